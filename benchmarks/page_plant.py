@@ -1,7 +1,7 @@
-"""docs/advice-accuracy.md: how good advice is, from PLANT.
+"""Writer of docs/advice-accuracy.md: how good the advice is, measured with PLANT.
 
-In: `plant-dev.json`, `plant-test.json` and `plant-triton.json`, as far as they were measured.  Out:
-the page; no number is typed by hand, and misses are listed as well as hits.
+It reads those of `plant-SPLIT.json` that exist. No number is typed by hand; misses are listed as
+well as hits.
 """
 
 from __future__ import annotations
@@ -19,46 +19,48 @@ PAGE = ROOT / "docs" / "advice-accuracy.md"
 Record: TypeAlias = Mapping[str, Any]
 TEXT = """# How good the advice is
 
-`tileprof report` names a cause and says what a change would bring. Here that is measured. PLANT
-(`benchmarks/plant/`) has twin kernels that differ in one planted defect; what the defect costs is
-known, because both twins are timed. `python benchmarks/plant.py --split dev` measures them again
-on a GPU, `python benchmarks/page.py` writes this page.
+`tileprof report` names a cause and estimates what a change would bring. This page measures both.
+The benchmark PLANT (`benchmarks/plant/`) has pairs of kernels that differ in one planted defect.
+Both kernels of a pair are timed, so the cost of the defect is known. `python benchmarks/plant.py
+--split dev` measures again on a GPU, `python benchmarks/page.py` writes this page.
 
-- **Truth** is the time of the defective twin by that of the fixed one: the median of 15 pairs of
-  batches in turns, with a bootstrap interval. Results of both are compared with PyTorch's in
-  float64 before. Each case runs in a process of its own.
-- **Findings** are those of `tileprof.analyze` on a profile with samples of program counters.
-  Where a lowering control planted the defect, it is taken out of the profile before; the sources
-  that are compiled have no marks.
-- **Clean kernels** are the fixed twins, kernels at the roof, and *decoys*: a warning that is true
-  and costs nothing. Any suggestion for one of them is counted as false.
-- **The development split** is what rules were tuned on. **The test split** has other
-  combinations of kernels and defects at other shapes, drawn by somebody who did not know the
-  rules; the SHA-256 of its sources was committed before it was first run
-  (`benchmarks/plant/frozen.json`), and a test compares. **The validation split** and **the first
-  three test splits** were looked at once in the same way. Their tables are of that time; rules have
-  been tuned on them since.
-- The **gain's error** is |predicted - true| / (true - 1); no prediction counts as 1.0×. Defects
-  that turned out to cost less than 2 % are listed, and not scored.
-- Of `first` and `top three`, suggestions, symptoms and warnings count, in the report's order. A
-  rule that says the same in other words takes no place.
+- **True gain**: time of the defective kernel divided by time of the fixed one. It is the median
+  of 15 pairs of batches, measured alternately, with a bootstrap interval. Results of both kernels
+  are first compared with PyTorch's in float64. Each case runs in its own process.
+- **Findings**: what `tileprof.analyze` reports for a profile with samples of program counters.
+  Where a lowering control planted the defect, the profile is stripped of it first; compiled
+  sources do not mark the defect.
+- **Clean kernels**: the fixed kernels, kernels at the roof, and *decoys*, whose pattern is real
+  but costs nothing. Any suggestion for a clean kernel counts as false.
+- **Splits**: rules were tuned on `dev`. `test` has other combinations of kernels and defects, at
+  other shapes, by an author who did not know the rules. The SHA-256 of its sources was committed
+  before its first run (`benchmarks/plant/frozen.json`); a test compares it. `valid`,
+  `first-test`, `second-test` and `third-test` were once run in the same way. Their tables date
+  from that run; rules have been tuned on them since.
+- **Gain error**: |predicted - true| / (true - 1). A missing prediction counts as 1.0×. Defects
+  that cost less than 2 % are listed but not scored.
+- **Rank** (`first`, `top three`): position among suggestions, symptoms and warnings in the
+  report's order. A rule that repeats another finding in other words takes no position.
+- **Placed**: the finding names the right operation, or a line within 2 of it. **Inside**: the
+  true gain lies in the predicted interval. **Silent after**: no finding of that rule for the
+  fixed kernel.
 """
 AIMS: tuple[tuple[str, str, str, float, bool], ...] = (
     ("first", "the planted defect is ranked first", "GPA 7/17", 0.75, True),
-    ("top_three", "… in the top three", "GPA 15/17", 0.92, True),
-    ("placed", "the right op, or a line within 2", "–", 0.90, True),
-    ("false_by_clean", "false suggestions for a clean kernel", "–", 0.2, False),
+    ("top_three", "the planted defect is in the top three", "GPA 15/17", 0.92, True),
+    ("placed", "right operation, or a line within 2", "–", 0.90, True),
+    ("false_by_clean", "false suggestions per clean kernel", "–", 0.2, False),
     ("decoys_rejected", "decoys rejected", "–", 0.85, True),
     ("gain_error", "median error of the predicted gain", "GPA 49 %", 0.30, False),
     ("inside", "true gain inside [low, high]", "–", 0.80, True),
-    ("silent", "silent on the fixed twin", "–", 0.95, True),
+    ("silent", "silent on the fixed kernel", "–", 0.95, True),
 )
-"""Key, what it is, the nearest published, at least (or at most), whether more is better."""
+"""Key, meaning, nearest published result, aim, and whether larger is better."""
 _SPLITS = ("dev", "valid", "first-test", "second-test", "third-test", "test", "triton")
 
 
 def write() -> None:
-    """The page, where something was measured."""
+    """Write the page from the splits that were measured; do nothing without any."""
     files = {split: RESULTS / f"plant-{split}.json" for split in _SPLITS}
     held = {split: json.loads(path.read_text()) for split, path in files.items() if path.exists()}
     if held:
@@ -66,7 +68,7 @@ def write() -> None:
 
 
 def page(records: Mapping[str, Record]) -> Iterator[str]:
-    """All its lines."""
+    """Yield the page's lines."""
     yield TEXT
     for split, record in records.items():
         where = record.get("circumstances") or {}
@@ -81,7 +83,7 @@ def page(records: Mapping[str, Record]) -> Iterator[str]:
 
 
 def _aims(records: Mapping[str, Record]) -> Iterator[str]:
-    yield f"## Beside the aims\n\n| | nearest published | aim | {' | '.join(records)} |"
+    yield f"## Results and aims\n\n| | nearest published result | aim | {' | '.join(records)} |"
     yield f"| --- | --- | --- |{' --- |' * len(records)}"
     for key, what, nearest, aim, more in AIMS:
         values = [record["scores"][key] for record in records.values()]
@@ -90,7 +92,7 @@ def _aims(records: Mapping[str, Record]) -> Iterator[str]:
         yield f"| {what} | {nearest} | {bound} | {' | '.join(cells)} |"
     ranked = [f"{each['scores']['ranked']} of {each['scores']['defects']}"
               for each in records.values()]  # fmt: skip
-    yield f"| defects that cost something | | | {' | '.join(ranked)} |\n"
+    yield f"| defects that cost at least 2 % | | | {' | '.join(ranked)} |\n"
 
 
 def _met(value: float | None, aim: float, more: bool) -> str:
@@ -106,15 +108,15 @@ def _number(key: str, value: float | None) -> str:
 
 
 def _baselines(records: Mapping[str, Record]) -> Iterator[str]:
-    """Each with a row of its own, beside ours."""
-    yield "## Beside what knows less\n"
+    """Yield one row per baseline, below ours."""
+    yield "## Comparison with baselines\n"
     yield f"| median error of the gain | {' | '.join(records)} |"
     yield f"| --- |{' --- |' * len(records)}"
     rows = {
         "ours": lambda s: s["gain_error"],
-        "always 1.0×": lambda s: s["baselines"]["always_1"],
-        "the geometric mean of the development split": lambda s: s["baselines"]["constant"],
-        "without the largest stall": lambda s: s["baselines"]["largest_stall"],
+        "always predict 1.0×": lambda s: s["baselines"]["always_1"],
+        "always predict the geometric mean of `dev`": lambda s: s["baselines"]["constant"],
+        "remove the largest stall": lambda s: s["baselines"]["largest_stall"],
     }
     for what, of in rows.items():
         cells = [_number("gain_error", of(record["scores"])) for record in records.values()]
@@ -144,7 +146,7 @@ def _by_rule(split: str, record: Record) -> Iterator[str]:
 
 def _cases(split: str, record: Record) -> Iterator[str]:
     yield f"## Cases: {split}\n"
-    yield "| case | true | predicted | rank | place | on the clean twin |"
+    yield "| case | true gain | predicted gain | rank | place | on the fixed kernel |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in record["rows"]:
         yield _case(row)
@@ -154,7 +156,7 @@ def _cases(split: str, record: Record) -> Iterator[str]:
 
 
 def _case(row: Record) -> str:
-    """Why there is no number, or what became of it."""
+    """Return the row of a case: its result, or why it has none."""
     if "error" in row:
         return f"| {row['case']} | – | – | – | – | {row['error'][:120].replace('|', ' ')} |"
     if not row["correct"]:

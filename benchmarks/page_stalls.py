@@ -18,29 +18,30 @@ SOURCE = ROOT / "tests" / "stalls" / "kernels.cu"
 PAGE = ROOT / "docs" / "stalls.md"
 TEXT = """# What stall reasons mean on Hopper
 
-A GPU says of each sample why the warp did not issue its next instruction. Which reason a wait is
-charged to, and at which instruction, is not what its name suggests; so here are small kernels
-that wait at one known place ([`tests/stalls/kernels.cu`](../tests/stalls/kernels.cu)), and what
-was counted of them. `python benchmarks/stalls.py` measures them again, `python
-benchmarks/page.py` writes this page; a test holds that each stall below is traced to its cause.
+Each sample of a program counter says why the sampled warp did not issue its next instruction. The
+name of the reason, and the instruction that it is attributed to, can mislead. Each kernel below
+waits at one known place ([`tests/stalls/kernels.cu`](../tests/stalls/kernels.cu)); the table shows
+what the GPU reported for it. `python benchmarks/stalls.py` measures again, `python
+benchmarks/page.py` writes this page, and a test traces each stall to its cause.
 
-What follows from them:
+What follows:
 
-- **Who blocks is not who is charged.** `BAR.SYNC`, `MEMBAR`, `NANOSLEEP` and `DEPBAR.LE` issue at
-  once. The stall stands at one of the next instructions, which has nothing to do with it;
-  listings name the instruction before as its cause.
-- **`cp.async` waits are long scoreboards** of the instruction after `DEPBAR.LE SB0`, like a
-  load's.
-- **mbarrier waits are long scoreboards** of the branch that reads the answer of
-  `SYNCS.PHASECHK.TRYWAIT`; while the answer is no, the loop around it adds `branch_resolving`.
-  Bulk copies (TMA) show the same way.
-- **wgmma waits are `barrier`** at `WARPGROUP.DEPBAR` itself. That is not a barrier of the block:
-  the listing names the product. `warpgroup_arrive` stands at the first `HGMMA` of a group, as in
-  our GEMM, and `mio_throttle` at those that find the tensor core's queue full.
-- **Bank conflicts and exponentials are `mio_throttle`** where many warps wait for them, spills
-  and narrow stores `lg_throttle`: the queue is full, so the instruction that joins it is charged,
-  not who needs the result.
-- `wait` is arithmetic of fixed latency; `not_selected` is no wait, another warp had its turn.
+- **A blocking instruction is not the one that gets the stall.** `BAR.SYNC`, `MEMBAR`, `NANOSLEEP`
+  and `DEPBAR.LE` issue at once. The stall appears at one of the next instructions, which has
+  nothing to do with it. Listings name the blocking instruction as the cause.
+- **Waits for `cp.async` are `long_scoreboard`**, like waits for a load, at the instruction after
+  `DEPBAR.LE SB0`.
+- **Waits at an mbarrier are `long_scoreboard`** at the branch that reads the result of
+  `SYNCS.PHASECHK.TRYWAIT`. While the barrier is not complete, the loop around it adds
+  `branch_resolving`. Bulk copies (TMA) show the same pattern.
+- **Waits for wgmma are `barrier`** at `WARPGROUP.DEPBAR`, although no barrier of the block is
+  involved; listings name the product. `warpgroup_arrive` appears at the first `HGMMA` of a group,
+  and `mio_throttle` at an `HGMMA` that finds the tensor core's queue full.
+- **Full queues are charged to the instruction that joins them**, not to the user of the result:
+  `mio_throttle` for bank conflicts and exponentials of many warps, `lg_throttle` for spills and
+  narrow stores.
+- `wait` is the fixed latency of arithmetic. `not_selected` is no wait: the scheduler issued another
+  warp.
 """
 
 
@@ -53,7 +54,7 @@ def write() -> None:
 def table(measured: dict[str, Any]) -> Iterator[str]:
     """A row for each kernel."""
     yield (
-        f"{measured['device']}, driver {measured['driver']}, {measured['date']}, a sample each "
+        f"{measured['device']}, driver {measured['driver']}, {measured['date']}, one sample every "
         f"{measured['period']:,} cycles, {measured['launches']} launches."
     )
     yield ""

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -13,8 +14,7 @@ import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc")
 
-from benchmarks.reliability import cubins, ir_text, mutants, saved_kernels, stated
-from benchmarks.reliability.coverage import measured
+from benchmarks.reliability import coverage, cubins, ir_text, mutants, saved_kernels, stated
 from tileprof.errors import TileprofError
 from tileprof.ir import parse, print_kernel
 
@@ -69,13 +69,26 @@ def test_stated_faults_end_in_a_sentence_or_a_result(
     assert len(said) > 0.6 * whole
 
 
-def test_coverage_counts_lines_that_ran_and_names_the_others() -> None:
-    """Without mutants, kept and stated texts reach most of the parser, and not its every line."""
-    found = measured("ir_text", 0)
-    missed = sum(map(len, found["missed"].values()))
-    assert 0 < missed < found["lines"] / 4
-    assert found["share"] == round(1 - missed / found["lines"], 4)
-    assert found["failed"] == 0
+def test_coverage_counts_lines_that_ran_and_names_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One sound text reaches part of the parser, a refused one some lines more."""
+    sound = ir_text.kept()[0]
+    parse(sound)  # what is worked out once is known from now on
+    shares = []
+    for read in ([sound], [sound, sound + "}"]):
+        monkeypatch.setattr(
+            coverage,
+            "_reads",
+            lambda name, runs, read=read: [partial(parse, each) for each in read],
+        )
+        found = coverage.measured("ir_text", 0)
+        missed = sum(map(len, found["missed"].values()))
+        assert 0 < missed < found["lines"]
+        assert found["share"] == round(1 - missed / found["lines"], 4)
+        shares.append(found["share"])
+    assert (found["read"], found["refused"], found["failed"]) == (1, 1, 0)
+    assert shares[0] < shares[1]
 
 
 def test_a_campaign_tells_failures_from_refusals() -> None:

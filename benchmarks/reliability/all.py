@@ -57,8 +57,8 @@ class Lane:
 
 
 LANES = (
-    Lane(0.46, (Part("devices", 1.0),)),
-    Lane(0.2, (Part("profiles", 1.0),)),
+    Lane(0.7, (Part("devices", 1.0),)),
+    Lane(0.15, (Part("profiles", 1.0),)),
     Lane(0.2, (Part("pools", 1.0),)),
     Lane(0.2, (
         Part("load", 0.04),

@@ -89,8 +89,8 @@ READERS = {
         }),
     ),
     "ir_text": Reader(
-        ("compiler/untrusted", "ir/attribute_types", "ir/parser", "ir/verify"),
-        frozenset({"verify.verify"}),
+        ("compiler/untrusted", "ir/attribute_types", "ir/parser", "ir/verifier"),
+        frozenset({"verifier.verify"}),
     ),
 }  # fmt: skip
 
@@ -283,6 +283,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
         "hangs": 0,
         "seconds": round(time.monotonic() - began, 1),
         "lowest": min(found["share"] for found in each.values()),
+        "note": ", ".join(f"{name} {100 * found['share']:.1f} %" for name, found in each.items()),
         "readers": each,
     }
     text = json.dumps(result, indent=1)

@@ -54,6 +54,10 @@ KEPT = 20
 """Failures that are described in the output."""
 
 
+_Part = tuple[list[int], bool]
+"""Seeds of one worker, and whether it is a new interpreter."""
+
+
 # -- one run
 
 
@@ -237,10 +241,10 @@ def _campaign(mode: str, seeds: Sequence[int], jobs: int, seconds: float) -> dic
     results: list[dict[str, Any]] = []
     size = max(1, min(50, -(-len(forked) // jobs))) if forked else 1
     parts = [(forked[at : at + size], False) for at in range(0, len(forked), size)]
-    # New interpreters first: a campaign that ends early has some of them too.
-    parts = [([seed], True) for seed in fresh] + parts if forked else [(fresh, True)]
+    # Spread evenly: a campaign that ends early has its share of both.
+    parts = _spread([([seed], True) for seed in fresh], parts) if forked else [(fresh, True)]
 
-    def work(part: tuple[list[int], bool]) -> None:
+    def work(part: _Part) -> None:
         some, bare = part
         left = began + seconds - time.monotonic()
         if left <= 0:
@@ -256,6 +260,14 @@ def _campaign(mode: str, seeds: Sequence[int], jobs: int, seconds: float) -> dic
         for _ in pool.map(work, parts):
             pass
     return _summary(mode, results, set(fresh), time.monotonic() - began)
+
+
+def _spread(some: list[_Part], others: list[_Part]) -> list[_Part]:
+    """Return both lists as one, each in its order and evenly spread."""
+    places = [
+        ((at + 0.5) / len(each), part) for each in (some, others) for at, part in enumerate(each)
+    ]
+    return [part for _, part in sorted(places, key=lambda each: each[0])]
 
 
 def _worked(mode: str, seeds: Sequence[int], bare: bool, seconds: float) -> list[dict[str, Any]]:

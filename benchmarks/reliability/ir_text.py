@@ -75,7 +75,10 @@ def prepare() -> tuple[Mutate, Read]:
         return "".join(spliced(tokens[at], pool, draw))
 
     def read(text: Any, draw: random.Random) -> str:
-        kernel = prove_anew(ir.parse(text))
+        parsed = ir.parse(text)
+        # Kernels with measured sites, which no file may hold, are verified too.
+        list(ir.problems(parsed))
+        kernel = prove_anew(parsed)
         # What was read has a text that reads as the same.
         shown = ir.print_kernel(kernel)
         assert ir.print_kernel(ir.parse(shown)) == shown

@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "reliability.json"
 PAGE = ROOT / "docs" / "security.md"
-TITLE = "## What was tried"
+TITLE = "## Stress tests"
 COMBINED = "campaigns.json"
 """Results of several campaigns in one file, by their names."""
 _CHECKOUT = re.compile(r"/[\w./-]*/(?=(?:tileprof|benchmarks|tests)/)")
@@ -67,15 +67,15 @@ CAMPAIGNS = (
              20_000, 200_000),
     Campaign("cubins", "mutated cubins", "files", 20_000, 200_000),
     Campaign("saved_kernels", "mutated saved kernels, loaded and called", "files", 20_000, 200_000),
-    Campaign("ir_text", "mutated texts of IR", "texts", 20_000, 200_000),
-    Campaign("coverage", "lines of these four readers that kept files and mutants reach, fewest",
+    Campaign("ir_text", "mutated texts of the IR", "texts", 20_000, 200_000),
+    Campaign("coverage", "lines that mutants and kept files reach, lowest of these four readers",
              "of a reader's lines", 0, 0.95, key="lowest"),
-    Campaign("devices", "drawn programs on interpreter, cpu and emulated GPU, special values",
+    Campaign("devices", "random programs on interpreter, cpu and emulated GPU, with special values",
              "programs", 20_000, 200_000),
     Campaign("soak", "8 threads of kernels, graphs, streams, copies and scopes on a GPU",
              "seconds", 600, 1_800, key="asked_seconds"),
     Campaign("sanitizers", "native code and readers under ASan, UBSan and TSan", "steps", 17, 17),
-    Campaign("load", "load of a profile of 100,000 nodes with all checks, in s", "s", 0.35, 0.3,
+    Campaign("load", "seconds to load a profile of 100,000 nodes with all checks", "s", 0.35, 0.3,
              key="shortest", small=True),
 )  # fmt: skip
 
@@ -88,7 +88,7 @@ def number(value: float) -> str:
 def table(held: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the rows of all campaigns that were run."""
     lines = [
-        "| campaign | at least | aim | run | failures | hangs | |",
+        "| campaign | at least | aim | run | failures | hangs | result |",
         "|---|---|---|---|---|---|---|",
     ]
     for each in CAMPAIGNS:
@@ -111,9 +111,10 @@ def section(held: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the part of the page."""
     return f"""{TITLE}
 
-Each campaign is a module of `benchmarks/reliability`; the figures are in
-[reliability.json](../benchmarks/results/reliability.json), with the first failures of each and the
-machine it ran on. `python -m benchmarks.reliability.page FOLDER` writes this table.
+Each campaign is a module of `benchmarks/reliability`. The figures, with the first failures and the
+machine of each run, are in
+[reliability.json](../benchmarks/results/reliability.json).
+`python -m benchmarks.reliability.page FOLDER` writes this table.
 
 {table(held)}
 """

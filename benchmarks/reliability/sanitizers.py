@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main"]
+__all__ = ["REPORT", "environment", "main"]
 
 ROOT = Path(__file__).parents[2]
 SANITIZERS = {"address": "address,undefined", "thread": "thread"}
@@ -79,9 +79,11 @@ threads are not built with it, so what they synchronise is not seen."""
 IN_PYTHON = ("python", "readers", "torch")
 """Steps that load the recorder into Python."""
 SITE = '''
-"""Loads the recorder that TILEPROF_SANITIZED names in place of the installed one."""
+"""Loads the recorder that TILEPROF_SANITIZED names in place of the installed one, and leaves the
+address space of children unlimited: a sanitizer reserves terabytes of it."""
 
 import os
+import resource
 import sys
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import spec_from_file_location
@@ -98,6 +100,14 @@ class Finder:
         return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, file))
 
 
+prlimit = resource.prlimit
+
+
+def without_address_space(pid, kind, *limits):
+    return prlimit(pid, kind, *(() if kind == resource.RLIMIT_AS else limits))
+
+
+resource.prlimit = without_address_space
 sys.meta_path.insert(0, Finder)
 '''
 
@@ -157,23 +167,12 @@ class Build:
         return ""
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a Python whose C++ is checked."""
+        """Return the environment of a Python that loads the recorder which was built here."""
         (built,) = (self.folder / "build").glob("_recorder*.so")
-        preload = [_library(LIBRARIES[self.name]), _library("libstdc++.so")]
-        common = f"log_path={self.log}:suppressions={SUPPRESSIONS}"
         paths = [str(self.folder / "site"), str(ROOT)]
-        return os.environ | {
-            "LD_PRELOAD": " ".join(preload),
-            "PYTHONPATH": os.pathsep.join(paths),
-            "PYTHONMALLOC": "malloc",
-            "TILEPROF_SANITIZED": str(built),
-            "TILEPROF_CACHE": str(self.folder / "cache"),
-            "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[self.name]} -fno-omit-frame-pointer",
-            # CPython frees little at its end, and a child of a fork is no new program.
-            "ASAN_OPTIONS": f"detect_leaks=0:abort_on_error=1:log_path={self.log}",
-            "UBSAN_OPTIONS": "print_stacktrace=1",
-            "TSAN_OPTIONS": f"{common}:die_after_fork=0:exitcode=0:report_thread_leaks=0",
-        }
+        return environment(self.name, self.folder) | {
+            "PYTHONPATH": os.pathsep.join(paths), "TILEPROF_SANITIZED": str(built),
+        }  # fmt: skip
 
     def tests(self, paths: Sequence[str]) -> str:
         """Run tests of Python; '' or the end of their output."""
@@ -266,6 +265,36 @@ class Build:
                 ours = re.search(r"tileprof/\S+:\d+", text[match.end() :])
                 found.append(f"{match[0]} at {ours[0] if ours else 'no place of ours'} ({file})")
         return found
+
+
+def environment(sanitizer: str, folder: Path) -> dict[str, str]:
+    """Return the environment of a Python whose kernels, pool, launcher and observer are checked.
+
+    They are built with the sanitizer in a cache below `folder`, which also gets its reports:
+    `report.NUMBER`.
+    """
+    preload = [_library(LIBRARIES[sanitizer]), _library("libstdc++.so")]
+    # An allocation that is too large is refused, as it is without a sanitizer.
+    common = f"log_path={folder / 'report'}:allocator_may_return_null=1"
+    return os.environ | {
+        "LD_PRELOAD": " ".join(preload),
+        # A sanitizer's `dlopen` does not look beside the library that calls it, as NVRTC does.
+        "LD_LIBRARY_PATH": os.pathsep.join(map(str, _nvrtc_folders())),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONMALLOC": "malloc",
+        "TILEPROF_CACHE": str(folder / "cache"),
+        "TILEPROF_CXXFLAGS": f"-fsanitize={SANITIZERS[sanitizer]} -fno-omit-frame-pointer",
+        # CPython frees little at its end, and a child of a fork is no new program.
+        "ASAN_OPTIONS": f"{common}:detect_leaks=0:abort_on_error=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "TSAN_OPTIONS": f"{common}:suppressions={SUPPRESSIONS}:die_after_fork=0:exitcode=0"
+        ":report_thread_leaks=0",
+    }
+
+
+def _nvrtc_folders() -> list[Path]:
+    found = (each for path in sys.path for each in Path(path).glob("nvidia/*/lib/libnvrtc.so*"))
+    return sorted({each.parent for each in found})
 
 
 def _library(name: str) -> str:

@@ -36,7 +36,7 @@ from typing import Any
 
 from tileprof.profile import load
 from tileprof.profiler import finalize, scope, start, worker
-from tileprof.profiler.endings import termination
+from tileprof.profiler.endings import finalizing, termination
 from tileprof.profiler.endings.os_exit import writing_at_exit
 from tileprof.profiler.session import recording
 
@@ -131,7 +131,7 @@ def _run(case: Case) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     termination.finalize_on_terminate(session)
     hook = Hook(case)
-    with writing_at_exit(recording.finalize_all, lambda: termination.say("there was no time")):
+    with writing_at_exit(recording.finalize_all, lambda: finalizing.say("there was no time")):
         for _ in range(VISITS):
             with scope("work"):
                 sum(range(1000))
@@ -146,7 +146,7 @@ def _run(case: Case) -> None:
     if hook.child:
         _, status = os.waitpid(hook.child, 0)
         if status:
-            termination.say(f"the child ended with {status}")
+            finalizing.say(f"the child ended with {status}")
     for _ in range(3):
         # A program that is interrupted goes to its end, however often.
         try:

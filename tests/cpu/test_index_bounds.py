@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from tileprof import ir
-from tileprof.compiler.codegen import emit, hoisting, ranges
+from tileprof.compiler.codegen import emit, ranges
+from tileprof.compiler.codegen.expressions import render
 
 
 @pytest.mark.parametrize("kind", ["add", "mul", "max"])
@@ -72,13 +73,13 @@ def test_shared_operands_are_written_out_a_bounded_number_of_times(
     op: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each op adds as much text as the one before it, however many paths lead to its operands."""
-    rendered, render = [], hoisting.render
+    rendered = []
 
     def counted(owner: ir.OpBase, operands: list[str]) -> str:
         rendered.append(owner)
         return render(owner, operands)
 
-    monkeypatch.setattr(hoisting, "render", counted)
+    monkeypatch.setattr("tileprof.compiler.codegen.hoisting.render", counted)
     sizes = []
     for count in (80, 140, 200):
         rendered.clear()

@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,21 @@ def test_the_second_build_comes_from_the_cache(folder: Path, compilations: list[
     assert names == {"tiny.cu", "tiny.cubin", "tiny.ptx", "tiny.log", "seal"}
     assert (entry / "tiny.cu").read_text() == TINY.text
     assert first.resources["f"].registers > 0
+
+
+def test_a_build_without_messages_of_ptxas_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remarks are made of these messages, and the cache would keep their absence."""
+    real = nvrtc.compile_text
+    made: list[nvrtc.Compiled] = []
+
+    def compile_text(*arguments: Any, **named: Any) -> nvrtc.Compiled:
+        done = real(*arguments, **named)
+        made.append(done if made else replace(done, log=""))
+        return made[-1]
+
+    monkeypatch.setattr(nvrtc, "compile_text", compile_text)
+    assert tiny().resources["f"].registers > 0
+    assert len(made) == 2
 
 
 def test_what_decides_the_bytes_decides_the_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,14 @@ def deep(members: dict[str, bytes], held: dict[str, Any]) -> None:
     held["variants"][0]["remarks"] = [remark]
 
 
+def older(members: dict[str, bytes], held: dict[str, Any]) -> None:
+    """A remark as version 3 wrote it, whose reasons are no list."""
+    held["version"] = 3
+    held["variants"][0]["remarks"] = [{"op": "a", "chosen": "a thing", "rejected": 5}]
+
+
 REFUSED: dict[str, tuple[Edit, str]] = {
+    "older remark": (older, "remarks has no `'chosen'`"),
     "threads": (geometry(threads=2048), "cannot be launched as it says"),
     "odd threads": (geometry(threads=33), "cannot be launched as it says"),
     "shared memory": (geometry(shared=1 << 20), "cannot be launched as it says"),

@@ -124,6 +124,8 @@ def test_rewriting_with_no_rule_changes_nothing() -> None:
         ("%1 = add %x, %q : index", "<ir>:2: %q is used before it is defined"),
         ("%1 = add %x, %x : float32", "<ir>:2: `add` gives index, the text says otherwise"),
         ("%1 = add %x ; %x", "<ir>:2: `;` is not part of the text form"),
+        ("%1 = add %x, _ : index", "<ir>:2: expected a value, found `_`"),
+        ("%1 = load _[%x] : float32", "<ir>:2: expected a value, found `_`"),
         ("%1 = load %x", "<ir>:3: expected `,`, found `}`"),
         ("copy %x, %x {colour = 3}", "<ir>:2: `copy` has no attribute `colour`"),
         ("copy %x, %x {lowering = 3}", "<ir>:2: `lowering`: `3` is no instruction for a copy"),

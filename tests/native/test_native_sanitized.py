@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.reliability.sanitizers import REPORT, ROOT, environment
 from tests.native.sanitized_programs import ADDRESS, THREAD, UNDEFINED, build, run
 
 pytestmark = pytest.mark.skipif(
@@ -32,3 +35,26 @@ def test_child_that_is_forked_while_others_fail_goes_on(tmp_path: Path) -> None:
 def test_torn_and_foreign_records_are_not_read_beyond_their_end(tmp_path: Path) -> None:
     """Buffers of records that are cut, short or of unknown length are read within their bounds."""
     assert run(build("records_fuzz", tmp_path, "address", "-O0"), 500, 1) == [500]
+
+
+@pytest.mark.parametrize(
+    ("needed", "tests"),
+    [
+        ("torch", "tests/cuda/test_launcher.py"),
+        ("cuda.bindings.nvrtc", "tests/test_fuzz.py::test_mutants_end_in_a_sentence_or_a_result"),
+    ],
+    ids=["launcher", "readers"],
+)
+def test_python_finds_nothing_under_address_sanitizer(
+    needed: str, tests: str, tmp_path: Path
+) -> None:
+    """The launcher and the readers of files pass their tests with C++ that is checked."""
+    pytest.importorskip(needed)
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", tests]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment("address", tmp_path), capture_output=True, text=True,
+        timeout=600, check=False,
+    )  # fmt: skip
+    reports = "".join(path.read_text() for path in tmp_path.glob("report.*"))
+    assert done.returncode == 0, done.stdout[-3000:] + reports
+    assert not REPORT.search(reports + done.stderr), reports

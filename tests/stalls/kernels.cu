@@ -1,5 +1,5 @@
-// Kernels that stall at one place, for one reason that is known.  The line of the place says `hot`;
-// what is waited for, `cause`.  All blocks do the same; `n` is the number of turns.
+// Kernels that stall at one known place, for one known reason.  A comment `hot` marks the line that
+// stalls, `cause` the one it waits for.  All blocks do the same; `n` is the number of iterations.
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
@@ -7,7 +7,7 @@ __device__ __forceinline__ u32 shared_address(const void* at) {
   return (u32)__cvta_generic_to_shared(at);
 }
 
-// 48 values in 32 registers: each turn reloads what it had to put away.
+// 48 values in 32 registers: each iteration reloads spilled registers.
 extern "C" __global__ void __launch_bounds__(1024, 2) spilled(float* out, const float* in, int n) {
   float r[48];
 #pragma unroll
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) spilled(float* out, const 
   for (int k = 0; k < 48; k++) out[k * 1024 + threadIdx.x] = r[k];
 }
 
-// Lanes 8 words apart: 8 of them in each of four banks.
+// Lanes are 8 words apart, so 8 of them meet in each of four banks.
 extern "C" __global__ void __launch_bounds__(1024) bank_conflict(float* out, const float* in, int n) {
   __shared__ float held[8192];
   for (int k = threadIdx.x; k < 8192; k += blockDim.x) held[k] = in[k];
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(1024) bank_conflict(float* out, con
   out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// Each lane in a sector of its own, and a line that nobody else reads.
+// Each lane reads a sector of its own, in a line that no other lane reads.
 extern "C" __global__ void __launch_bounds__(1024) uncoalesced(float* out, const float* in, int n) {
   float sum = 0;
   u32 at = (blockIdx.x * blockDim.x + threadIdx.x) * 32;
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(1024) uncoalesced(float* out, const
   out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// One value from memory at a time: the next address is what was read.
+// Pointer chasing: each load's address is the value that the last load read.
 extern "C" __global__ void __launch_bounds__(32) chased(float* out, const float* in, int n) {
   u32 at = threadIdx.x * 1031 + blockIdx.x * 40961;
 #pragma unroll 1
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(32) chained(float* out, const float
   out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
-// Exponentials of many warps: one unit for all.
+// Exponentials of many warps that share one unit.
 extern "C" __global__ void __launch_bounds__(1024) exponentials(float* out, const float* in, int n) {
   float x[4] = {in[threadIdx.x], in[threadIdx.x + 1], in[threadIdx.x + 2], in[threadIdx.x + 3]};
 #pragma unroll 1
@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(1024) exponentials(float* out, cons
   out[blockIdx.x * blockDim.x + threadIdx.x] = x[0] + x[1] + x[2] + x[3];
 }
 
-// Products of many warps: the pipe is full.
+// Multiplications of many warps: the pipe is full.
 extern "C" __global__ void __launch_bounds__(1024) multiplied(float* out, const float* in, int n) {
   float x[8];
   for (int k = 0; k < 8; k++) x[k] = in[threadIdx.x + k];
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(1024) multiplied(float* out, const 
   out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// The first warp works, the others wait for it.
+// The first warp works; the others wait for it at a barrier.
 extern "C" __global__ void __launch_bounds__(256) barrier_skew(float* out, const float* in, int n) {
   float x = in[threadIdx.x];
 #pragma unroll 1
@@ -119,7 +119,7 @@ __device__ __forceinline__ bool passed(u32 barrier, u32 parity) {
   return is;
 }
 
-// The first warp works and then arrives at a barrier in shared memory; the others try it.
+// The first warp works and then arrives at an mbarrier; the others poll it.
 extern "C" __global__ void __launch_bounds__(256) mbarrier_wait(float* out, const float* in, int n) {
   __shared__ u64 held;
   const u32 barrier = shared_address(&held);
@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(256) mbarrier_wait(float* out, cons
   out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
-// A copy of 8 KB by the unit for copies, and at once the wait for it.
+// A bulk copy (TMA) of 8 KB, waited for immediately.
 extern "C" __global__ void __launch_bounds__(128) bulk_copy_wait(float* out, const float* in, int n) {
   __shared__ alignas(128) float held[2048];
   __shared__ u64 place;
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(128) bulk_copy_wait(float* out, con
   out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
-// Copies by cp.async, and at once the wait for them.
+// Copies by cp.async, waited for immediately.
 extern "C" __global__ void __launch_bounds__(256) copy_wait(float* out, const float* in, int n) {
   __shared__ alignas(16) float held[1024];
   const u32 to = shared_address(held + threadIdx.x * 4);
@@ -184,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(256) copy_wait(float* out, const fl
   out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
 
-// Each write is to be seen by all before the next.
+// A memory fence after each write.
 extern "C" __global__ void __launch_bounds__(256) fenced(float* out, const float* in, int n) {
 #pragma unroll 1
   for (int i = 0; i < n; i++) {
@@ -193,14 +193,14 @@ extern "C" __global__ void __launch_bounds__(256) fenced(float* out, const float
   }
 }
 
-// Naps of a microsecond.
+// Sleeps of a microsecond.
 extern "C" __global__ void __launch_bounds__(256) slept(float* out, const float* in, int n) {
 #pragma unroll 1
   for (int i = 0; i < n; i++) __nanosleep(1000);  // hot cause
   out[blockIdx.x * blockDim.x + threadIdx.x] = in[0];
 }
 
-// Narrow stores without end: their queue is full.
+// Narrow stores without a pause: their queue is full.
 extern "C" __global__ void __launch_bounds__(1024) stored(float* out, const float* in, int n) {
   u32 at = blockIdx.x * blockDim.x * 8 + threadIdx.x;
 #pragma unroll 1
@@ -226,12 +226,12 @@ __device__ __forceinline__ void product(float (&d)[32], u64 a, u64 b) {
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-// Of a tile without swizzle: address, and 128 and 256 bytes between its parts.
+// Descriptor of a tile without swizzle: address, and strides of 128 and 256 bytes.
 __device__ __forceinline__ u64 tile(const void* at) {
   return (u64)(shared_address(at) >> 4 & 0x3fff) | (u64)8 << 16 | (u64)16 << 32;
 }
 
-// One product at a time.
+// Matrix products, one at a time.
 extern "C" __global__ void __launch_bounds__(128) serialised_products(float* out, const float* in, int n) {
   __shared__ alignas(1024) unsigned short held[8192];
   for (int k = threadIdx.x; k < 8192; k += 128) held[k] = 0;
@@ -250,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(128) serialised_products(float* out
   out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// Products one behind the other, and a wait for all at the end of each turn.
+// Matrix products back to back, with one wait for all at the end of each iteration.
 extern "C" __global__ void __launch_bounds__(128) grouped_products(float* out, const float* in, int n) {
   __shared__ alignas(1024) unsigned short held[8192];
   for (int k = threadIdx.x; k < 8192; k += 128) held[k] = 0;

@@ -55,7 +55,7 @@ def disassembly_bytes(code_bytes: int) -> int:
 
 def disassembly_seconds(code_bytes: int) -> float:
     """Return how long nvdisasm may take: it takes about 3 s a megabyte."""
-    return 20 + 30 * code_bytes / 1e6
+    return 8 + 30 * code_bytes / 1e6
 
 
 def too_much(what: str) -> CubinError:

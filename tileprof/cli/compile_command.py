@@ -161,17 +161,17 @@ class _Cpu:
         return compiler.compile_kernel(self.traced, self.options)
 
     def text(self, what: str) -> str:
-        """The C++."""
+        """Return the C++."""
         return self.program.cpp.text
 
     def after(self, step: str) -> ir.Kernel:
-        """The kernel after a pass, '' for the last."""
+        """Return the kernel after a pass, '' for the last."""
         from tileprof import compiler
 
         return compiler.after(self.traced, self.options, step or compiler.PASSES[-1].name)
 
     def remarks(self) -> tuple[Remark, ...]:
-        """What was decided."""
+        """Return the compiler's decisions."""
         return self.program.remarks
 
     def time(self, stages: Stages) -> None:

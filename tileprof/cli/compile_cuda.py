@@ -1,4 +1,4 @@
-"""What `tileprof compile` shows of a kernel for a GPU; the CUDA side of `compile_command`.
+"""Output of `tileprof compile` for a GPU; the CUDA side of `compile_command`.
 
 In: a traced kernel, a target, lowering controls and what is measured inside.  Out: texts.  Only
 PTX, SASS, timing and what the assembler says need NVRTC; nothing needs a GPU.
@@ -79,7 +79,7 @@ class CudaCompilation:
                 return disassemble(self.program.cubin)
 
     def after(self, step: str) -> ir.Kernel:
-        """The kernel after a pass, '' for the last; later passes do not run."""
+        """Return the kernel after a pass, '' for the last; later passes do not run."""
         names: list[str] = []
 
         def observe(name: str, kernel: ir.Kernel) -> None:
@@ -96,7 +96,7 @@ class CudaCompilation:
         return kernel
 
     def remarks(self) -> tuple[Remark, ...]:
-        """All remarks; without NVRTC those of the passes, and a complaint."""
+        """Return all remarks; without NVRTC those of the passes, and a complaint."""
         try:
             return self.program.all_remarks
         except MissingDependencyError as error:
@@ -126,7 +126,7 @@ class CudaCompilation:
 
 
 def _common_passes() -> list[Pass]:
-    """The passes in front of those of the target, which have marks in place of records."""
+    """Return the passes in front of those of the target, which have marks in place of records."""
     from tileprof.compiler import PASSES
 
     return [each for each in PASSES if each.name != "instrument"]

@@ -1,4 +1,4 @@
-"""What `tileprof doctor` says of GPUs: what runs kernels there, and what records them."""
+"""Part of `tileprof doctor` about GPUs: what runs kernels there, and what records them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REBUILD = "apt install g++, then pip install --force-reinstall --no-deps --no-ca
 
 
 def kernels() -> Iterator[Finding]:
-    """The driver, its GPUs, what compiles for them, and what makes calls fast."""
+    """Yield the driver, its GPUs, what compiles for them, and what makes calls fast."""
     remedy = "install the NVIDIA driver for your GPU"
     driver, devices = _driver()
     yield Finding("CUDA driver", driver, GPU, remedy)
@@ -29,7 +29,7 @@ def kernels() -> Iterator[Finding]:
 
 
 def recording() -> Iterator[Finding]:
-    """What `tileprof run` records with, and what it may."""
+    """Yield what `tileprof run` records with, and what it is permitted to record."""
     yield _recorder()
     yield _cupti()
     yield _others()

@@ -1,4 +1,5 @@
-"""`tileprof doctor` on roofs: what is known of each GPU, and `--roofs`, which measures it."""
+"""Part of `tileprof doctor` about roofs: known ones of each GPU, and `--roofs`, which measures
+them."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _write_folder(files: list[str], format_name: str, output: str) -> None:
 
 
 def _names(files: list[str]) -> dict[str, str]:
-    """The files by what their rows are called: the name of the file without `.tprof`."""
+    """Return the files by what their rows are called: the name of the file without `.tprof`."""
     names: dict[str, str] = {}
     for file in files:
         name = Path(file).name.removesuffix(".tprof")

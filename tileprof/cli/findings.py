@@ -1,4 +1,4 @@
-"""What `tileprof doctor` finds: one line a thing."""
+"""Findings of `tileprof doctor`, one line each."""
 
 from __future__ import annotations
 

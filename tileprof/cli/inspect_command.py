@@ -133,12 +133,12 @@ def _refuse(args: argparse.Namespace, options: Mapping[str, str], what: str, hin
 
 
 def _is_kernel(name: str) -> bool:
-    """Whether FILE:KERNEL is meant, or Python without its kernel; files may have any name."""
+    """Return whether `name` means FILE:KERNEL, or a Python file without its kernel."""
     return name.endswith(".py") or (":" in name and not Path(name).exists())
 
 
 def _compiled(args: argparse.Namespace) -> Cubin:
-    """The machine code of FILE:KERNEL, as `tileprof compile` makes it."""
+    """Return the machine code of FILE:KERNEL, as `tileprof compile` makes it."""
     name = args.target or TARGET
     check_target(name)
     if name == "cpu":

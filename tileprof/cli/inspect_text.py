@@ -35,7 +35,7 @@ def render_resources(path: str, cubin: Cubin, functions: Sequence[Function]) -> 
 
 
 def matching(cubin: Cubin, pattern: str | None) -> list[Function]:
-    """The functions whose name matches, in the symbol table or as one writes it; or all."""
+    """Return the functions whose name matches, in the symbol table or as one writes it; or all."""
     everything = list(cubin.functions.values())
     if pattern is None:
         return everything
@@ -47,7 +47,7 @@ def matching(cubin: Cubin, pattern: str | None) -> list[Function]:
 
 
 def _readable(text: str) -> str:
-    """The text with names of C++ as one writes them."""
+    """Return the text with names of C++ as one writes them."""
     if "_Z" not in text:
         return text
     from tileprof.profiler.native import native_recorder
@@ -115,7 +115,7 @@ def _nesting(loops: Sequence[Loop], loop: Loop) -> int:
 
 
 def _spills(function: Function) -> Iterator[str]:
-    """By line, those in the deepest loops first."""
+    """Yield spills by line, those in the deepest loops first."""
     from tileprof.binary import place
 
     groups: dict[tuple[int, str, str], list[Spill]] = {}

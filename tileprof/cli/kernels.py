@@ -35,7 +35,7 @@ _IN_PYTHON = re.compile(r"`[\w.]+\.compile\((\w+)=…\)`")
 
 
 def find(place: str) -> Compilable:
-    """The kernel that `FILE:KERNEL` names; `UsageError` says what is there."""
+    """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds."""
     path, _, name = place.rpartition(":")
     if not path or not name:
         raise UsageError(f"`{place}` is not FILE:KERNEL", hint="For example matmul.py:matmul.")
@@ -60,7 +60,8 @@ def _is_kernel(value: Any) -> bool:
 
 
 def _load(file: Path) -> Mapping[str, Any]:
-    """What the file defines, run as an import does; what it prints goes to standard error."""
+    """Run the file as an import does and return what it defines; its output goes to standard
+    error."""
     spec = importlib.util.spec_from_file_location(_MODULE, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{file} is not a Python file", hint="Its name has to end in .py.")
@@ -95,7 +96,7 @@ def _said(error: BaseException) -> str:
 
 
 def _last_place(error: BaseException, file: str) -> Location | None:
-    """The innermost line of a file that an error came through."""
+    """Return the innermost line of a file that an error came through."""
     places = traceback.extract_tb(error.__traceback__)
     lines = [p.lineno for p in places if p.filename == file and p.lineno]
     return Location(file, lines[-1]) if lines else None
@@ -112,7 +113,7 @@ def check_target(name: str) -> None:
 
 
 def bindings(texts: Iterable[str]) -> dict[str, Any]:
-    """The values of `--set NAME=VALUE`: Python literals, and any other text as itself."""
+    """Return the values of `--set NAME=VALUE`: Python literals, and any other text as itself."""
     found: dict[str, Any] = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -126,7 +127,7 @@ def bindings(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def traced(kernel: Compilable, values: Mapping[str, Any]) -> ir.Kernel:
-    """The program with these values bound; the error for a missing one names the `--set`."""
+    """Return the program with these values bound; the error for a missing one names the `--set`."""
     try:
         return _bound(kernel, values).traced
     except TileprofError as error:

@@ -1,4 +1,4 @@
-"""Reading a command's arguments: wrong use is a `UsageError` that says what was meant.
+"""Parser of a command's arguments: wrong use is a `UsageError` with a suggestion.
 
 In: the declarations of a command's options.  Out: parsed arguments, or an error with its way out.
 """
@@ -19,7 +19,7 @@ __all__ = ["Command", "Parser", "number", "one_of", "suggestion"]
 
 
 _MISSING = "the following arguments are required"
-"""How argparse begins its message about arguments that it has not got."""
+"""Begin of argparse's message about missing arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
         terminal.show(message, file)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The arguments; `UsageError` names the first one that nobody takes."""
+        """Return the arguments; `UsageError` names the first one that nobody takes."""
         self._given = list(sys.argv[1:] if args is None else args)
         found, rest = self.parse_known_args(args, namespace)
         if not rest:
@@ -69,7 +69,8 @@ class Parser(argparse.ArgumentParser):
         self._refuse(rest[0])
 
     def _is_unknown(self, argument: str) -> bool:
-        """Whether it is an option that does not exist; `-m1` is one with its value."""
+        """Return whether an argument is an option that does not exist; `-m1` is an option with its
+        value."""
         name = argument.partition("=")[0]
         known = name in self._option_string_actions
         attached = not name.startswith("--") and name[:2] in self._option_string_actions
@@ -86,7 +87,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_of(*names: str) -> Callable[[str], str]:
-    """The type of an option that takes one of these words."""
+    """Return the type of an option that takes one of these words."""
 
     def check(text: str) -> str:
         if text not in names:
@@ -105,7 +106,7 @@ def _alternatives(names: Sequence[str]) -> str:
 
 
 def number(kind: type[int] | type[float]) -> Callable[[str], Any]:
-    """The type of an option that takes a number."""
+    """Return the type of an option that takes a number."""
 
     def convert(text: str) -> int | float:
         try:

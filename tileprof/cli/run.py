@@ -17,8 +17,8 @@ from tileprof.errors import OutputError, UsageError
 from tileprof.progress import working
 
 from . import terminal
-from .later import refuse
 from .parsing import Command, Parser, number, one_of
+from .unavailable import refuse
 
 if TYPE_CHECKING:
     from tileprof.profile import Profile
@@ -33,11 +33,12 @@ USAGE = (
 )
 SUMMARY_LINES = 40
 SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
-"""What the tree at the end folds, more until it fits; `view` shows the rest."""
+"""Thresholds of the tree at the end, in percent: nodes below are folded, more until the tree fits.
+"""
 NAMED_CHILDREN = 4
-"""How many files of child processes are named at the end."""
+"""Largest number of child processes' files that are named at the end."""
 CLOCK_STEP_S = 0.1
-"""How coarse times of files may be, in seconds."""
+"""Resolution of files' time stamps, in seconds."""
 _BACKWARD_OPS = (
     "record PyTorch's operations inside nodes of a backward pass too, not the nodes alone"
 )

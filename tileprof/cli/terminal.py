@@ -1,4 +1,4 @@
-"""What the terminal can show, and writing to it.
+"""Output to the terminal, and what it can show.
 
 Everything that a command prints goes through `show` or `write`. So this is the place where text is
 made safe to print, and where a stream that is closed, full or no longer read is dealt with.
@@ -32,7 +32,7 @@ _OWN_STYLE = r"\x1b\[(?:[012]|[12];3[0-7]|3[0-7])m"
 _UNSAFE = re.compile(f"({_OWN_STYLE})|(?![\\n\\t]|\\r\\n)[{CONTROL}]")
 """Our own styles are the group, so that the replacement can keep them."""
 _PATIENCE_S = 1.0
-"""How long something is under way before it is shown, so that what takes two seconds was seen."""
+"""Seconds before a running task is shown, so that tasks of two seconds are still seen."""
 _REFRESH_S = 0.1
 
 

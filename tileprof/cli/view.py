@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _view(args: argparse.Namespace) -> str:
-    """The name of the view that was asked for."""
+    """Return the name of the view that was asked for."""
     shape = next((name for name in ("lines", "sass", "counters") if getattr(args, name)), "")
     if args.csv:
         if shape in ("sass", "counters"):
@@ -145,7 +145,7 @@ def _timeline(args: argparse.Namespace) -> int:
 
 
 def split_names(text: str | None) -> tuple[str, ...]:
-    """The names in a comma-separated list."""
+    """Return the names in a comma-separated list."""
     return tuple(n.strip() for n in (text or "").split(",") if n.strip())
 
 

@@ -1,4 +1,4 @@
-"""Whether the attributes of an op hold what their declaration says.
+"""Check of an op's attributes against their declared types.
 
 In: an op's class and the values that a text gives.  Out: a clause about the first value that does
 not fit.  The types are those of the fields: numbers, words, choices, tuples of these.
@@ -28,7 +28,7 @@ def problem_of(op: type[OpBase], held: Mapping[str, Any]) -> str:
 
 
 def is_shape(held: Any) -> bool:
-    """Whether this is a tuple of numbers and names."""
+    """Return whether this is a tuple of numbers and names."""
     return _fits(held, tuple[int | str, ...])
 
 

@@ -32,7 +32,7 @@ class Builder:
         return op
 
     def constant(self, value: bool | int | float, dtype: DType = index) -> Value:
-        """A constant of the type."""
+        """Return a constant of the type."""
         return self.emit(Constant(value, dtype)).result
 
     @contextmanager

@@ -89,7 +89,7 @@ class Parallel(OpBase):
     body: Block = region()
     hints: Hints = attribute(default=())
     layout: str = attribute(default="")
-    """Which thread runs which points, as text; '' leaves it to the backend."""
+    """Assignment of points to threads, as text; '' leaves it to the backend."""
     origin: Origin = attribute(default="")
     """The tile op that a GPU backend made the loop of; '' for a loop of the author."""
 
@@ -123,7 +123,7 @@ class If(OpBase):
     otherwise: Block = region()
 
     def result_types(self) -> tuple[Type, ...]:
-        """What `then` yields."""
+        """Return the types of what `then` yields."""
         last = self.then.ops[-1] if self.then.ops else None
         return tuple(v.type for v in last.values) if isinstance(last, Yield) else ()
 

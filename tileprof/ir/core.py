@@ -69,13 +69,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class OpSpec:
-    """What the declaration of an op says: the order of its fields and their roles."""
+    """Declaration of an op: the order of its fields and their roles."""
 
     name: str
     effect: Effect
-    """What the op does to anything, its operands' memory included."""
+    """Effect of the op on anything, its operands' memory included."""
     resource: Resource | None
-    """What it reads or writes besides memory that operands name."""
+    """Resource that it reads or writes besides the memory that operands name."""
     declared: bool
     """Whether the declaration says what the op reads and writes, or that it is nothing."""
     accesses: tuple[DeclaredAccess, ...]
@@ -102,9 +102,10 @@ def operand(
     optional: bool = False,
     default: Any = MISSING,
 ) -> Any:
-    """A field that holds one value (None is allowed where `optional`, and may be left out with the
-    `default` None).  `effect`: what the op does to the memory or the ring that it names; `at` and
-    `unless` as in `DeclaredAccess`."""
+    """Return a field that holds one value (None is allowed where `optional`, and may be left out
+    with the `default` None). `effect`: what the op does to the memory or the ring that it names;
+    `at` and `unless` as in `DeclaredAccess`.
+    """
     meta = {"role": "operand", "effect": effect, "at": at, "unless": unless}
     return (
         field(default=None, metadata=meta) if optional or default is None else field(metadata=meta)
@@ -112,22 +113,24 @@ def operand(
 
 
 def operands(effect: Effect | None = None) -> Any:
-    """A field that holds a list of values; `effect` as in `operand`."""
+    """Return a field that holds a list of values; `effect` as in `operand`."""
     return field(metadata={"role": "operands", "effect": effect, "at": "", "unless": ""})
 
 
 def attribute(
     *, default: Any = MISSING, positional: bool = False, read: Callable[[Any], Any] | None = None
 ) -> Any:
-    """A field known at compile time; a positional one is printed without its name.  `read` makes
-    its value of what the text form holds, where that is text or a list for a type of its own; it
-    raises ValueError for what it cannot read."""
+    """Return a field known at compile time; a positional one is printed without its name.
+
+    `read` makes its value of what the text form holds, where that is text or a list for a type of
+    its own; it raises ValueError for what it cannot read.
+    """
     meta = {"role": "attribute", "positional": positional, "read": read}
     return field(metadata=meta) if default is MISSING else field(default=default, metadata=meta)
 
 
 def region() -> Any:
-    """A field that holds a block of ops."""
+    """Return a field that holds a block of ops."""
     return field(metadata={"role": "region"})
 
 
@@ -145,7 +148,7 @@ class Access:
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class OpBase:
-    """What every op carries: where it came from and what was decided about it."""
+    """Base of all ops: source location, and decisions of the compiler."""
 
     SPEC: ClassVar[OpSpec]
 
@@ -174,7 +177,7 @@ class OpBase:
         return value
 
     def operand_values(self) -> Iterator[Value]:
-        """All operands in order, lists flattened, absent ones left out."""
+        """Yield all operands in order, lists flattened, absent ones left out."""
         for name, many in self.SPEC.operands:
             held = getattr(self, name)
             if many:
@@ -183,7 +186,7 @@ class OpBase:
                 yield held
 
     def all_operand_values(self) -> Iterator[Value]:
-        """The operands of the op and of everything inside of it."""
+        """Yield the operands of the op and of everything inside of it."""
         yield from self.operand_values()
         for block in self.blocks():
             for inner in walk(block):
@@ -196,7 +199,7 @@ class OpBase:
         return None
 
     def accesses(self) -> Iterator[Access]:
-        """The buffers that the op itself reads or writes, without those of its regions."""
+        """Yield the buffers that the op itself reads or writes, without those of its regions."""
         for each in self.SPEC.accesses:
             value = getattr(self, each.field)
             if (each.reads or each.writes) and isinstance(getattr(value, "type", None), BufferType):
@@ -205,14 +208,14 @@ class OpBase:
                 yield Access(value, reads, each.writes, at)
 
     def all_accesses(self) -> Iterator[Access]:
-        """The buffers that the op and everything inside of it reads or writes."""
+        """Yield the buffers that the op and everything inside of it reads or writes."""
         yield from self.accesses()
         for block in self.blocks():
             for inner in walk(block):
                 yield from inner.accesses()
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks of the regions."""
+        """Yield the blocks of the regions."""
         for name in self.SPEC.regions:
             yield getattr(self, name)
 
@@ -288,7 +291,7 @@ def _declared(held: Field[Any]) -> DeclaredAccess:
 
 
 def walk(block: Block) -> Iterator[OpBase]:
-    """Every op of a block and of the regions inside, outer before inner, in order."""
+    """Yield every op of a block and of the regions inside, outer before inner, in order."""
     for each in block.ops:
         yield each
         for inner in each.blocks():

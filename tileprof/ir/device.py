@@ -46,7 +46,7 @@ class AsyncCopy(OpBase):
         return "bulk" if self.target.buffer.space == "global" else "cp.async"
 
     def result_types(self) -> tuple[Type, ...]:
-        """A token."""
+        """Return a token."""
         return (token,)
 
 
@@ -66,11 +66,11 @@ class AsyncGemm(OpBase):
 
     @property
     def runs_in(self) -> Queue:
-        """That of matrix products."""
+        """Return the queue of matrix products."""
         return "wgmma"
 
     def result_types(self) -> tuple[Type, ...]:
-        """A token."""
+        """Return a token."""
         return (token,)
 
     @property
@@ -109,14 +109,14 @@ class Wait(OpBase):
     pending: int = attribute(default=0)
     read: bool = attribute(default=False)
     reason: str = attribute(default="")
-    """What needs the result, for remarks."""
+    """Op that needs the result, for remarks."""
     after: Value | None = operand(Effect.PURE, default=None)
     """A fragment whose sums are there first: what they are of is computed beside the products."""
 
 
 @op("barrier", effect=Effect.READ | Effect.WRITE, on="threads")
 class Barrier(OpBase):
-    """All threads of the role (of the block, outside of roles) arrive before any goes on."""
+    """A barrier of all threads of the role, or of the block outside of roles."""
 
     reason: str = attribute(default="")
 
@@ -167,7 +167,7 @@ class GridPosition(OpBase):
     kind: Literal["block", "blocks", "rank"] = attribute(positional=True)
 
     def result_types(self) -> tuple[Type, ...]:
-        """A number."""
+        """Return a number."""
         return (index,)
 
 
@@ -180,7 +180,7 @@ class NextTile(OpBase):
     total: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number of a tile."""
+        """Return the number of a tile."""
         return (index,)
 
 
@@ -192,7 +192,7 @@ class Ring(OpBase):
 
     stages: int = attribute()
     bytes: int = attribute()
-    """That arrive in a slot before it is full; 0: a slot holds a number, see `ring_send`."""
+    """Bytes that arrive in a slot before it is full; 0: a slot holds a number, see `ring_send`."""
     consumers: int = attribute()
     """Arrivals of one block that free a slot."""
     cluster: int = attribute(default=1)
@@ -201,7 +201,7 @@ class Ring(OpBase):
     """Bytes from the start of shared memory to its barriers; -1 before it is planned."""
 
     def result_types(self) -> tuple[Type, ...]:
-        """The ring."""
+        """Return the ring."""
         return (ring,)
 
 
@@ -212,7 +212,7 @@ class RingAcquire(OpBase):
     ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number of the slot."""
+        """Return the number of the slot."""
         return (index,)
 
 
@@ -230,7 +230,7 @@ class RingWait(OpBase):
     ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number of the slot."""
+        """Return the number of the slot."""
         return (index,)
 
 
@@ -262,7 +262,7 @@ class RingReceive(OpBase):
     ring: Value = operand(Effect.READ | Effect.WRITE)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The number, the same in all threads."""
+        """Return the number, the same in all threads."""
         return (index,)
 
 
@@ -300,6 +300,6 @@ class TurnPass(OpBase):
 
 @op("mark", effect=Effect.READ | Effect.WRITE, on="sites")
 class Mark(OpBase):
-    """From here on the calling warp is in this state of the kernel's table."""
+    """A mark: from here on, the calling warp is in this state of the kernel's table."""
 
     state: int = attribute()

@@ -1,4 +1,4 @@
-"""What an op reads and writes: the words in which its declaration says it.
+"""Declarations of what an op reads and writes.
 
 An operand that names memory or a ring says what the op does to it (`operand` of `core.py`); what
 no operand names is a `Resource`.  Passes ask `OpBase.accesses` and `OpSpec.effect`, so all of them
@@ -15,7 +15,7 @@ __all__ = ["DeclaredAccess", "Effect", "Queue", "Resource"]
 
 
 class Effect(enum.Flag):
-    """What an op does besides computing its results."""
+    """Effects of an op besides computing its results."""
 
     PURE = 0
     READ = enum.auto()
@@ -25,17 +25,17 @@ class Effect(enum.Flag):
 
 
 Queue = Literal["wgmma", "cp.async", "bulk"]
-"""What completes in order: matrix groups of a warp group, cp.async groups and bulk stores of a
-thread."""
+"""Queues that complete in order: matrix groups of a warp group, cp.async groups and bulk stores of
+a thread."""
 Resource = Literal["threads", "queue", "turns", "tiles", "host", "sites", "advice"]
-"""What an op reads or writes that no operand names: threads that wait for each other, groups of
-asynchronous work, turns of warp groups, the counter of a launch's tiles, the host that hears of
+"""Resources without an operand that an op reads or writes: threads that wait for each other, groups
+of asynchronous work, turns of warp groups, the counter of a launch's tiles, the host that hears of
 messages, sites that are measured, advice to the backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredAccess:
-    """How an op uses the memory that one of its operands names."""
+    """Use of the memory that an operand names."""
 
     field: str
     reads: bool

@@ -86,7 +86,7 @@ class Tma:
     multicast: int = 1
     """Blocks of a cluster that load the tile together, a slice of its rows each."""
     reduce: str = ""
-    """How the tile is joined with what is in global memory (`add`); '' where it replaces it."""
+    """Operation that combines the tile with global memory (`add`); '' replaces its content."""
 
     def __str__(self) -> str:
         shared = f" multicast={self.multicast}" if self.multicast > 1 else ""

@@ -48,7 +48,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a mark says: the innermost site that the warp is in, and which visits go on."""
+    """State that a mark sets: the innermost site that the warp is in, and which visits go on."""
 
     site: int
     """-1: in the kernel, outside of all sites."""
@@ -72,22 +72,22 @@ class Kernel:
     sites: tuple[Site, ...] = ()
     location: Location | None = None
     states: tuple[State, ...] = ()
-    """What its `mark` ops name by position; the first is `State(-1)`."""
+    """States that `mark` ops name by position; the first is `State(-1)`."""
 
     def param_values(self) -> list[Value]:
-        """The values of the parameters, in order."""
+        """Return the values of the parameters, in order."""
         return self.body.args[: len(self.params)]
 
     def symbol_values(self) -> dict[str, Value]:
-        """The values of the symbols by name."""
+        """Return the values of the symbols by name."""
         return dict(zip(self.symbols, self.body.args[len(self.params) :]))
 
     def ops(self) -> list[OpBase]:
-        """Every op, outer before inner."""
+        """Return every op, outer before inner."""
         return list(walk(self.body))
 
     def with_body(self, body: Block, sites: tuple[Site, ...] | None = None) -> Kernel:
-        """The same signature with another body; states go with the sites that they name."""
+        """Return the same signature with another body; states go with the sites that they name."""
         if sites is None:
             return replace(self, body=body)
         return replace(self, body=body, sites=sites, states=())

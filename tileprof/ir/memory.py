@@ -34,7 +34,7 @@ class Alloc(OpBase):
     """Bytes from the start of the block's shared memory; -1 before it is planned."""
 
     def result_types(self) -> tuple[Type, ...]:
-        """The buffer."""
+        """Return the buffer."""
         return (BufferType(self.shape, self.dtype, self.space),)
 
 
@@ -51,7 +51,7 @@ class View(OpBase):
     in_bounds: bool = attribute(default=False)
 
     def result_types(self) -> tuple[Type, ...]:
-        """A buffer type of the tile's shape in the base's space."""
+        """Return a buffer type of the tile's shape in the base's space."""
         return (BufferType(self.sizes, self.base.dtype, self.base.buffer.space),)
 
     def verify(self) -> Iterator[str]:
@@ -70,12 +70,12 @@ class Reinterpret(OpBase):
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The buffer as it is seen from now on."""
+        """Return the buffer as it is seen from now on."""
         return (BufferType(self.shape, self.dtype, self.base.buffer.space),)
 
 
 def base(value: Value) -> Value:
-    """The allocation or the parameter in whose memory a buffer lies."""
+    """Return the allocation or the parameter in whose memory a buffer lies."""
     while isinstance(value.owner, View | Reinterpret):
         value = value.owner.base
     return value
@@ -100,7 +100,7 @@ class Load(OpBase):
     in_bounds: bool = attribute(default=False)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The element."""
+        """Return the element."""
         return (self.buffer.dtype,)
 
     def verify(self) -> Iterator[str]:
@@ -135,11 +135,11 @@ class Atomic(OpBase):
     in_bounds: bool = attribute(default=False)
 
     def result_types(self) -> tuple[Type, ...]:
-        """The element before."""
+        """Return the element before."""
         return (self.buffer.dtype,)
 
     def verify(self) -> Iterator[str]:
-        """As a store; bool has no atomics."""
+        """Check what a store checks; bool has no atomics."""
         yield from _verify_indices(self.buffer, self.indices)
         if self.value.type != self.buffer.dtype or self.value.type == bool_:
             yield f"atomic {self.kind} of {self.value.type} on {self.buffer.type}"

@@ -45,7 +45,7 @@ _WIDEST = 1 << 64
 
 
 def parse(text: str, *, file: str = "<ir>") -> Kernel:
-    """The kernel that `text` describes; KernelError with the line where it is wrong."""
+    """Return the kernel that `text` describes; KernelError with the line where it is wrong."""
     return _Parser(text, file).kernel()
 
 
@@ -234,12 +234,13 @@ class _Parser:
         for field in spec.positional:
             held[field] = self._attribute()
         for number, (field, many) in enumerate(spec.operands):
+            optional = cls.__dataclass_fields__[field].default is None
             if number:
                 # Optional operands at the end are left out where they are absent.
-                if self._peek() != "," and cls.__dataclass_fields__[field].default is None:
+                if optional and self._peek() != ",":
                     break
                 self._expect(",")
-            held[field] = self._operand(many)
+            held[field] = self._operand(many, optional=optional)
         held |= self._named_attributes(cls)
         types = self._result_types() if names else []
         if any(n == "dtype" for n, _ in spec.attributes):
@@ -302,11 +303,11 @@ class _Parser:
 
     # -- leaves
 
-    def _operand(self, many: bool) -> Value | list[Value] | None:
+    def _operand(self, many: bool, *, optional: bool) -> Value | list[Value] | None:
         if many:
             self._expect("[")
             return [self._value() for _ in self._many("]")]
-        return None if self._take("_") else self._value()
+        return None if optional and self._take("_") else self._value()
 
     def _value(self) -> Value:
         token = self._token
@@ -330,7 +331,7 @@ class _Parser:
         return held
 
     def _read(self, cls: type[OpBase], name: str) -> Any:
-        """An attribute, made into its own type where it has one."""
+        """Return an attribute, made into its own type where it has one."""
         token, held = self._token, self._attribute()
         read = cls.__dataclass_fields__[name].metadata["read"]
         if read is None:
@@ -424,7 +425,7 @@ class _Parser:
 
 
 def _number(text: str) -> int | float | None:
-    """The number that a token names; None where no type holds it."""
+    """Return the number that a token names; None where no type holds it."""
     if not text.lstrip("-").isdigit():
         return float(text)
     # Longer ones are not even converted: that takes time that grows with the square of the length.

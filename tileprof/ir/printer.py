@@ -34,7 +34,7 @@ _RESERVED = frozenset({"true", "false", "none", "inf", "nan", "loc"})
 
 
 def print_kernel(kernel: Kernel, *, locations: bool = False) -> str:
-    """The kernel as text; with `locations`, every op says which source it came from."""
+    """Return the kernel as text; with `locations`, every op says which source it came from."""
     return "\n".join(_Printer(locations).kernel(kernel)) + "\n"
 
 

@@ -22,21 +22,23 @@ __all__ += ["rewrite_block", "with_originals", "with_rule"]
 
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
 PairRule = Callable[[OpBase, OpBase, Builder], Sequence[Value] | None]
-"""As `Rule`, and sees the op as it was before the op with its operands replaced."""
+"""A `Rule` that also sees the op as it was before its operands were replaced."""
 
 
 def rewrite(kernel: Kernel, rule: Rule) -> Kernel:
-    """The kernel with `rule` applied to every op, inner ops before the op that holds them."""
+    """Return the kernel with `rule` applied to every op, inner ops before the op that holds
+    them."""
     return kernel.with_body(rewrite_block(kernel.body, {}, rule))
 
 
 def clone_block(block: Block, mapping: dict[Value, Value]) -> Block:
-    """A copy of a block in which values are replaced by `mapping`, which is extended."""
+    """Return a copy of a block in which values are replaced by `mapping`, which is extended."""
     return rewrite_block(block, mapping, lambda op, builder: None)
 
 
 def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block]) -> OpBase:
-    """A copy of one op with operands replaced and the given regions; results are new values."""
+    """Return a copy of one op with operands replaced and the given regions; results are new
+    values."""
     spec = op.SPEC
     held: dict[str, Any] = {"span": op.span, "hint": op.hint, **regions}
     if spec.mnemonic_field:
@@ -58,13 +60,14 @@ def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block])
 
 
 def rewrite_block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Block:
-    """A copy of a block with `rule` applied to every op; values from outside are replaced by
-    `mapping`, which is extended."""
+    """Return a copy of a block with `rule` applied to every op; values from outside are replaced by
+    `mapping`, which is extended.
+    """
     return rebuilt(block, mapping, lambda op, new, builder: rule(new, builder))
 
 
 def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
-    """As `rewrite_block`, for a rule that looks its decisions up by the ops of `block`."""
+    """Apply `rewrite_block` with a rule that looks its decisions up by the ops of `block`."""
     args = [Value(a.type, a.name) for a in block.args]
     mapping.update(zip(block.args, args))
     made = Block(args)
@@ -82,18 +85,18 @@ def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
 
 
 def per_launch(kernel: Kernel, change: Callable[[Launch], Launch]) -> Kernel:
-    """The kernel with every launch changed; what the host computes stays."""
+    """Return the kernel with every launch changed; what the host computes stays."""
     ops = [change(op) if isinstance(op, Launch) else op for op in kernel.body.ops]
     return kernel.with_body(Block(kernel.body.args, ops))
 
 
 def with_rule(launch: Launch, rule: Rule) -> Launch:
-    """The launch with a rule applied to its body."""
+    """Return the launch with a rule applied to its body."""
     return with_originals(launch, lambda op, new, builder: rule(new, builder))
 
 
 def with_originals(launch: Launch, rule: PairRule) -> Launch:
-    """The launch with a rule applied that looks its decisions up by the ops of `launch`."""
+    """Return the launch with a rule applied that looks its decisions up by the ops of `launch`."""
     made = clone(launch, {}, {"body": rebuilt(launch.body, {}, rule)})
     assert isinstance(made, Launch)
     return made

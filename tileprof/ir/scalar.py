@@ -38,7 +38,7 @@ class Constant(OpBase):
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The declared type."""
+        """Return the declared type."""
         return (self.dtype,)
 
 
@@ -56,11 +56,11 @@ class Binary(OpBase):
     right: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the operands."""
+        """Return the type of the operands."""
         return (self.left.type,)
 
     def verify(self) -> Iterator[str]:
-        """Both operands are scalars of one type that has this operation."""
+        """Check that both operands are scalars of one type that has this operation."""
         if self.left.type != self.right.type:
             yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
         if self.kind in ("div", "pow", "atan2", "copysign") and not self.left.dtype.is_float:
@@ -75,10 +75,10 @@ class Unary(OpBase):
     kind: UnaryKind = attribute()
     operand: Value = operand()
     fast: bool = attribute(default=False)
-    """Of `exp2`: whether 0 will do where the result would be denormal."""
+    """Whether `exp2` may give 0 for a denormal result."""
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the operand, bool for predicates."""
+        """Return the type of the operand, bool for predicates."""
         return (bool_ if self.kind in PREDICATES else self.operand.type,)
 
     def verify(self) -> Iterator[str]:
@@ -102,7 +102,7 @@ class Compare(OpBase):
         return (bool_,)
 
     def verify(self) -> Iterator[str]:
-        """Both operands are of one type."""
+        """Check that both operands are of one type."""
         if self.left.type != self.right.type:
             yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
 
@@ -116,11 +116,11 @@ class Fma(OpBase):
     c: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the operands."""
+        """Return the type of the operands."""
         return (self.a.type,)
 
     def verify(self) -> Iterator[str]:
-        """All operands are one float type."""
+        """Check that all operands are of one float type."""
         if not self.a.type == self.b.type == self.c.type or not self.a.dtype.is_float:
             yield f"fma of {self.a.type}, {self.b.type}, {self.c.type}: all must be one float type"
 
@@ -134,7 +134,7 @@ class Select(OpBase):
     otherwise: Value = operand()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The type of the two choices."""
+        """Return the type of the two choices."""
         return (self.then.type,)
 
     def verify(self) -> Iterator[str]:
@@ -155,7 +155,7 @@ class Cast(OpBase):
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The declared type."""
+        """Return the declared type."""
         return (self.dtype,)
 
 
@@ -167,7 +167,7 @@ class Bitcast(OpBase):
     dtype: DType = attribute()
 
     def result_types(self) -> tuple[Type, ...]:
-        """The declared type."""
+        """Return the declared type."""
         return (self.dtype,)
 
     def verify(self) -> Iterator[str]:

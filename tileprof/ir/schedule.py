@@ -41,7 +41,7 @@ class LaunchSchedule:
     waits: bool = False
     """Whether it may start while the launch before it runs, for whose end it then waits."""
     sample_counts: int = 0
-    """Where in shared memory warps count their states, in bytes from its start."""
+    """Offset in shared memory where warps count their states, in bytes."""
     sampled_warps: int = 0
     """Warps that count their states, from the first; 0: nothing is sampled."""
 
@@ -51,9 +51,9 @@ class LoopSchedule:
     """Decisions about the iterations of a loop."""
 
     once: bool = False
-    """Whether it has one iteration at most."""
+    """Whether it has at most one iteration."""
     whole: bool = False
-    """Whether it stays one loop, also where some of its iterations need no mask."""
+    """Whether it stays one loop although some of its iterations need no mask."""
     dynamic: bool = False
     """Whether a block takes the next tile that no block has taken, when it is free; otherwise the
     tiles are dealt to the blocks in advance."""

@@ -24,11 +24,11 @@ ScanKind = Literal["sum", "max"]
 Policy = Literal["square", "full_row", "full_col"]
 TileAtomicKind = Literal["add", "max", "min"]
 Hints = tuple[tuple[str, bool | int | float | str], ...]
-"""What the author asked of the lowering, by name."""
+"""Hints of the author for the lowering, by name."""
 
 
 def squeeze(value: Value) -> tuple[int | str, ...]:
-    """The shape without extents of 1."""
+    """Return the shape without extents of 1."""
     return tuple(d for d in value.buffer.shape if d != 1)
 
 
@@ -90,7 +90,7 @@ class Gemm(OpBase):
 
     @staticmethod
     def matrix(value: Value) -> tuple[int, int]:
-        """The two extents of an operand: leading extents of 1 are dropped."""
+        """Return the two extents of an operand: leading extents of 1 are dropped."""
         shape = value.buffer.static_shape
         lead, (rows, columns) = shape[:-2], shape[-2:]
         if any(d != 1 for d in lead):

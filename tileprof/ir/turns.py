@@ -1,4 +1,4 @@
-"""Whether every way through a role passes each turn that it takes, and takes none twice.
+"""Check that each path through a role passes on every turn that it takes, and takes none twice.
 
 Which ways there are follows from control flow alone: between iterations of a loop a warp group has
 its turn always or never, and both ways of a branch end alike.  Then any number of iterations waits
@@ -19,7 +19,7 @@ _TURNS = (TurnPass, TurnStart, TurnWait)
 
 
 def misplaced_turns(body: Block) -> Iterator[str]:
-    """What is wrong with the turns of a kernel, as sentences."""
+    """Yield what is wrong with the turns of a kernel, as sentences."""
     seen: set[OpBase] = set()
     for op in walk(body):
         if isinstance(op, Roles):
@@ -42,8 +42,9 @@ class _Role:
             self.problems.append("a role ends with a turn that it did not pass")
 
     def _block(self, block: Block, has: bool, around: bool | None) -> bool | None:
-        """Whether the group has its turn after a block, from whether it has it before; None where
-        the end is not reached.  `around`: whether it has it between iterations of the loop."""
+        """Return whether the group has its turn after a block, from whether it has it before; None
+        where the end is not reached. `around`: whether it has it between iterations of the loop.
+        """
         for op in block.ops:
             match op:
                 case TurnStart() | TurnWait() | TurnPass():

@@ -30,12 +30,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point type."""
+        """Whether the type is a floating-point type."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
-        """Whether it counts: signed, unsigned or index, not bool."""
+        """Whether the type is a signed, unsigned or index integer; bool is none."""
         return self.kind in ("int", "uint", "index")
 
     @property
@@ -44,7 +44,7 @@ class DType:
         return max(self.bits // 8, 1)
 
     def to_numpy(self) -> np.dtype[Any]:
-        """The NumPy type that holds it (`ml_dtypes` for bfloat16 and float8)."""
+        """Return the NumPy type that holds it (`ml_dtypes` for bfloat16 and float8)."""
         return _numpy_dtype(self.name)
 
 
@@ -57,7 +57,7 @@ float8_e4m3 = DType("float8_e4m3", 8, "float")
 float8_e5m2 = DType("float8_e5m2", 8, "float")
 index = DType("index", 64, "index")
 token = DType("token", 0, "handle")
-"""What an asynchronous op gives: something to wait for, that is stored nowhere."""
+"""Type of the result of an asynchronous op: something to wait for, that is stored nowhere."""
 ring = DType("ring", 0, "handle")
 """The barriers and the position of a ring of buffers."""
 
@@ -96,7 +96,9 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def dtype(spec: Any) -> DType:
-    """The element type named by a string, a NumPy or PyTorch type, a Python type or a `DType`."""
+    """Return the element type named by a string, a NumPy or PyTorch type, a Python type or a
+    `DType`.
+    """
     if isinstance(spec, DType):
         return spec
     if isinstance(spec, type) and spec in (bool, int, float):
@@ -115,7 +117,7 @@ def dtype(spec: Any) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type in which an operation on `a` and `b` is computed, as in TileLang.
+    """Return the type in which an operation on `a` and `b` is computed, as in TileLang.
 
     Floats win over integers, wider over narrower, `index` over other integers, unsigned over signed
     of the same width; two different floats of one width meet in float32.

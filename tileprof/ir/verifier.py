@@ -1,4 +1,4 @@
-"""What must hold for every kernel between two passes."""
+"""Rules that every kernel obeys between two passes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _block(block: Block, path: tuple[OpBase, ...], defined: set[Value]) -> Itera
 
 
 def _undeclared(op: OpBase) -> Iterator[str]:
-    """What the op's declaration leaves open about memory and rings."""
+    """Yield what the op's declaration leaves open about memory and rings."""
     if not op.SPEC.declared:
         yield "its declaration does not say what it reads and writes"
     known = {each.field for each in op.SPEC.accesses}
@@ -111,7 +111,8 @@ def _undeclared(op: OpBase) -> Iterator[str]:
 
 
 def _own(op: OpBase) -> Iterator[str]:
-    """What the op says is wrong with it; a rank or shape that it did not think of is wrong too."""
+    """Yield what the op itself reports as wrong; a rank or shape that breaks its check is wrong
+    too."""
     try:
         yield from op.verify()
     except (TypeError, ValueError, IndexError) as error:
@@ -148,7 +149,7 @@ _KINDS: dict[type[OpBase], dict[str, Callable[[Type], bool]]] = {
     If: {"condition": _is_scalar},
     Yield: {"*": _is_scalar},
 }
-"""What operands have to be, by field; `*` stands for all of them."""
+"""Required kind of each operand, by op and field; `*` stands for all fields."""
 
 
 def _operands(op: OpBase) -> Iterator[str]:
@@ -163,7 +164,7 @@ def _operands(op: OpBase) -> Iterator[str]:
 
 
 def _place(op: OpBase, path: tuple[OpBase, ...], *, last: bool) -> Iterator[str]:
-    """The table of what may stand where."""
+    """Yield the table of what may stand where."""
     launched = any(isinstance(o, Launch) for o in path)
     parallel = any(isinstance(o, Parallel) for o in path)
     match op:

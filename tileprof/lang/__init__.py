@@ -1,4 +1,4 @@
-"""What a kernel author writes: `import tileprof.lang as T`.
+"""The language of kernels: `import tileprof.lang as T`.
 
 The core of TileLang under its own names and meaning, and `T.scope`.  In: a Python function.  Out:
 an `ir.Kernel`, or its results when it is called.  The names here are thin: each hands its arguments

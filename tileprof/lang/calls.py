@@ -34,7 +34,7 @@ _INTERNED: dict[TensorSpec, TensorSpec] = {}
 
 
 class Located(Protocol):
-    """What stands somewhere in the user's source."""
+    """An object with a place in the user's source."""
 
     @property
     def location(self) -> Location | None:
@@ -80,7 +80,7 @@ def _location_of(place: Located | Location | None) -> Location | None:
 
 
 def given_of(spec: TensorSpec) -> Given:
-    """What a trace may know of an argument."""
+    """Return what a trace may know of an argument."""
     strides = spec.strides if spec.strides is not None else _row_major(spec.shape)
     return Given(spec.shape, strides, spec.strides is None)
 
@@ -93,7 +93,7 @@ def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def place(specs: Sequence[TensorSpec]) -> tuple[str, hooks.Instrument]:
-    """The device and what is measured, for a call that happens now."""
+    """Return the device and what is measured, for a call that happens now."""
     listener = hooks.listener
     return choose(specs), "off" if listener is None else listener.instrument
 
@@ -109,17 +109,17 @@ class Variant:
         self._programs: Kept[str, Program] = Kept()
         self._loaded: Kept[tuple[str, str], LoadedKernel] = Kept()
         self.lowered: CudaProgram | None = None
-        """For the target that the author named; its mistakes are told now."""
+        """Program for the target that the author named; its errors are raised at once."""
         if self.options.target:
             self.lowered = self.program().lowered(self.options.target)
 
     def program(self, instrument: hooks.Instrument = "off") -> Program:
-        """The kernel after all passes."""
+        """Return the kernel after all passes."""
         options = replace(self.options, instrument=instrument)
         return self._programs.made(instrument, lambda: compile_kernel(self.traced.kernel, options))
 
     def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
-        """The kernel ready on a device."""
+        """Return the kernel ready on a device."""
         if device.startswith("cuda") and instrument == "scopes" and not self._has_scopes():
             instrument = "off"  # the same binary, which is not to be loaded twice
         key = (device, instrument)
@@ -130,8 +130,8 @@ class Variant:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was decided: for the author's target, else for the device that it was loaded for
-        last, else for the cpu."""
+        """Decisions of the compiler: for the author's target, else for the device that it was
+        loaded for last, else for the cpu."""
         if self.lowered is not None:
             return self.lowered.known_remarks
         loaded = list(self._loaded.values())
@@ -155,7 +155,7 @@ class Plan:
     """One for each argument; kept, for their identity stands in the key of the plan."""
     symbols: dict[str, int]
     sources: tuple[int, ...]
-    """For each parameter the position of its argument, or -1 for an output."""
+    """Position of the argument of each parameter, or -1 for an output."""
     scalars: tuple[tuple[int, ir.Param], ...]
     outputs: tuple[tuple[int, ir.Param], ...]
     returned: tuple[int, ...]
@@ -242,7 +242,7 @@ class Plan:
         return made
 
     def _settle(self, values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-        """The values of all symbols and the shapes of the outputs."""
+        """Return the values of all symbols and the shapes of the outputs."""
         traced = self.variant.traced
         known = dict(self.symbols)
         for name, compute in traced.derived.items():
@@ -325,8 +325,9 @@ def _check_elements(name: str, spec: TensorSpec | None, kernel: ir.Kernel) -> No
 
 
 def _holds_elements_twice(spec: TensorSpec) -> bool:
-    """Whether two indices of an array may be one place; rows that interleave without meeting are
-    taken for such, where there are too many elements to look."""
+    """Return whether two indices of an array may be one place; rows that interleave without meeting
+    are taken for such, where there are too many elements to look.
+    """
     assert spec.strides is not None
     axes = sorted((abs(s), n) for n, s in zip(spec.shape, spec.strides) if n != 1)
     if 0 in spec.shape:
@@ -345,7 +346,7 @@ def _holds_elements_twice(spec: TensorSpec) -> bool:
 
 
 def to_scalar(value: Any, param: ir.Param, location: Location | None) -> Any:
-    """A number of the parameter's type; ArgumentError where the argument is none."""
+    """Return a number of the parameter's type; ArgumentError where the argument is none."""
     kind = param.type.dtype if isinstance(param.type, ir.BufferType) else param.type
     try:
         made: Any = float(value) if kind.is_float else int(value)

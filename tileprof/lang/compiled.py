@@ -53,7 +53,7 @@ class Kernel:
     ) -> None:
         self.__name__ = name
         self.options = options or Options()
-        """What it is compiled with."""
+        """Options of compilation."""
         self._retrace = retrace
         self._plain = plain
         """Runs the function as plain Python on arguments by name; gives its outputs, and the error
@@ -74,7 +74,7 @@ class Kernel:
         return self._variant(frozenset())
 
     def _variant(self, strided: frozenset[str]) -> Variant:
-        """The variant for arguments of which these are not contiguous."""
+        """Return the variant for arguments of which these are not contiguous."""
 
         def make() -> Variant:
             given = {n: Given(contiguous=n not in strided) for n in self._names} if strided else {}
@@ -86,7 +86,7 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What a call takes, in order."""
+        """Names of a call's arguments, in order."""
         return self._names
 
     @property
@@ -96,7 +96,7 @@ class Kernel:
 
     @property
     def location(self) -> Location | None:
-        """Where the function stands."""
+        """Location of the function."""
         return self.traced.location
 
     ir = traced
@@ -108,17 +108,18 @@ class Kernel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler decided, and why: for the `target` that was given, else for the device
-        that it was loaded for last, else for the cpu."""
+        """Decisions of the compiler and their reasons: for the `target` that was given, else for
+        the device that it was loaded for last, else for the cpu."""
         return self.variant.remarks
 
     @property
     def controls(self) -> Controls:
-        """What the lowering for a GPU may do."""
+        """Lowering controls for a GPU."""
         return self.options.controls
 
     def get_kernel_source(self) -> str:
-        """The source that is given to the compiler of the device; for which, as `remarks`."""
+        """Return the source that is given to the compiler of the device; for which, as
+        `remarks`."""
         return self.variant.source
 
     def save(self, path: str | Path, targets: Sequence[str] = ()) -> None:
@@ -167,7 +168,7 @@ class Kernel:
         )
 
     def _variant_for(self, specs: Sequence[TensorSpec | None]) -> Variant:
-        """The variant for these arguments: those that are not contiguous have strides."""
+        """Return the variant for these arguments: those that are not contiguous have strides."""
         held = zip(self._names, specs)
         strided = frozenset(n for n, s in held if s is not None and s.strides is not None)
         return self._variant(strided)
@@ -197,8 +198,10 @@ def compile(
     target: object = "",
     **options: Any,
 ) -> Kernel:
-    """The kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.  With `debug` it
-    runs as plain Python; `strict`, `controls` and `target` are as in `jit`."""
+    """Return the kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.
+
+    With `debug` it runs as plain Python; `strict`, `controls` and `target` are as in `jit`.
+    """
     made = options_of(strict, controls, target, options)
     if not isinstance(function, PrimFunc):
         raise UsageError(
@@ -239,12 +242,12 @@ def compile(
 
 
 def _outputs(names: Sequence[str], out_idx: Sequence[int] | None) -> list[str]:
-    """The parameters that a call allocates."""
+    """Return the parameters that a call allocates."""
     return [names[at] for at in out_idx or () if -len(names) <= at < len(names)]
 
 
 def _is_complete(function: PrimFunc, out_idx: Sequence[int] | None) -> bool:
-    """Whether the signature can be used as it stands; a trace says what is wrong with it."""
+    """Return whether the signature can be used as it stands; a trace says what is wrong with it."""
     names = list(function.signature.parameters)
     outs = _outputs(names, out_idx)
     return (
@@ -272,8 +275,8 @@ def options_of(
     target: object,
     others: Mapping[str, Any],
 ) -> Options:
-    """What a decorator was given; UsageError for an option that neither tileprof nor TileLang
-    has, or a control that does not exist.
+    """Return the options that a decorator was given; UsageError for an option that neither tileprof
+    nor TileLang has, or a control that does not exist.
 
     A target is what names one of ours, as `sm_90a` or TileLang's `cuda -arch=sm_90a`; `auto`,
     `cuda` and others say nothing.
@@ -294,5 +297,5 @@ def options_of(
 
 
 def debugging() -> bool:
-    """Whether kernels that are called now run as plain Python, by `TILEPROF_DEBUG`."""
+    """Return whether kernels that are called now run as plain Python, by `TILEPROF_DEBUG`."""
     return os.environ.get("TILEPROF_DEBUG", "") not in ("", "0")

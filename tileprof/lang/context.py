@@ -26,7 +26,8 @@ Hints = tuple[tuple[str, bool | int | float | str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What `for … in` stands on: `T.serial`, `T.Pipelined`, `T.Parallel`, `T.Persistent`, …
+    """Object that `for … in` iterates over: `T.serial`, `T.Pipelined`, `T.Parallel`,
+    `T.Persistent`, …
 
     kind `parallel`: `stop` is the tuple of extents.  kind `persistent`: the block `start` of `step`
     blocks takes its share of the tiles of the domain `stop`, in groups of `group` columns.
@@ -45,7 +46,8 @@ class Loop:
 
 
 class Context(ABC):
-    """What the operations of the language do.  Buffers and scalars are the context's own."""
+    """Interface to the meaning of the language's operations.  Buffers and scalars are the context's
+    own."""
 
     # -- scalars
 
@@ -55,11 +57,11 @@ class Context(ABC):
 
     @abstractmethod
     def unary(self, kind: str, value: Any, *, fast: bool = False) -> Any:
-        """A function of one scalar; `kind` and `fast` as in `ir.Unary`."""
+        """Return a function of one scalar; `kind` and `fast` as in `ir.Unary`."""
 
     @abstractmethod
     def compare(self, kind: str, left: Any, right: Any) -> Any:
-        """A comparison; `kind` as in `ir.Compare`."""
+        """Return a comparison; `kind` as in `ir.Compare`."""
 
     @abstractmethod
     def fma(self, a: Any, b: Any, c: Any) -> Any:
@@ -75,33 +77,33 @@ class Context(ABC):
 
     @abstractmethod
     def bitcast(self, value: Any, kind: ir.DType) -> Any:
-        """The same bits as another type of the same size."""
+        """Return the same bits as another type of the same size."""
 
     @abstractmethod
     def dtype(self, value: Any) -> ir.DType:
-        """The type of a scalar or of a buffer's elements."""
+        """Return the type of a scalar or of a buffer's elements."""
 
     # -- buffers
 
     @abstractmethod
     def alloc(self, space: ir.Space, shape: Sequence[Any], kind: ir.DType) -> Any:
-        """A buffer of a block (`shared`, `fragment`) or of a thread (`local`)."""
+        """Return a buffer of a block (`shared`, `fragment`) or of a thread (`local`)."""
 
     @abstractmethod
     def alloc_var(self, kind: ir.DType, init: Any) -> Any:
-        """A scalar variable; `init` is None to leave it unset."""
+        """Return a scalar variable; `init` is None to leave it unset."""
 
     @abstractmethod
     def empty(self, shape: Sequence[Any], kind: ir.DType) -> Any:
-        """A tensor that the call allocates and the function returns."""
+        """Return a tensor that the call allocates and the function returns."""
 
     @abstractmethod
     def alloc_global(self, shape: Sequence[Any], kind: ir.DType) -> Any:
-        """A tensor that the call allocates for what one launch leaves to the next."""
+        """Return a tensor that the call allocates for what one launch leaves to the next."""
 
     @abstractmethod
     def reinterpret(self, buffer: Any, shape: Sequence[Any] | None, kind: ir.DType | None) -> Any:
-        """The same memory with another shape or element type."""
+        """Return the same memory with another shape or element type."""
 
     # -- tiles
 
@@ -152,15 +154,16 @@ class Context(ABC):
 
     @abstractmethod
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> AbstractContextManager[Any]:
-        """The blocks of a grid; gives the index of the block, or the tuple of its indices."""
+        """Return the blocks of a grid; gives the index of the block, or the tuple of its
+        indices."""
 
     @abstractmethod
     def scope(self, name: str) -> AbstractContextManager[None]:
-        """A named part of the kernel, for measurement."""
+        """Return a named part of the kernel, for measurement."""
 
     @abstractmethod
     def iterate(self, loop: Loop) -> Iterator[Any]:
-        """The points of a loop, for a `for` statement that was not rewritten."""
+        """Return the points of a loop, for a `for` statement that was not rewritten."""
 
     # -- wishes and signature
 
@@ -170,7 +173,7 @@ class Context(ABC):
 
     @abstractmethod
     def safe_value(self, buffer: Any, value: Any) -> None:
-        """What a guarded read outside a global tensor gives."""
+        """Set the value of guarded reads outside a global tensor."""
 
     @abstractmethod
     def const(self, names: Sequence[str]) -> tuple[Any, ...]:
@@ -178,11 +181,11 @@ class Context(ABC):
 
     @abstractmethod
     def argument(self, name: str, value: Any, annotation: Any) -> Any:
-        """A parameter that the body of an eager function annotates."""
+        """Return a parameter that the body of an eager function annotates."""
 
     @abstractmethod
     def symbol(self, name: str) -> Any:
-        """The value of a symbol that is known at launch."""
+        """Return the value of a symbol that is known at launch."""
 
     @abstractmethod
     def call(self, macro: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -197,12 +200,12 @@ _active = _Active()
 
 
 def active() -> Context | None:
-    """The context in which a kernel is being traced or run by this thread, if any."""
+    """Return the context in which a kernel is being traced or run by this thread, if any."""
     return _active.context
 
 
 def current() -> Context:
-    """The context in which a kernel is being traced or run; UsageError outside of one."""
+    """Return the context in which a kernel is being traced or run; UsageError outside of one."""
     found = _active.context
     if found is None:
         raise UsageError(

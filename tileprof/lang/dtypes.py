@@ -21,7 +21,7 @@ class dtype(str):
     __slots__ = ()
 
     def __new__(cls, spec: Any) -> dtype:
-        """The type that `spec` names; DTypeError where there is none."""
+        """Return the type that `spec` names; DTypeError where there is none."""
         return super().__new__(cls, dtype_of(spec).name)
 
     def __call__(self, value: Any = 0) -> Any:
@@ -46,14 +46,15 @@ class dtype(str):
     itemsize = bytes
 
     def as_torch(self) -> Any:
-        """The PyTorch type of this name."""
+        """Return the PyTorch type of this name."""
         import torch
 
         return getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(self, self))
 
 
 def dtype_of(spec: Any) -> ir.DType:
-    """The element type that `spec` names; DTypeError at the user's line where there is none."""
+    """Return the element type that `spec` names; DTypeError at the user's line where there is
+    none."""
     try:
         return ir.dtype(spec)
     except DTypeError as error:
@@ -61,12 +62,12 @@ def dtype_of(spec: Any) -> ir.DType:
 
 
 def of(kind: ir.DType) -> dtype:
-    """The author's name for an element type."""
+    """Return the author's name for an element type."""
     return _BY_NAME[kind.name]
 
 
 def is_dtype(value: Any) -> bool:
-    """Whether `value` is one of the names in this file (not a plain string)."""
+    """Return whether `value` is one of the names in this file (not a plain string)."""
     return isinstance(value, dtype)
 
 

@@ -51,7 +51,7 @@ _OTHER: Mapping[str, str] = {
     "debug_barrier": _NO_BARRIER, "transpose": "`transpose_A`, `transpose_B` of `T.gemm`",
     "constexpr": "a plain parameter of the function", "len": "`buffer.shape[0]`",
 }  # fmt: skip
-"""What is not here under its own name."""
+"""Replacements for names that the language lacks."""
 _CALL = re.compile(r"(?:\w+\.)*(\w+)\(")
 _OPERATORS: Mapping[Any, Callable[..., Any]] = {
     np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
@@ -66,7 +66,7 @@ _OPERATORS: Mapping[Any, Callable[..., Any]] = {
 
 
 def other_name(name: str) -> str:
-    """What stands here for an operation of another name; '' where nothing is known to."""
+    """Return the replacement for a name that the language lacks; '' if none is known."""
     if name in _OTHER:
         return _OTHER[name]
     known = sys.modules[__package__].__all__
@@ -74,7 +74,7 @@ def other_name(name: str) -> str:
 
 
 def called_function(location: Location | None) -> str:
-    """The name of the function that is called at a place of the source; '' where none is."""
+    """Return the name of the function that is called at a place of the source; '' where none is."""
     if location is None or not location.end_column:
         return ""
     line = linecache.getline(location.file, location.line).encode()
@@ -93,7 +93,7 @@ def _refuse(what: str, name: str) -> NoReturn:
 
 
 class Foreign:
-    """What other libraries ask of a value of a kernel: each is refused by name."""
+    """Protocols of other libraries, each refused by name for a value of a kernel."""
 
     __slots__ = ()
 

@@ -35,8 +35,8 @@ class Kernelized:
 
     @cached_property
     def kernel_name(self) -> str:
-        """What the kernel is called: by convention factories call each of theirs `main`, so those
-        go by the name of the factory."""
+        """Name of the kernel; `main`, as factories call theirs by convention, gives the factory's
+        name."""
         outer, inside, _ = self.function.__qualname__.partition(".<locals>.")
         own = str(self.function.__name__)
         return outer.rpartition(".")[2] if inside and own == "main" else own
@@ -53,7 +53,7 @@ class Kernelized:
 
     @cached_property
     def location(self) -> Location:
-        """Where the function stands, from its first line to its last."""
+        """Location of the function, from its first line to its last."""
         tree = self.source.tree
         start = function_location(self.source.function.__code__)
         return replace(start, line=tree.lineno, end_line=tree.end_lineno or tree.lineno)
@@ -111,7 +111,7 @@ class PrimFunc(Kernelized):
         self.annotations = annotations_of(function, names)
 
     def compile(self, out_idx: Any = None, **extents: int) -> Any:
-        """The kernel (see `tileprof.compile`); `extents` fixes symbols at compile time."""
+        """Return the kernel (see `tileprof.compile`); `extents` fixes symbols at compile time."""
         from .compiled import compile  # the compiler comes with it
 
         return compile(self, out_idx, extents=extents)
@@ -126,7 +126,7 @@ class PrimFunc(Kernelized):
 
 
 def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A kernel whose parameters are annotated: `def main(A: T.Tensor((M, K), dtype), …)`."""
+    """Return a kernel whose parameters are annotated: `def main(A: T.Tensor((M, K), dtype), …)`."""
     # Names of the factory around it are needed where annotations are kept as text.
     names = dict(sys._getframe(1).f_locals)
     if function is None:
@@ -135,12 +135,12 @@ def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any
 
 
 def macro(function: Callable[..., Any] | None = None) -> Any:
-    """A helper whose body goes into the kernel that calls it, control flow included."""
+    """Return a helper whose body goes into the kernel that calls it, control flow included."""
     return Macro if function is None else Macro(function)
 
 
 def annotations_of(function: Callable[..., Any], names: dict[str, Any]) -> dict[str, Any]:
-    """The annotations of a function, those kept as text evaluated."""
+    """Return the annotations of a function, those kept as text evaluated."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or ())
     scope = {**names, **{n: c.cell_contents for n, c in cells if _filled(c)}}
     made: dict[str, Any] = {}

@@ -50,7 +50,7 @@ class JitFunction(Kernelized):
         super().__init__(function)
         self._debug = debug
         self.options = options
-        """What its kernels are compiled with."""
+        """Options with which its kernels are compiled."""
         self.out_idx = (out_idx,) if isinstance(out_idx, int) else out_idx
         self._annotations = annotations_of(function, names)
         self._names = list(self.signature.parameters)
@@ -189,7 +189,9 @@ class JitFunction(Kernelized):
         return make() if known == key else self._plans.made(known, make)
 
     def _specialize(self, static: Mapping[str, Any], given: Mapping[str, Given]) -> Variant | None:
-        """The variant for these arguments; one that differs in run-time extents only is shared."""
+        """Return the variant for these arguments; one that differs in run-time extents only is
+        shared.
+        """
         values = {n: None if n in self._scalars else v for n, v in static.items()}
         traced = self._trace(values, given, Knowledge({}))
         if traced is None:
@@ -210,10 +212,9 @@ class JitFunction(Kernelized):
         return traced if isinstance(traced, Traced) else None
 
     def compile(self, *args: Any, **kwargs: Any) -> Kernel:
-        """The kernel for given extents and arguments: `f.compile(M=1024, N=512, block_M=64)`.
-
-        Tensors may be given as arrays or as `T.Tensor(shape, dtype)`; `T.const` names, and
-        `T.dynamic` ones to fix them, as keywords.
+        """Return the kernel for given extents and arguments: `f.compile(M=1024, N=512,
+        block_M=64)`. Tensors may be given as arrays or as `T.Tensor(shape, dtype)`; `T.const`
+        names, and `T.dynamic` ones to fix them, as keywords.
         """
         try:
             return self._compile(args, kwargs)
@@ -243,7 +244,7 @@ class JitFunction(Kernelized):
         return self._compiled(values, given, extents)
 
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
-        """The source of the kernel for these arguments (see `compile`)."""
+        """Return the source of the kernel for these arguments (see `compile`)."""
         return self.compile(*args, **kwargs).get_kernel_source()
 
     def _compiled(
@@ -313,7 +314,7 @@ class JitFunction(Kernelized):
         return f"({', '.join(self._names)})"
 
     def _dependencies(self) -> tuple[Any, ...]:
-        """The plain globals that the function reads: another value, another kernel."""
+        """Return the plain globals that the function reads: another value, another kernel."""
         scope = self.function.__globals__
         if self._depends is None:
             names = self.function.__code__.co_names
@@ -338,7 +339,7 @@ _SIMPLE = frozenset({bool, int, float, str, dtype, type(None)})
 
 
 def _frozen(value: Any) -> Any:
-    """A compile-time value as part of a key; 1, 1.0 and True are different values."""
+    """Return a compile-time value as part of a key; 1, 1.0 and True are different values."""
     if type(value) in _SIMPLE:
         return type(value), value
     match value:

@@ -21,7 +21,7 @@ _THREADS = 128
 
 
 class Frame(AbstractContextManager[Any]):
-    """What `with` takes in a kernel: a launch or a scope."""
+    """Context manager of a kernel: a launch or a scope."""
 
     def _open(self) -> AbstractContextManager[Any]:
         raise NotImplementedError
@@ -145,13 +145,13 @@ def unroll(
     unroll_factor: int | None = None,
     annotations: dict[str, Any] | None = None,
 ) -> Loop:
-    """As `serial`, unrolled in the compiled kernel."""
+    """Loop like `serial`, unrolled in the compiled kernel."""
     hints = _hints(annotations, explicit=explicit or None, unroll_factor=unroll_factor)
     return _counted("unroll", start, stop, step, hints)
 
 
 def vectorized(start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None) -> Loop:
-    """As `serial`, for the lanes of a vector access."""
+    """Loop like `serial`, for the lanes of a vector access."""
     return _counted("vectorized", start, stop, None, _hints(annotations))
 
 
@@ -189,7 +189,7 @@ def Pipelined(
     group: Sequence[Sequence[int]] | None = None,
     annotations: dict[str, Any] | None = None,
 ) -> Loop:
-    """As `serial`; copies of later iterations overlap with the work of earlier ones."""
+    """Loop like `serial`; copies of later iterations overlap with the work of earlier ones."""
     if stop is None:
         start, stop = 0, start
     hints = _hints(annotations, order=order, stage=stage, sync=sync, group=group)

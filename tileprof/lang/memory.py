@@ -21,27 +21,30 @@ __all__ = [
 
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
-    """A tile in shared memory: all threads of the block see it.  Not initialised."""
+    """Return a tile in shared memory: all threads of the block see it. Not initialised."""
     return current().alloc("shared", shape_of(shape), dtype_of(dtype))
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
-    """A tile in the registers of the block's threads, used as one.  Not initialised."""
+    """Return a tile in the registers of the block's threads, used as one. Not initialised."""
     return current().alloc("fragment", shape_of(shape), dtype_of(dtype))
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
-    """An array of one thread.  Not initialised."""
+    """Return an array of one thread. Not initialised."""
     return current().alloc("local", shape_of(shape), dtype_of(dtype))
 
 
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
-    """A tensor in global memory for what one `T.Kernel` leaves to the next.  Not initialised."""
+    """Return a tensor in global memory for what one `T.Kernel` leaves to the next.
+
+    Not initialised.
+    """
     return current().alloc_global(shape_of(shape), dtype_of(dtype))
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:
-    """A scalar variable: `x = T.alloc_var("int32", 0)`, after which `x = x + 1` stores."""
+    """Return a scalar variable: `x = T.alloc_var("int32", 0)`, after which `x = x + 1` stores."""
     given = [a for a in args if not isinstance(a, str)]
     if len(given) > 1 or (given and init is not None):
         raise KernelError(
@@ -53,18 +56,18 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 
 
 def reshape(src: Any, shape: Any) -> Any:
-    """The same elements, row-major, under another shape of as many elements."""
+    """Return the same elements, row-major, under another shape of as many elements."""
     return current().reinterpret(src, shape_of(shape), None)
 
 
 def view(src: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """The same memory under another shape or element type of as many bytes."""
+    """Return the same memory under another shape or element type of as many bytes."""
     kind = None if dtype is None else dtype_of(dtype)
     return current().reinterpret(src, None if shape is None else shape_of(shape), kind)
 
 
 class Layout:
-    """Where the elements of a buffer lie, as a function from indices; kept as a wish."""
+    """Layout of a buffer's elements as a function of indices; kept as a hint."""
 
     kind = "layout"
 
@@ -79,7 +82,7 @@ class Layout:
 
 
 class Fragment(Layout):
-    """Which thread holds which element of a fragment; kept as a wish."""
+    """Assignment of a fragment's elements to threads; kept as a hint."""
 
     kind = "fragment"
 
@@ -90,7 +93,7 @@ class Fragment(Layout):
 
 
 def make_swizzled_layout(buffer: Any, *args: Any, **options: Any) -> Layout:
-    """A layout without bank conflicts for matrix products."""
+    """Return a layout without bank conflicts for matrix products."""
     return Layout(buffer.shape, "swizzled")
 
 
@@ -108,7 +111,8 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
 
 
 def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
-    """What a read outside a tensor gives: `T.annotate_safe_value({A: -T.infinity("float32")})`."""
+    """Set the value of reads outside a tensor: `T.annotate_safe_value({A:
+    -T.infinity("float32")})`."""
     for buffer, value in safe_value_map.items():
         current().safe_value(buffer, value)
 
@@ -142,5 +146,5 @@ def disable_warp_group_reg_alloc() -> None:
 
 
 def no_set_max_nreg() -> None:
-    """As `disable_warp_group_reg_alloc`, by its other name."""
+    """Do what `disable_warp_group_reg_alloc` does."""
     current().annotate("no_set_max_nreg", None, (("set_max_nreg", 0),))

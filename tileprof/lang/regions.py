@@ -22,7 +22,7 @@ class Region:
     location: Location | None = None
     open: bool = True
     ended: bool = False
-    """Whether a `break` or `continue` ends it: what is traced after that never runs."""
+    """Whether a `break` or `continue` ends it: ops traced after that never run."""
     merged: Region | None = None
     """The region into which its ops were moved when it closed."""
     constants: dict[tuple[str, ir.DType], ir.Value] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Region:
 
     @property
     def cursor(self) -> ir.Block:
-        """Where the next op goes: a block that is thrown away once the region has ended."""
+        """Block that the next op is added to; it is thrown away once the region has ended."""
         if not self.ended:
             return self.block
         if self._scratch is None:
@@ -40,7 +40,7 @@ class Region:
 
     @property
     def visible(self) -> bool:
-        """Whether values that were made here can still be used."""
+        """Whether values made in the region can still be used."""
         region: Region | None = self
         while region is not None:
             if region.open:

@@ -109,8 +109,9 @@ def _default_target() -> str:
 
 
 def _variants(program: Program, target: str, images: dict[str, bytes]) -> list[dict[str, Any]]:
-    """The variant for aligned tensors that do not overlap and the one for all others; sm_80 also as
-    PTX, which drivers finish for later GPUs."""
+    """Return the variant for aligned tensors that do not overlap and the one for all others; sm_80
+    also as PTX, which drivers finish for later GPUs.
+    """
     from tileprof.compiler.cuda.pipeline import compile_cuda
     from tileprof.compiler.cuda.target import find_target
     from tileprof.runtime.cuda.binary_file import write_binary
@@ -133,7 +134,7 @@ def _variants(program: Program, target: str, images: dict[str, bytes]) -> list[d
 
 
 def _expression(traced: Traced, name: str) -> str:
-    """How an extent follows from others, in the text form of the IR."""
+    """Return how an extent follows from others, in the text form of the IR."""
     from tileprof.runtime.cuda.host_values import HostProgram
 
     evaluator = traced.derived[name]
@@ -162,7 +163,7 @@ class SavedKernel(Kernel):
 
 
 class SavedVariant(Variant):
-    """What a file holds, made ready on the device of a call."""
+    """A variant of a saved kernel, made ready on the device of a call."""
 
     __slots__ = ("_file",)
 
@@ -171,11 +172,11 @@ class SavedVariant(Variant):
         self._file = file
 
     def program(self, instrument: hooks.Instrument = "off") -> Program:
-        """The kernel as it was saved."""
+        """Return the kernel as it was saved."""
         return self._file.program
 
     def loaded(self, device: str, instrument: hooks.Instrument) -> LoadedKernel:
-        """The kernel ready on a device; on the host it is compiled, or interpreted."""
+        """Return the kernel ready on a device; on the host it is compiled, or interpreted."""
         if not device.startswith("cuda"):
             return super().loaded(device, "off")
         key = (device, "off")
@@ -193,7 +194,7 @@ def _no_source(arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """What `kernel.json` says beside its variants."""
+    """Content of `kernel.json` besides its variants."""
 
     arguments: tuple[str, ...]
     returned: tuple[int, ...]
@@ -201,7 +202,7 @@ class _Signature:
 
 
 class _File:
-    """What `save` wrote, checked."""
+    """Content of a file that `save` wrote, checked."""
 
     def __init__(self, path: Path, members: Mapping[str, bytes]) -> None:
         self.path = path
@@ -225,7 +226,7 @@ class _File:
         self.traced = _traced(self.kernel, signature)
 
     def builder(self, device: str) -> Callable[[Any], Any]:
-        """What gives the binary of a variant on a device."""
+        """Return the function that gives the binary of a variant on a device."""
         from tileprof.runtime.cuda.device import find_device
 
         found = find_device(int(device.removeprefix("cuda:")))
@@ -248,8 +249,8 @@ class _File:
 
 
 def _stated(path: Path, members: Mapping[str, bytes]) -> dict[str, Any]:
-    """What `kernel.json` says; UsageError where it is of another format or version, ValueError
-    where members are not those that it names."""
+    """Return the content of `kernel.json`; UsageError where it is of another format or version,
+    ValueError where members are not those that it names."""
     held = json.loads(members[_JSON])
     if not isinstance(held, dict) or held.get("format") != "tileprof kernel":
         raise UsageError(f"{path} is no kernel of tileprof", hint=_ADVICE)
@@ -280,7 +281,7 @@ def _with_codes(variants: list[Any]) -> None:
 def _binary(
     held: Any, members: Mapping[str, bytes], kernel: ir.Kernel
 ) -> tuple[bool, bool, CudaBinary]:
-    """A variant: whether it is the general one, whether it is PTX, and its binary."""
+    """Return a variant: whether it is the general one, whether it is PTX, and its binary."""
     from tileprof.compiler.cuda.images import check_image
     from tileprof.runtime.cuda.binary_file import read_binary
     from tileprof.runtime.cuda.launch import layout_of
@@ -298,7 +299,7 @@ def _binary(
 
 
 def _traced(kernel: ir.Kernel, signature: _Signature) -> Traced:
-    """The kernel with its signature; ValueError where a call could not be made of it."""
+    """Return the kernel with its signature; ValueError where a call could not be made of it."""
     inputs = [p for p in kernel.params if p.role == "in"]
     if sorted(signature.arguments) != sorted(p.name for p in inputs):
         raise ValueError("its arguments are not those of its program")
@@ -339,11 +340,11 @@ def _evaluator(
 
 
 def load_kernel(path: str | Path, *, trust: bool = False) -> Kernel:
-    """The kernel in a file that `kernel.save(path)` wrote, to be called with arrays.
+    """Return the kernel in a file that `kernel.save(path)` wrote, to be called with arrays.
 
-    The file is code.  It is refused where others could have written it: where it belongs to another
+    The file is code. It is refused where others could have written it: where it belongs to another
     user than this one or root, or where others can write to it or replace it in its folder;
-    `trust=True` skips that.  UsageError for a file that is refused, is none, is damaged, or comes
+    `trust=True` skips that. UsageError for a file that is refused, is none, is damaged, or comes
     from a version that is too different.
     """
     place = Path(path)
@@ -371,7 +372,7 @@ def _damaged(place: Path, why: str) -> UsageError:
 
 
 def _content(place: Path, trust: bool) -> bytes:
-    """The bytes of a file; UsageError where others could have written them."""
+    """Return the bytes of a file; UsageError where others could have written them."""
     # What is no file, such as a pipe, is not waited for.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(place, flags), "rb") as file:
@@ -403,7 +404,9 @@ def _folder_risk(place: Path) -> str:
 
 
 def _members(content: bytes) -> dict[str, bytes]:
-    """The members of an archive, within limits; ValueError or what `zipfile` raises elsewhere."""
+    """Return the members of an archive, within limits; ValueError or what `zipfile` raises
+    elsewhere.
+    """
     made: dict[str, bytes] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
@@ -429,5 +432,5 @@ def _members(content: bytes) -> dict[str, bytes]:
 
 
 def _reports(binary: CudaBinary) -> bool:
-    """Whether some launch has something to say to the host."""
+    """Return whether some launch has something to say to the host."""
     return any(each.kind == "report" for spec in binary.launches for each in spec.arguments)

@@ -49,7 +49,7 @@ class Scalar(Foreign):
         return of(current().dtype(self))
 
     def astype(self, kind: Any) -> Any:
-        """The value converted to another element type."""
+        """Return the value converted to another element type."""
         return current().cast(self, dtype_of(kind))
 
     def __add__(self, other: Any) -> Any:

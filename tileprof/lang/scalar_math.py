@@ -132,7 +132,7 @@ where that is faster."""
 
 
 def round(x: Any, rounding_mode: str = "ties-to-even") -> Any:
-    """The nearest integer, ties to even, in the element type of `x`."""
+    """Return the nearest integer, ties to even, in the element type of `x`."""
     if rounding_mode != "ties-to-even":
         raise KernelError(
             f"`T.round` with rounding mode {rounding_mode!r}",
@@ -175,12 +175,12 @@ _greatest = _pair("max", "max", lambda a, b: a if b != b or a > b else b)
 
 
 def max(*values: Any) -> Any:
-    """The greatest of its arguments; a NaN loses against a number."""
+    """Return the greatest of its arguments; a NaN loses against a number."""
     return _fold(_greatest, values, "max")
 
 
 def min(*values: Any) -> Any:
-    """The least of its arguments; a NaN loses against a number."""
+    """Return the least of its arguments; a NaN loses against a number."""
     return _fold(_least, values, "min")
 
 
@@ -196,7 +196,7 @@ def _fold(function: Callable[[Any, Any], Any], values: tuple[Any, ...], name: st
 
 
 def fmod(a: Any, b: Any) -> Any:
-    """The rest of a division that rounds toward zero, of floats."""
+    """Return the rest of a division that rounds toward zero, of floats."""
     if is_number(a) and is_number(b):
         return _static(lambda: math.fmod(as_number(a), as_number(b)), "fmod")
     quotient = trunc(a / b)
@@ -233,7 +233,7 @@ def Cast(dtype: Any, value: Any) -> Any:
 
 
 def reinterpret(a: Any, b: Any) -> Any:
-    """The bits of a scalar as another type of the same size; the type first or last."""
+    """Return the bits of a scalar as another type of the same size; the type first or last."""
     value, kind = (b, a) if isinstance(a, (str, ir.DType)) else (a, b)
     return current().bitcast(value, dtype_of(kind))
 
@@ -252,12 +252,12 @@ def infinity(dtype: Any = "float32") -> float:
 
 
 def min_value(dtype: Any) -> Any:
-    """The least finite value of an element type."""
+    """Return the least finite value of an element type."""
     return range_of(dtype_of(dtype))[0]
 
 
 def max_value(dtype: Any) -> Any:
-    """The greatest finite value of an element type."""
+    """Return the greatest finite value of an element type."""
     return range_of(dtype_of(dtype))[1]
 
 
@@ -272,12 +272,12 @@ def _need_float(dtype: Any, name: str) -> None:
 
 
 def any_of(*conditions: Any) -> Any:
-    """Whether one of the conditions holds; all are computed."""
+    """Return whether one of the conditions holds; all are computed."""
     return _all(conditions, "or")
 
 
 def all_of(*conditions: Any) -> Any:
-    """Whether all conditions hold; all are computed."""
+    """Return whether all conditions hold; all are computed."""
     return _all(conditions, "and")
 
 

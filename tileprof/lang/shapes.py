@@ -1,4 +1,4 @@
-"""What must hold between the shapes of a tile operation's operands, and the sentence where not."""
+"""Rules for the shapes of a tile operation's operands, and the sentence for a broken one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Shape = Sequence[int | str | None]
 
 
 def squeezed(shape: Shape) -> tuple[int | str | None, ...]:
-    """A shape without extents of 1."""
+    """Return a shape without extents of 1."""
     return tuple(d for d in shape if d != 1)
 
 
 def _matrix(shape: Shape) -> tuple[int | str | None, ...]:
-    """The two extents of a matrix: leading extents of 1 go, or else all extents of 1."""
+    """Return the two extents of a matrix: leading extents of 1 go, or else all extents of 1."""
     lead, last = shape[:-2], tuple(shape[-2:])
     return last if all(d == 1 for d in lead) else squeezed(shape)
 
@@ -23,7 +23,8 @@ def _matrix(shape: Shape) -> tuple[int | str | None, ...]:
 def gemm_problem(
     a: Shape, b: Shape, c: Shape, transpose_a: bool, transpose_b: bool
 ) -> tuple[str, str] | None:
-    """What is wrong with `c += a @ b`, and the rule that is broken; None where nothing is."""
+    """Return what is wrong with `c += a @ b`, and the rule that is broken; None where nothing
+    is."""
     held = [_matrix(s) for s in (a, b, c)]
     if any(len(m) != 2 for m in held):
         return (
@@ -47,7 +48,7 @@ def gemm_problem(
 
 
 def reduce_problem(source: Shape, target: Shape, dim: int) -> str | None:
-    """The rule that a reduction breaks; None where it breaks none."""
+    """Return the rule that a reduction breaks; None where it breaks none."""
     left = [d for at, d in enumerate(source) if at != dim]
     if squeezed(left) == squeezed(target):
         return None

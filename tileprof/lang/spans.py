@@ -1,4 +1,4 @@
-"""Where in the user's source an op comes from: the first frame outside of tileprof, its callers."""
+"""Location of an op in the user's source: the first frame outside of tileprof, and its callers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ _MAX_LOCATIONS = 100_000
 
 
 def here(root: CodeType | None = None) -> Location | None:
-    """The user's line that is running.  With `root`, the code of a kernel, the chain of calls from
-    that kernel down to the line (through macros and helpers) is in `caller`."""
+    """Return the user's line that is running.
+
+    With `root`, the code of a kernel, the chain of calls from that kernel down to the line (through
+    macros and helpers) is in `caller`.
+    """
     frames = _user_frames(root)
     location: Location | None = None
     for frame, function in reversed(frames):
@@ -36,7 +39,8 @@ def here(root: CodeType | None = None) -> Location | None:
 
 
 def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
-    """From the innermost outwards up to the one that runs `root`; only the innermost without it."""
+    """Return frames from the innermost outwards up to the one that runs `root`; only the innermost
+    without it."""
     found: list[tuple[FrameType, str]] = []
     frame: FrameType | None = sys._getframe(2)
     inner: FrameType | None = None
@@ -55,7 +59,7 @@ def _user_frames(root: CodeType | None) -> list[tuple[FrameType, str]]:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file belongs to tileprof, or stands between it and the user's `with`."""
+    """Return whether a file belongs to tileprof, or stands between it and the user's `with`."""
     known = _ours.get(file)
     if known is None:
         known = file.startswith((_PACKAGE, "<frozen")) or file in _BETWEEN
@@ -90,7 +94,8 @@ def _locate(
 
 
 def traceback_location(error: BaseException) -> Location | None:
-    """The user's line where an exception left it; None where it was raised further inside."""
+    """Return the user's line where an exception left it; None where it was raised further
+    inside."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -119,12 +124,12 @@ def hide_internals(error: BaseException) -> None:
 
 
 def function_location(code: CodeType) -> Location:
-    """Where a function begins."""
+    """Return the location where a function begins."""
     return Location(code.co_filename, code.co_firstlineno, function=code.co_name)
 
 
 def node_location(node: object, file: str, function: str) -> Location:
-    """The place of a syntax node."""
+    """Return the place of a syntax node."""
     return Location(
         file,
         getattr(node, "lineno", 0),

@@ -122,7 +122,7 @@ def _trace(
 
 
 def _misuse(error: TypeError) -> KernelError | None:
-    """The error of a call of the language with arguments that it does not take."""
+    """Return the error of a call of the language with arguments that it does not take."""
     name, parenthesis, rest = str(error).partition("() ")
     location = traceback_location(error)
     if location is None or not parenthesis or not name.isidentifier():
@@ -139,7 +139,7 @@ def _misuse(error: TypeError) -> KernelError | None:
 
 
 def _too_deep(error: RecursionError, function: Kernelized) -> UnsupportedPython:
-    """The error of text that is nested too deeply, or of functions that call themselves."""
+    """Return the error of text that is nested too deeply, or of functions that call themselves."""
     trace = error.__traceback__
     place = function.location
     while trace is not None:
@@ -156,7 +156,7 @@ def _too_deep(error: RecursionError, function: Kernelized) -> UnsupportedPython:
 
 
 def _undefined(error: NameError, function: Kernelized) -> KernelError | None:
-    """The error of a name that stands for nothing, in the kernel's own text."""
+    """Return the error of a name that stands for nothing, in the kernel's own text."""
     location = traceback_location(error)
     name = error.name or ""
     if location is None or location.file != function.source.file or not name:

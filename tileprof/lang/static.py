@@ -16,18 +16,18 @@ Number = bool | int | float
 
 
 def is_number(value: Any) -> bool:
-    """Whether `value` is a Python or NumPy number."""
+    """Return whether `value` is a Python or NumPy number."""
     return isinstance(value, (int, float, np.generic))
 
 
 def as_number(value: Any) -> Number:
-    """A Python number for a Python or NumPy one."""
+    """Return a Python number for a Python or NumPy one."""
     held: Number = value.item() if isinstance(value, np.generic) else value
     return held
 
 
 def range_of(kind: ir.DType) -> tuple[Number, Number]:
-    """The least and the greatest finite value of a type."""
+    """Return the least and the greatest finite value of a type."""
     if kind.kind == "bool":
         return False, True
     if kind.is_float:
@@ -41,7 +41,7 @@ def range_of(kind: ir.DType) -> tuple[Number, Number]:
 
 
 def fits(value: Number, kind: ir.DType) -> bool:
-    """Whether an integer is in the range of an integer type; any number fits a float."""
+    """Return whether an integer is in the range of an integer type; any number fits a float."""
     if kind.is_float:
         return True
     low, high = range_of(kind)
@@ -49,7 +49,7 @@ def fits(value: Number, kind: ir.DType) -> bool:
 
 
 def cast_number(value: Number, kind: ir.DType) -> Number:
-    """A number converted as the op `cast` converts."""
+    """Return a number converted as the op `cast` converts."""
     value = as_number(value)
     if kind.kind == "bool":
         return bool(value)
@@ -75,4 +75,4 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite,
     "popcount": lambda x: int(x).bit_count(), "clz": lambda x: 32 - int(x).bit_length(),
 }  # fmt: skip
-"""What each scalar function gives for a number known at compile time (`clz` of 32 bits)."""
+"""Value of each scalar function for a number known at compile time (`clz` of 32 bits)."""

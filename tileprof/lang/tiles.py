@@ -20,7 +20,7 @@ __all__ = [
 
 
 _POLICIES = (None, "evict_normal", "evict_first", "evict_last")
-"""How long L2 keeps what a copy touches."""
+"""Cache policies of L2 for the data of a copy."""
 
 
 def _hints(annotations: dict[str, Any] | None, **given: Any) -> Hints:
@@ -78,7 +78,7 @@ def clear(buffer: Any, annotations: dict[str, Any] | None = None) -> None:
 
 
 class GemmWarpPolicy(Enum):
-    """How a matrix product is shared between warps."""
+    """Division of a matrix product among warps."""
 
     Square = "square"
     FullRow = "full_row"
@@ -213,7 +213,7 @@ def atomic_max(
     return_prev: bool = False,
     annotations: dict[str, Any] | None = None,
 ) -> Any:
-    """As `atomic_add`, with the greater of the two."""
+    """Combine like `atomic_add`, keeping the greater of the two."""
     hints = _hints(annotations, memory_order=memory_order)
     return current().atomic("max", dst, value, return_prev, hints)
 
@@ -225,7 +225,7 @@ def atomic_min(
     return_prev: bool = False,
     annotations: dict[str, Any] | None = None,
 ) -> Any:
-    """As `atomic_add`, with the smaller of the two."""
+    """Combine like `atomic_add`, keeping the smaller of the two."""
     hints = _hints(annotations, memory_order=memory_order)
     return current().atomic("min", dst, value, return_prev, hints)
 

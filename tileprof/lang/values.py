@@ -1,4 +1,4 @@
-"""What names stand for while a kernel is traced: scalars, variables, symbols, buffers, regions."""
+"""Values of names while a kernel is traced: scalars, variables, symbols, buffers, regions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Var(Scalar):
         self.known = known
         """Whether it has had a value from the start."""
         self.promoted: Any = None
-        """Where it stands for a Python name that a staged loop changes: the place and the type."""
+        """Place and type, if it stands for a Python name that a staged loop changes."""
 
     def __getitem__(self, index: Any) -> Any:
         if index != 0:
@@ -132,7 +132,7 @@ class Poison(Scalar):
         self.fail()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """An error, as for every use."""
+        """Return an error, as for every use."""
         self.fail()
 
     def __getitem__(self, key: Any) -> Any:
@@ -209,7 +209,7 @@ class Buffer(Whole):
         return BufferData(self)
 
     def scope(self) -> str:
-        """The memory space under TileLang's name."""
+        """Return the memory space under TileLang's name."""
         names = {"shared": "shared.dyn", "fragment": "local.fragment"}
         return names.get(self.type.space, self.type.space)
 

@@ -29,7 +29,8 @@ _PLAIN = frozenset({int, float, str, bool, type(None), dtype})
 
 
 class WarmCalls:
-    """What one function has learnt; its kernel depends on the globals `depends` of `scope`."""
+    """Calls that one function has learnt; its kernel depends on the globals `depends` of
+    `scope`."""
 
     __slots__ = ("_depends", "_launcher", "_making", "_scope", "call")
 
@@ -81,5 +82,5 @@ class WarmCalls:
 
 
 def _plain(given: Sequence[Any], sources: Sequence[int]) -> bool:
-    """Whether the arguments that are no parameters can be compared by identity and value."""
+    """Return whether the arguments that are no parameters can be compared by identity and value."""
     return all(type(v) in _PLAIN for at, v in enumerate(given) if at not in sources)

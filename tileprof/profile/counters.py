@@ -49,14 +49,14 @@ class Counter:
     factor: float = 1.0
 
     def value(self, values: Mapping[str, float]) -> float:
-        """What a launch adds, from the values of CUPTI's metrics."""
+        """Return the value that a launch adds, from the values of CUPTI's metrics."""
         total = sum(values[term] for term in self.terms) * self.factor
         return total * values[TIME] if self.by_time else total
 
 
 @dataclass(frozen=True, slots=True)
 class CounterRate:
-    """What readers divide: `factor * above / below`, in `unit`."""
+    """A rate that readers compute: `factor * above / below`, in `unit`."""
 
     above: str
     below: str
@@ -65,7 +65,8 @@ class CounterRate:
 
 
 def _count(name: str, *terms: str, unit: str = "1") -> Counter:
-    """The sum of CUPTI's counters over a device; a term with a point is one of its numbers."""
+    """Return the sum of CUPTI's counters over a device; a term with a point is one of its
+    numbers."""
     whole = tuple(term if "." in term else f"{term}.sum" for term in terms)
     return Counter(Metric(name, unit), whole)
 
@@ -112,7 +113,7 @@ SETS: dict[str, tuple[Counter, ...]] = {
         _count("scheduler_cycles", "smsp__cycles_active"),
     ),
 }  # fmt: skip
-"""What `--metrics` knows by one word."""
+"""Sets of counters that `--metrics` knows by one word."""
 
 RATES: dict[str, CounterRate] = {
     "dram_tbyte/s": CounterRate("dram_bytes", "time", 1e-3, "1"),
@@ -136,7 +137,8 @@ _OF_PEAK = re.compile(r"(\w+)\.(sum|avg)\.pct_of_(peak_sustained_(?:active|elaps
 
 
 def counters_of(name: str) -> tuple[Counter, ...]:
-    """What launches add for a set, or for one of CUPTI's metrics; UsageError for no name at all.
+    """Return the metrics that launches add for a set, or for one of CUPTI's metrics; UsageError for
+    no name at all.
 
     Whether a device has such a metric is not known here. A name without a way to combine the units
     of a device (`.sum`, `.avg`, …) is taken as their sum.
@@ -182,12 +184,12 @@ def _below(name: str, terms: tuple[str, ...]) -> Counter:
 
 
 def is_part(metric: str) -> bool:
-    """Whether a metric is one of the two sums of a rate of CUPTI's."""
+    """Return whether a metric is one of the two sums of a rate of CUPTI's."""
     return metric.startswith((_ABOVE, _BELOW))
 
 
 def rate_of(metric: str) -> tuple[str, CounterRate] | None:
-    """The rate of CUPTI's that a metric is the upper sum of, with its name."""
+    """Return the rate of CUPTI's that a metric is the upper sum of, with its name."""
     if not metric.startswith(_ABOVE):
         return None
     name = metric.removeprefix(_ABOVE)
@@ -196,17 +198,17 @@ def rate_of(metric: str) -> tuple[str, CounterRate] | None:
 
 
 def is_count(name: str) -> bool:
-    """Whether one of CUPTI's metrics, by its whole name, counts what happens."""
+    """Return whether one of CUPTI's metrics, by its whole name, counts what happens."""
     return _COUNTED.fullmatch(name) is not None
 
 
 def is_percent(name: str) -> bool:
-    """Whether one of CUPTI's metrics is a percentage."""
+    """Return whether one of CUPTI's metrics is a percentage."""
     return name.endswith(".pct") or ".pct_of_" in name
 
 
 def unit_of(name: str) -> str:
-    """The unit of what one of CUPTI's metrics counts."""
+    """Return the unit of what one of CUPTI's metrics counts."""
     base = name.partition(".")[0]
     if "__time_" in base:
         return "ns"

@@ -1,4 +1,4 @@
-"""What single CTAs (blocks of a launch) did inside a kernel: which warp was where when.
+"""Timelines of single CTAs (blocks of a launch): which warp was at which site when.
 
 In: a few CTAs of a few launches, as a device recorded them.  Out: the same for a profile of several
 runs.  Times are whole ns since the begin of a CTA; where that begin lies is told on the clock of
@@ -31,11 +31,12 @@ class CtaLaunch:
     function: str
     device: str
     number: int
-    """Of the launch, from 0 on, among those of its function that were listened to."""
+    """Number of the launch, from 0, among the recorded launches of its function."""
     recorded: int
     """CTAs that were recorded, of which those here were chosen."""
     issued: int = -1
-    """When the host launched it, on the clock of the profile's timeline; -1 where not known."""
+    """Time at which the host launched it, in ns on the clock of the profile's timeline; -1 if
+    unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ class Cta:
     launch: int
     """Place in `launches`."""
     block: int
-    """Its number in the grid."""
+    """Number of the block in the grid."""
     sm: int
     begin: int
-    """In ns on the clock of the device, and `end` too."""
+    """Begin in ns on the clock of the device, like `end`."""
     end: int
     chosen: str
     """Why this one: `median`, `longest`, `shortest`, `first`, `last`, or several of them."""
@@ -65,7 +66,7 @@ class CtaWarp:
     begin: int
     end: int
     missing: Literal["begin", "end", ""] = ""
-    """Which part of its records was lost."""
+    """End of its time whose records were lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class CtaVisits:
     site: _Numbers
     """`id` among the sites of the kernel."""
     begin: _Ints
-    """In ns since the CTA began, and `end` too."""
+    """Begins in ns since the CTA began, like `end`."""
     end: _Ints
 
     def __len__(self) -> int:
@@ -99,13 +100,13 @@ class CtaFlights:
     """Place in `warps` of the warp that started it, `waiter` of the first that knew its end."""
     waiter: _Numbers
     site: _Numbers
-    """That started it; `waited_at` that which waited."""
+    """Site that started it; `waited_at` is the site that waited."""
     waited_at: _Numbers
     issued: _Ints
     wait: _Ints
-    """When the wait began."""
+    """Begin of the wait, in ns."""
     retired: _Ints
-    """When the wait ended: at the latest then the work was done."""
+    """End of the wait, in ns: the work was done by then."""
 
     def __len__(self) -> int:
         return len(self.queue)

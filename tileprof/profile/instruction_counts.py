@@ -1,4 +1,4 @@
-"""How often instructions of kernels were executed, and what else was counted of each.
+"""Counts of executions, and other counts, per instruction of kernels.
 
 In: numbers by function, offset and metric.  Out: the same for several runs, and rates of two
 metrics.  Functions are those of the samples of program counters beside (`PcSamples`).
@@ -30,7 +30,7 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class InstructionRate:
-    """What readers divide: one count by another."""
+    """A rate that readers compute: one count divided by another."""
 
     name: str
     above: str
@@ -96,13 +96,13 @@ class InstructionCounts:
         return column
 
     def by_function(self, functions: int) -> _Ints:
-        """The sums of so many functions: a row for each, a column for each metric."""
+        """Return the sums of so many functions: a row for each, a column for each metric."""
         found = np.zeros((functions, len(self.metrics)), np.int64)
         np.add.at(found, self.function, self.values)
         return found
 
     def rows_of(self, function: int) -> slice:
-        """Where the instructions of a function are."""
+        """Return the rows of a function's instructions."""
         begin, end = np.searchsorted(self.function, [function, function + 1]).tolist()
         return slice(begin, end)
 
@@ -148,7 +148,7 @@ class InstructionCounts:
 
 EXECUTIONS = "executions"
 SET = "instructions"
-"""What `--metrics` calls all that have names of ours."""
+"""Word of `--metrics` for all metrics with names of tileprof's own."""
 
 NAMES = {
     "smsp__sass_inst_executed": EXECUTIONS,
@@ -173,13 +173,11 @@ _OF_INSTRUCTIONS = re.compile(r"\w+__sass_\w+")
 
 
 def name_of(metric: str) -> str:
-    """What a profile calls a SASS metric of CUPTI's."""
+    """Return a profile's name for one of CUPTI's SASS metrics."""
     return NAMES.get(metric, metric)
 
 
 def is_of_instructions(name: str) -> bool:
-    """Whether a name of `--metrics` asks for counts of instructions.
-
-    CUPTI has metrics of launches under such names too; those end in `.sum` or the like.
-    """
+    """Return whether a name of `--metrics` asks for counts of instructions. CUPTI has metrics of
+    launches under such names too; those end in `.sum` or the like."""
     return name == SET or _OF_INSTRUCTIONS.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""What a number in a profile means: its unit, and how values of visits and of a subtree combine.
+"""Metrics: their units, and how values of visits and of a subtree combine.
 
 The laws of combination live here once, for Python numbers and for whole columns; nothing else in
 the package asks how a metric adds up.

@@ -1,4 +1,4 @@
-"""What is known of single instructions of GPUs: samples of program counters, by instruction and
+"""Data about single instructions of GPUs: samples of program counters, by instruction and
 stall reason, and counts.
 
 In: rows of counts, the functions that they are in, their code as far as it is known.  Out: the same
@@ -59,14 +59,14 @@ class PcInstruction:
 
 @dataclass(frozen=True, slots=True)
 class PcBlame:
-    """What an instruction waits for where it is stalled."""
+    """Dependence on which a stalled instruction waits."""
 
     offset: int
     stall: str
     producer: int
     """Offset of the instruction that it waits for."""
     through: str
-    """What passes between them: `R4, scoreboard 0`."""
+    """Registers and scoreboards between the two: `R4, scoreboard 0`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class PcFunction:
     """A function in which samples were taken, or whose instructions were counted."""
 
     name: str
-    """As the compiler wrote it."""
+    """Name in the compiler's spelling (mangled)."""
     title: str
-    """As people read it."""
+    """Name as people read it."""
     module: str = ""
     """The SHA-256 of its cubin; empty where that is not known."""
     architecture: str = ""
     code: tuple[PcInstruction, ...] = ()
-    """All its instructions by offset, where they are known."""
+    """Instructions by offset, where they are known."""
     blames: tuple[PcBlame, ...] = ()
     note: str = ""
     """Why there is no code."""
@@ -89,7 +89,7 @@ class PcFunction:
 
 @dataclass(frozen=True, slots=True)
 class PcText:
-    """What another compiler made of a kernel on the way to machine code."""
+    """Intermediate form of a kernel that another compiler made on the way to machine code."""
 
     content: bytes = b""
     """Compressed; empty where it is not kept."""
@@ -118,12 +118,12 @@ class PcRecording:
     mode: str
     """`continuous` or `exact`."""
     total: int
-    """All samples, those of no function included."""
+    """Number of samples, including those of no function."""
     dropped: int = 0
     non_user: int = 0
     """Samples that the device tells no instruction of, as at the beginning of launches."""
     overflows: int = 0
-    """How often the device's buffer was full."""
+    """Number of times that the device's buffer was full."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +166,7 @@ _TYPES = (np.int32, np.int64, np.int32, np.int32, np.int64)
 
 
 def _added(keys: Sequence[_Ints], samples: _Ints) -> tuple[_Ints, ...]:
-    """The distinct keys in order, and the samples of each."""
+    """Return the distinct keys in order, and the samples of each."""
     lows = [int(key.min()) for key in keys]
     sizes = [int(key.max()) - low + 1 for key, low in zip(keys, lows)]
     room = math.prod(sizes)
@@ -209,7 +209,7 @@ def _no_rows() -> PcRows:
 
 @dataclass(frozen=True, repr=False)
 class PcSamples:
-    """All that a profile knows of instructions; no recordings where no samples were asked for."""
+    """A profile's data about instructions; no recordings where no samples were asked for."""
 
     functions: tuple[PcFunction, ...] = ()
     stalls: tuple[str, ...] = ()
@@ -219,7 +219,7 @@ class PcSamples:
     cubins: Mapping[str, bytes] = field(default_factory=dict)
     """Compressed cubins by their SHA-256, as far as there is room for them."""
     texts: Mapping[tuple[str, str], PcText] = field(default_factory=dict)
-    """By the SHA-256 of a cubin and a form: the `ttgir` and `ptx` that Triton made it from."""
+    """Texts (`ttgir` and `ptx` of Triton), keyed by (SHA-256 of a cubin, form)."""
     counts: InstructionCounts = field(default_factory=InstructionCounts)
 
     __hash__ = None  # type: ignore[assignment] # holds arrays
@@ -228,7 +228,7 @@ class PcSamples:
         return f"PcSamples({len(self.functions)} functions, {len(self.recordings)} recordings)"
 
     def __bool__(self) -> bool:
-        """Whether anything of instructions was asked for."""
+        """Return whether anything of instructions was asked for."""
         return bool(self.recordings or self.counts.recordings)
 
     def cubin(self, module: str) -> bytes:
@@ -240,12 +240,12 @@ class PcSamples:
 
     @cached_property
     def is_counted(self) -> npt.NDArray[np.bool_]:
-        """By stall, whether its rows are in sums."""
+        """Return, for each stall, whether its rows are included in sums."""
         return np.array([not name.endswith(NOT_ISSUED) for name in self.stalls], bool)
 
     @cached_property
     def counted(self) -> npt.NDArray[np.int64]:
-        """By row, the samples in it that are in sums: 0 for those of `_not_issued`."""
+        """Return, for each row, the samples included in sums: 0 for those of `_not_issued`."""
         if not len(self.rows):
             return np.zeros(0, np.int64)
         return np.where(self.is_counted[self.rows.stall], self.rows.samples, 0)

@@ -1,9 +1,9 @@
 """Names of `tileprof.profile`, loaded when one is first used."""
 
 from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
-from tileprof.profile.insides import INSIDE, inside_kernels, whole_kernels
 from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.jsonform import diff_to_json, to_json
+from tileprof.profile.kernel_places import INSIDE, inside_kernels, whole_kernels
 from tileprof.profile.literal.reader import from_literal
 from tileprof.profile.literal.writer import to_hatchet, to_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value

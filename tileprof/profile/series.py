@@ -21,7 +21,7 @@ __all__ = ["CounterSeries", "SeriesMetric"]
 
 @dataclass(frozen=True, slots=True)
 class SeriesMetric:
-    """What a column of a series is."""
+    """Description of a column of a series."""
 
     name: str
     unit: str
@@ -33,15 +33,16 @@ class CounterSeries:
     """The counters of one device in one run; rows in order of time, which do not overlap."""
 
     device: str
-    """As kernels name it: `cuda:0`."""
+    """Device as kernels name it: `cuda:0`."""
     interval: int
     """ns between two samples. A row is made of one or, in a long run, of several."""
     start: npt.NDArray[np.int64]
-    """In ns, on the clock of `time.perf_counter_ns()` of the machine that the program ran on."""
+    """Starts in ns, on the clock of `time.perf_counter_ns()` of the machine that ran the
+    program."""
     duration: npt.NDArray[np.int64]
     metrics: tuple[SeriesMetric, ...]
     values: npt.NDArray[np.float32]
-    """By metric, then by row: its mean over the row's time; NaN where it had no value."""
+    """Means over the rows' times, by metric, then by row; NaN for missing values."""
 
     def __len__(self) -> int:
         return len(self.start)

@@ -1,4 +1,4 @@
-"""Where samplers saw the warps of kernels, as shares with intervals.
+"""Shares of a kernel's samples by site, with intervals.
 
 In: a profile whose kernels and sites hold numbers of samples.  Out: for each site, by role, its
 share of the kernel's samples, with Wilson's interval (1927) for 95 % of as many trials as the
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .insides import INSIDE
+from .kernel_places import INSIDE
 from .metrics import Column
 from .tree.model import Profile
 
 __all__ = ["FEWEST", "ROLES", "SAMPLES", "Share", "line_shares", "roles_of", "shares_of"]
 
 ROLES = ("block", "consumer", "producer")
-"""What a warp does; `block` in kernels without any division of work."""
+"""Roles of warps; `block` in kernels without any division of work."""
 FEWEST = 30
 """Trials from which a share is told."""
 _Z = 1.959964
@@ -31,7 +31,7 @@ SAMPLES = "kernel_samples"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of the samples of a kernel, those at a site and inside of it."""
+    """Share of a kernel's samples at a site and inside it, 0 to 1."""
 
     role: str
     samples: int
@@ -42,7 +42,7 @@ class Share:
 
     @classmethod
     def of(cls, role: str, samples: int, whole: int, trials: int) -> Share:
-        """So many of a whole that counts for so many trials."""
+        """Return the share of `samples` in `whole`, which is worth `trials` independent samples."""
         trials = min(trials, whole)
         if trials < FEWEST:
             return cls(role, samples, math.nan, 0.0, 1.0)
@@ -50,12 +50,12 @@ class Share:
 
 
 def roles_of(profile: Profile) -> tuple[str, ...]:
-    """The roles that something of the profile was seen in."""
+    """Return the roles that something of the profile was seen in."""
     return tuple(role for role in ROLES if (_total(profile, role) > 0).any())
 
 
 def shares_of(profile: Profile) -> dict[int, tuple[Share, ...]]:
-    """By node, for sites below their kernel that were seen: a share for each role."""
+    """Return the shares of sampled sites below their kernel: by node, one for each role."""
     if SAMPLES not in profile.metrics:
         return {}
     found: dict[int, list[Share]] = {}
@@ -73,10 +73,8 @@ def shares_of(profile: Profile) -> dict[int, tuple[Share, ...]]:
 def line_shares(
     profile: Profile, places: Mapping[int, tuple[str, int]]
 ) -> dict[tuple[str, int], Share]:
-    """By line, of the samples of those kernels that were seen at it, all roles together.
-
-    `places`: file and line of each node that has them.
-    """
+    """Return the share of each line in the samples of the kernels that were sampled at it, all
+    roles together. `places`: file and line of each node that has them."""
     if SAMPLES not in profile.metrics:
         return {}
     own, whole = profile.own[SAMPLES] + profile.absorbed[SAMPLES], profile.total(SAMPLES)
@@ -95,7 +93,7 @@ def line_shares(
 
 
 def _kernels(profile: Profile) -> npt.NDArray[np.int64]:
-    """The kernel of each kernel and of what lies inside of one; -1 elsewhere."""
+    """Return the kernel of each kernel and of what lies inside of one; -1 elsewhere."""
     found = np.full(len(profile), -1)
     for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
         if kind == "kernel":

@@ -27,7 +27,7 @@ _Key = TypeVar("_Key")
 
 PER_OCTAVE: Final = 32
 BUCKETS: Final = 60 * PER_OCTAVE
-"""How many buckets there are: the largest value of 64 bits is in the last one."""
+"""Number of buckets: the largest 64-bit value is in the last one."""
 _KEPT_BITS: Final = 6
 
 
@@ -71,7 +71,7 @@ class Sketch:
     buckets: Buckets
     """Ascending."""
     counts: Counts
-    """Per bucket how many values are in it: 1 or more."""
+    """Number of values in each bucket: 1 or more."""
 
     @staticmethod
     def of(values: npt.ArrayLike) -> Sketch:
@@ -113,7 +113,7 @@ class Sketch:
 
     @property
     def count(self) -> int:
-        """How many values are in it."""
+        """Number of values."""
         return int(self.counts.sum())
 
     def add(self, values: npt.ArrayLike) -> Sketch:
@@ -184,7 +184,7 @@ def quantiles(sketches: Collection[Sketch], q: float) -> npt.NDArray[np.float64]
 
 
 def _bucket_at(sketch: Sketch, q: float) -> int:
-    """The bucket of the value at that share of the values; -1 where there are none."""
+    """Return the bucket of the value at that share of the values; -1 where there are none."""
     if not sketch.counts.size:
         return -1
     below = sketch.counts.cumsum()

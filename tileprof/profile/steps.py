@@ -1,4 +1,4 @@
-"""How many steps of a program a profile holds, and what its numbers say of all of them.
+"""Number of a program's steps that a profile holds, and estimates for all of them.
 
 In and out: the provenance of a profile, where the recorder leaves it as text that people can read.
 """
@@ -26,7 +26,7 @@ class StepTimes:
     steps: int
     """Whole ones, after the first."""
     means: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By metric, of one step: the mean, and half of its 95 % interval, NaN where unknown."""
+    """Mean of one step and half of its 95 % interval, NaN where unknown; keyed by metric."""
     skipped: float = math.nan
     """Mean `cpu_time` of those that were not recorded: what recording costs, they do not have."""
 

@@ -1,4 +1,4 @@
-"""What ran when: single events on tracks, beside the tree that adds them up.
+"""Timeline of single events on tracks, besides the tree that adds them up.
 
 In: columns of events, each at a node of the tree.  Out: the same for another tree.  Columns are
 made when they are first asked for: most uses of a profile never look at its timeline.
@@ -21,14 +21,14 @@ from tileprof.profile.storage.limits import NANOSECONDS
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Where events happen one after the other: a stream of a device, or a thread of the host."""
+    """Sequence of events, one after the other: a stream of a device, or a thread of the host."""
 
     kind: Literal["stream", "thread"]
     name: str
     number: int
-    """Of the stream, or `threading.get_ident()` of the thread."""
+    """Number of the stream, or `threading.get_ident()` of the thread."""
     device: int = -1
-    """Of a stream, the number of its device."""
+    """Number of the stream's device; -1 for a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,13 @@ class TimelineEvents:
     """Columns with one entry an event, in order of `start`."""
 
     start: npt.NDArray[np.int64]
-    """In ns, on the clock of `time.perf_counter_ns()` of the machine that the program ran on."""
+    """Starts in ns, on the clock of `time.perf_counter_ns()` of the machine that ran the
+    program."""
     duration: npt.NDArray[np.int64]
     node: npt.NDArray[np.int32]
     track: npt.NDArray[np.int32]
     launch: npt.NDArray[np.int32]
-    """Of an event on a device, the index of the call that launched it; -1 where it is not known."""
+    """Index of the call that launched an event on a device; -1 if unknown."""
 
     def __len__(self) -> int:
         return len(self.start)

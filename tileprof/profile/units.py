@@ -43,10 +43,8 @@ def format_value(value: float, unit: str) -> str:
 
 
 def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]:
-    """The values of one column, padded so that right-aligned digits stand above each other.
-
-    `signed` puts a plus before positive values, as differences want it.
-    """
+    """Return the values of one column, padded so that right-aligned digits stand above each other.
+    `signed` puts a plus before positive values, as differences want it."""
     pairs = [_split(value, unit) for value in values]
     if signed:
         pairs = [(f"+{n}" if n and n != "0" and n[0] != "-" else n, name) for n, name in pairs]
@@ -57,7 +55,7 @@ def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]
 
 
 def format_percent(share: float) -> str:
-    """A share of one as a percentage with one decimal; empty for NaN."""
+    """Return a share of one as a percentage with one decimal; empty for NaN."""
     return "" if math.isnan(share) else f"{share * 100:.1f}"
 
 

@@ -1,4 +1,5 @@
-"""What a program did: sessions, scopes, host call paths, kernel launches, sampling of threads.
+"""Recording of what a program does: sessions, scopes, host call paths, kernel launches, sampling of
+threads.
 
 In: scopes that the program enters, launches that `runtime.hooks` tells of, Python frames.
 Out: a `Profile`, and its file while the program still runs.  A recording is shared by all sessions;

@@ -15,7 +15,8 @@ import weakref
 from typing import Any
 
 _made: dict[int, weakref.ReferenceType[Any]] = {}
-"""All of them; a dictionary, because no signal and no other thread interrupts what it does."""
+"""Locks that were made; a dictionary, because no signal and no other thread interrupts what it
+does."""
 
 
 def new_lock() -> Any:

@@ -1,4 +1,4 @@
-"""What a session can be asked for, checked before anything starts."""
+"""Options of a session, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileprof.profiler.session.instruments import Inside, parse_instrument
 from tileprof.runtime.record_options import RecordOptions, parse_record_options
 
 Context = Literal["scopes", "python", "full"]
-"""What a call path is made of: scopes only; Python frames too; also framework ops where known."""
+"""Parts of a call path: scopes only; Python frames too; also framework operations where known."""
 
 EXCLUDED = "metrics and pc_sampling exclude each other in one process"
 EXCLUDED_SAMPLING = "pm_sampling and pc_sampling exclude each other in one process"
@@ -24,33 +24,32 @@ EXCLUDED_COUNTERS = "counters of launches and over time exclude each other in on
 EXCLUDED_KINDS = "counters of launches and counts of instructions exclude each other in one process"
 
 TIMELINE_EVENTS = 1_000_000
-"""How many events a timeline keeps unless told otherwise, of devices and of the host each."""
+"""Default number of events that a timeline keeps, of devices and of the host each."""
 MOST_EVENTS = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a session records."""
+    """Options of a session."""
 
     context: Context = "full"
     instrument: str = "scopes"
-    """What is measured inside kernels: off, scopes, stages, ops, sample or sample=PERIOD."""
+    """Measurement inside kernels: off, scopes, stages, ops, sample or sample=PERIOD."""
     inside: RecordOptions = field(default_factory=RecordOptions)
-    """What of launches on GPUs is recorded inside, and where; given as a mapping or a text."""
+    """Options of records inside launches on GPUs; may be given as a mapping or a text."""
     backward_ops: bool = False
     """Whether operations inside nodes of a backward pass are recorded too, not the nodes alone."""
     flush_interval: float = 10.0
     """Seconds between two flushes to the file, while there is something new."""
     timeline: int = 0
-    """How many single events of devices and of the host are kept at most; True: 1,000,000 of each.
-
-    An event takes up to 100 bytes until the end, so that is 200 MB at most; the oldest give way.
-    """
+    """Largest number of single events of devices and of the host that are kept; True: 1,000,000 of
+    each. An event takes up to 100 bytes until the end, so that is 200 MB at most; the oldest are
+    dropped."""
     clock: Callable[[], int] | None = None
     """Nanoseconds, for exact tests; with it there is no sampling and no flushing in between."""
 
     pc_sampling: bool | int | str | None = None
-    """Where warps of GPUs are is looked at again and again: True, or each how many cycles."""
+    """Sampling of GPUs' program counters: True, or the period in cycles."""
     pc_sampling_exact: bool = False
     """Kernels run one after the other, so that each sample belongs to a launch; much slower."""
 
@@ -78,22 +77,22 @@ class Options:
 
     @property
     def measured(self) -> Inside:
-        """What `instrument` asks for."""
+        """Return what `instrument` asks for."""
         return parse_instrument(self.instrument)
 
     @property
     def sampling(self) -> PcOptions | None:
-        """What `pc_sampling` asks for, if anything."""
+        """Return what `pc_sampling` asks for, if anything."""
         return parse_pc_sampling(self.pc_sampling, self.pc_sampling_exact)
 
     @property
     def counted(self) -> Asked | AskedInstructions | None:
-        """What `metrics` asks for, if anything, unless it is over time."""
+        """Return what `metrics` asks for, if anything, unless it is over time."""
         return parse_metrics(self.metrics) if self.over_time is None else None
 
     @property
     def over_time(self) -> SeriesAsked | None:
-        """What `pm_sampling` asks for, if anything."""
+        """Return what `pm_sampling` asks for, if anything."""
         return parse_pm_sampling(self.pm_sampling, self.metrics)
 
     @property

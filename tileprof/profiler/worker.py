@@ -10,15 +10,15 @@ from contextlib import suppress
 PERIOD_S = 0.005
 """Mean time between two looks, in seconds, at first."""
 SLOWEST = 4
-"""By how much looks become rarer, the more there are: each takes the GIL from the program for
-0.1 ms, and the first thousand have told the shares to a percent or two."""
+"""Largest factor by which samples become rarer as their number grows. Each takes the GIL from the
+program for 0.1 ms, and the first thousand give shares to a percent or two."""
 STOP_S = 2.0
-"""How long `stop` waits for a tick under way, in seconds. The tick may wait for a lock that the
-caller of `stop` holds, or for a disk that hangs: then it ends on its own, some time later."""
+"""Seconds that `stop` waits for a tick under way. The tick may wait for a lock that the caller of
+`stop` holds, or for a disk that hangs: then it ends on its own, some time later."""
 _MANY = 1000
 _FIRST_S = 0.001
 _SELDOM_S = 0.1
-"""Where there is nothing to look at, only files to write."""
+"""Seconds between ticks if there is nothing to sample, only files to write."""
 
 
 class Worker(threading.Thread):

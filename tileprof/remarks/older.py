@@ -19,6 +19,8 @@ def with_codes(held: Any) -> Any:
     reader to refuse."""
     if not isinstance(held, dict) or not isinstance(held.get("chosen"), str):
         return held
+    if not isinstance(held.get("rejected", []), list):
+        return held
     rest = {name: value for name, value in held.items() if name != "chosen"}
     rejected = [_rejection(each) for each in held.get("rejected", ())]
     return rest | {"decision": plain(OtherDecision(held["chosen"])), "rejected": rejected}

@@ -27,7 +27,8 @@ __all__ += ["outlives_its_owner", "stream_of", "word_of"]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What a kernel may depend on: element type, shape and strides in elements, and the place.
+    """Properties of a tensor that a kernel may depend on: element type, shape and strides in
+    elements, and the place.
 
     `strides` is None for row-major contiguous.  `device` is `cpu` or `cuda:N`.
     """
@@ -50,7 +51,8 @@ _DLPACK_CUDA = (2, 3, 13)
 
 
 def describe(value: Any) -> TensorSpec | None:
-    """The spec of an array; None for anything that is not one (a Python scalar, a string)."""
+    """Return the spec of an array; None for anything that is not one (a Python scalar, a
+    string)."""
     if isinstance(value, np.ndarray):
         contiguous = value.flags.c_contiguous
         key: Any = (value.dtype, value.shape, None if contiguous else value.strides)
@@ -102,7 +104,7 @@ def _torch_spec(value: Any) -> TensorSpec:
 
 
 def _interface_spec(value: Any) -> TensorSpec:
-    """An array on a GPU that says where it is: CuPy's, Numba's."""
+    """Return an array on a GPU that says where it is: CuPy's, Numba's."""
     held = value.__cuda_array_interface__
     kind = getattr(value, "dtype", None) or np.dtype(held["typestr"])
     dtype = _dtype(str(kind))
@@ -149,7 +151,7 @@ def _dtype(name: str) -> ir.DType:
 
 
 def address(value: Any) -> int:
-    """The address of the first element."""
+    """Return the address of the first element."""
     if isinstance(value, np.ndarray):
         return int(value.__array_interface__["data"][0])
     if hasattr(value, "data_ptr"):
@@ -160,10 +162,9 @@ def address(value: Any) -> int:
 
 
 def outlives_its_owner(value: Any) -> bool:
-    """Whether memory that an array frees is reused after the work that was enqueued on its stream.
-
-    That holds for PyTorch and for what has `__cuda_array_interface__`, not for DLPack alone.
-    """
+    """Return whether memory that an array frees is reused after the work that was enqueued on its
+    stream. That holds for PyTorch and for what has `__cuda_array_interface__`, not for DLPack
+    alone."""
     return (
         isinstance(value, np.ndarray)
         or hasattr(value, "data_ptr")
@@ -172,7 +173,7 @@ def outlives_its_owner(value: Any) -> bool:
 
 
 def is_host(value: Any) -> bool:
-    """Whether an array lies in the memory of the host."""
+    """Return whether an array lies in the memory of the host."""
     if isinstance(value, np.ndarray):
         return True
     if hasattr(value, "is_cuda"):
@@ -186,7 +187,7 @@ _LEGACY_STREAM = 1
 
 
 def stream_of(value: Any, number: int) -> int:
-    """The stream of device `number` on which the framework of an array works now."""
+    """Return the stream of device `number` on which the framework of an array works now."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return int(torch._C._cuda_getCurrentRawStream(number))
@@ -195,7 +196,8 @@ def stream_of(value: Any, number: int) -> int:
 
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array over the same memory; bfloat16 and float8 with their `ml_dtypes` types."""
+    """Return a NumPy array over the same memory; bfloat16 and float8 with their `ml_dtypes`
+    types."""
     if isinstance(value, np.ndarray):
         return value
     torch = sys.modules.get("torch")
@@ -214,7 +216,7 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def is_writable(value: Any) -> bool:
-    """Whether a kernel may write into the array."""
+    """Return whether a kernel may write into the array."""
     if isinstance(value, np.ndarray):
         return bool(value.flags.writeable)
     if hasattr(value, "data_ptr"):
@@ -224,7 +226,8 @@ def is_writable(value: Any) -> bool:
 
 
 def allocate(spec: TensorSpec | None, shape: tuple[int, ...], dtype: ir.DType) -> Any:
-    """A new array, not initialised, of the framework and device of `spec` (NumPy for None)."""
+    """Return a new array, not initialised, of the framework and device of `spec` (NumPy for
+    None)."""
     if spec is None or (spec.framework != "torch" and spec.device == "cpu"):
         return np.empty(shape, dtype.to_numpy())
     if spec.framework == "cupy":
@@ -252,7 +255,8 @@ _TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}
 
 
 def word_of(type_: ir.DType) -> Callable[[Any], int]:
-    """From a number to its bits as an element of a type, in an unsigned word of its size."""
+    """Return a function from a number to its bits as an element of a type, in an unsigned word of
+    its size."""
     if type_.is_integer:
         mask = (1 << type_.bits) - 1
         return lambda value: int(value) & mask

@@ -1,4 +1,4 @@
-"""What a device offers: a compiled kernel that can be run on arguments."""
+"""Interface of a device: a compiled kernel that can be run on arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HostCopy:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run of a kernel cost and saw."""
+    """Result of one run of a kernel: its cost, and what it observed."""
 
     time_ns: int
     """Time of the work on the device, without argument checks; -1 where nobody listens to a launch
@@ -41,7 +41,7 @@ class RunResult:
     sites: SiteTimes | None = None
     samples: SampleTotals | None = None
     copies: tuple[HostCopy, ...] = ()
-    """What was copied for host arrays on a GPU; their time is not in `time_ns`."""
+    """Copies for host arrays on a GPU; their time is not in `time_ns`."""
 
 
 class Executable(Protocol):
@@ -69,7 +69,7 @@ def taken(free: list[T]) -> T | None:
 
 
 def written_params(kernel: ir.Kernel) -> list[int]:
-    """Which parameters the kernel writes."""
+    """Return the indices of the parameters that the kernel writes."""
     places = {v: at for at, v in enumerate(kernel.param_values())}
     written = {base(t.value) for op in kernel.ops() for t in op.accesses() if t.writes}
     return sorted(places[value] for value in written if value in places)

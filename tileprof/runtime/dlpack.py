@@ -38,7 +38,7 @@ class _Tensor(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class ExportedTensor:
-    """What an array says of itself; strides in elements, None for row-major contiguous."""
+    """An array's description of itself; strides in elements, None for row-major contiguous."""
 
     address: int
     dtype: str
@@ -47,10 +47,8 @@ class ExportedTensor:
 
 
 def exported(value: Any) -> ExportedTensor:
-    """The tensor that `value.__dlpack__()` exports, ready on the legacy default stream.
-
-    It does not own the memory: the caller keeps `value`.
-    """
+    """Return the tensor that `value.__dlpack__()` exports, ready on the legacy default stream. It
+    does not own the memory: the caller keeps `value`."""
     capsule = value.__dlpack__(stream=_LEGACY_STREAM)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)

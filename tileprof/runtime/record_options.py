@@ -1,4 +1,4 @@
-"""What of a launch on a GPU is recorded, and where that is kept: checked before anything starts.
+"""Options of records on a GPU, checked before anything starts.
 
 In: what a user says, as a mapping or as the text of the command line.  Out: `RecordOptions`; which
 warps of a block record, how many slots an arena has, what a slot keeps that is full.
@@ -35,7 +35,7 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """How much of a launch is recorded.
+    """Amount of a launch that is recorded.
 
     A warp that makes more records than its slot holds loses some.  Those that it keeps tell the
     share of a site in the part of the launch that was seen, so a slot holds 32,768: of its ops a
@@ -47,19 +47,20 @@ class RecordOptions:
     """
 
     blocks: int | Literal["all"] | None = None
-    """Of a launch, that record; None: 8, and 2 of each launch in a graph."""
+    """Number of blocks of a launch that record; None: 8, and 2 of each launch in a graph."""
     warps: Roles | tuple[int, ...] = "all"
-    """Of such a block, that record: all (of producers the one that loads), by `roles` one of each
-    warp group, by `cta` the first and the one that loads; or those of these numbers."""
+    """Warps of such a block that record: all (of producers the one that loads), by `roles` one of
+    each warp group, by `cta` the first and the one that loads; or those of these numbers."""
     records: int = 32_768
-    """Of a warp, for which there is room; a power of two."""
+    """Number of records of a warp for which there is room; a power of two."""
     keep: Keep = "both"
-    """Which of them stay where there are more; `both`: launches take turns."""
+    """Records that stay if there are more; `both`: launches alternate between the first and the
+    last."""
     memory: int | None = None
     """Bytes of the device for all of them; None: at most 512 MB, and 1/256 of the device's."""
 
     def __str__(self) -> str:
-        """What differs from the default, as the command line says it."""
+        """Return what differs from the default, in the command line's form."""
         said = []
         for field in fields(self):
             value = getattr(self, field.name)
@@ -69,13 +70,13 @@ class RecordOptions:
         return ",".join(said)
 
     def goes_round(self, launch: int, *, shown: bool) -> bool:
-        """Whether the newest records of a launch stay, by its number.  What is `shown` as a
+        """Return whether the newest records of a launch stay, by its number. What is `shown` as a
         timeline has its begin, where launches take turns."""
         return self.keep == "last" or (self.keep == "both" and launch % 2 == 0 and not shown)
 
     def warps_of(self, consumers: int, warps: int) -> tuple[int, ...]:
-        """The numbers of the warps that record, of blocks with so many warps, of which those from
-        `consumers` on only load."""
+        """Return the numbers of the warps that record, of blocks with so many warps, of which those
+        from `consumers` on only load."""
         there = (*range(consumers), *([consumers] if warps > consumers else []))
         match self.warps:
             case "all":
@@ -89,7 +90,7 @@ class RecordOptions:
 
 
 def parse_record_options(given: object) -> RecordOptions:
-    """From a mapping of names to values, from `blocks=16,keep=last`, or None for none of them.
+    """Parse a mapping of names to values, a text `blocks=16,keep=last`, or None for none of them.
 
     UsageError for what is unknown or has no meaning.
     """

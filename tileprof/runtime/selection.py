@@ -1,4 +1,4 @@
-"""Which device a call runs on: where its arguments are, unless somebody said otherwise."""
+"""Choice of the device that a call runs on: that of its arguments, unless overridden."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .arguments import TensorSpec
 __all__ = ["choose", "chosen", "device", "environment_device", "parse_device"]
 
 chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
-"""What `device` says, None outside of it."""
+"""Device that `device` names, None outside of it."""
 _NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")
 
 
 def parse_device(name: str) -> str:
-    """The device's full name; UsageError for one that does not exist."""
+    """Return the device's full name; UsageError for one that does not exist."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"there is no device `{name}`", hint="Devices are: interpreter, cpu, cuda, cuda:N."
@@ -31,7 +31,7 @@ def parse_device(name: str) -> str:
 
 
 def environment_device() -> str:
-    """What `TILEPROF_DEVICE` says, '' where it says nothing; UsageError for no device."""
+    """Return the device that `TILEPROF_DEVICE` names, '' without it; UsageError for no device."""
     name = os.environ.get("TILEPROF_DEVICE", "")
     try:
         return parse_device(name) if name else ""
@@ -50,11 +50,9 @@ def device(name: str) -> Iterator[None]:
 
 
 def choose(specs: Iterable[TensorSpec]) -> str:
-    """The device for a call with these arguments.
-
-    First `with tileprof.device(…)`, then `TILEPROF_DEVICE`, then where the arguments are: host
-    arrays go to `cpu`, or to the interpreter where no C++ compiler is found.
-    """
+    """Return the device for a call with these arguments. First `with tileprof.device(…)`, then
+    `TILEPROF_DEVICE`, then where the arguments are: host arrays go to `cpu`, or to the interpreter
+    where no C++ compiler is found."""
     name = chosen.get() or environment_device()
     if name:
         return name

@@ -53,7 +53,7 @@ def read_as(wanted: Any, held: Any, name: str = "the file", depth: int = 0) -> A
 
 
 def _is_plain(wanted: Any, held: Any) -> bool:
-    """Whether this is a number, a truth value or a text as wanted."""
+    """Return whether this is a number, a truth value or a text as wanted."""
     if wanted is float:
         return type(held) in (int, float)
     return type(held) is wanted and (wanted is not int or abs(held) < _WIDEST)

@@ -151,7 +151,7 @@ def _are_dealt_out(recordings: Iterable[PcRecording]) -> bool:
 
 
 def _legends(columns: list[Column], mode: Mode) -> Iterator[str]:
-    """How to read the first column, and those that are means."""
+    """Explain the first column, and the columns that are means."""
     first = columns[0]
     if first.adds != "mean":
         own = "" if _own(first, mode) is None else "; own: the node alone"

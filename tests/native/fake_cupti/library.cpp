@@ -107,11 +107,6 @@ API int32_t cuptiActivityFlushAll(uint32_t flag) {
   deliver_all();
   return 0;
 }
-API int32_t cuptiActivityFlushPeriod(uint32_t ms) {
-  std::lock_guard lock(fake().mutex);
-  fake().options["flush_period"] = ms;
-  return 0;
-}
 API int32_t cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record) {
   uint8_t *next = buffer;
   if (*record) {

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tileprof.instrument.slots import SlotHeads
 
-from .spread import Spread
+from .imbalance import Spread
 
 __all__ = ["Groups", "blocks_of"]
 

@@ -19,9 +19,9 @@ from tileprof import ir
 from tileprof.remarks import Decision, measured
 from tileprof.remarks.measured import AroundLoop, ConsumersIdle, ProducersIdle, Uneven
 
+from .launch_fill import Tail, tail
 from .overlaps import Hidden, Overlap, hidden_work, overlap
 from .queues import loads_tiles
-from .tails import Tail, tail
 from .times import SiteTimes
 
 __all__ = ["ExposedWait", "Hidden", "Imbalance", "Overlap", "Share", "Tail", "exposed_waits"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .buckets import PLACES, Histograms
+from .imbalance import Spread
 from .mark_costs import MarkCosts
-from .spread import Spread
 
 __all__ = ["Counted", "Floats", "Ints", "PathTimes", "SiteTimes", "combine"]
 

@@ -137,17 +137,17 @@ class Live(Tracer):
     # -- what the author sees
 
     def live(self, value: Any) -> Any:
-        """A scalar that shows its value."""
+        """Return a scalar that shows its value."""
         if type(value) is Expr:
             return LiveScalar(value.value, value.region)
         return value
 
     def scalar(self, kind: ir.DType, name: str, held: Any, region: Region) -> LiveScalar:
-        """A scalar that no op computes."""
+        """Return a scalar that no op computes."""
         return LiveScalar(Known(kind, name, held=held), region)
 
     def number(self, value: Any) -> int:
-        """The number that an index is."""
+        """Return the number that an index is."""
         return int(number_of(self.index(value)))
 
     def unary(self, kind: Any, value: Any, *, fast: bool = False) -> Any:
@@ -163,7 +163,7 @@ class Live(Tracer):
         return self.live(super().bitcast(value, kind))
 
     def buffer(self, value: ir.Value, shape: Sequence[Any] | None = None) -> LiveBuffer:
-        """The author's handle of a buffer value."""
+        """Return the author's handle of a buffer value."""
         made = LiveBuffer(value, self.regions[-1], tuple(shape or value.buffer.shape))
         self.by_value[value] = made
         return made
@@ -180,7 +180,7 @@ class Live(Tracer):
             self.machine.uncount()
 
     def truth(self, value: Any) -> LiveScalar:
-        """A bool of the kernel."""
+        """Return a bool of the kernel."""
         return LiveScalar(self.condition(value), self.regions[-1])
 
     def chosen(self, wanted: Any, other: Any) -> Any:
@@ -203,13 +203,13 @@ class Live(Tracer):
         return ir.promote(first, second or literal_type(as_number(b), first))
 
     def extent(self, value: Placeholder) -> Any:
-        """The value of a `T.const`, or itself where no argument has given it yet."""
+        """Return the value of a `T.const`, or itself where no argument has given it yet."""
         raise NotImplementedError
 
     # -- variables
 
     def alloc_var(self, kind: ir.DType, init: Any) -> LiveVar:
-        """A variable, set where `init` is given."""
+        """Return a variable, set where `init` is given."""
         made = super().alloc_var(kind, init)
         return LiveVar(made.buffer, known=made.known)
 
@@ -251,7 +251,7 @@ class Live(Tracer):
         yield
 
     def blocks(self, grid: Sequence[Any], threads: tuple[int, ...], names: Any) -> Iterator[Any]:
-        """The indices of each block, one after the other, the first axis fastest."""
+        """Yield the indices of each block, one after the other, the first axis fastest."""
         state = self.machine
         with super().launch(grid, threads) as held:
             shown = self._block_names(names, held if isinstance(held, tuple) else (held,))
@@ -280,7 +280,7 @@ class Live(Tracer):
         return [n if isinstance(n, str) else "" for n in (*shown, *("",) * len(held))]
 
     def iterate_points(self, loop: Loop, names: Any) -> Iterator[Any]:
-        """The points of a loop in order."""
+        """Yield the points of a loop in order."""
         if loop.kind == "parallel":
             yield from self._parallel(loop, names)
             return

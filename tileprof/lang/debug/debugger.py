@@ -15,7 +15,7 @@ _SKIPPED = frozenset(
      "dataclasses", "enum", "functools", "importlib.*", "inspect", "linecache", "ml_dtypes",
      "numpy", "numpy.*", "operator", "re", "re.*", "typing", "weakref"}
 )  # fmt: skip
-"""What tileprof runs for a line of a kernel."""
+"""Modules that tileprof runs for a line of a kernel; the debugger does not step into them."""
 
 
 class Inline:
@@ -46,7 +46,7 @@ def step_over_ours() -> None:
 
 @contextmanager
 def stepping_over_ours() -> Iterator[None]:
-    """For a while; then the debugger skips what it skipped before."""
+    """Make the debugger skip tileprof's modules until the end of the block."""
     before = _debugger()
     skip = None if before is None else before.skip
     step_over_ours()
@@ -60,7 +60,7 @@ def stepping_over_ours() -> Iterator[None]:
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """For work that calls all kinds of modules: the debugger does not see it."""
+    """Hide work from the debugger that calls all kinds of modules."""
     tracer = sys.gettrace()
     sys.settrace(None)
     try:

@@ -1,4 +1,4 @@
-"""What a function that runs as plain Python calls: names and values; control flow is its own."""
+"""Hooks of a function that runs as plain Python: names and values; control flow stays Python's."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Hooks(Staging):
         return made
 
     def extent(self, value: Any) -> Any:
-        """An extent that the arguments have given by now."""
+        """Return an extent that the arguments have given by now."""
         return _live().extent(value) if isinstance(value, Placeholder) else value
 
     def function(self) -> Entry:
-        """The start of a function."""
+        """Return the start of a function."""
         return _Entry(len(_live().regions))
 
     # -- blocks and loops
@@ -73,19 +73,19 @@ class Hooks(Staging):
     # -- conditions
 
     def bool_first(self, kind: str, value: Any) -> Any:
-        """The first operand of `and` or `or`."""
+        """Return the first operand of `and` or `or`."""
         _live().pending.append(_Conjunction())
         return self.bool_next(value)
 
     def bool_next(self, value: Any) -> Any:
-        """Each further operand."""
+        """Return the truth of each further operand."""
         held = _live().pending[-1]
         assert isinstance(held, _Conjunction)
         held.at_run_time = held.at_run_time or _at_run_time(value)
         return value
 
     def bool_end(self, result: Any) -> Any:
-        """The value of the whole: bool, where the kernel knows it."""
+        """Return the value of the whole: bool, where the kernel knows it."""
         live = _live()
         held = live.pending.pop()
         assert isinstance(held, _Conjunction)
@@ -95,27 +95,27 @@ class Hooks(Staging):
         return live.truth(truth)
 
     def choice(self, condition: Any, plain: bool = True) -> bool:
-        """The condition of `a if condition else b`; whether to evaluate `a`."""
+        """Return the condition of `a if condition else b`; whether to evaluate `a`."""
         live = _live()
         held = _Choice(bool(condition), _at_run_time(condition))
         live.pending.append(held)
         return held.enter(live, held.holds, plain)
 
     def choice_then(self, value: Any) -> Any:
-        """Its first value."""
+        """Return its first value."""
         return self._pending().leave(_live(), value)
 
     def choice_otherwise(self, plain: bool = True) -> bool:
-        """Whether to evaluate `b`."""
+        """Return whether to evaluate `b`."""
         held = self._pending()
         return held.enter(_live(), not held.holds, plain)
 
     def choice_else(self, value: Any) -> Any:
-        """Its second value."""
+        """Return its second value."""
         return self._pending().leave(_live(), value)
 
     def choice_end(self, then: Any, otherwise: Any) -> Any:
-        """The one that is chosen, in the type in which both meet."""
+        """Return the one that is chosen, in the type in which both meet."""
         live = _live()
         held = self._pending()
         live.pending.pop()
@@ -162,7 +162,7 @@ class _Choice:
     _trying: bool = False
 
     def enter(self, live: Live, wanted: bool, plain: bool) -> bool:
-        """Whether to evaluate a value: the wanted one, and the other one for its type."""
+        """Return whether to evaluate a value: the wanted one, and the other one for its type."""
         self._trying = not wanted and plain and self.at_run_time
         if self._trying:
             live.trying += 1
@@ -200,7 +200,7 @@ class _While(Adoption):
     turns: int = 0
 
     def test(self, condition: Any) -> bool:
-        """The condition, evaluated again."""
+        """Return the condition, evaluated again."""
         holds = bool(condition)
         if _at_run_time(condition):
             assert isinstance(self.tracer, Live)

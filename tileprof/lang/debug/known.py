@@ -38,7 +38,7 @@ class Known(ir.Value):
 
 
 class Environment(dict[ir.Value, Any]):
-    """What the interpreter looks values up in; each value holds its own, so that it is forgotten
+    """The interpreter's map of values; each value holds its own, so that it is forgotten
     with it."""
 
     def __getitem__(self, value: ir.Value) -> Any:

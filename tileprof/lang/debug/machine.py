@@ -81,7 +81,7 @@ class Machine(State):
 
 
 def machine(strict: bool, place: Callable[[], Location | None]) -> Machine:
-    """A state in which ops run as soon as they are written."""
+    """Return a state in which ops run as soon as they are written."""
     facts = Facts(by_bits=_Everything(), used=_Everything())
     kernel = ir.Kernel("debug", (), (), ir.Block())
     recorder = Recorder(lambda: 0)
@@ -94,10 +94,10 @@ def machine(strict: bool, place: Callable[[], Location | None]) -> Machine:
 
 
 def written_by(op: ir.OpBase) -> ir.Value | None:
-    """The buffer or view that an op writes."""
+    """Return the buffer or view that an op writes."""
     return next((t.value for t in op.accesses() if t.writes), None)
 
 
 def base_of(value: ir.Value) -> ir.Value:
-    """The buffer of a view."""
+    """Return the buffer of a view."""
     return value.owner.base if isinstance(value.owner, ir.View) else value

@@ -59,7 +59,7 @@ class Points:
             each.restore()
 
     def finish(self) -> None:
-        """After the last point: `local` buffers that were written hold nothing; BoundsError for an
+        """End the points: `local` buffers that were written lose their content; BoundsError for an
         access that missed."""
         self._machine.around.clear()
         self._machine.options = self._options

@@ -47,7 +47,7 @@ class _Direct(ControlRewriter):
         super().__init__(source)
         self._extents: list[str] = []
         self._launch: tuple[str, int] | None = None
-        """In a launch: the name that holds what `return` gives, and how many loops are around."""
+        """Name that holds the value of `return` in a launch, and the number of loops around."""
 
     # -- statements
 
@@ -127,7 +127,9 @@ class _Direct(ControlRewriter):
         return self._blocks(node) if _is_call(first.context_expr, "Kernel") else self.visit(node)
 
     def _blocks(self, node: ast.With) -> list[ast.stmt]:
-        """A loop over the blocks; `return` inside ends a block, and the function after the last."""
+        """Return a loop over the blocks; `return` inside ends a block, and the function after the
+        last.
+        """
         (item,) = node.items
         result, outer = self._token(), self._launch
         self._launch = result, len(self._loops)
@@ -159,8 +161,8 @@ class _Direct(ControlRewriter):
     # -- expressions
 
     def _choice(self, node: ast.expr, test: ast.expr, body: ast.expr, orelse: ast.expr) -> ast.expr:
-        """As when staging; a value that is not wanted is computed only for its type, and only where
-        it calls nothing of the author's."""
+        """Rewrite as for staging; a value that is not wanted is computed only for its type, and
+        only where it calls nothing of the author's."""
         plain = ast.Constant(_is_plain(body)), ast.Constant(_is_plain(orelse))
         made = super()._choice(node, test, body, orelse)
         assert isinstance(made, ast.Call)
@@ -172,14 +174,14 @@ class _Direct(ControlRewriter):
 
 
 def _is_call(node: ast.expr, name: str) -> bool:
-    """Whether it is `T.name(…)` or `name(…)`."""
+    """Return whether it is `T.name(…)` or `name(…)`."""
     if not isinstance(node, ast.Call):
         return False
     return getattr(node.func, "attr", getattr(node.func, "id", "")) == name
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Whether an expression calls attributes of a name only: `T.exp(x)`."""
+    """Return whether an expression calls attributes of a name only: `T.exp(x)`."""
     return all(
         isinstance(n.func, ast.Attribute) and isinstance(n.func.value, ast.Name)
         for n in ast.walk(node)

@@ -139,7 +139,7 @@ def _run(
 
 
 def _users(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of tileprof."""
+    """Return a traceback without the frames of tileprof."""
     kept = []
     while trace is not None:
         if not is_ours(trace.tb_frame.f_code.co_filename):
@@ -173,7 +173,7 @@ class _Description:
 
     @property
     def key(self) -> Hashable:
-        """What tells kernels apart."""
+        """Key that distinguishes kernels."""
         return self
 
     @property
@@ -183,11 +183,11 @@ class _Description:
 
     @property
     def location(self) -> Location | None:
-        """Where its function is defined."""
+        """Location of the kernel's function."""
         return self.function.location
 
     def info(self) -> hooks.KernelDescription:
-        """What a profile keeps; there is no program."""
+        """Return the description that a profile keeps; there is no program."""
         location = self.function.location
         return hooks.KernelDescription(
             name=self.name,

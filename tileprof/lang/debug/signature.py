@@ -51,7 +51,7 @@ class Call(Live):
         self._outs = outs
         self._symbols: dict[str, int] = {}
         self.arrays: dict[ir.Value, Any] = {}
-        """What the call allocated, by buffer."""
+        """Arrays that the call allocated, by buffer."""
         self._hosts: list[Host] = []
         self._too_early = False
         """Whether an argument was annotated before the extents that it names were known."""
@@ -59,11 +59,11 @@ class Call(Live):
     # -- extents
 
     def extent(self, value: Placeholder) -> Any:
-        """The value of a `T.const`, or itself where no argument has given it yet."""
+        """Return the value of a `T.const`, or itself where no argument has given it yet."""
         return self.knowledge.extents.get(value.name, value)
 
     def symbol(self, name: str) -> LiveScalar:
-        """The value of a symbol."""
+        """Return the value of a symbol."""
         if name not in self.knowledge.extents:
             self.fail(
                 KernelError,
@@ -95,7 +95,7 @@ class Call(Live):
     # -- parameters
 
     def argument(self, name: str, value: Any, annotation: Any) -> Any:
-        """A parameter: see `Tracer.argument`."""
+        """Return a parameter: see `Tracer.argument`."""
         kind = scalar_type(annotation)
         if kind is not None:
             param = ir.Param(name, kind)
@@ -139,20 +139,20 @@ class Call(Live):
         made.value.held = Buffer(made.name, made.type, array.shape, memory, 0, safe, out)
 
     def buffer(self, value: ir.Value, shape: Sequence[Any] | None = None) -> LiveBuffer:
-        """The author's handle of a buffer value."""
+        """Return the author's handle of a buffer value."""
         if not isinstance(value, Known):
             value = Known(value.type, value.name)
         return super().buffer(value, shape)
 
     def safe_value(self, buffer: Any, value: Any) -> None:
-        """What a guarded read outside a global tensor gives."""
+        """Set the value of guarded reads outside a global tensor."""
         super().safe_value(buffer, value)
         buffer.memory.safe = constant(self.safe[buffer.value], buffer.type.dtype)
 
     # -- outputs
 
     def empty(self, shape: Sequence[Any], kind: ir.DType) -> LiveBuffer:
-        """A tensor that the call allocates, of the kind of the first array argument."""
+        """Return a tensor that the call allocates, of the kind of the first array argument."""
         made = super().empty(shape, kind)
         assert isinstance(made, LiveBuffer)
         name = next(reversed(self.outputs))
@@ -174,7 +174,7 @@ class Call(Live):
             host.write_back()
 
     def returned(self, held: Any) -> Any:
-        """The arrays for what an eager function gave back."""
+        """Return the arrays for what an eager function gave back."""
         if not self.machine.grids:
             self.may_launch_nothing(self._kernel.name, self._kernel.location)
         outputs = [value for _, value in self.outputs.values()]

@@ -1,4 +1,4 @@
-"""What names stand for while a kernel runs as plain Python: each knows and shows its value."""
+"""Values of names while a kernel runs as plain Python: each knows and shows its value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LiveBuffer", "LiveRegion", "LiveScalar", "LiveVar", "number_of"]
 
 
 def number_of(value: ir.Value) -> Any:
-    """The number that a scalar value is; its error where reading it went wrong."""
+    """Return the number that a scalar value is; its error where reading it went wrong."""
     assert isinstance(value, Known)
     held = value.held
     if type(held) is Fault:
@@ -59,7 +59,7 @@ class LiveScalar(Expr):
         return _shown(self.value)
 
     def numpy(self) -> Any:
-        """The value as a NumPy scalar."""
+        """Return the value as a NumPy scalar."""
         return np.asarray(number_of(self.value), self.value.dtype.to_numpy())[()]
 
 
@@ -125,18 +125,18 @@ class LiveBuffer(_Array, Buffer):
 
     @property
     def memory(self) -> Memory:
-        """What the interpreter works on."""
+        """Memory that the interpreter works on."""
         held = number_of(self.value)
         assert isinstance(held, Memory)
         return held
 
     def numpy(self) -> NDArray[Any]:
-        """The values as an array over the same memory; what nobody wrote is arbitrary."""
+        """Return the values as an array over the same memory; what nobody wrote is arbitrary."""
         held = self.memory.data
         return held.reshape(self.memory.shape) if self.memory.lead else held
 
     def written(self) -> NDArray[np.bool_]:
-        """Which elements have been written."""
+        """Return a mask of the elements that have been written."""
         memory = self.memory
         shadow = memory.shadow
         if shadow is None:
@@ -163,7 +163,7 @@ class LiveRegion(_Array, BufferRegion):
     __slots__ = ()
 
     def numpy(self) -> NDArray[Any]:
-        """The values inside the buffer, as an array over the same memory."""
+        """Return the values inside the buffer, as an array over the same memory."""
         return self._part(self._of.numpy())
 
     @property
@@ -197,7 +197,7 @@ def _shown(value: ir.Value) -> str:
 
 
 def _shown_array(values: NDArray[Any], written: NDArray[np.bool_]) -> str:
-    """The values, `–` where nobody wrote one."""
+    """Return the values, `–` where nobody wrote one."""
     if written.all():
         return np.array2string(values, separator=", ")
     if not written.any():

@@ -17,7 +17,7 @@ _MISSING: Any = object()
 
 
 def staged(value: Any) -> bool:
-    """Whether only the running kernel knows a value."""
+    """Return whether only the running kernel knows a value."""
     return isinstance(value, Scalar) and not isinstance(value, (Poison, Placeholder))
 
 
@@ -46,14 +46,14 @@ class Branch:
             self._condition = tracer.condition(condition)
 
     def then(self) -> bool:
-        """Whether the first branch is executed by Python."""
+        """Return whether the first branch is executed by Python."""
         if self._tracer is None:
             return bool(self._condition)
         self._then = self._tracer.push("if")
         return True
 
     def otherwise(self) -> bool:
-        """Whether the second one is."""
+        """Return whether the second one is."""
         if self._tracer is None:
             return not self._condition
         assert self._then is not None
@@ -63,7 +63,7 @@ class Branch:
         return True
 
     def restores(self, name: str) -> bool:
-        """Whether a name must have the value from before the first branch again."""
+        """Return whether a name must have the value from before the first branch again."""
         if self._tracer is None:
             return False
         now = sys._getframe(1).f_locals.get(name, _MISSING)
@@ -74,7 +74,7 @@ class Branch:
         return True
 
     def take(self) -> Any:
-        """What the name is bound to from now on."""
+        """Return the value that the name is bound to from now on."""
         return self._taken
 
     def close(self) -> None:
@@ -89,8 +89,8 @@ class Branch:
         self._emit(tracer, self._then, self._otherwise, after_else)
 
     def _values(self, names: dict[str, Any]) -> dict[str, Any]:
-        """What the joined names stand for at the end of a branch.  A variable that a loop in the
-        branch made is read: it ends with the branch."""
+        """Return the values of the joined names at the end of a branch.  A variable that a loop in
+        the branch made is read: it ends with the branch."""
         assert self._tracer is not None
         found = {n: names.get(n, _MISSING) for n in self._joined}
         for name, value in found.items():
@@ -140,7 +140,7 @@ class Branch:
             tracer.splice(rest)
 
     def gives(self, name: str) -> bool:
-        """Whether a name has another value after the branch."""
+        """Return whether a name has another value after the branch."""
         if self._tracer is None:
             return False
         held = self._results.get(name, _MISSING)
@@ -192,7 +192,7 @@ class Conjunction:
         self._open: Region | None = None
 
     def operand(self, value: Any) -> Any:
-        """The next operand; gives the truth that makes Python go on, or decides here."""
+        """Return the next operand; gives the truth that makes Python go on, or decides here."""
         if not self._operands and not staged(value):
             return value
         tracer = self._tracer
@@ -205,7 +205,7 @@ class Conjunction:
         return self._goes_on
 
     def end(self, result: Any) -> Any:
-        """The value of the whole."""
+        """Return the value of the whole."""
         if self._open is None:
             return result
         tracer = self._tracer
@@ -249,11 +249,11 @@ class Choice:
         self._open: Region | None = None
 
     def wants_then(self) -> bool:
-        """Whether the first value is computed."""
+        """Return whether the first value is computed."""
         return self._wants(bool(self._condition) if self._static else True)
 
     def wants_otherwise(self) -> bool:
-        """Whether the second value is computed."""
+        """Return whether the second value is computed."""
         return self._wants(not self._condition if self._static else True)
 
     def _wants(self, wanted: bool) -> bool:
@@ -262,11 +262,11 @@ class Choice:
         return wanted
 
     def then(self, value: Any) -> Any:
-        """The first value."""
+        """Return the first value."""
         return self._side(value)
 
     def otherwise(self, value: Any) -> Any:
-        """The second value."""
+        """Return the second value."""
         return self._side(value)
 
     def _side(self, value: Any) -> Any:
@@ -276,7 +276,7 @@ class Choice:
         return value
 
     def end(self, then: Any, otherwise: Any) -> Any:
-        """The one that is chosen."""
+        """Return the one that is chosen."""
         if self._static:
             return then if self._condition else otherwise
         first, second = self._sides

@@ -1,4 +1,4 @@
-"""Which names matter after a branch or from one iteration to the next.
+"""Liveness: names that matter after a branch or from one iteration to the next.
 
     x = 0
     for i in T.serial(n):      carried {x}: read before it is assigned, so it is a loop variable
@@ -25,7 +25,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What a loop or a branch does to names."""
+    """Effect of a loop or a branch on names."""
 
     carried: Names
     """Loops: assigned in the body and read before that in the next iteration."""
@@ -36,7 +36,8 @@ class Flow:
 
 
 def analyze(function: ast.FunctionDef) -> dict[ast.stmt, Flow]:
-    """The flow of every `for`, `while` and `if` of a function (nested functions left out)."""
+    """Return the flow of every `for`, `while` and `if` of a function (nested functions left
+    out)."""
     finder = _Analysis(_captured(function))
     finder.block(function.body, _NONE)
     return finder.flows

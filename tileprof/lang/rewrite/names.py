@@ -180,7 +180,7 @@ class NameRewriter(ast.NodeTransformer):
     # -- expressions
 
     def visit_Name(self, node: ast.Name) -> Any:
-        """A name that may hold a variable is read through the hook."""
+        """Read a name that may hold a variable through the hook."""
         if isinstance(node.ctx, ast.Load) and node.id in self._rebound:
             return self._at(self._hook("read", ast.Name(node.id, ast.Load())), node)
         return node
@@ -226,7 +226,7 @@ class NameRewriter(ast.NodeTransformer):
 
 
 def _own_nodes(tree: ast.FunctionDef) -> list[ast.AST]:
-    """The nodes of a function without those of nested functions."""
+    """Return the nodes of a function without those of nested functions."""
     found: list[ast.AST] = []
     pending: list[ast.AST] = list(tree.body)
     while pending:

@@ -28,7 +28,8 @@ __all__ = ["ControlRewriter", "rewrite", "target_names"]
 
 
 def rewrite(source: FunctionSource) -> ast.FunctionDef:
-    """The function with its control flow rewritten; decorators and annotations are left out."""
+    """Return the function with its control flow rewritten; decorators and annotations are left
+    out."""
     return ControlRewriter(source).function(source.fresh_tree(), root=True)
 
 
@@ -122,7 +123,7 @@ class ControlRewriter(NameRewriter):
         ]
 
     def visit_If(self, node: ast.If) -> Any:
-        """Both branches stand in place, one after the other."""
+        """Place both branches one after the other."""
         flow, token = self._flows[node], self._token()
         joined = sorted(flow.after)
         begin = self._hook("branch", self.visit(node.test), _strings(joined))
@@ -141,7 +142,7 @@ class ControlRewriter(NameRewriter):
         ]
 
     def visit_With(self, node: ast.With) -> Any:
-        """A launch or a scope, with the names of its indices."""
+        """Return a launch or a scope, with the names of its indices."""
         for item in node.items:
             shape = target_names(item.optional_vars) if item.optional_vars else ast.Constant(None)
             value = item.context_expr
@@ -277,7 +278,7 @@ class ControlRewriter(NameRewriter):
 
 
 def target_names(target: ast.expr) -> ast.expr:
-    """The names of a target as a literal: 'i', or a tuple of them for `i, j`."""
+    """Return the names of a target as a literal: 'i', or a tuple of them for `i, j`."""
     match target:
         case ast.Name(id=name):
             return ast.Constant(name)

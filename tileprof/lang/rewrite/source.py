@@ -32,7 +32,7 @@ class FunctionSource:
     text: str
 
     def fresh_tree(self) -> ast.FunctionDef:
-        """A tree that can be changed, without decorators."""
+        """Return a tree that can be changed, without decorators."""
         node = _function_node(self.text, self.function.__code__)
         assert node is not None
         node.decorator_list = []
@@ -83,8 +83,9 @@ def _function_node(text: str, code: CodeType) -> ast.FunctionDef | None:
 
 
 def build(source: FunctionSource, tree: ast.FunctionDef, hooks: object) -> FunctionType:
-    """The function that `tree` defines, with the globals, closure and defaults of the original and
-    `hooks` under the name `HOOKS`."""
+    """Return the function that `tree` defines, with the globals, closure and defaults of the
+    original and `hooks` under the name `HOOKS`.
+    """
     original = source.function
     # Under its own name it would hide the global one from itself.
     tree.name = "__function"

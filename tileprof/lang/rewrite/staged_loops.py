@@ -27,7 +27,7 @@ _SHOWN = {"parallel": "Parallel", "pipelined": "Pipelined", "persistent": "Persi
 
 
 def names_of_caller(depth: int = 2) -> dict[str, Any]:
-    """The local names of the user's function that called the hook."""
+    """Return the local names of the user's function that called the hook."""
     return dict(sys._getframe(depth).f_locals)
 
 
@@ -46,7 +46,7 @@ class Adoption:
     kept: dict[str, Any] = field(default_factory=dict)
 
     def wants(self, name: str) -> bool:
-        """Whether a name that the loop changes becomes a variable."""
+        """Return whether a name that the loop changes becomes a variable."""
         if not self.staged:
             return False
         value = names_of_caller().get(name, _MISSING)
@@ -70,7 +70,7 @@ class Adoption:
         return True
 
     def take(self) -> Any:
-        """What the name is bound to from now on."""
+        """Return the value that the name is bound to from now on."""
         return self.taken
 
     def same(self, names: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class Adoption:
                 )
 
     def leaves(self, name: str) -> bool:
-        """Whether a name that the body bound has no single value after the loop."""
+        """Return whether a name that the body bound has no single value after the loop."""
         if not self.staged:
             return False
         value = names_of_caller().get(name, _MISSING)
@@ -200,7 +200,7 @@ class WhileToken(LoopToken):
         self._scratch = tracer.push("value")
 
     def trial(self, value: Any) -> bool:
-        """Whether the condition is known only when the kernel runs."""
+        """Return whether the condition is known only when the kernel runs."""
         self.tracer.pop(self._scratch)
         runtime = isinstance(value, Scalar) and not isinstance(value, (Poison, Placeholder))
         if runtime or self.span in self.tracer.knowledge.staged:
@@ -224,14 +224,15 @@ class WhileToken(LoopToken):
         self.region = self.tracer.push("while")
 
     def first(self) -> bool:
-        """Whether the body is entered for the first time."""
+        """Return whether the body is entered for the first time."""
         if self._begun:
             return False
         self._begun = True
         return True if self.staged else bool(self._value)
 
     def more(self) -> bool:
-        """Whether Python evaluates the condition again; in the kernel the body is complete."""
+        """Return whether Python evaluates the condition again; in the kernel the body is
+        complete."""
         if self.staged:
             assert self.region is not None
             assert self.condition_region is not None
@@ -249,7 +250,7 @@ class WhileToken(LoopToken):
         return self._count > 1 or bool(self._value)
 
     def test(self, value: Any) -> bool:
-        """The condition, evaluated again by Python."""
+        """Return the condition, evaluated again by Python."""
         if isinstance(value, Scalar):
             # What it tests has become a value of the kernel: it is a loop of the kernel throughout.
             self.tracer.knowledge.staged.add(self.span)

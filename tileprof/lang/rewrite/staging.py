@@ -1,4 +1,4 @@
-"""What a rewritten function calls while it is traced: names, branches, loops.
+"""Hooks that a rewritten function calls while it is traced: names, branches, loops.
 
 A value that Python knows is decided by Python; one that only the running kernel knows opens a block
 of the program, and the body in place fills it.  Names that a staged loop changes become variables;
@@ -99,7 +99,7 @@ class Staging:
         return self.name(name, _IN_PLACE[sign](held, value))
 
     def read(self, value: Any) -> Any:
-        """A name that is read: what its variable holds now."""
+        """Return a name that is read: what its variable holds now."""
         if isinstance(value, Var):
             return _tracer().load_var(value)
         if isinstance(value, Poison):
@@ -107,7 +107,7 @@ class Staging:
         return value
 
     def settle(self, value: Any) -> Any:
-        """The right side of an assignment to several targets."""
+        """Return the right side of an assignment to several targets."""
         if isinstance(value, (tuple, list)):
             return (
                 type(value)(self.read(v) for v in value) if type(value) in (tuple, list) else value
@@ -127,7 +127,7 @@ class Staging:
     # -- functions and blocks
 
     def function(self) -> Entry:
-        """The start of a function."""
+        """Return the start of a function."""
         return Entry(len(_tracer().regions))
 
     def enter(self, manager: Any, names: Any) -> Entered:
@@ -188,44 +188,44 @@ class Staging:
         return tracer.result(ir.Unary("not", tracer.condition(value)))
 
     def bool_first(self, kind: str, value: Any) -> Any:
-        """The first operand of `and` or `or`."""
+        """Return the first operand of `and` or `or`."""
         tracer = _tracer()
         tracer.pending.append(Conjunction(tracer, kind))
         return self.bool_next(value)
 
     def bool_next(self, value: Any) -> Any:
-        """Each further operand; gives Python a truth that lets it go on."""
+        """Take a further operand, and return a truth value that lets Python go on."""
         held = _tracer().pending[-1]
         assert isinstance(held, Conjunction)
         return held.operand(value)
 
     def bool_end(self, result: Any) -> Any:
-        """The value of the whole."""
+        """Return the value of the whole."""
         held = _tracer().pending.pop()
         assert isinstance(held, Conjunction)
         return held.end(result)
 
     def choice(self, condition: Any) -> bool:
-        """The condition of `a if condition else b`."""
+        """Return the condition of `a if condition else b`."""
         tracer = _tracer()
         held = Choice(tracer, condition)
         tracer.pending.append(held)
         return held.wants_then()
 
     def choice_then(self, value: Any) -> Any:
-        """Its first value."""
+        """Return its first value."""
         return self._choice().then(value)
 
     def choice_otherwise(self) -> bool:
-        """Whether the second value is wanted."""
+        """Return whether the second value is wanted."""
         return self._choice().wants_otherwise()
 
     def choice_else(self, value: Any) -> Any:
-        """Its second value."""
+        """Return its second value."""
         return self._choice().otherwise(value)
 
     def choice_end(self, then: Any, otherwise: Any) -> Any:
-        """The one that is chosen."""
+        """Return the one that is chosen."""
         held = self._choice()
         _tracer().pending.pop()
         return held.end(then, otherwise)

@@ -21,7 +21,7 @@ def difference(a: ir.Value, b: ir.Value) -> int | None:
 
 
 def terms(value: ir.Value) -> Terms:
-    """A sum of terms with factors; the constant is under `()`.
+    """Return a sum of terms with factors; the constant is under `()`.
 
     What is not a sum, a difference or a product with a number is a term of its own, equal to
     another one that computes the same from the same values.

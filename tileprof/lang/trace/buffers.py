@@ -44,19 +44,19 @@ class Buffers(Scalars):
     # -- allocation
 
     def buffer(self, value: ir.Value, shape: Sequence[Any] | None = None) -> Buffer:
-        """The author's handle of a buffer value."""
+        """Return the author's handle of a buffer value."""
         held = value.buffer.shape if shape is None else shape
         dims = tuple(Symbol(d) if isinstance(d, str) else d for d in held)
         made = self.by_value[value] = Buffer(value, self.regions[-1], dims)
         return made
 
     def alloc(self, space: ir.Space, shape: Sequence[Any], kind: ir.DType) -> Buffer:
-        """A buffer of a block or of a thread."""
+        """Return a buffer of a block or of a thread."""
         self.need_launch(f"`T.alloc_{space}`")
         return self.buffer(self.emit(ir.Alloc(space, self.sizes(shape), kind)).result)
 
     def sizes(self, shape: Sequence[Any]) -> tuple[int, ...]:
-        """A shape of positive numbers; ShapeError for anything else."""
+        """Return a shape of positive numbers; ShapeError for anything else."""
         made: list[int] = []
         for extent in shape:
             number = self.static(extent)
@@ -75,7 +75,7 @@ class Buffers(Scalars):
         return tuple(made)
 
     def static(self, extent: Any, what: str = "an extent") -> int | None:
-        """The number that an extent is at compile time; None where it is none."""
+        """Return the number that an extent is at compile time; None where it is none."""
         if isinstance(extent, Expr):
             op = extent.value.owner
             if isinstance(op, ir.Constant) and op.dtype.is_integer:
@@ -97,7 +97,7 @@ class Buffers(Scalars):
             )
 
     def reinterpret(self, buffer: Any, shape: Sequence[Any] | None, kind: ir.DType | None) -> Any:
-        """The same memory with another shape or element type."""
+        """Return the same memory with another shape or element type."""
         held = buffer.buffer if isinstance(buffer, BufferData) else buffer
         if not isinstance(held, Buffer):
             self.fail(DTypeError, f"a buffer is expected here, not {held!r:.60}", "Pass a buffer.")
@@ -131,7 +131,7 @@ class Buffers(Scalars):
         return tuple(d.name if isinstance(d, Symbol) else self.sizes((d,))[0] for d in shape)
 
     def whole(self, buffer: Buffer) -> ir.Value:
-        """The value of a buffer that is used here."""
+        """Return the value of a buffer that is used here."""
         self.visible(Expr(buffer.value, buffer.region))
         return buffer.value
 
@@ -250,7 +250,7 @@ class Buffers(Scalars):
     # -- variables
 
     def alloc_var(self, kind: ir.DType, init: Any) -> Var:
-        """A variable, set where `init` is given."""
+        """Return a variable, set where `init` is given."""
         buffer = self.alloc("local", (), kind)
         if init is not None:
             buffer[()] = init
@@ -258,7 +258,7 @@ class Buffers(Scalars):
         return Var(buffer, known=init is not None)
 
     def load_var(self, var: Var) -> Expr:
-        """What a variable holds now; the same value again as long as nothing was stored."""
+        """Return the value of a variable; the same value again as long as nothing was stored."""
         if var.indices:
             made: Expr = var.buffer[var.indices]
             return made
@@ -290,7 +290,7 @@ class Buffers(Scalars):
         return ir.promote(kind, bool_ if is_number(value) else self.value(value).dtype)
 
     def promote_name(self, name: str, value: Any, span: Location | None) -> Var:
-        """A variable in the place of a Python name that a loop changes."""
+        """Return a variable in the place of a Python name that a loop changes."""
         key = (span, name)
         kind = self.widened.get(key)
         if kind is None:
@@ -301,7 +301,7 @@ class Buffers(Scalars):
         return made
 
     def reference(self, expr: Expr) -> Any:
-        """The place of an element, for a parameter that is passed by reference."""
+        """Return the place of an element, for a parameter that is passed by reference."""
         op = expr.value.owner
         if not isinstance(op, ir.Load):
             return expr

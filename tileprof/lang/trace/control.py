@@ -123,7 +123,7 @@ class Control(Tiles):
         return region, held[0] if len(held) == 1 else held
 
     def bounds(self, loop: Loop) -> list[ir.Value]:
-        """The operands of a loop op, written before its body."""
+        """Return the operands of a loop op, written before its body."""
         if loop.kind == "parallel":
             return [self._points(e) for e in loop.stop]
         stop = math.prod(loop.stop) if loop.kind == "persistent" else loop.stop
@@ -148,8 +148,9 @@ class Control(Tiles):
         self.emit(ir.For(kind, start, stop, step, region.block, loop.num_stages, loop.hints), span)
 
     def _unravel(self, tile: Expr, loop: Loop) -> Any:
-        """The coordinates of a tile, its number counted down the rows of a group of columns, then
-        the next group: tiles that run together share rows and columns of the operands."""
+        """Return the coordinates of a tile, its number counted down the rows of a group of columns,
+        then the next group: tiles that run together share rows and columns of the operands.
+        """
         *lead, rows, columns = loop.stop if len(loop.stop) > 1 else (1, *loop.stop)
         at: Any = tile
         outer: list[Any] = []

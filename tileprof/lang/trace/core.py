@@ -42,7 +42,7 @@ class Core(Context):
     # -- places
 
     def location(self) -> Location | None:
-        """The user's line that is running, with the calls that lead to it."""
+        """Return the user's line that is running, with the calls that lead to it."""
         return here(self.root)
 
     def fail(
@@ -102,7 +102,7 @@ class Core(Context):
             parent.ended = True
 
     def inner(self, *kinds: Kind) -> Region | None:
-        """The innermost open region of these kinds."""
+        """Return the innermost open region of these kinds."""
         return next((r for r in reversed(self.regions) if r.kind in kinds), None)
 
     def need_launch(self, what: str) -> None:
@@ -136,7 +136,8 @@ class Core(Context):
                 )
 
     def visible(self, expr: Expr) -> ir.Value:
-        """The value of an expression that is used here; an error where its block has ended."""
+        """Return the value of an expression that is used here; an error where its block has
+        ended."""
         if not expr.region.visible:
             name = f"`{expr.value.name}`" if expr.value.name else "this value"
             where = expr.region.location

@@ -30,14 +30,16 @@ class Evaluator:
     evaluate: Callable[[Sequence[Any], Mapping[str, int]], int]
 
     def __call__(self, values: Sequence[Any], known: Mapping[str, int]) -> int:
-        """The number for a call."""
+        """Return the number for a call."""
         return self.evaluate(values, known)
 
 
 def evaluator(
     value: ir.Value, params: Sequence[ir.Value], symbols: Mapping[str, ir.Value]
 ) -> Evaluator:
-    """A function from the values of the parameters and symbols to the number that `value` is."""
+    """Return a function from the values of the parameters and symbols to the number that `value`
+    is.
+    """
     names = {v: n for n, v in symbols.items()}
     positions = {v: at for at, v in enumerate(params)}
 

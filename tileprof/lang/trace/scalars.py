@@ -50,7 +50,9 @@ class Scalars(Core):
     # -- values
 
     def value(self, held: Any, like: ir.DType | None = None) -> ir.Value:
-        """The SSA value of a scalar; a number becomes a constant of a type that suits `like`."""
+        """Return the SSA value of a scalar; a number becomes a constant of a type that suits
+        `like`.
+        """
         match held:
             case Expr():
                 return self.visible(held)
@@ -84,15 +86,15 @@ class Scalars(Core):
         return method(held.kind, *held.operands)
 
     def load_var(self, var: Var) -> Expr:
-        """What a variable holds now."""
+        """Return the value of a variable."""
         raise NotImplementedError
 
     def symbol(self, name: str) -> Expr:
-        """The value of a symbol."""
+        """Return the value of a symbol."""
         raise NotImplementedError
 
     def constant(self, number: Number, kind: ir.DType) -> Expr:
-        """A constant; an equal one of an open block is used again."""
+        """Return a constant; an equal one of an open block is used again."""
         if kind.is_float != isinstance(number, float):
             number = float(number) if kind.is_float else int(number)
         key = repr(number), kind
@@ -106,7 +108,7 @@ class Scalars(Core):
         return made
 
     def dtype(self, value: Any) -> ir.DType:
-        """The type of a scalar or of a buffer's elements."""
+        """Return the type of a scalar or of a buffer's elements."""
         if isinstance(value, (Buffer, BufferRegion)):
             return ir.DTYPES[value.dtype]
         if isinstance(value, Var):
@@ -114,7 +116,7 @@ class Scalars(Core):
         return self.value(value).dtype
 
     def index(self, held: Any) -> ir.Value:
-        """An integer scalar as an `index`."""
+        """Return an integer scalar as an `index`."""
         value = self.value(held, index)
         if value.dtype == index:
             return value
@@ -135,7 +137,7 @@ class Scalars(Core):
         return Expr(value, self.regions[-1])
 
     def condition(self, held: Any) -> ir.Value:
-        """A scalar as a bool: what is not zero is true."""
+        """Return a scalar as a bool: what is not zero is true."""
         value = self.value(held)
         if value.dtype == bool_:
             return value
@@ -214,7 +216,7 @@ class Scalars(Core):
         return self.result(ir.Binary("pow", value, power.value))
 
     def unary(self, kind: Any, value: Any, *, fast: bool = False) -> Any:
-        """A function of one scalar; integers go into float functions as float32."""
+        """Return a function of one scalar; integers go into float functions as float32."""
         if isinstance(value, Placeholder):
             return Placeholder()
         held = self.value(value, float32 if kind in FLOAT_ONLY else None)
@@ -233,7 +235,7 @@ class Scalars(Core):
         return self.result(ir.Unary(kind, held, fast))
 
     def compare(self, kind: Any, left: Any, right: Any) -> Any:
-        """A comparison."""
+        """Return a comparison."""
         if isinstance(left, Placeholder) or isinstance(right, Placeholder):
             return Placeholder()
         for side in (left, right):
@@ -269,7 +271,7 @@ class Scalars(Core):
         return self.result(ir.Cast(held, kind))
 
     def bitcast(self, value: Any, kind: ir.DType) -> Any:
-        """The same bits as another type of the same size."""
+        """Return the same bits as another type of the same size."""
         held = self.value(value)
         if held.dtype.bits != kind.bits:
             self.fail(
@@ -286,7 +288,7 @@ class Scalars(Core):
     # -- two ways to one value
 
     def type_in(self, region: Region, held: Any) -> ir.DType | None:
-        """The type of what a closed block gives; None for a number."""
+        """Return the type of what a closed block gives; None for a number."""
         if is_number(held):
             return None
         with self.inside(region):
@@ -295,8 +297,11 @@ class Scalars(Core):
     def join(
         self, condition: ir.Value, then: tuple[Region, Any], otherwise: tuple[Region, Any]
     ) -> Expr:
-        """The value of one of two closed blocks.  Where both are cheap and cannot go wrong they are
-        computed and one is selected; else the block that is not wanted does not run."""
+        """Return the value of one of two closed blocks.
+
+        Where both are cheap and cannot go wrong they are computed and one is selected; else the
+        block that is not wanted does not run.
+        """
         for _, held in (then, otherwise):
             if not isinstance(held, Scalar) and not is_number(held):
                 self.fail(
@@ -334,7 +339,8 @@ class Scalars(Core):
     def _settle(
         self, then: tuple[Region, Any], otherwise: tuple[Region, Any]
     ) -> tuple[ir.DType, list[ir.Value]]:
-        """What two closed blocks give, in one type, written at the end of each."""
+        """Return the types and values of two closed blocks in one type, written at the end of
+        each."""
         first, second = self.type_in(*then), self.type_in(*otherwise)
         numbers = [as_number(h) for _, h in (then, otherwise) if is_number(h)]
         if first is None and second is None:
@@ -350,7 +356,7 @@ class Scalars(Core):
         return kind, values
 
     def cheap(self, region: Region) -> bool:
-        """Whether a block may be computed though its result may not be wanted."""
+        """Return whether a block may be computed though its result may not be wanted."""
         ops = region.block.ops
         return len(ops) <= _MAX_CHEAP and all(self._harmless(op) for op in ops)
 
@@ -372,7 +378,7 @@ class Scalars(Core):
 
 
 def literal_type(number: Number, like: ir.DType | None) -> ir.DType:
-    """The type of a number beside an operand of type `like`."""
+    """Return the type of a number beside an operand of type `like`."""
     if isinstance(number, bool):
         return bool_ if like is None or like == bool_ else literal_type(int(number), like)
     if isinstance(number, float):

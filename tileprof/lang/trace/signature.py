@@ -27,7 +27,7 @@ __all__ = ["Given", "Knowledge", "Traced", "Tracer"]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known about a tensor argument while its kernel is compiled; None for unknown."""
+    """Facts about a tensor argument while its kernel is compiled; None for unknown."""
 
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
@@ -36,7 +36,7 @@ class Given:
 
 @dataclass(slots=True)
 class Knowledge:
-    """What one trace of a kernel learns for the next."""
+    """Knowledge that one trace of a kernel leaves for the next."""
 
     extents: dict[str, int]
     """Values of `T.const` names, and of symbols that are fixed at compile time."""
@@ -92,7 +92,7 @@ class Tracer(Control):
         return tuple(known[n] if n in known else Placeholder(n) for n in names)
 
     def symbol(self, name: str) -> Expr:
-        """The value of a symbol."""
+        """Return the value of a symbol."""
         self.knowledge.named.add(name)
         if name in self.knowledge.extents:
             return self.constant(self.knowledge.extents[name], index)
@@ -125,8 +125,9 @@ class Tracer(Control):
     # -- parameters
 
     def argument(self, name: str, value: Any, annotation: Any) -> Any:
-        """A parameter: a tensor, a scalar known at launch, or (any other annotation) a value known
-        at compile time."""
+        """Return a parameter: a tensor, a scalar known at launch, or (any other annotation) a value
+        known at compile time.
+        """
         kind = scalar_type(annotation)
         if kind is not None:
             param = ir.Value(kind, name)
@@ -196,7 +197,7 @@ class Tracer(Control):
                         raise Retrace
 
     def empty(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
-        """A tensor that the call allocates."""
+        """Return a tensor that the call allocates."""
         at = len(self.outputs)
         self.need_consts()
         name = f"out{at}"
@@ -206,7 +207,9 @@ class Tracer(Control):
         return self.buffer(made)
 
     def alloc_global(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
-        """A tensor for what one launch leaves to the next; the call allocates it and forgets it."""
+        """Return a tensor for what one launch leaves to the next; the call allocates it and forgets
+        it.
+        """
         made = self.empty(shape, kind)
         self.workspaces.add(made.value)
         return made
@@ -223,7 +226,7 @@ class Tracer(Control):
             )
 
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Any:
-        """The blocks of a grid."""
+        """Return the blocks of a grid."""
         self.need_consts()
         return super().launch(grid, threads)
 
@@ -242,7 +245,7 @@ class Tracer(Control):
         self.emit(ir.Annotate(name, self.whole(target), hints))
 
     def safe_value(self, buffer: Any, value: Any) -> None:
-        """What a guarded read outside a global tensor gives."""
+        """Set the value of guarded reads outside a global tensor."""
         if not isinstance(buffer, Buffer) or buffer.type.space != "global" or not is_number(value):
             self.fail(
                 KernelError,
@@ -254,7 +257,7 @@ class Tracer(Control):
     # -- the end
 
     def finish(self, name: str, returned: Any, location: Location) -> Traced:
-        """The kernel that was traced; `returned` is what the function gave back."""
+        """Return the kernel that was traced; `returned` is what the function gave back."""
         self.need_consts()
         if not any(isinstance(op, ir.Launch) for op in self.top.block.ops):
             self.may_launch_nothing(name, location)
@@ -338,7 +341,7 @@ class Tracer(Control):
 
 
 def scalar_type(annotation: Any) -> ir.DType | None:
-    """The element type that an annotation names, for a scalar that is known at launch."""
+    """Return the element type that an annotation names, for a scalar that is known at launch."""
     if is_dtype(annotation) or isinstance(annotation, ir.DType):
         return dtype_of(annotation)
     return None

@@ -23,8 +23,9 @@ class Tiles(Buffers):
     # -- operands
 
     def place(self, held: Any) -> Buffer | BufferRegion | None:
-        """The part of memory that an operand names: a buffer, a region, or an element, whose
-        extents are then open.  None for a scalar that is no element."""
+        """Return the part of memory that an operand names: a buffer, a region, or an element, whose
+        extents are then open. None for a scalar that is no element.
+        """
         if isinstance(held, (Buffer, BufferRegion)):
             return held
         if isinstance(held, Var):
@@ -39,7 +40,7 @@ class Tiles(Buffers):
         return None
 
     def tile(self, held: Any, what: str) -> ir.Value:
-        """The operand of a tile operation whose shape must be known by itself."""
+        """Return the operand of a tile operation whose shape must be known by itself."""
         place = self.place(held)
         if place is None:
             self.fail(
@@ -71,7 +72,7 @@ class Tiles(Buffers):
         return BufferRegion(place.buffer, place.offsets, tuple(extents))
 
     def view(self, place: Buffer | BufferRegion) -> ir.Value:
-        """The value of a place: the buffer itself where the place is all of it."""
+        """Return the value of a place: the buffer itself where the place is all of it."""
         if isinstance(place, Buffer):
             return self.whole(place)
         base = self.whole(place.buffer)
@@ -103,7 +104,7 @@ class Tiles(Buffers):
         self.emit(ir.Copy(self.view(origin), self.view(where), hints))
 
     def need_place(self, what: str, held: Any) -> Buffer | BufferRegion:
-        """The part of memory that an operand must name."""
+        """Return the part of memory that an operand must name."""
         place = self.place(held)
         if place is None:
             self._no_place(what, held)
@@ -119,7 +120,7 @@ class Tiles(Buffers):
     def _match(
         self, what: str, a: Buffer | BufferRegion, b: Buffer | BufferRegion
     ) -> tuple[Buffer | BufferRegion, Buffer | BufferRegion]:
-        """Both places with their extents known, and equal but for extents of 1."""
+        """Return both places with their extents known, and equal but for extents of 1."""
         a, b = self._complete(a, b, what), self._complete(b, a, what)
         first, second = squeezed(_extents(a)), squeezed(_extents(b))
         if first != second:
@@ -319,7 +320,8 @@ def _extents(place: Buffer | BufferRegion) -> tuple[Any, ...]:
 
 
 def _without(given: Sequence[int], extents: Sequence[int | None]) -> list[int]:
-    """The extents of the other side that this side does not have yet, those of 1 left out."""
+    """Return the extents of the other side that this side does not have yet, those of 1 left
+    out."""
     wanted = [e for e in given if e != 1]
     for extent in extents:
         if extent is not None and extent in wanted:

@@ -1,4 +1,4 @@
-// What the launcher uses of Python and of DLPack.
+// The parts of Python and of DLPack that the launcher uses.
 //
 // The functions of Python belong to its stable ABI and are declared here, so that none of its
 // headers has to be installed; tensors are read through DLPack's C exchange API, of which dlpack.h

@@ -1,4 +1,4 @@
-// What Python hands over (runtime/cuda/native_launcher.py): calls that have succeeded, and what the process
+// Input from Python (runtime/cuda/native_launcher.py): successful calls, and what the process
 // has for all of them.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a thread of the observed program keeps from one operation to the next: numbers of names,
+// Data that a thread of the observed program keeps between operations: numbers of names,
 // places for what is open. Nothing here takes a lock or allocates once it is warm.
 #pragma once
 
@@ -64,7 +64,7 @@ private:
     bool begins_as(const char *other) const { return !std::memcmp(start, other, sizeof(start)); }
     bool is(const char *other) const { return !std::strcmp(other, known->first.c_str()); }
   };
-  // A program that never repeats its names starts learning anew.
+  // A program that never repeats its names starts learning again.
   static constexpr size_t kPlaces = 512, kMost = 10'000;
 
   Place places_[kPlaces];
@@ -127,7 +127,7 @@ struct Open final : at::ObserverContext {
   uint32_t around = 0;  // what was innermost when it began
   uint64_t range = 0;
   void *opened_by = nullptr;  // the recorder's thread
-  // Of a node of the backward pass: whether operations were passed over around it, and whether they
+  // For a node of the backward pass: whether operations around it were skipped, and whether they
   // are observed because it asked for that.
   bool was_quiet = false, observes = false;
 

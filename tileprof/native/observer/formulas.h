@@ -1,5 +1,5 @@
 // Floating-point operations and bytes of the operations that matrices, convolutions and attention
-// are made of, as the shapes of their arguments tell.
+// are made of, from the shapes of their arguments.
 //
 // Formulas are those of torch.utils.flop_counter (sum of multiplications and additions, causal
 // masks not taken off), so that sums agree with it; where it does differ, a comment says so. Bytes

@@ -1,4 +1,4 @@
-// PyTorch's operations, as its own observer sees them, told to the recorder.
+// PyTorch's operations, passed from its own observer to the recorder.
 //
 // In: the beginning and the end of operations, of nodes of the backward pass, and of user's ranges
 // (at::RecordFunction).  Out: calls of the recorder's table.  Compiled on the machine where it runs
@@ -25,7 +25,7 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-// What holds for the backward pass that a thread works for: where it was asked for, and whether the
+// State of the backward pass that a thread works for: where it was asked for, and whether the
 // operations inside its nodes are observed. PyTorch hands it on to the threads that work for this
 // one.
 struct Pass : c10::DebugInfoBase {
@@ -72,7 +72,7 @@ uint32_t enter_function(const RecordFunction &function, const NameOf &known) {
     if (const auto node = torch::autograd::get_current_node())
       return enter_backward(known.id, node->sequence_nr(), node->thread_id(), this_pass());
   const int64_t sequence = function.seqNr();
-  // Asked for only where it is looked at: most operations are inside others, and have no number.
+  // Read only where it is needed: most operations are inside others, and have no number.
   const uint64_t number = sequence < 0 ? 0 : RecordFunction::currentThreadId();
   return calls().enter(known.id, sequence, number);
 }
@@ -90,7 +90,7 @@ std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &functi
   return open;
 }
 
-// Of the one that a thread asked for.
+// Begins an operation for the callback that a thread asked for.
 std::unique_ptr<at::ObserverContext> begin_in_thread(const RecordFunction &function) {
   if (all_threads.load(std::memory_order_relaxed)) return nullptr;
   return begin_function(function);
@@ -178,7 +178,7 @@ tileprof_observer_start(const TileprofObserver *table, int32_t threads, int32_t 
   everything = all;
   all_threads = threads;
   // Those that torch.profiler sees in a PyTorch as it is built for Python. Each further one takes
-  // 50 ns of each node of a backward pass: the engine sets up its callbacks anew for each.
+  // 50 ns of each node of a backward pass: the engine sets up its callbacks again for each.
   std::unordered_set<RecordScope, std::hash<RecordScope>> scopes = {
       RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION, RecordScope::USER_SCOPE};
   if (threads) scopes.insert(RecordScope::FUNCTION);
@@ -213,7 +213,7 @@ __attribute__((visibility("default"))) void tileprof_observer_stop(uint64_t hand
   }
 }
 
-// How many kinds of operations have their work counted from here on, in all threads.
+// Number of kinds of operations whose work is counted from here on, in all threads.
 __attribute__((visibility("default"))) int32_t tileprof_observer_count_work() {
   try {
     return tileprof::work::begin_counting();
@@ -244,7 +244,7 @@ __attribute__((visibility("default"))) void tileprof_backward_end(int32_t observ
     if (observes) observe_functions();
     c10::ThreadLocalDebugInfo::_pop(pass_kind<c10::DebugInfoKind>());
   } catch (...) {
-    // What was put on top of it since, by a hook that began another profiler, stays.
+    // Anything put on top of it since, by a hook that began another profiler, stays.
   }
 }
 

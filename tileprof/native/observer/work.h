@@ -83,7 +83,7 @@ inline double bytes_written(const OperatorHandle &op, const Stack &stack) {
   return bytes;
 }
 
-// What an operation is about to do: flops, and bytes that it reads; negative where it is not known.
+// Work of an operation before it runs: flops, and bytes that it reads; negative if unknown.
 template <Formula kFormula>
 Amount amount(const OperatorHandle &op, const Stack &stack) noexcept {
   try {

@@ -168,7 +168,7 @@ class Database:
                 raise ProfileFileError(f"`{table.name}` has no column `{field.name}`")
 
     def has(self, table: Table) -> bool:
-        """Whether there is a table that older files, or those with less in them, lack."""
+        """Return whether there is a table that older files, or those with less in them, lack."""
         return table.name in self._tables
 
     def rows(self, table: Table) -> Rows:
@@ -200,7 +200,7 @@ class Database:
         return Rows(table, made, len(cells[fields[0].name]))
 
     def _is_whole(self, field: Field, source: str, values: Sequence[int]) -> bool:
-        """Whether a column holds whole numbers, as far as its first row says."""
+        """Return whether a column holds whole numbers, as far as its first row says."""
         if field.type == "integer":
             return True
         if field.type != "number":
@@ -300,7 +300,7 @@ class Database:
         return column
 
     def _places(self, table: Table, field: Field, column: Integers) -> Integers:
-        """The places of rows that a column names by their ids; -1 for NULL."""
+        """Return the places of rows that a column names by their ids; -1 for NULL."""
         ids = self._ids_of(field.refers)
         if not column.size:
             return column
@@ -338,7 +338,7 @@ def _or_null(field: Field) -> str:
 
 
 def _holds_whole_numbers(text: str | None, count: int) -> bool:
-    """Whether a text has exactly so many whole numbers, with commas between them."""
+    """Return whether a text has exactly so many whole numbers, with commas between them."""
     if not text or text.count(",") != count - 1 or text.encode().translate(None, _WHOLE):
         return False
     signs = text.count(",-") + text.startswith("-")
@@ -357,7 +357,7 @@ def check_ascending(table: Table, keys: Sequence[Integers]) -> None:
 
 
 def _numbers(table: Table, field: Field, cells: Any) -> Any:
-    """The same numbers where all are in range; NaN for NULL."""
+    """Return the same numbers where all are in range; NaN for NULL."""
     if not isinstance(cells, np.ndarray):
         cells = [math.nan if cell is None else cell for cell in cells]
     column = np.asarray(cells, np.float64)

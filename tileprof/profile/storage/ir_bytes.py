@@ -71,7 +71,7 @@ def programs(
 
 
 def _from_text(text: str) -> TileKernel | None:
-    """The program of a text; None where it has parts that no file may hold."""
+    """Return the program of a text; None where it has parts that no file may hold."""
     try:
         return _kernel(_plain(ir_text.read(text))[1], limits.IR_OPS)
     except ProfileFileError:
@@ -84,7 +84,7 @@ def _depth(kernel: TileKernel) -> int:
 
 
 def _plain(kernel: TileKernel) -> tuple[int, bytes]:
-    """How many ops a program has, and its JSON."""
+    """Return the number of a program's ops, and its JSON."""
     blocks: list[Any] = [[-1, kernel.body.name, kernel.body.arguments]]
     numbers, ops = {id(kernel.body): 0}, list[Any]()
     for block, op in _ops_of(kernel.body):
@@ -149,7 +149,7 @@ def _check_nesting(blocks: Any, ops: Any) -> None:
 
 
 def _body(blocks: Any, ops: Any) -> Block:
-    """The kernel's block; what is inside of an op is made before it."""
+    """Return the kernel's block; what is inside of an op is made before it."""
     inside = [list[Op]() for _ in blocks]
     opened = defaultdict[int, list[int]](list)
     for number, block in enumerate(blocks):

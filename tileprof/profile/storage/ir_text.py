@@ -35,7 +35,7 @@ _SSA = re.compile(r"%\w+")
 
 
 def read(ir: str) -> TileKernel:
-    """The kernel of a text; an empty one where it nests deeper than any compiler writes."""
+    """Return the kernel of a text; an empty one where it nests deeper than any compiler writes."""
     if _nesting(ir) > NESTING:
         return TileKernel()
     lines = filter(None, map(str.strip, ir.splitlines()))
@@ -110,7 +110,7 @@ def _attribute(token: str, tokens: Iterator[str]) -> Attribute:
 
 
 def _value(token: str) -> Attribute:
-    """A number, a truth value or a text; a number that no type holds stays a text."""
+    """Return a number, a truth value or a text; a number that no type holds stays a text."""
     if token[:1] == '"':
         try:
             return str(json.loads(token))

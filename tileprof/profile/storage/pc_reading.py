@@ -1,4 +1,4 @@
-"""What a profile's database holds of single instructions.
+"""Reader of a profile's data about single instructions.
 
 In: checked rows, and the profile's locations.  Out: `PcSamples`.
 """

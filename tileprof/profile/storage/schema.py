@@ -23,8 +23,8 @@ APPLICATION_ID: Final = 0x54505246
 VERSION: Final = 1
 
 Type = Literal["integer", "number", "line", "text", "value", "bytes"]
-"""What a column holds: whole numbers, numbers, text of one line or of several, text or a number
-(for attributes), bytes."""
+"""Kinds of columns: whole numbers, numbers, text of one line or of several, text or a number (for
+attributes), bytes."""
 
 _SQL_TYPES: Final[dict[Type, str]] = {
     "integer": " INTEGER", "number": "", "line": " TEXT", "text": " TEXT", "value": "",
@@ -51,7 +51,7 @@ class Field:
     earlier: bool = False
     """Whether the row that a cell refers to stands before the cell's own row."""
     choices: tuple[str, ...] = ()
-    """All texts that a cell may hold; empty where any may be there."""
+    """Texts that a cell may hold; empty if any text is allowed."""
     unique: bool = False
 
     def sql(self, is_key: bool) -> str:
@@ -402,9 +402,9 @@ PC_TABLES: Final = (
     PC_RECORDINGS, PC_FUNCTIONS, PC_STALLS, PC_SAMPLES, PC_INSTRUCTIONS, PC_BLAMES,
     INSTRUCTION_METRICS, INSTRUCTION_RECORDINGS, INSTRUCTION_COUNTS, PC_CUBINS, PC_TEXTS,
 )  # fmt: skip
-"""What files with samples or counts of instructions have beside; others need no room for it."""
+"""Tables of files with samples or counts of instructions; other files do without them."""
 SERIES_TABLES: Final = (COUNTER_SERIES, COUNTER_COLUMNS)
-"""What files with hardware counters over time have beside; others need no room for it."""
+"""Tables of files with hardware counters over time; other files do without them."""
 TABLES: Final = (*BASE, *PC_TABLES, *SERIES_TABLES)
 """All tables that the reader knows."""
 
@@ -421,7 +421,7 @@ CREATE VIEW measurements AS
     SELECT node, metrics.name AS metric, unit, own, absorbed, total
     FROM node_values JOIN metrics ON metrics.id = node_values.metric;
 """
-"""For questions in SQL; the reader does not look at them."""
+"""Views for SQL queries; the reader ignores them."""
 
 
 def statements(tables: Iterable[Table]) -> str:
@@ -433,4 +433,4 @@ SCHEMA: Final = f"""
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 {statements(BASE)}{_VIEWS}"""
-"""What makes an empty profile's database."""
+"""Statements that make an empty profile's database."""

@@ -66,7 +66,7 @@ def decode(contents: Sequence[bytes], limit: int) -> tuple[list[int], _Numbers, 
 
 
 def _numbers(raw: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp]) -> _Numbers:
-    """The numbers whose last bytes are at `ends`."""
+    """Return the numbers whose last bytes are at `ends`."""
     first = np.concatenate(([0], ends[:-1] + 1)) if ends.size else ends
     lengths = ends - first + 1
     if lengths.size and int(lengths.max()) > _LONGEST:

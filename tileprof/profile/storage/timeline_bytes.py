@@ -18,7 +18,7 @@ from tileprof.profile.storage.limits import EVENTS, INFLATED_BYTES
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 
 _LEVEL = 1
-"""Of zlib's: higher ones take several times as long for a tenth of the room."""
+"""Compression level of zlib: higher ones take several times as long and save a tenth."""
 _BYTES = {"start": 8, "duration": 8, "node": 4, "track": 4, "launch": 4}
 
 

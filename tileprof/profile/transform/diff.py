@@ -22,7 +22,7 @@ Status = Literal["both", "old", "new"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one number; NaN stands for none."""
+    """Change of one number; NaN stands for a missing value."""
 
     old: int | float
     new: int | float
@@ -45,7 +45,7 @@ class Diff:
     old: Profile
     new: Profile
     status: tuple[Status, ...]
-    """Per node, the side or sides that have it."""
+    """Side or sides that have the node, for each node."""
 
     def __len__(self) -> int:
         return len(self.status)

@@ -95,7 +95,7 @@ def cut(profile: Profile, keep: npt.NDArray[np.bool_]) -> Profile:
 
 
 def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) -> Tables:
-    """What belongs to kept nodes stays, the rest goes to the node above that is kept."""
+    """Return tables in which what belongs to removed nodes goes to the nearest kept node above."""
     own, absorbed = profile.tables.sketches, profile.tables.absorbed_sketches
     timeline, pc = profile.tables.timeline, profile.tables.pc
     if not (own or absorbed or timeline.tracks or pc):

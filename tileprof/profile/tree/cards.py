@@ -34,15 +34,15 @@ def short(text: str, width: int = _CELL) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What is told of an object."""
+    """A short description of an object."""
 
     title: str
     facts: Sequence[str] = ()
-    """At most two sentences; each is a line."""
+    """At most two sentences, one per line."""
     rows: Sequence[tuple[str, ...]] = ()
     """The greatest parts; of more than `MOST_ROWS`, the first ones are shown."""
     more: str = ""
-    """How to see all of it."""
+    """Call that shows all of it."""
 
     def text(self) -> str:
         """Return the card in ten lines at most."""

@@ -22,13 +22,13 @@ class Grown:
     """A forest made of nodes of another one."""
 
     parents: Nodes
-    """Per new node, its parent."""
+    """Parent of each new node."""
     first: Nodes
-    """Per new node, the first old node that went into it."""
+    """First old node that went into each new node."""
     target: Nodes
-    """Per old node, the new node that its values go to; -1 where it has none."""
+    """New node that an old node's values go to, for each old node; -1 if there is none."""
     top: Nodes
-    """Per old node, the new node that stands for it: the target, or, turned over, its root."""
+    """New node that stands for each old node: its target, or its root in an inverted tree."""
 
 
 def depths(parents: Index) -> npt.NDArray[np.int32]:

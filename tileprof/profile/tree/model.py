@@ -45,14 +45,14 @@ class Profile:
 
     symbols: tuple[Symbol, ...]
     symbol: npt.NDArray[np.int32]
-    """Per node, the index of its symbol."""
+    """Index of each node's symbol."""
     parents: npt.NDArray[np.int32]
-    """Per node, its parent; -1 at the top. Always below the node's own index."""
+    """Parent of each node; -1 at the top. Always below the node's own index."""
     metrics: Mapping[str, Metric]
     own: Mapping[str, Column]
     absorbed: Mapping[str, Column]
     whole: Mapping[str, int | float]
-    """Per metric, what the whole forest amounts to; NaN where there is no such number."""
+    """Value of the whole forest, keyed by metric; NaN where there is none."""
     tables: Tables = field(default_factory=Tables)
 
     def __len__(self) -> int:
@@ -95,22 +95,22 @@ class Profile:
 
     @cached_property
     def kinds(self) -> list[str]:
-        """Per node, its kind."""
+        """Return the kind of each node."""
         return self._of_symbols([symbol.kind for symbol in self.symbols])
 
     @cached_property
     def names(self) -> list[str]:
-        """Per node, its name."""
+        """Return the name of each node."""
         return self._of_symbols([symbol.name for symbol in self.symbols])
 
     @cached_property
     def locations(self) -> list[Location | None]:
-        """Per node, its place in the source, or None."""
+        """Return each node's place in the source, or None."""
         return self._of_symbols([symbol.location for symbol in self.symbols])
 
     @cached_property
     def phases(self) -> list[str]:
-        """Per node, `forward`, `backward` or nothing."""
+        """Return each node's phase: `forward`, `backward` or nothing."""
         return self._of_symbols([symbol.phase for symbol in self.symbols])
 
     def _of_symbols(self, values: list[_T]) -> list[_T]:
@@ -118,7 +118,7 @@ class Profile:
 
     @cached_property
     def depths(self) -> npt.NDArray[np.int32]:
-        """Per node, how many nodes are above it."""
+        """Return the number of nodes above each node."""
         return depths(self.parents)
 
     @cached_property
@@ -297,7 +297,7 @@ class Node:
 
     @property
     def symbol(self) -> Symbol:
-        """What the node is."""
+        """Symbol of the node."""
         return self.profile.symbols[int(self.profile.symbol[self.id])]
 
     @property

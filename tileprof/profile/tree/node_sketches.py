@@ -17,7 +17,7 @@ from tileprof.profile.sketch import Sketch, merged
 from tileprof.profile.tree.forest import Nodes, depths, levels
 
 NodeSketches: TypeAlias = Mapping[tuple[int, str], Sketch]
-"""By node id and the name of the metric whose values were counted."""
+"""Sketches of values, keyed by (node id, name of the metric)."""
 
 
 def carried(sketches: NodeSketches, to: Index) -> dict[tuple[int, str], Sketch]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileprof.profile.insides import whole_kernels
+from tileprof.profile.kernel_places import whole_kernels
 from tileprof.profile.tree.cards import MOST_ROWS, Card, short
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.units import format_percent, format_value
@@ -44,7 +44,8 @@ def card_of(profile: Profile) -> Card:
 
 
 def _hottest(profile: Profile) -> list[tuple[str, ...]]:
-    """The symbols with the most own value, a kernel with its inside: value, share, kind, name."""
+    """Return the symbols with the most own value, a kernel with its inside: value, share, kind,
+    name."""
     metric = main_metric(profile)
     whole = float(profile.whole[metric]) if metric else 0.0
     if not whole:

@@ -1,4 +1,4 @@
-"""What a node is: its kind, name, place and phase; and what makes two nodes the same."""
+"""Identity of a node: its kind, name, place and phase."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What a node is, apart from where it hangs."""
+    """Identity of a node, apart from its position in the tree."""
 
     kind: str
     name: str

@@ -20,16 +20,17 @@ __all__ = ["CounterControl", "Prepared", "prepare"]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What became of a session's wish for counters before its program runs."""
+    """Outcome of a session's request for counters before its program runs."""
 
     plan: Plan | None = None
-    """Of counters of launches."""
+    """Plan for counters of launches."""
     problem: str = ""
     """Why there is no plan."""
     instructions: InstructionPlan | None = None
 
     def sentence(self) -> str:
-        """What a user should know now; '' for nothing. A problem is told when the program ends."""
+        """Return a notice for the user, '' for none. A problem is reported when the program
+        ends."""
         plan = self.plan or self.instructions
         return plan.sentence() if plan is not None else ""
 
@@ -65,7 +66,7 @@ class CounterControl:
 
     @property
     def plan(self) -> Plan | None:
-        """What is read, if anything."""
+        """Plan of what is read, if anything."""
         return self._prepared.plan if self._prepared is not None else None
 
     def lose(self, launches: int, failure: CuptiFailure | None = None) -> None:
@@ -74,7 +75,7 @@ class CounterControl:
         self._failure = self._failure or failure
 
     def is_news(self, prepared: Prepared | None) -> bool:
-        """Whether somebody wants what is not read yet."""
+        """Return whether somebody wants what is not read yet."""
         return prepared is not None and prepared.plan is not None and prepared.plan != self.plan
 
     def want(self, prepared: Prepared) -> None:

@@ -116,7 +116,8 @@ class Host:
         self.close()
 
     def plan(self, metrics: Sequence[str]) -> bytes:
-        """How these metrics are read; CuptiFailure where one is not known. Once for each `Host`."""
+        """Return the plan for reading these metrics, made once per `Host`; CuptiFailure for an
+        unknown metric."""
         names = _names(metrics)
         self._call(
             "cuptiProfilerHostConfigAddMetrics",
@@ -130,7 +131,7 @@ class Host:
         return plan.raw
 
     def passes(self, plan: bytes) -> int:
-        """How many times a launch is run for a plan."""
+        """Return how many times a launch runs for a plan."""
         held = C.create_string_buffer(plan, len(plan))
         asked = _PASSES(bytes=len(plan), plan=C.addressof(held))
         self._call("cuptiProfilerHostGetNumOfPasses", asked)
@@ -148,7 +149,7 @@ class Host:
         return (asked.name or b"").decode(errors="replace")
 
     def values(self, image: bytes, index: int, metrics: Sequence[str]) -> list[float]:
-        """The values of metrics for one range."""
+        """Return the values of metrics for one range."""
         values = (C.c_double * len(metrics))()
         asked = _EVALUATE(
             host=self._host, image=_address(image), bytes=len(image), index=index,
@@ -172,7 +173,7 @@ class Host:
 
 
 def base_metrics(host: Host) -> list[str]:
-    """All of them."""
+    """Return all of them."""
     return [name for kind in range(3) for name in host.base_metrics(kind)]
 
 
@@ -187,5 +188,5 @@ def _names(metrics: Sequence[str]) -> Any:
 
 
 def _address(image: bytes) -> int:
-    """Where Python keeps the bytes; CUPTI only reads them."""
+    """Return the address of the bytes in Python's memory; CUPTI only reads them."""
     return C.cast(C.c_char_p(image), C.c_void_p).value or 0

@@ -30,7 +30,7 @@ __all__ = ["InstructionCounting", "InstructionPlan", "make_instruction_plan"]
 
 @dataclass(frozen=True, slots=True)
 class InstructionPlan:
-    """What the native recorder is given."""
+    """Input of the native recorder."""
 
     asked: AskedInstructions
     metrics: tuple[str, ...]
@@ -39,7 +39,7 @@ class InstructionPlan:
     """The kind of device, as CUPTI calls it: `GH100`."""
 
     def sentence(self) -> str:
-        """What somebody should know before the program runs."""
+        """Return a notice for before the program runs."""
         what = f"counting {', '.join(self.asked.names)}"
         return (
             f"{what} on {self.chip}: kernels are patched when they are launched first, run one"
@@ -92,7 +92,7 @@ class InstructionCounting:
         self._native = native
         self._cubins = ModuleCubins(native)
         self.plan: InstructionPlan | None = None
-        """What is counted, if anything."""
+        """Plan of what is counted, if anything."""
 
     def want(self, plan: InstructionPlan) -> None:
         """Count from the next beginning on; while nothing is recorded."""

@@ -1,4 +1,4 @@
-"""Which kind of device this machine has, and what CUPTI counts of its instructions, asked in a
+"""Lookup of this machine's kind of device, and of what CUPTI counts of its instructions, in a
 process of its own.
 
 Asking starts the CUDA driver. In the process of a program that would settle which devices it sees,
@@ -85,21 +85,21 @@ def instruction_metrics_of(path: Path | str, chip: str) -> list[str]:
 
 
 def find_chip(path: Path | str) -> str:
-    """The same of the first device, by another process; MissingDependencyError where it fails."""
+    """Return the same of the first device, by another process; MissingDependencyError where it
+    fails."""
     return _asked(path)[0]
 
 
 def find_instruction_metrics(path: Path | str) -> tuple[str, list[str]]:
-    """The kind of the first device, and CUPTI's SASS metrics of it, by another process.
-
-    MissingDependencyError where it fails.
-    """
+    """Return the kind of the first device, and CUPTI's SASS metrics of it, by another process.
+    MissingDependencyError where it fails."""
     chip, *metrics = _asked(path, "instructions")
     return chip, metrics
 
 
 def _asked(path: Path | str, *more: str) -> list[str]:
-    """The words of the last line that the other process prints, of which there is one at least."""
+    """Return the words of the last line that the other process prints, of which there is one at
+    least."""
     ask = f"import sys; from {__spec__.name} import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", ask, str(path), *more]
     try:

@@ -25,18 +25,18 @@ __all__ = ["Plan", "Wanted", "make_plan", "open_found", "planned"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the native recorder is given."""
+    """Input of the native recorder."""
 
     asked: Asked
     library: Path
     chip: str
     """The kind of device, as CUPTI calls it: `GH100`."""
     passes: int
-    """How many times each launch runs."""
+    """Number of times that each launch runs."""
     image: bytes
 
     def sentence(self) -> str:
-        """What somebody should know before the program runs; '' where each launch runs once."""
+        """Return a notice for before the program runs; '' if each launch runs once."""
         if self.passes <= 1:
             return ""
         what = f"the counters of {', '.join(self.asked.names)} take {self.passes} passes"
@@ -69,7 +69,7 @@ class Wanted(Protocol):
         """Metric names in CUPTI's spelling."""
 
     def of_term(self, term: str) -> str:
-        """The name by which one was asked for."""
+        """Return the name by which one was asked for."""
 
 
 def open_found() -> tuple[Path, Any]:

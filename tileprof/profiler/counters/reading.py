@@ -38,7 +38,7 @@ _Key = tuple[int, int, str, int]
 
 @dataclass(slots=True)
 class _Sum:
-    """What launches of one function at one calling path amount to."""
+    """Sum over launches of one function at one calling path."""
 
     totals: DeviceTotals = field(default_factory=lambda: DeviceTotals("kernel"))
     times: list[int] = field(default_factory=list)
@@ -58,7 +58,7 @@ class CounterReading:
         self._native, self._tree, self._contexts = native, tree, contexts
         self._kernels, self._kernel_of = kernels, kernel_of
         self._places: dict[tuple[str, int], int] = {}
-        """By function and device, the place among the kernels."""
+        """Place among the kernels, keyed by (function, device)."""
         self._host: Host | None = None
 
     def drain(self, control: CounterControl) -> Iterator[tuple[int, Node, DeviceTotals]]:

@@ -1,4 +1,4 @@
-"""What `--metrics` asks for."""
+"""Requests of `--metrics`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Asked:
     """Counters of launches that a session wants."""
 
     names: tuple[str, ...]
-    """As they were given: sets and metrics of CUPTI's."""
+    """Names as the user gave them: sets, and metrics of CUPTI's."""
     counters: tuple[Counter, ...]
 
     @property
@@ -27,7 +27,7 @@ class Asked:
         return tuple(dict.fromkeys((TIME, *terms)))
 
     def of_term(self, term: str) -> str:
-        """The first name that wants a metric of CUPTI's."""
+        """Return the first name that wants a metric of CUPTI's."""
         for name in self.names:
             if any(term in counter.terms for counter in counters_of(name)):
                 return name
@@ -39,11 +39,11 @@ class AskedInstructions:
     """Counts of instructions that a session wants."""
 
     names: tuple[str, ...]
-    """As they were given: the set, and SASS metrics of CUPTI's."""
+    """Names as the user gave them: the set, and SASS metrics of CUPTI's."""
 
     @staticmethod
     def metrics_of(name: str) -> tuple[str, ...]:
-        """The metrics of CUPTI's that a name stands for."""
+        """Return the metrics of CUPTI's that a name stands for."""
         return tuple(NAMES) if name == SET else (name,)
 
 
@@ -69,10 +69,8 @@ def parse_metrics(given: str | Iterable[str] | bool | None) -> Asked | AskedInst
 
 
 def metric_names(given: object, sets: Iterable[str]) -> tuple[str, ...]:
-    """The names in `memory,dram__bytes_read.sum` or a list of such, each once.
-
-    UsageError, naming the sets that there are, for what names nothing.
-    """
+    """Return the names in `memory,dram__bytes_read.sum` or a list of such, each once. UsageError,
+    naming the sets that there are, for what names nothing."""
     hint = (
         f"Give one or more of {', '.join(sets)}, or metrics of CUPTI's like dram__bytes_read.sum."
     )

@@ -29,7 +29,7 @@ MOST_READ_MS, LEAST_READ_MS = 100, 5
 
 @dataclass(frozen=True, slots=True)
 class PreparedSeries:
-    """What became of a session's wish for counters over time before its program runs."""
+    """Outcome of a session's request for counters over time before its program runs."""
 
     plan: SeriesPlan | None = None
     problem: str = ""

@@ -22,7 +22,7 @@ __all__ = ["SeriesPlan", "make_series_plan"]
 
 @dataclass(frozen=True, slots=True)
 class SeriesPlan:
-    """What the native recorder is given."""
+    """Input of the native recorder."""
 
     asked: SeriesAsked
     chip: str
@@ -51,7 +51,8 @@ def make_series_plan(
 
 
 def _way_out(library: Any, chip: str, asked: SeriesAsked) -> str:
-    """What to leave out: one name if that is enough, else all that the first ones leave no room."""
+    """Return what to leave out: one name if that is enough, else all for which the first ones leave
+    no room."""
 
     def fits(names: Iterable[str]) -> bool:
         some = replace(asked, names=tuple(names))

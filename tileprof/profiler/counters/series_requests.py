@@ -1,4 +1,4 @@
-"""What `--pm-sampling` asks for: how often, and which counters over time.
+"""Requests of `--pm-sampling`: the interval, and counters over time.
 
 In: an interval and names as a user gives them.  Out: `SeriesAsked`.  A series is one metric of
 CUPTI's: a count becomes a rate (what happened, by the sample's time), a percentage a share,
@@ -38,7 +38,8 @@ class Series:
 
 
 def _share(name: str, term: str) -> Series:
-    """How much of its peak is used, over all time: also while nothing runs."""
+    """Return a series of the share of the peak that is used, over all time: also while nothing
+    runs."""
     whole = f"{term}.avg.pct_of_peak_sustained_elapsed"
     return Series(SeriesMetric(name, "share"), whole, factor=0.01)
 
@@ -68,7 +69,7 @@ SERIES_SETS: dict[str, tuple[Series, ...]] = {
         _rate("nvlink_sent", "nvltx__bytes.sum", "bytes/s"),
     ),
 }
-"""What `--metrics` knows by one word beside `--pm-sampling`."""
+"""Sets that `--metrics` knows by one word together with `--pm-sampling`."""
 USUAL_SETS = ("memory", "tensor", "occupancy")
 """The sets where none is named."""
 
@@ -80,7 +81,7 @@ class SeriesAsked:
     interval: int
     """ns between two samples."""
     names: tuple[str, ...]
-    """As they were given: sets and metrics of CUPTI's."""
+    """Names as the user gave them: sets, and metrics of CUPTI's."""
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -94,13 +95,13 @@ class SeriesAsked:
         return tuple(each.term for each in self.series)
 
     def of_term(self, term: str) -> str:
-        """The first name that wants a metric of CUPTI's."""
+        """Return the first name that wants a metric of CUPTI's."""
         wanting = (n for n in self.names if any(each.term == term for each in series_of(n)))
         return next(wanting, term)
 
 
 def series_of(name: str) -> tuple[Series, ...]:
-    """The series of a set, or of one of CUPTI's metrics; UsageError for no name at all."""
+    """Return the series of a set, or of one of CUPTI's metrics; UsageError for no name at all."""
     if name in SERIES_SETS:
         return SERIES_SETS[name]
     whole = metric_name(name, SERIES_SETS)

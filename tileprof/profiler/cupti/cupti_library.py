@@ -1,4 +1,5 @@
-"""Which copy of CUPTI to load: the one that the program's framework will map, or maps already.
+"""Choice of the copy of CUPTI to load: the one that the program's framework will map, or maps
+already.
 
 In: the process's map, installed packages, the CUDA toolkit.  Out: a path, and where it comes from;
 or why there is none, and what to install.
@@ -45,7 +46,7 @@ class CuptiLibrary:
 
     path: Path
     origin: str
-    """Whose it is, as a phrase: "loaded already", "PyTorch's"."""
+    """Owner of the copy, as a phrase: "loaded already", "PyTorch's"."""
 
 
 def find_cupti() -> CuptiLibrary | None:
@@ -109,13 +110,13 @@ def version(path: Path) -> tuple[str, str]:
 
 
 def _loaded() -> list[CuptiLibrary]:
-    """The copies in this process; Triton's comes last."""
+    """Return the copies in this process; Triton's comes last."""
     mapped = [each for each in mapped_libraries() if each.name.startswith("libcupti")]
     return [CuptiLibrary(each, "loaded already") for each in sorted(mapped, key=_is_tritons)]
 
 
 def _installed(needed: Needed | None) -> Iterator[CuptiLibrary]:
-    """The copies on this machine other than Triton's, in order of preference."""
+    """Yield the copies on this machine other than Triton's, in order of preference."""
     if needed is not None and needed.path is not None:
         yield CuptiLibrary(needed.path, "PyTorch's")
     for folder in ("cu13/lib", "cuda_cupti/lib"):
@@ -138,7 +139,7 @@ def _is_tritons(path: Path) -> bool:
 
 
 def _needed_by_pytorch() -> Needed | None:
-    """What PyTorch is linked to: also copies with a hash in the name, which lie beside it."""
+    """Return what PyTorch is linked to, including copies beside it with a hash in the name."""
     for folder in _package_folders("torch"):
         needed = needed_by(folder / "lib" / "libtorch_cpu.so", "libcupti")
         if needed is not None:
@@ -147,13 +148,13 @@ def _needed_by_pytorch() -> Needed | None:
 
 
 def _serves(path: Path) -> bool:
-    """Whether the driver is new enough; one that is not to be seen may be."""
+    """Return whether the driver is new enough; one that is not to be seen may be."""
     series = _driver_series()
     return series is None or series >= CUDA_13_DRIVER or _major(path.name) < 13
 
 
 def _of_toolkits() -> Iterator[Path]:
-    """Of the toolkit that is asked for, of the environment (conda), of the machine."""
+    """Yield the folders of the requested toolkit, of the environment (conda) and of the machine."""
     asked = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     for root in [*filter(None, asked), sys.prefix, MACHINE_TOOLKIT]:
         for folder in ("extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib", "lib"):
@@ -161,7 +162,7 @@ def _of_toolkits() -> Iterator[Path]:
 
 
 def _of_system() -> Iterator[Path]:
-    """What the dynamic linker knows by name."""
+    """Yield what the dynamic linker finds by name."""
     for folder in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")):
         yield from _copies(Path(folder))
     with suppress(OSError, subprocess.SubprocessError):
@@ -178,7 +179,7 @@ def _in_package(package: str, folder: str) -> Iterator[Path]:
 
 
 def _package_folders(package: str) -> list[Path]:
-    """Where a package lies; it is not imported."""
+    """Return a package's folders without importing it."""
     with suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(package)
         return [Path(each) for each in (spec and spec.submodule_search_locations) or ()]
@@ -198,7 +199,7 @@ def _copies(folder: Path) -> list[Path]:
 
 
 def _major(name: str) -> int:
-    """The major version of CUDA: of `libcupti.so.13`, and of `libcupti.so.2025.1.1` (12)."""
+    """Return the major version of CUDA: of `libcupti.so.13`, and of `libcupti.so.2025.1.1` (12)."""
     number = re.search(r"\.so\.(\d+)(?:\.(\d+))?", name)
     if number is None:
         return 0
@@ -209,7 +210,7 @@ def _major(name: str) -> int:
 
 
 def _driver_series() -> int | None:
-    """The driver's release series, as 580; None where there is no driver to be seen."""
+    """Return the driver's release series, as 580; None where there is no driver to be seen."""
     with suppress(OSError):
         number = re.search(r"\s(\d{3})\.\d+", DRIVER_VERSION.read_text())
         return int(number[1]) if number else None

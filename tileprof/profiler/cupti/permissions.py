@@ -1,4 +1,5 @@
-"""Whether this process may read counters and samples of GPUs: hardware counters, stall reasons.
+"""Permission of this process to read counters and samples of GPUs: hardware counters, stall
+reasons.
 
 In: what the driver's parameters and the kernel say about this process.  Out: how it may, or why not
 and what to change.  Call paths, times and copies of kernels need no permission.

@@ -37,7 +37,7 @@ def mapped_libraries() -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What a library is linked to."""
+    """Libraries that a library is linked to."""
 
     name: str
     path: Path | None
@@ -64,14 +64,14 @@ def needed_by(library: Path, prefix: str) -> Needed | None:
 
 @dataclass(frozen=True, slots=True)
 class _Linked:
-    """What a library needs, and where it says to look."""
+    """Libraries that a library needs, and the folders that it names for them."""
 
     needed: list[str]
     rpath: str
     runpath: str
 
     def folders(self) -> Iterator[str]:
-        """In the order of the dynamic linker: RPATH counts only where there is no RUNPATH."""
+        """Yield folders in the order of the dynamic linker: RPATH counts only without RUNPATH."""
         lists = [os.environ.get("LD_LIBRARY_PATH", ""), self.runpath]
         if not self.runpath:
             lists.insert(0, self.rpath)

@@ -1,4 +1,4 @@
-"""What GPUs did, as nodes: kernels, copies, fills, waits, overhead, allocations, idle time.
+"""Nodes for the work of GPUs: kernels, copies, fills, waits, overhead, allocations, idle time.
 
 In: totals of the native recorder, each of a calling context and a kind of work.  Out: numbers at
 nodes below those contexts. A kernel of ours has a node already; other work gets one of its own.
@@ -97,7 +97,8 @@ class Activities:
         return self._traced
 
     def functions_of(self, node: Node) -> tuple[str, ...]:
-        """The CUDA functions whose work is at a kernel's node, as the compiler wrote them."""
+        """Return the CUDA functions whose work is at a kernel's node, as the compiler wrote
+        them."""
         which = node.key[1] if node.key is not None else None
         if isinstance(which, tuple) and which[:1] == ("gpu",):
             return (self._variants[which[1]].name,)
@@ -196,7 +197,7 @@ def _grid(drained: Any, row: int) -> Extent:
 
 
 def _sketches(drained: Any) -> list[Sketch]:
-    """The sketch of each row; a row's buckets are in no order, and stand there once."""
+    """Return the sketch of each row; a row's buckets are in no order, and stand there once."""
     starts, buckets = drained["sketch_start"], drained["sketch_bucket"]
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts.astype(np.int64)))
     order = np.lexsort((buckets, rows))

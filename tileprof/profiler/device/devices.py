@@ -57,7 +57,7 @@ class Device:
     driver: str
     """The CUDA version that the driver has, as `13.0`."""
     limits: Multiprocessor | None
-    """What blocks share on a multiprocessor; None where the rules are not known."""
+    """Resources that blocks share on a multiprocessor; None where the rules are unknown."""
 
     def __str__(self) -> str:
         major, minor = self.capability
@@ -77,7 +77,7 @@ class Device:
 
 @once
 def find(number: int) -> Device | None:
-    """The device of an ordinal; None where no driver tells of it."""
+    """Return the device of an ordinal; None where no driver tells of it."""
     from tileprof.runtime.cuda import driver as cuda_driver
 
     try:

@@ -66,10 +66,10 @@ class Gpu:
         self._wanted = False
         self._timeline = 0
         self._given: tuple[str, float] | None = None
-        """Who was given CUPTI, and since when."""
+        """Session that was given CUPTI, and since when."""
         self._gaps: list[str] = []
         self._unread = ""
-        """What became of the last records, where they did not all come."""
+        """Description of lost records, if the last ones did not all arrive."""
         self._others: OtherProfilers | None = None
         self._failed = False
         self._pcs = PcSampling(native)

@@ -1,4 +1,4 @@
-"""What the native recorder sees, added to the nodes of a recording's tree.
+"""Numbers of the native recorder, added to the nodes of a recording's tree.
 
 In: contexts with host times of operations and calls, totals of devices.  Out: numbers at nodes;
 `collect` adds what is new. The recorder in Python asks `inside` and `here` where a scope or a
@@ -56,7 +56,7 @@ class Events:
         native.set_scope_variable(scope_variable, _recordings)
         self._contexts = Contexts(native, tree, _recordings)
         self.trail = Trail()
-        """Where the main thread was; kept while GPUs are recorded."""
+        """Recent nodes of the main thread; kept while GPUs are recorded."""
         self._activities = Activities(native, tree, self._contexts, self.trail, kernels, kernel_of)
         self._counted = CounterReading(native, tree, self._contexts, kernels, kernel_of)
         self.gpu = Gpu(native)
@@ -66,7 +66,7 @@ class Events:
         self._modules = Modules()
         self._pc_raw: RawPcSamples | RawCounts | None = None
         self.timeline = 0
-        """How many single events are kept, of devices and of the host each."""
+        """Number of single events that are kept, of devices and of the host each."""
         self._triton: TritonWork | None = None
         self.inside = native.inside
         """Whether the calling thread is in an operation that is inside the innermost scope."""

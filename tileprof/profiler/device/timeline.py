@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
     rows: Rows
     epochs: npt.NDArray[np.uint32]
-    """Of each row, who listened."""
+    """Epoch of each row, which says who listened."""
     overwritten: int
     """Events that gave way to these."""
 
@@ -150,7 +150,8 @@ class TimelineStore:
         return Timeline.holding(tracks, events)
 
     def _tracks(self, host: Rows, device: Rows) -> tuple[list[Track], _Ints, _Ints]:
-        """The tracks, and for each row its own: threads in first-seen order, then streams."""
+        """Return the tracks, and for each row its own: threads in first-seen order, then
+        streams."""
         idents, of_host = np.unique(host["thread"], return_inverse=True)
         places = device["device"].astype(np.int64) << 32 | device["stream"]
         streams, of_device = np.unique(places, return_inverse=True)

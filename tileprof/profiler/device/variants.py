@@ -21,13 +21,13 @@ class Variant(NamedTuple):
     """A kernel with all that decides how many of its blocks fit; the native recorder's order."""
 
     name: str
-    """As the compiler wrote it."""
+    """Name in the compiler's spelling (mangled)."""
     device: int
     registers: int
     """Registers per thread."""
     block: Extent
     cluster: Extent
-    """In blocks; zeros where there are no clusters."""
+    """Extent of a cluster in blocks; zeros without clusters."""
     static_shared: int
     """Bytes of a block."""
     dynamic_shared: int
@@ -36,7 +36,7 @@ class Variant(NamedTuple):
 
 
 def attributes(variant: Variant, grid: Extent) -> Attributes:
-    """What a variant takes, and how its device holds it."""
+    """Return what a variant uses per launch, and how its device holds it."""
     found: Attributes = {
         "grid": _shown(grid),
         "block": _shown(variant.block),

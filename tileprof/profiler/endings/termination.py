@@ -39,14 +39,14 @@ from tileprof.profiler.endings.signal_socket import SignalSocket, SignalThread
 from tileprof.profiler.native import native_recorder
 
 SAVE_S = 20.0
-"""How long profiles may take to be written once the process is to end, in seconds. Schedulers kill
-30 s after they have asked."""
+"""Seconds that writing profiles may take once the process is to end. Schedulers kill 30 s after
+their request."""
 HOLD_S = 2.0
-"""How long the main thread sleeps in its handler, in seconds. It may hold a lock that is not the
-profiler's, which the finalizing thread waits for; so the program goes on after that."""
+"""Seconds that the main thread sleeps in its handler. It may hold a lock that is not the profiler's
+and that the finalizing thread waits for, so the program continues after that."""
 CRASH_S = 5.0
-"""How long profiles may take to be written when the process has crashed, in seconds: what they need
-may be damaged, or a lock may be held by the thread that crashed."""
+"""Seconds that writing profiles may take after a crash: the data that it needs may be damaged, or
+the crashed thread may hold a lock."""
 _CRASH = 0x80
 """Added by `recorder/host/crashes.cpp` to the signal number of a crash."""
 
@@ -141,7 +141,7 @@ class Ending:
 
 
 class Termination:
-    """What a process does about signals that end it while a recording writes files."""
+    """Handling of signals that end a process while a recording writes files."""
 
     def __init__(self, recording: EndingRecording, numbers: list[int]) -> None:
         self._recording = recording

@@ -1,4 +1,4 @@
-"""What PyTorch and Triton report of their own work: operations, optimizer steps, kernel work.
+"""Reports of PyTorch and Triton about their own work: operations, optimizer steps, kernel work.
 
 In: their modules, once the program has imported them.  Out: entries in the native recorder.
 """

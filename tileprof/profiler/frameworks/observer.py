@@ -148,7 +148,8 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
 
 
 def _loaded(recorder: ModuleType, torch: ModuleType, tell: Tell) -> Any:
-    """The library, compiled where it is new: under a name of its own, not as the import's time."""
+    """Return the library, compiled where it is new: under a name of its own, not as the import's
+    time."""
     entered = recorder.enter_op("observer of PyTorch (tileprof)", -1, 0)
     try:
         return load(torch, tell)

@@ -29,7 +29,7 @@ from tileprof.native.building import (
 __all__ = ["Tell", "extension", "load"]
 
 Tell: TypeAlias = Callable[[str], None]
-"""Is given a line for the user."""
+"""Function that takes a line for the user."""
 
 _SOURCES = FOLDER / "observer"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")

@@ -57,7 +57,7 @@ class _Leader:
     def __init__(self) -> None:
         self._leader: weakref.ref[Any] | None = None
         self._others: set[int] = set()
-        """Those that have stepped since the leader did."""
+        """Optimizers that have stepped since the leader did."""
 
     def stepped(self, optimizer: Any, args: object, kwargs: object) -> None:
         """Hear of an optimizer's step."""

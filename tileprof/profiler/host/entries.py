@@ -22,11 +22,11 @@ STOP: Final = 4
 SCOPE: Final = 5
 """The scope object; None once it is closed."""
 BEGAN: Final = 6
-"""When it was opened, in ns, if it goes on a timeline; else 0."""
+"""Index of the time of opening, in ns if it goes on a timeline; else 0."""
 
 
 class ThreadState:
-    """Where a thread's clock stands."""
+    """Position of a thread's clock."""
 
     __slots__ = (
         "claimed",
@@ -48,11 +48,11 @@ class ThreadState:
         self.last = now
         self.launching = False
         self.seen = now
-        """When the sampler looked last."""
+        """Time of the sampler's last sample."""
         self.claimed = 0
-        """How much of the time was an operation's when the sampler looked last."""
+        """Part of the time that belonged to an operation, at the sampler's last sample."""
         self.credited = 0
-        """How much of the time outside of scopes samples were given."""
+        """Part of the time outside of scopes that samples were given."""
         self.where: Node | None = None
         """The node of the last sample outside of scopes."""
 

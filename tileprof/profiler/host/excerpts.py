@@ -1,4 +1,4 @@
-"""What single blocks of launches did when, until it becomes the timelines of a profile's CTAs.
+"""Timelines of single blocks of launches, until they become those of a profile's CTAs.
 
 In: from the runtime, excerpts of launches whose records were read.  Out: tables of a profile, of
 one launch for each function of each kernel and as many visits as a profile holds.
@@ -24,11 +24,11 @@ MOST_VISITS = 200_000
 
 
 class Excerpts:
-    """Those of one session."""
+    """Excerpts of one session."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, str, str], Excerpt] = {}
-        """By the kernel's place among the recorder's, function and device."""
+        """Excerpts, keyed by (kernel's place among the recorder's, function, device)."""
 
     def take(self, kernel: int, excerpt: Excerpt) -> None:
         """Keep the first of a function that was not its first launch, which warms up."""
@@ -55,11 +55,9 @@ class _Chosen:
 def cta_timelines(
     sessions: Sequence[Excerpts], places: Mapping[int, int], most: int = MOST_VISITS
 ) -> tuple[CtaTimelines, dict[str, str]]:
-    """The timelines of a profile, and what provenance tells of CTAs that were left out.
-
-    Of two sessions the later one goes first.  `places`: by kernel of the recorder that in the
-    profile.
-    """
+    """Return the timelines of a profile, and what provenance tells of CTAs that were left out.
+    Of two sessions the later one goes first. `places`: by kernel of the recorder that in the
+    profile."""
     found: dict[tuple[int, str, str], Excerpt] = {}
     for session in sessions:
         found |= session.items()
@@ -79,7 +77,8 @@ def cta_timelines(
 
 
 def _fitting(excerpts: Sequence[Excerpt], most: int) -> tuple[list[_Chosen], int]:
-    """As many blocks as there is room for, the median of each launch first; and how many others."""
+    """Return as many blocks as there is room for, the median of each launch first; and the number
+    of others."""
     turns = [
         (rank, launch, block)
         for launch, excerpt in enumerate(excerpts)
@@ -100,7 +99,7 @@ def _fitting(excerpts: Sequence[Excerpt], most: int) -> tuple[list[_Chosen], int
 
 
 def _by_reason(excerpt: Excerpt) -> list[int]:
-    """The blocks of an excerpt, the median first, then the extremes."""
+    """Return the blocks of an excerpt, the median first, then the extremes."""
     order = ("median", "longest", "shortest", "first", "last", "")
     ranks = [order.index(block.chosen.split(", ")[0]) for block in excerpt.blocks]
     return sorted(range(len(ranks)), key=ranks.__getitem__)

@@ -1,4 +1,4 @@
-"""What kernels wrote about their inside, which is read only after their launches are over.
+"""Measurements of kernels' insides, which are read only after their launches are over.
 
 In: from the runtime, what was read under the token of a launch (its node's index).  Out: numbers in
 the stores of the sessions that listened at the launch; in a kernel's description, what came to be
@@ -19,7 +19,7 @@ __all__ = ["Late", "add_late", "add_records", "give_to_replays"]
 
 
 _ALL = 0.99
-"""Of the time of warps, from which nothing is said of what was not seen."""
+"""Share of the warps' time, 0 to 1, from which no remark says that sites were partly seen."""
 
 
 class LateRecorder(Protocol):
@@ -57,7 +57,7 @@ class Late:
 
 
 def add_late(info: KernelInfo, late: LateDescription) -> KernelInfo:
-    """A kernel with what came to be known of it; what devices tell of it goes first."""
+    """Return a kernel with what came to be known of it; what devices tell of it goes first."""
     return replace(
         info,
         remarks=info.remarks
@@ -71,7 +71,7 @@ def add_late(info: KernelInfo, late: LateDescription) -> KernelInfo:
 
 
 def add_records(info: KernelInfo, launches: list[LaunchTotals]) -> KernelInfo:
-    """A kernel with how much of its launches was recorded inside, and how much was lost."""
+    """Return a kernel with how much of its launches was recorded inside, and how much was lost."""
     total = LaunchTotals()
     for each in launches:
         total.take(each)
@@ -92,7 +92,7 @@ def add_records(info: KernelInfo, launches: list[LaunchTotals]) -> KernelInfo:
 
 
 def _partly_seen(share: float) -> tuple[RemarkInfo, ...]:
-    """That sites are those of a part of the launches, where it is."""
+    """Return a remark that sites are those of a part of the launches, if they are."""
     if share >= _ALL:
         return ()
     said = (
@@ -112,8 +112,9 @@ def give_to_replays(
     kernel_of: dict[int, int],
     captured: str,
 ) -> None:
-    """What replays of graphs wrote is known by the path of the capture: give it to the nodes below
-    the launches of graphs (those under a scope named `captured`) where the time of replays is."""
+    """Give what replays of graphs wrote, which is known by the path of the capture, to the nodes
+    below the launches of graphs (those under a scope named `captured`) where the time of replays
+    is."""
     roots = [each for each in nodes if each.kind == "scope" and each.name == captured]
     if not roots:
         return
@@ -139,7 +140,7 @@ def _of(device: list[DeviceTotals | None], index: int) -> DeviceTotals | None:
 
 
 def _below(root: Node, node: Node) -> Node | None:
-    """The node that is to `root` what a node is to the tree's root."""
+    """Return the node that is to `root` what a node is to the tree's root."""
     keys = []
     outer: Node | None = node
     while outer is not None and outer.key is not None:

@@ -12,12 +12,12 @@ from tileprof.profiler.tree.tree import Tree
 
 
 class Pause:
-    """Whose numbers are in the tree while nobody records."""
+    """Owner of the tree's numbers while nobody records."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._spare: list[HostTotals] = []
-        """By place in `tree.scopes`; nobody ever reads what is in them."""
+        """Totals that nobody reads, by place in `tree.scopes`."""
         self.stores: list[Store] = []
 
     def begin(self, stores: list[Store]) -> None:

@@ -52,7 +52,8 @@ class Recorder:
         """Index of a kernel's node to its place in `kernels`."""
         self._variants: dict[Hashable, int] = {}
         self._later: dict[int, Callable[[], LateDescription]] = {}
-        """By place in `kernels`: what tells what is known only after launches."""
+        """Functions that describe what is known only after launches, keyed by place in
+        `kernels`."""
         self.late = Late(self, 0)
         """Takes what is known of launches later; another one in each epoch."""
         self._lost: dict[str, int] = {}
@@ -61,21 +62,21 @@ class Recorder:
         self.active: list[Store] = []
         self._pause = Pause(self.tree)
         self.device_ns = 0
-        """What launches took on their devices, as far as it was known when they ended."""
+        """Time of launches on their devices in ns, as far as it was known when they ended."""
         self.epoch = 0
         """Counts the changes of who listens; the native side tells it with what it has seen."""
         self._listened: dict[int, list[Store]] = {}
         self.tracing = False
         """Whether scopes go on a timeline."""
         self.events: Events | None = None
-        """What the native recorder sees, where there is one."""
+        """Events of the native recorder, where there is one."""
         self.waits = False
         """Whether there are scopes that stay open while others run: coroutines', generators'."""
         self.on_waits: Callable[[], None] = lambda: None
         """Called once there is one."""
         self._local = threading.local()
         self._names: dict[int, str] = {}
-        """Of threads that entered scopes or launched; some of them have ended."""
+        """Names of threads that entered scopes or launched; some of them have ended."""
         self._lock = new_lock()
         self.closed = False
         """Whether what still arrives goes nowhere."""

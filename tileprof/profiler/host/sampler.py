@@ -48,11 +48,9 @@ _WAITING = {
 
 
 def frames_of_threads() -> dict[int, FrameType]:
-    """The innermost frame of each thread, by its number.
-
-    Before Python 3.12 a collection may begin while the interpreter holds its list of threads to
-    look at them, and one that frees a `threading.local` waits for that list: nothing would go on.
-    """
+    """Return the innermost frame of each thread, by its number. Before Python 3.12 a collection may
+    begin while the interpreter holds its list of threads to look at them, and one that frees a
+    `threading.local` waits for that list: nothing would go on."""
     if sys.version_info >= (3, 12) or not gc.isenabled():
         return sys._current_frames()
     gc.disable()
@@ -73,7 +71,8 @@ class Sampler:
         self._claimed: dict[int, int] = {}
         self._trail: Trail | None = None
         self._parked: dict[int, list[Entry]] = {}
-        """By thread: open scopes whose frames were suspended when they were looked for."""
+        """Open scopes whose frames were suspended when the sampler searched for them, keyed by
+        thread."""
 
     def sample(self) -> None:
         """Look at all threads but the calling one, and others that work for the measurement."""
@@ -177,7 +176,8 @@ class Sampler:
                     state.where = node
 
     def _in_operations(self, state: ThreadState) -> int:
-        """What operations of the thread took since the last look; they have nodes of their own."""
+        """Return the time of the thread's operations since the last sample; they have nodes of
+        their own."""
         claimed = self._claimed.get(state.ident, 0)
         before, state.claimed = state.claimed, claimed
         return max(claimed - before, 0)

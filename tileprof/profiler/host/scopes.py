@@ -59,7 +59,7 @@ _CONTEXT_MANAGERS = tuple(
         contextlib._AsyncGeneratorContextManager.__aenter__,
     )
 )
-"""What runs a generator up to its `yield` for a `with` block."""
+"""Code that runs a generator up to its `yield` for a `with` block."""
 
 _get_ident = threading.get_ident
 _getframe = sys._getframe
@@ -83,7 +83,7 @@ class Scope:
         self.name = name
         self.metrics = {key: _checked(key, value) for key, value in metrics.items()} or None
         self.location = location
-        """Of the decorated function; otherwise the place of the first visit is shown."""
+        """Location of the decorated function; otherwise the place of the first visit is shown."""
 
     def __call__(self, function: _Function) -> _Function:
         """Put the scope around each call of a function, generator or coroutine."""
@@ -217,10 +217,8 @@ def _trace(node: Node, began: int, now: int) -> None:
 
 
 def _opened_by(scope: Scope, innermost: Entry, frame: FrameType) -> Entry | None:
-    """The entry that this exit closes: of this frame, else (an exit stack's) the innermost.
-
-    None where the scope was entered before there was a recorder, or in another thread.
-    """
+    """Return the entry that this exit closes: of this frame, else (an exit stack's) the innermost.
+    None where the scope was entered before there was a recorder, or in another thread."""
     other: Entry | None = None
     entry: Entry | None = innermost
     while entry is not None:

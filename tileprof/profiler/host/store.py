@@ -9,7 +9,8 @@ from tileprof.runtime.hooks import Measured
 
 
 class Store:
-    """What a session was given so far, by index of the node; and its timeline, if it wants one."""
+    """Data that a session was given so far, by index of the node; and its timeline, if it wants
+    one."""
 
     def __init__(self, timeline: int = 0) -> None:
         self.timeline = TimelineStore(timeline) if timeline else None

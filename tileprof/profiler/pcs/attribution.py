@@ -1,4 +1,4 @@
-"""From counts of program counters to tables of a profile.
+"""Conversion of counts of program counters to tables of a profile.
 
 In: what the recorder counted, by module, function, offset, stall reason and call path.  Out:
 `PcSamples` whose nodes are the recorder's: functions by the digest of their cubin and their name,
@@ -30,7 +30,7 @@ _TABLE = 1 << 23
 
 Raw = RawPcSamples | RawCounts
 NodeOf = Callable[[int, str], int]
-"""From a context and a function's name to the index of a node, -1 for none."""
+"""Function from a context and a function's name to the index of a node, -1 for none."""
 
 
 class Modules:
@@ -82,7 +82,7 @@ def attribute_counts(raw: RawCounts, modules: Modules, readable: Callable[[str],
 def _functions(
     raw: Raw, modules: Modules, readable: Callable[[str], str]
 ) -> tuple[tuple[PcFunction, ...], _Ints]:
-    """The functions, each once, and the place of that of each row."""
+    """Return the functions, each once, and the place of that of each row."""
     places: dict[tuple[str, str], int] = {}
     of_raw = np.array(
         [
@@ -103,7 +103,7 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _nodes(raw: RawPcSamples, function: _Ints, names: Sequence[str], node_of: NodeOf) -> _Ints:
-    """The node of each row; all are -1 where no context is known."""
+    """Return the node of each row; all are -1 where no context is known."""
     if not raw.context.any():
         return np.full(len(function), -1, np.int64)
     contexts, context = np.unique(raw.context, return_inverse=True)
@@ -118,7 +118,7 @@ def _nodes(raw: RawPcSamples, function: _Ints, names: Sequence[str], node_of: No
 
 
 def _distinct(keys: _Ints, room: int) -> tuple[_Ints, _Ints]:
-    """The distinct ones of keys below `room`, and the place of each key among them."""
+    """Return the distinct ones of keys below `room`, and the place of each key among them."""
     if room > _TABLE:
         return np.unique(keys, return_inverse=True)
     seen = np.zeros(room, bool)

@@ -1,4 +1,4 @@
-"""What the program's own objects hold of its kernels: cubins, and Triton's texts.
+"""Search of the program's own objects for cubins of its kernels, and Triton's texts.
 
 In: names of functions by module, for modules that were loaded before anybody asked for them, and
 who knows a cubin by its checksum.  Out: the bytes, where Triton or tileprof has that cubin, or
@@ -69,13 +69,13 @@ class ModuleCubins:
         return {module: self._modules[module] for module, _ in functions if module in self._modules}
 
     def _is_of(self, image: bytes, module: int) -> bool:
-        """Whether CUPTI's own checksum of a cubin is that by which it names a module."""
+        """Return whether CUPTI's own checksum of a cubin is that by which it names a module."""
         known: int = self._native.pc_foreign(module)
         return known != 0 and self._native.pc_checksum(image) == known
 
 
 def _has(image: bytes, functions: Sequence[str]) -> bool:
-    """Whether there is a section of code for each of the functions."""
+    """Return whether there is a section of code for each of the functions."""
     return all(b"\0.text." + name.encode() + b"\0" in image for name in functions)
 
 
@@ -94,7 +94,7 @@ def held_texts(digests: Collection[str], forms: Sequence[str]) -> dict[str, dict
 
 
 def _made(each: object, form: str) -> object:
-    """A form of a compiled kernel of Triton's; None where it has none, or `each` is none."""
+    """Return a form of a compiled kernel of Triton's; None where it has none, or `each` is none."""
     kind = type(each)
     if kind.__name__ != "CompiledKernel" or not kind.__module__.startswith("triton."):
         return None
@@ -104,7 +104,7 @@ def _made(each: object, form: str) -> object:
 
 
 def _images() -> Iterator[bytes]:
-    """All cubins that objects of Triton's and of ours hold."""
+    """Yield all cubins that objects of Triton's and of ours hold."""
     for each in gc.get_objects():
         kind = type(each)
         image = _made(each, "cubin")

@@ -31,7 +31,7 @@ class Period:
 
     numbers: Numbers
     made: Sequence[int]
-    """By the recorder's node, that in the tree; -1 for none."""
+    """Node in the tree of each of the recorder's nodes; -1 for none."""
 
     def time(self, index: int) -> int:
         """Return what devices worked at a node, in ns."""

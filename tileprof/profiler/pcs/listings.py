@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["explaining", "files_of", "with_code"]
 
 BYTES = 16
-"""Of an instruction."""
+"""Size of an instruction, in bytes."""
 MOST_INSTRUCTIONS = 100_000
 LARGEST_CUBIN = 8 << 20
 MOST_CUBIN_BYTES = 64 << 20
 NO_CUBIN = "its cubin is not known"
 NO_SUCH_FUNCTION = "its cubin holds no function of that name"
 BLAME_SHARE = 0.01
-"""Of the samples of a function, from which on an instruction's waits are told."""
+"""Share of a function's samples, 0 to 1, from which an instruction's waits are listed."""
 STALL_SHARE = 0.1
-"""Of the samples of an instruction, from which on a stall reason of it is explained."""
+"""Share of an instruction's samples, 0 to 1, from which one of its stall reasons is explained."""
 MOST_PRODUCERS = 4
 NO_ROOM = f"others with more samples have {MOST_INSTRUCTIONS:,} instructions"
 _TOOLKIT = re.compile(r"/(cuda[-\d.]*|targets|nvidia)/(.*/)?include/")
@@ -88,7 +88,7 @@ def files_of(held: PcSamples) -> list[str]:
 
 
 def _find(function: PcFunction, cubins: Mapping[str, bytes]) -> Function | str:
-    """The function in its cubin, or why there is none."""
+    """Return the function in its cubin, or why there is none."""
     from tileprof import binary
 
     if function.module not in cubins:
@@ -142,7 +142,7 @@ class _Places:
 
 
 def _rows_of(held: PcSamples, place: int) -> slice:
-    """The rows of a function in `by_instruction`."""
+    """Return the rows of a function in `by_instruction`."""
     begin, end = np.searchsorted(held.by_instruction.function, [place, place + 1]).tolist()
     return slice(begin, end)
 
@@ -167,7 +167,7 @@ def _listed(
 
 
 def _code(known: Function, sampled: _Counts, places: _Places) -> Iterator[PcInstruction]:
-    """The instructions up to the last one that can be reached or was seen."""
+    """Yield the instructions up to the last one that can be reached or was seen."""
     reachable = [block.end for block in known.blocks if block.is_reachable]
     end = max([*reachable, int(sampled.max(initial=-1)) + 1])
     for each in known.instructions:
@@ -185,7 +185,7 @@ def _lines_only(
     places: _Places,
     note: str,
 ) -> PcFunction:
-    """What the line table alone tells of the instructions that were seen."""
+    """Return what the line table alone says about the sampled instructions."""
     end = known.resources.code_bytes
     offsets = np.unique(_seen(held, place)).tolist()
     inside = (offset for offset in offsets if offset < end and offset % BYTES == 0)
@@ -213,7 +213,7 @@ def _kept(held: PcSamples, cubins: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _blames(held: PcSamples, rows: slice, known: Function) -> Iterator[PcBlame]:
-    """What the instructions with many samples wait for, by stall reason."""
+    """Yield what instructions with many samples wait for, by stall reason."""
     from tileprof.binary import waits
 
     offsets, stalls = (getattr(held.by_instruction, name)[rows] for name in ("offset", "stall"))
@@ -246,7 +246,7 @@ _BLOCKED = {"barrier": "BAR", "membar": "MEMBAR", "sleeping": "NANOSLEEP"}
 
 
 def explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait]:
-    """Those waits that a stall reason can mean, nearest first."""
+    """Return those waits that a stall reason can mean, nearest first."""
     if stall in _OF_ITSELF:
         return []
     if stall == "wait":
@@ -272,7 +272,8 @@ def explaining(stall: str, found: Iterable[Wait], known: Function) -> list[Wait]
 
 
 def _fits(producer: Instruction, is_long_stall: bool) -> bool:
-    """Whether a scoreboard of that kind can be for a result; an mbarrier's answer is a long one."""
+    """Return whether a scoreboard of that kind can be for a result; an mbarrier's answer is a long
+    one."""
     from tileprof.binary import is_long
 
     return (producer.name == "SYNCS" or is_long(producer)) == is_long_stall

@@ -1,4 +1,4 @@
-"""What sampling of program counters can be asked for: a period in cycles, and whether exactly."""
+"""Options of sampling program counters: a period in cycles, and whether contexts are exact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HINT = f"Give cycles, a number from {1 << LEAST} to {1 << MOST:,}."
 
 @dataclass(frozen=True, slots=True)
 class PcOptions:
-    """How program counters are sampled."""
+    """Options of sampling program counters."""
 
     log2_period: int
     asked: int
@@ -65,6 +65,6 @@ def _cycles(asked: object) -> int:
 
 
 def _nearest(cycles: int) -> int:
-    """The power of two that is nearest as a factor."""
+    """Return the power of two that is nearest as a factor."""
     below = cycles.bit_length() - 1
     return below + (cycles * cycles > 1 << (2 * below + 1))

@@ -42,12 +42,12 @@ class RawPcSamples:
     """Cycles between two samples of a multiprocessor."""
     mode: Mode
     total: int
-    """All samples of the device, those of no instruction included."""
+    """Number of samples of the device, including those of no instruction."""
     dropped: int
     non_user: int
     """Samples that the device tells no instruction of."""
     overflows: int
-    """How many times the device's buffer was full, which loses what came after."""
+    """Number of times that the device's buffer was full; samples after that are lost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,4 +66,4 @@ class RawCounts:
     modules: Mapping[int, bytes]
     """Cubins by module; a module that was loaded before the recording has none."""
     metrics: tuple[str, ...]
-    """As profiles name them."""
+    """Names of metrics in a profile."""

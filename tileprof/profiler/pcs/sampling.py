@@ -136,7 +136,7 @@ class PcSampling:
 
 
 def _losses(totals: dict[str, int]) -> list[str]:
-    """What was lost, in words; that a longer period helps is said once."""
+    """Return descriptions of losses; the advice of a longer period is given once."""
     lost = []
     if totals["overflows"]:
         times = "once" if totals["overflows"] == 1 else f"{totals['overflows']:,} times"

@@ -1,4 +1,4 @@
-"""What Triton made sampled functions from: TTGIR and PTX, kept as text with their samples.
+"""Intermediate forms of Triton's sampled functions: TTGIR and PTX, kept as text.
 
 In: samples, and who finds the texts of cubins.  Out: the same samples with the texts of the
 functions that have the most of them, as far as there is room; what has none left says so.
@@ -20,7 +20,7 @@ LARGEST_TEXT = 1 << 20
 MOST_TEXT_BYTES = 32 << 20
 
 Find: TypeAlias = Callable[[Collection[str], Sequence[str]], Mapping[str, Mapping[str, str]]]
-"""From digests of cubins and the forms that are wanted to texts, by digest and form."""
+"""Function from digests of cubins and wanted forms to texts, by digest and form."""
 
 
 def with_texts(held: PcSamples, find: Find) -> PcSamples:
@@ -42,7 +42,8 @@ def with_texts(held: PcSamples, find: Find) -> PcSamples:
 
 
 def _kept(texts: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], PcText]:
-    """Those that there is room for, the first ones first; of the others why they are not there."""
+    """Return the texts that there is room for, the first ones first; for others, why they are
+    missing."""
     kept = {}
     left = MOST_TEXT_BYTES
     for key, text in texts.items():

@@ -24,7 +24,7 @@ else:
     attend({path!r}, {options!r})
 """
 _KEY = "tileprof"
-"""Where the request stands in what is prepared for a child; `multiprocessing` passes it by."""
+"""Key of the request in what is prepared for a child; `multiprocessing` ignores it."""
 
 
 class _Request:

@@ -1,4 +1,4 @@
-"""What `instrument` may say, as text: a mode, `sample=4` or `sample=500ns`; and for all sessions
+"""Values of `instrument`, as text: a mode, `sample=4` or `sample=500ns`; and for all sessions
 together what is launched, for one variant of a kernel runs at a time."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tileprof.runtime.hooks import Instrument
 __all__ = ["MODES", "Inside", "parse_instrument", "widest"]
 
 MODES: tuple[Instrument, ...] = ("off", "scopes", "sample", "stages", "ops")
-"""From the least to the most that is told; records tell more than samples."""
+"""Modes from the least to the most detailed; records give more than samples."""
 _SHORTEST_NS = 100
 _LONGEST_NS = 100_000_000
 _UNITS = {"": 1_000.0, "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6}
@@ -26,7 +26,7 @@ _PERIOD_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What is measured inside kernels."""
+    """Measurement inside kernels."""
 
     mode: Instrument
     period_ns: int = 0
@@ -34,7 +34,7 @@ class Inside:
 
 
 def parse_instrument(text: object) -> Inside:
-    """The mode and the period that a text asks for; UsageError for any other."""
+    """Return the mode and the period that a text asks for; UsageError for any other."""
     name, has_period, period = text.partition("=") if isinstance(text, str) else ("", "", "")
     for mode in MODES:
         if mode == name and not has_period:
@@ -45,7 +45,7 @@ def parse_instrument(text: object) -> Inside:
 
 
 def _period(text: str) -> int:
-    """In ns."""
+    """Return a period in ns."""
     found = _PERIOD.fullmatch(text.strip())
     period = round(float(found[1]) * _UNITS[found[2]]) if found else 0
     if not _SHORTEST_NS <= period <= _LONGEST_NS:
@@ -54,7 +54,8 @@ def _period(text: str) -> int:
 
 
 def widest(wanted: Iterable[Inside]) -> Inside:
-    """What serves all of them best: the mode that tells most, the shortest of the periods given."""
+    """Return what serves all of them best: the mode that tells most, the shortest of the periods
+    given."""
     held = [Inside("off"), *wanted]
     mode = max(held, key=lambda each: MODES.index(each.mode)).mode
     return Inside(mode, min((each.period_ns for each in held if each.period_ns), default=0))

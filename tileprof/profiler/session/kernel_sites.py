@@ -72,7 +72,7 @@ def add_samples(
 
     `groups`: of variants that differ in their roles.
     """
-    from tileprof.instrument.decode.trials import independent_looks
+    from tileprof.instrument.decode.effective_samples import effective_sample_size
 
     sites = sorted(info.sites, key=lambda site: site.id)
     nodes = _seen_sites(builder, kernel, sites, groups)
@@ -80,7 +80,7 @@ def add_samples(
     for samples in groups:
         for row, role in enumerate(samples.roles):
             looks, of_role = metrics.OF_ROLES[role]
-            builder.add(kernel, looks.name, independent_looks(samples, row))
+            builder.add(kernel, looks.name, effective_sample_size(samples, row))
             *own, outside = samples.own([site.parent for site in sites], row)
             for site, count in enumerate([*own[: len(sites)], outside]):
                 at = nodes.get(site, kernel)
@@ -99,7 +99,7 @@ def _seen_sites(
     sites: Sequence[SiteInfo],
     groups: Collection[SampleTotals],
 ) -> dict[int, int]:
-    """The node of each site that warps were seen at, or inside of it."""
+    """Return the node of each site that warps were seen at, or inside of it."""
     seen = {
         site for samples in groups for site in np.flatnonzero(samples.seen[:, :-1].sum(0)).tolist()
     }

@@ -33,12 +33,12 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell reports it."""
 
 _replaced: list[types.ModuleType] = []
-"""What was `__main__` before: kept alive, because its functions are still running."""
+"""Modules that were `__main__` before: kept alive, because their functions are still running."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramTarget:
-    """What to run."""
+    """The program to run."""
 
     kind: Literal["script", "module", "pytest"]
     name: str = "pytest"
@@ -46,7 +46,8 @@ class ProgramTarget:
 
     @property
     def stem(self) -> str:
-        """What the profile's file is named after: `train.py` and `pkg.train` give `train`."""
+        """Name of the profile's file without its ending: `train.py` and `pkg.train` give
+        `train`."""
         if self.kind == "script":
             return os.path.splitext(os.path.basename(os.path.abspath(self.name)))[0]
         return self.name.rpartition(".")[2]

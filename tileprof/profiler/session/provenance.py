@@ -1,4 +1,4 @@
-"""Where a profile comes from: the command, the machine, the versions, the state of the sources."""
+"""Provenance of a profile: the command, the machine, the versions, the state of the sources."""
 
 from __future__ import annotations
 

@@ -40,9 +40,10 @@ from tileprof.runtime import hooks
 from tileprof.runtime.record_options import RecordOptions
 
 FORK_S = 2.0
-"""How long a fork waits for a change of who records that is under way, in seconds."""
+"""Seconds that a fork waits for a change of recorders that is under way."""
 TAKING_S = 0.25
-"""How often the host's events are taken over: its rings have room for half of what is kept."""
+"""Seconds between two readings of the host's events: its rings have room for half of what is
+kept."""
 
 _current: Recording | None = None
 _lock = new_lock()
@@ -69,7 +70,7 @@ class Recording:
             )
         self._sampler: Sampler | None = None
         self._taking = 0.0
-        """When events are taken over next, in `time.monotonic()`."""
+        """Time of the next reading of events, in `time.monotonic()`."""
         self._worker: Worker | None = None
         self._termination: Termination | None = None
 
@@ -310,11 +311,11 @@ atexit.register(finalize_all)
 
 
 class _Fork(threading.local):
-    """What a thread does around a fork."""
+    """State of a thread around a fork."""
 
     locked = False
     mask: Iterable[int] | None = None
-    """Which signals it blocked before, where some are to wait."""
+    """Signals that it blocked before, where some are to wait."""
 
 
 _fork = _Fork()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tileprof.profiler.counters.series_control import PreparedSeries
 
 EARLY_S = 0.5
-"""When the first flush is due, in seconds: a program that is killed soon leaves a profile too."""
+"""Seconds until the first flush: a program that is killed soon leaves a profile too."""
 PATIENCE = 20
 """Flushing takes at most one part in this many of the time."""
 
@@ -80,11 +80,11 @@ class Session:
     ) -> None:
         self.options = options
         self.counters = counters
-        """What became of the wish for hardware counters, where there was one."""
+        """Outcome of the request for hardware counters, where there was one."""
         self.over_time = over_time
         """The same of hardware counters over time."""
         self.path = path
-        """Where the profile goes; None for a session that only returns it, or was discarded."""
+        """Path of the profile; None for a session that only returns it, or was discarded."""
         self.profile: Profile | None = None
         """The result, once the session is final."""
         self.of_steps: Profile | None = None
@@ -105,14 +105,14 @@ class Session:
 
     @property
     def store(self) -> Store:
-        """What the session is given."""
+        """Store that the session writes to."""
         return self._stores[-1]
 
     def _begin(self) -> None:
         self._stores = [Store(self.options.timeline)]
-        """All but the last one hold set-up."""
+        """Stores; all but the last one hold set-up."""
         self._began = [time.perf_counter_ns()]
-        """When each of them was begun, on the clock of timelines."""
+        """Begins of the stores, on the clock of timelines."""
         self._steps = Steps(self) if self.options.chooses_steps else None
         self._started, self._clock = provenance.now(), time.monotonic()
         self._due = self._clock + min(EARLY_S, self.options.flush_interval)

@@ -1,4 +1,4 @@
-"""From what the recorder holds for a session to a profile.
+"""Conversion of what the recorder holds for a session to a profile.
 
 cpu_time   of a scope: its wall time. Own time is what was measured between events, less what
            operations and calls in it took, dealt out over the scope and the frames below it
@@ -59,7 +59,7 @@ def device_ns(numbers: Numbers) -> tuple[int, int]:
 
 
 def _give_work_to_kernels(nodes: list[Node], host: list[HostTotals | None]) -> None:
-    """What was said of a launch is its kernel's, where all such launches are of one kernel."""
+    """Give facts of launches to their kernel, where all such launches are of one kernel."""
     for node in nodes:
         said = host[node.index] if node.kind == "api" else None
         if said is None or not said.metrics:
@@ -121,7 +121,7 @@ def host_times(numbers: Numbers) -> list[int]:
 
 
 def _measured(nodes: list[Node], host: list[HostTotals | None]) -> list[int]:
-    """What was measured at scopes, operations and calls themselves, in ns.
+    """Return the times measured at scopes, operations and calls themselves, in ns.
 
     Python's clock tells its scopes from each other, the native one operations, calls and ranges.
     Where some of both are inside each other, each of the two has counted what is the other's.
@@ -148,7 +148,8 @@ def _measured(nodes: list[Node], host: list[HostTotals | None]) -> list[int]:
 
 
 def _scopes(nodes: list[Node]) -> list[int]:
-    """Per node, the index of the innermost scope it is in, its own for a scope; 0 outside."""
+    """Return, for each node, the index of the innermost scope around it, its own for a scope; 0
+    outside."""
     scope = [0] * len(nodes)
     for node in nodes[1:]:
         if node.kind == "scope":
@@ -223,7 +224,8 @@ def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:
 
 
 def _is_counted_above(numbers: Numbers, node: Node) -> bool:
-    """Whether an operation is one with that around it, which only calls it under the same name."""
+    """Return whether an operation is one with that around it, which only calls it under the same
+    name."""
     above, host = node.parent, numbers.host[node.index]
     if node.kind != "op" or above is None or (host is not None and host.count):
         return False
@@ -275,7 +277,7 @@ _DEVICE_METRICS = {
     "idle": "idle_time",
     "memory": "allocated_bytes",
 }
-"""What the sum of a kind of work is; `time` where it is not named."""
+"""Metric of the sum of a kind of work; `time` for kinds not listed."""
 
 
 def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: bool) -> None:

@@ -30,13 +30,13 @@ class HostPart:
     count: int
     own_ns: int
     claimed_ns: int
-    """Of a scope: what operations and calls right in it took, in the thread that was in it."""
+    """Time of operations and calls right in a scope, in the thread that was in it."""
     flops: float
     bytes: float
 
 
 class _Place(NamedTuple):
-    """What a context stands for."""
+    """Node that a context stands for."""
 
     node: Node
     for_us: bool = False
@@ -52,7 +52,7 @@ class Contexts:
         self._native = native
         self._tree = tree
         self._recording = recording
-        """Its number: contexts of an earlier one name nodes of a tree that is gone."""
+        """Number of the recording: contexts of an earlier one name nodes of a tree that is gone."""
         self._raw: list[tuple[int, int, Any, int]] = [(0, _ROOT, 0, 0)]
         self._places: dict[int, _Place] = {0: _Place(tree.root)}
         self._names: dict[int, str] = {}
@@ -108,7 +108,7 @@ class Contexts:
         return self._child(above, {_OP: "op", _API: "api"}[kind], name)
 
     def _known(self, number: int) -> Node:
-        """The node that Python gave a number, with that of its recording above bit 32."""
+        """Return the node that Python gave a number, with that of its recording above bit 32."""
         index = number & 0xFFFFFFFF
         known = number >> 32 == self._recording and index < len(self._tree.nodes)
         return self._tree.nodes[index] if known else self._tree.root
@@ -131,7 +131,7 @@ class Contexts:
         return _Place(self._tree.frame(above.node, place), for_us)
 
     def _captured(self, above: _Place, context: int) -> _Place:
-        """The path on which something was captured, below the launch of its graph."""
+        """Return the path on which something was captured, below the launch of its graph."""
         chain: list[Node] = []
         node: Node | None = self.node(context)
         while node is not None and node.parent is not None:

@@ -13,7 +13,7 @@ BLOCK_TIME_MAX = Metric("block_time_max", "ns", "max")
 MARKS = Metric("marks", "1")
 """Marks that were made at a site, by which it is measured."""
 MARK_TIME = Metric("mark_time", "ns")
-"""What these took of the warps, by calibration; no part of `block_time`."""
+"""Time of the marks, by calibration; no part of `block_time`."""
 LOST = Metric("lost", "1")
 """Records of a kernel's sites that did not fit into their buffer."""
 
@@ -23,14 +23,14 @@ ELAPSED_TIME = Metric("elapsed_time", "ns")
 Such visits overlap, so the times of several scopes may add up to more than the wall time."""
 
 KERNEL_SAMPLES = Metric("kernel_samples", "1")
-"""How often a warp, or a worker of the cpu, was seen at a site; of all roles together."""
+"""Number of samples of a warp, or a worker of the cpu, at a site; all roles together."""
 OF_ROLES: dict[str, tuple[Metric, tuple[Metric, ...]]] = {
     "block": (Metric("looks", "1"), ()),
     "consumer": (Metric("consumer_looks", "1"), (Metric("consumer_samples", "1"),)),
     "producer": (Metric("producer_looks", "1"), (Metric("producer_samples", "1"),)),
 }
-"""Of each role, at a kernel: as how many independent looks those at it count; at sites: its
-samples.  Those of `block`, the role of kernels without any, are what others leave."""
+"""Metrics of each role: the effective sample size at a kernel, and its samples at sites. Samples of
+`block`, the role of kernels without any, are what the other roles leave."""
 
 SYNC_TIME = Metric("sync_time", "ns")
 """Time for which the host waited for a device."""
@@ -42,7 +42,7 @@ ALLOCATED_BYTES = Metric("allocated_bytes", "bytes")
 """Device and pinned memory that was asked for."""
 
 PC_SAMPLES = Metric("pc_samples", "1")
-"""How often a multiprocessor's program counter was seen in a kernel."""
+"""Number of samples of program counters in a kernel."""
 
 ADDED = (
     BLOCK_TIME,

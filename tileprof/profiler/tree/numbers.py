@@ -11,7 +11,7 @@ from tileprof.profiler.tree.tree import Node
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a session has of each node, by the node's index."""
+    """Numbers of a session for each node, by the node's index."""
 
     nodes: list[Node]
     host: list[HostTotals | None]
@@ -20,7 +20,7 @@ class Numbers:
 
     @cached_property
     def wanted(self) -> list[bool]:
-        """Whether there is anything at a node or below it."""
+        """Return, for each node, whether there is anything at it or below it."""
         wanted = [
             bool(launches or device or (totals and not totals.empty()))
             for totals, launches, device in zip(self.host, self.launches, self.device)

@@ -30,7 +30,7 @@ class Link(Generic[_Node]):
         self.ahead: Link[_Node] = _END
         """The calling frame, as it was last time."""
         self.others: dict[tuple[int, int], Link[_Node]] = _NONE
-        """All calling frames seen here, by identity of code and instruction, once there are two."""
+        """Calling frames seen here, by identity of code and instruction, once there are two."""
         self.at_stop: _Node | None = None
         """The node of the path whose outermost frame this is, up to the frame of a scope."""
         self.at_top: _Node | None = None

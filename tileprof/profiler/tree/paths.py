@@ -1,4 +1,4 @@
-"""From Python frames to nodes: which frames show, and where a path hangs.
+"""Conversion of Python frames to nodes: which frames show, and where a path hangs.
 
 A path starts at the innermost open scope. Usually that scope's frame is among the callers, and what
 was called since then hangs below the scope. A scope can also be open in a frame that is suspended:
@@ -122,7 +122,7 @@ class Paths:
         return node, kept
 
     def _places(self, chain: list[FrameType]) -> list[Location]:
-        """The visible frames of a chain, innermost first."""
+        """Return the visible frames of a chain, innermost first."""
         end = next((at for at, frame in enumerate(chain) if frame is self.base), len(chain))
         places = []
         for_us = False
@@ -166,7 +166,7 @@ def _locate(frame: FrameType) -> Location:
 
 
 def _beyond(places: list[Location], scope: Node) -> list[Location]:
-    """What a chain of callers (innermost first) does not share with the path down to `scope`."""
+    """Return the callers (innermost first) that are not on the path down to `scope`."""
     path = path_of(scope)
     shared = 0
     for place in reversed(places):

@@ -1,4 +1,4 @@
-"""Where the main thread was, lately: to say what the host did while a device had nothing to do.
+"""Recent nodes of the main thread, to say what the host did while a device was idle.
 
 In: looks of the sampler, in order of time.  Out: the nodes that it was at between two times.
 """

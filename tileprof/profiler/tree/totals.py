@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class HostTotals:
-    """What the host did at a frame or in a scope."""
+    """Totals of the host at a frame or in a scope."""
 
     __slots__ = ("claimed_ns", "count", "metrics", "own_ns", "sampled_ns", "samples")
 
@@ -30,7 +30,7 @@ class HostTotals:
         self.own_ns = 0
         """Measured: the time between two events belongs to the scope that was entered last."""
         self.claimed_ns = 0
-        """Of `own_ns`: what operations and calls took that have nodes of their own."""
+        """Part of `own_ns` in operations and calls that have nodes of their own."""
         self.samples = 0
         self.sampled_ns = 0
         """Wall time that the samples stand for."""
@@ -59,7 +59,7 @@ class HostTotals:
 
 
 class DeviceTotals:
-    """What a device did at a node; `sum` is of times in ns, of bytes for allocations."""
+    """Totals of a device at a node; `sum` is of times in ns, of bytes for allocations."""
 
     __slots__ = ("blocks", "bytes", "count", "counters", "least", "most", "sketch", "sum",
                  "untimed", "what")  # fmt: skip
@@ -69,7 +69,7 @@ class DeviceTotals:
         """`kernel`, `memcpy`, `memset`, `sync`, `overhead`, `memory` or `idle`."""
         self.count = 0
         self.untimed = 0
-        """Of `count`: those whose time is not known."""
+        """Part of `count` whose time is unknown."""
         self.sum = 0
         self.least = 1 << 62
         self.most = -1
@@ -123,7 +123,7 @@ class SiteTotals:
         self._add_histograms(_parts(times))
 
     def copy(self) -> SiteTotals:
-        """The same numbers, to be added to."""
+        """Return the same numbers, to be added to."""
         made = SiteTotals.__new__(SiteTotals)
         for name in self.__slots__:
             setattr(made, name, getattr(self, name))
@@ -131,7 +131,7 @@ class SiteTotals:
         return made
 
     def sketches(self) -> list[Sketch]:
-        """How long visits took, for each entry."""
+        """Return a sketch of the visits' times for each entry."""
         if not self.histograms:
             return []
         whole = self._merged()
@@ -150,7 +150,7 @@ class SiteTotals:
             self.histograms = [self._merged()]
 
     def part(self, begin: int, end: int, whole: int) -> SiteTotals:
-        """From `begin` to `end` of `whole` parts of all visits."""
+        """Return the part from `begin` to `end` of `whole` parts of all visits."""
         made = self.copy()
         made.count = self.count * end // whole - self.count * begin // whole
         made.total_ns = self.total_ns * end // whole - self.total_ns * begin // whole
@@ -192,7 +192,7 @@ _RECORDS = ("block_ns", "lost", "read", "skipped", "unread", "warps", "whole_ns"
 
 
 class LaunchTotals:
-    """What the launches of one kernel variant at one call path amount to; times in ns."""
+    """Totals of the launches of one kernel variant at one call path; times in ns."""
 
     __slots__ = ("block_ns", "blocks", "bytes", "count", "flops", "guarded", "longest", "lost",
                  "read", "samples", "shortest", "sites", "skipped", "time", "unread", "wall",
@@ -210,7 +210,7 @@ class LaunchTotals:
         self.wall = 0
         self.block_ns = 0
         self.whole_ns = 0
-        """As `block_ns`, with the time in which records were lost."""
+        """Time like `block_ns`, including the time in which records were lost."""
         self.lost = 0
         self.read = 0
         """Launches whose records were read after they were over, `skipped` those that wrote none
@@ -218,11 +218,11 @@ class LaunchTotals:
         self.skipped = 0
         self.unread = 0
         self.warps = 0
-        """Whose records were read."""
+        """Number of warps whose records were read."""
         self.sites: dict[tuple[bytes, bytes], SiteTotals] = {}
-        """By parents and sites, as the launches reported them."""
+        """Totals of sites, keyed by (parents, sites) as the launches reported them."""
         self.samples: dict[tuple[str, ...], SampleTotals] = {}
-        """By roles, for variants of a kernel may differ in them."""
+        """Totals of samples, keyed by roles, because variants of a kernel may differ in them."""
 
     def add(self, launch: Launch) -> None:
         """Add one launch."""
@@ -271,7 +271,8 @@ class LaunchTotals:
             )  # fmt: skip
 
     def part(self, begin: int, end: int, whole: int) -> LaunchTotals:
-        """From `begin` to `end` of `whole` parts of what was read of the inside of launches."""
+        """Return the part from `begin` to `end` of `whole` parts of what was read of the inside of
+        launches."""
         made = LaunchTotals()
         for name in _RECORDS:
             value = getattr(self, name)
@@ -288,7 +289,7 @@ class LaunchTotals:
         return bool(self.sites or self.samples)
 
     def without_records(self) -> LaunchTotals:
-        """The same without what was read of the inside of launches."""
+        """Return the same without what was read of the inside of launches."""
         made = LaunchTotals()
         made.take(self)
         made.sites, made.samples = {}, {}

@@ -47,7 +47,7 @@ class Node:
         self.name = name
         self.location = location
         self.key = key
-        """What tells it from its siblings."""
+        """Key that distinguishes it from its siblings."""
         self.phase = key[2] if key is not None else ""
         self.native = kind in ("op", "api", "kernel")
         """Whether the native recorder measures its host time; of scopes, those that are ranges."""
@@ -60,7 +60,7 @@ class Node:
         """Whether it matters when a visit began."""
         self.children: dict[Identity, Node] = {}
         self.families: dict[str, int] = {}
-        """How many children there are of each kind."""
+        """Number of children of each kind."""
         self.host = HostTotals()
         self.launches = LaunchTotals() if kind == "kernel" else None
         self.cache: PathCache[Node] = PathCache() if kind in ("", "scope") else _NO_CACHE

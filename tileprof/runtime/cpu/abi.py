@@ -1,4 +1,5 @@
-"""What the host, the thread pool and emitted kernels share: `prelude/abi.h` in ctypes."""
+"""Structures that the host, the thread pool and emitted kernels share: `prelude/abi.h` in
+ctypes."""
 
 from __future__ import annotations
 

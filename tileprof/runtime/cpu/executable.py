@@ -131,5 +131,5 @@ class CpuExecutable:
 
 
 def _packer(type_: ir.BufferType | ir.DType) -> Callable[[Any], int]:
-    """From an argument to its word."""
+    """Return a function from an argument to its word."""
     return address if isinstance(type_, ir.BufferType) else word_of(type_)

@@ -20,8 +20,8 @@ _chosen: int | None = None
 
 
 def threads() -> int:
-    """How many threads a launch may use: `set_threads`, else `TILEPROF_NUM_THREADS`, else the
-    processors that this process may run on."""
+    """Return the number of threads that a launch may use: `set_threads`, else
+    `TILEPROF_NUM_THREADS`, else the processors available to this process."""
     return _chosen if _chosen is not None else _default()
 
 
@@ -46,7 +46,7 @@ def _default() -> int:
 
 
 def compiler() -> Compiler:
-    """The system compiler; MissingDependencyError where there is none."""
+    """Return the system compiler; MissingDependencyError where there is none."""
     found = find_compiler()
     if found is None:
         raise MissingDependencyError(
@@ -58,7 +58,7 @@ def compiler() -> Compiler:
 
 @once
 def load_pool() -> Any:
-    """The library, started: `tp_pool_run(entry, words, run)` and `tp_pool_free(memory)`."""
+    """Return the library, started: `tp_pool_run(entry, words, run)` and `tp_pool_free(memory)`."""
     text = f'{c_struct()}#include "pool.h"\n'
     _, library = load(text, ("pool.h",), compiler(), name="pool", libraries=("-lpthread",))
     library.tp_pool_start.restype = ctypes.c_uint64

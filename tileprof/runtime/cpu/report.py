@@ -1,4 +1,4 @@
-"""What a compiled kernel had to say: failures as errors, printed values as lines."""
+"""Reports of a compiled kernel: failures as errors, printed values as lines."""
 
 from __future__ import annotations
 

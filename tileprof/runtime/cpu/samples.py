@@ -18,7 +18,7 @@ from .abi import Run
 __all__ = ["SHORTEST_NS", "Seen"]
 
 SHORTEST_NS = 20_000
-"""Of a period that is asked for: a thread takes as long to wake up."""
+"""Shortest period that may be asked for: a thread takes as long to wake up."""
 _LINE = 8
 """64-bit words that nobody else writes to."""
 _IDLE = 0xFFFFFFFF
@@ -45,7 +45,7 @@ class Seen:
         run.period_ns = max(asked, SHORTEST_NS) if asked else 0
 
     def totals(self, looks: int) -> SampleTotals | None:
-        """What so many looks gave; None where there were none."""
+        """Return the totals of so many samples; None where there were none."""
         if not looks:
             return None
         states = self._source.states

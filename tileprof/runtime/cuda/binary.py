@@ -29,7 +29,7 @@ class CudaBinary:
     image: bytes
     """A cubin, or PTX that ends with a zero byte."""
     launches: tuple[LaunchSpec, ...]
-    """Without the values of their grids, which `host` computes."""
+    """Launches without the values of their grids, which `host` computes."""
     places: tuple[Place, ...]
     host: HostProgram
     """Gives the host values, then the extents of the grid of each launch."""
@@ -41,20 +41,20 @@ class CudaBinary:
     decided: tuple[Remark, ...] | Callable[[], tuple[Remark, ...]] = ()
     """The remarks, or what reads them from the messages of the assembler."""
     controls: Controls = field(default_factory=Controls)
-    """What the lowering was allowed to do."""
+    """Controls of the lowering."""
     sites: tuple[ir.Site, ...] = ()
-    """What its marks measure; `states` is what they name by position."""
+    """Sites that its marks measure; `states` are what the marks name by position."""
     states: tuple[ir.State, ...] = ()
     compare: Callable[[], Comparison] | None = None
     """Tells what its marks cost beside the same kernel without them; compiles that one."""
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler decided, and what the binary shows."""
+        """Return the compiler's decisions, and remarks from the binary."""
         return self.decided if isinstance(self.decided, tuple) else self.decided()
 
     def remarking(self, remark: Remark) -> CudaBinary:
-        """The same with one more remark, in front."""
+        """Return the same with one more remark, in front."""
         before = self.decided
         return replace(
             self, decided=lambda: (remark, *(before if isinstance(before, tuple) else before()))
@@ -69,8 +69,8 @@ class CudaBinary:
         ptx: bool,
         clean: Callable[[], CudaProgram] | None = None,
     ) -> CudaBinary:
-        """That of a compiled program; as PTX where the driver is to finish it.  `clean` gives the
-        same program without marks."""
+        """Return the binary of a compiled program; as PTX where the driver is to finish it.
+        `clean` gives the same program without marks."""
         source = program.source
         results = [*source.host, *(v for launch in source.launches for v in launch.grid)]
         return cls(

@@ -40,8 +40,8 @@ def write_binary(binary: CudaBinary) -> dict[str, Any]:
 
 
 def read_binary(held: Mapping[str, Any], image: bytes, kernel: ir.Kernel) -> CudaBinary:
-    """The binary that was written; ValueError where this is none, or none of `kernel`; KernelError
-    where the host's program is not valid."""
+    """Return the binary that was written; ValueError where this is none, or none of `kernel`;
+    KernelError where the host's program is not valid."""
     stated = read_as(_Stated, {name: held.get(name) for name in _STATED}, "a variant")
     stated_launches = read_as(tuple[dict[str, Any], ...], held.get("launches"), "launches")
     axes = [read_as(int, each.get("grid"), "grid") for each in stated_launches]
@@ -64,7 +64,7 @@ def read_binary(held: Mapping[str, Any], image: bytes, kernel: ir.Kernel) -> Cud
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What the JSON of a variant says directly."""
+    """Values of a variant that stand directly in its JSON."""
 
     places: tuple[Place, ...]
     host: str

@@ -79,7 +79,7 @@ class Notes:
         """Whether the user wants each call to wait, and to tell of itself."""
         self._device, self._driver = device, device.driver
         self._word: c_int32 | None = None
-        """Not 0 where something was noted; in mapped memory."""
+        """Word in mapped memory that is not 0 if something was noted."""
         self._slots: list[_Slot] = []
         self._free: list[_Slot] = []
         self._lent: dict[Origin, Lent] = {}
@@ -90,8 +90,8 @@ class Notes:
     # -- launches
 
     def lend(self, origin: Origin, *, captured: bool) -> Lent:
-        """The report for a launch, which is enqueued before the caller drops it; `captured`: into a
-        graph, which may be replayed as long as the process lives."""
+        """Return the report for a launch, which is enqueued before the caller drops it; `captured`:
+        into a graph, which may be replayed as long as the process lives."""
         lent = self._lent.get(origin)
         if lent is None:
             with self._lock:
@@ -170,7 +170,7 @@ class Notes:
             raise error
 
     def _take(self, wait: Callable[[], bool]) -> TileprofError | None:
-        """The error of one note, which then is forgotten."""
+        """Return the error of one note, which then is forgotten."""
         with self._lock:
             word = self._word
             if word is None or not word.value:
@@ -191,7 +191,7 @@ class Notes:
             return error
 
     def tell_rest(self) -> None:
-        """At the end of the program: write to stderr what no call has raised."""
+        """Write to stderr, at the end of the program, what no call has raised."""
         from .waiting import PATIENCE_S, wait_for
 
         if not self._lent:
@@ -206,7 +206,8 @@ class Notes:
 
 
 def _error(slot: _Slot) -> TileprofError | None:
-    """What a report says, in the words of a launch that was waited for, and whose it is."""
+    """Return the error in a report, worded like that of a launch that was waited for, with its
+    kernel."""
     assert slot.origin is not None
     try:
         slot.report.raise_failure(slot.origin)
@@ -220,7 +221,7 @@ def _error(slot: _Slot) -> TileprofError | None:
 
 
 _told: list[Notes] = []
-"""Those that have reports."""
+"""Notes that have reports."""
 
 
 def _tell_all() -> None:

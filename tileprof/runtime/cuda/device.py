@@ -65,14 +65,14 @@ class CudaDevice:
             self.driver.pointer("cuCtxPopCurrent_v2")
 
     def is_current(self) -> bool:
-        """Whether the thread works in the device's context."""
+        """Return whether the thread works in the device's context."""
         held = ctypes.c_void_p()
         self._get_current(ctypes.byref(held))
         return held.value == self.context
 
 
 def _choose_target(capability: tuple[int, int]) -> tuple[Target, bool]:
-    """The target for an architecture, and whether the driver has to compile its PTX."""
+    """Return the target for an architecture, and whether the driver has to compile its PTX."""
     major, minor = capability
     shown = f"{major}.{minor}"
     if (major, minor) < (8, 0):

@@ -179,8 +179,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuThreadExchangeStreamCaptureMode": (_P,),
 }
 Resolve = Callable[[str, Any], Any]
-"""From the name and the ctypes prototype of a function to the function; AttributeError for one that
-the driver lacks."""
+"""Function from the name and the ctypes prototype of a driver function to the function;
+AttributeError for one that the driver lacks."""
 
 
 driver_start = Guard()
@@ -202,7 +202,7 @@ class Driver:
         self.call("cuInit", 0)
 
     def function(self, name: str) -> Any:
-        """A function of the driver, to be called with ctypes values."""
+        """Return a function of the driver, to be called with ctypes values."""
         found = self._held.get(name)
         if found is None:
             prototype = ctypes.CFUNCTYPE(c_int, *_FUNCTIONS[name])
@@ -247,7 +247,7 @@ class Driver:
         return made.value
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether a stream is recorded into a graph, where nothing can be waited for."""
+        """Return whether a stream is recorded into a graph, where nothing can be waited for."""
         made = c_int()
         self.call("cuStreamIsCapturing", stream, byref(made))
         return made.value != 0
@@ -263,7 +263,7 @@ class Driver:
             self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
 
     def version(self) -> str:
-        """The CUDA version that the driver has, as `13.0`."""
+        """Return the CUDA version that the driver has, as `13.0`."""
         number = self.number("cuDriverGetVersion")
         return f"{number // 1000}.{number % 1000 // 10}"
 
@@ -276,7 +276,7 @@ class Driver:
 
 @once
 def load_driver() -> Driver:
-    """The driver of this machine, started; MissingDependencyError where there is none."""
+    """Return the driver of this machine, started; MissingDependencyError where there is none."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

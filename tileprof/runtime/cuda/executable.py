@@ -43,10 +43,10 @@ __all__ = ["CudaExecutable", "CudaVariant", "Need"]
 Need = tuple[frozenset[int], bool]
 """Parameters that are not aligned to 16 bytes, and whether a written one overlaps another."""
 _Facts = tuple[frozenset[int], tuple[tuple[int, int, int, int], ...]]
-"""What follows from the symbols: tensors that are not aligned wherever they lie; pairs that must
+"""Facts that follow from the symbols: tensors that are unaligned at any address; pairs that must
 not overlap, and the bytes of both."""
 Heard = tuple[hooks.LateListener, int]
-"""Who takes what a launch writes about its inside, and under which token."""
+"""Listener for what a launch writes about its inside, and its token."""
 _MAX_FACTS = 4096
 _ALIGNMENT = 16
 _MOST_EXTENT = (1 << 31) - 1
@@ -66,19 +66,19 @@ class CudaVariant:
         self.maps = [m for s in binary.launches for m in s.maps]
         """Copies that need rows at multiples of 16 bytes."""
         self.sources: dict[int, Source] = {}
-        """Of launches that write records: what these mean."""
+        """Sources of launches that write records: the meaning of these records."""
         self.sampled: dict[int, SampledFunction] = {}
         """Launches that are sampled."""
 
     def origin(self, number: int, call: Call) -> Origin:
-        """What the report of a launch is read with."""
+        """Return the origin with which the report of a launch is read."""
         function = self.functions[number]
         return Origin(
             function.kernel, self, number, call.grid, call.symbols, function.spec.in_order
         )
 
     def grids(self, results: tuple[Any, ...]) -> list[tuple[int, ...]]:
-        """The grid of each launch, from the results of the host's program."""
+        """Return the grid of each launch, from the results of the host's program."""
         made, at = [], len(results) - sum(self.binary.axes)
         for axes in self.binary.axes:
             made.append(tuple(int(n) for n in results[at : at + axes]))
@@ -90,7 +90,7 @@ class CudaExecutable:
     """One kernel on one device; `build` gives the binary for a need."""
 
     device_type = 2
-    """Of DLPack: kDLCUDA."""
+    """Device type of DLPack: kDLCUDA."""
 
     def __init__(
         self, kernel: ir.Kernel, build: Callable[[Need], CudaBinary], device: CudaDevice
@@ -117,14 +117,14 @@ class CudaExecutable:
         self._reports = Reports(device.driver)
         self._events: list[tuple[int, int]] = []
         self.sites = SiteTable()
-        """Those of all variants."""
+        """Sites of all variants."""
         self.compared: Comparison | None = None
-        """What the marks cost, once it is known."""
+        """Cost of the marks, once it is known."""
         # Errors of the kernel come before its first launch.
         self.binary = self.variant((frozenset(), False)).binary
 
     def variant(self, need: Need) -> CudaVariant:
-        """The variant for a need, compiled and loaded when it is first asked for."""
+        """Return the variant for a need, compiled and loaded when it is first asked for."""
         return self._variants.get(need) or self._variants.made(need, lambda: self._loaded(need))
 
     def _loaded(self, need: Need) -> CudaVariant:
@@ -159,7 +159,7 @@ class CudaExecutable:
             return self._launch(values, addresses, tuple(symbols), stream, heard)
 
     def told(self) -> list[Remark]:
-        """What the records of its launches say."""
+        """Return remarks from the records of its launches."""
         found: list[Remark] = []
         for variant in list(self._variants.values()):
             for source in variant.sources.values():
@@ -168,7 +168,7 @@ class CudaExecutable:
         return found
 
     def record_cost(self) -> RecordCost | None:
-        """What a record of its launches took; None where none was decoded."""
+        """Return the cost of a record in its launches; None if none was decoded."""
         sources = (s for v in list(self._variants.values()) for s in v.sources.values())
         return next((each.cost for each in sources if each.cost is not None), None)
 
@@ -179,7 +179,7 @@ class CudaExecutable:
                 self.compared = self.binary.compare()
 
     def stream(self, values: Sequence[Any]) -> int:
-        """The stream of the first array on the device, else the legacy default one."""
+        """Return the stream of the first array on the device, else the legacy default one."""
         for at in self._tensors:
             if not is_host(values[at]):
                 return stream_of(values[at], self.device.number)
@@ -206,8 +206,8 @@ class CudaExecutable:
     def prepare(
         self, values: Sequence[Any], symbols: tuple[int, ...]
     ) -> tuple[list[Function], list[Call]] | None:
-        """The functions and launches for arguments on the device; None where a call has more to do
-        than to launch."""
+        """Return the functions and launches for arguments on the device; None where a call has more
+        to do than to launch."""
         if any(is_host(values[at]) for at in self._tensors):
             return None
         addresses = [address(v) if at in self._tensors else 0 for at, v in enumerate(values)]
@@ -228,7 +228,7 @@ class CudaExecutable:
     # -- which variant
 
     def need(self, addresses: Sequence[int], symbols: tuple[int, ...]) -> Need:
-        """What arguments at these addresses do not fulfil."""
+        """Return the conditions that arguments at these addresses do not fulfil."""
         unaligned, overlaps = self._facts.get(symbols) or self._look_at(symbols)
         for at in self._tensors:
             if addresses[at] % _ALIGNMENT:
@@ -333,7 +333,7 @@ class CudaExecutable:
                 calls[number] = replace(calls[number], sampling=given)
 
     def _is_timed(self) -> bool:
-        """Whether somebody wants the time of a launch who has no other way to get it."""
+        """Return whether somebody wants the time of a launch who has no other way to get it."""
         return hooks.listener is not None and not hooks.listener.times_gpus
 
     def _calls(
@@ -402,7 +402,7 @@ class CudaExecutable:
     # -- errors
 
     def _fault(self, failure: DriverFailure) -> ExecutionError:
-        """A fault of a running kernel, with the kernel's name and line."""
+        """Return a fault of a running kernel, with the kernel's name and line."""
         what = FAULTS.get(failure.code)
         if what is None:
             return failure

@@ -108,7 +108,8 @@ class Staged:
 
 
 def _span(array: np.ndarray[Any, Any]) -> tuple[int, int, int]:
-    """The first byte of an array, the byte after its last, and the address of its element 0."""
+    """Return the first byte of an array, the byte after its last, and the address of its element
+    0."""
     first = start = int(array.__array_interface__["data"][0])
     if not array.size:
         return first, first, first

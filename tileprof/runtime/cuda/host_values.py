@@ -1,4 +1,5 @@
-"""What the host computes before a launch: extents of grids, and values that kernels are given.
+"""Values that the host computes before a launch: extents of grids, and values that kernels are
+given.
 
 In: a kernel and the values that its launches name.  Out: a `HostProgram`, which is itself a kernel
 (parameters, scalar ops, a `yield`), so that it has a text form; run on the scalars and symbols of a
@@ -27,7 +28,7 @@ class HostProgram:
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self.kernel = kernel
-        """Its body ends with the `yield` of the results."""
+        """Kernel whose body ends with the `yield` of the results."""
         self._scalars = [
             (at, v) for at, v in enumerate(kernel.param_values()) if isinstance(v.type, ir.DType)
         ]
@@ -35,7 +36,7 @@ class HostProgram:
 
     @classmethod
     def of(cls, kernel: ir.Kernel, results: Sequence[ir.Value]) -> HostProgram:
-        """The ops that compute `results` from the parameters and symbols of a kernel."""
+        """Return the ops that compute `results` from the parameters and symbols of a kernel."""
         mapping: dict[ir.Value, ir.Value] = {}
         whole = ir.Block(kernel.body.args, _needed(results))
         body = ir.clone_block(whole, mapping)
@@ -46,15 +47,13 @@ class HostProgram:
         return cls(kernel.with_body(body, ()))
 
     def reads(self, at: int) -> bool:
-        """Whether the results depend on parameter `at`."""
+        """Return whether the results depend on parameter `at`."""
         value = self.kernel.body.args[at]
         return any(value in op.operand_values() for op in self.kernel.ops())
 
     def run(self, values: Sequence[Any], symbols: Sequence[int]) -> tuple[Any, ...]:
-        """The results for the arguments of a call, as Python numbers.
-
-        ExecutionError where an integer is divided by 0.
-        """
+        """Return the results for the arguments of a call, as Python numbers. ExecutionError where
+        an integer is divided by 0."""
         key = (*symbols, *[values[at] for at, _ in self._scalars])
         found = self._known.get(key)
         if found is None:
@@ -94,7 +93,7 @@ def check_host(program: ir.Kernel, kernel: ir.Kernel) -> None:
 
 
 def _needed(results: Sequence[ir.Value]) -> list[ir.OpBase]:
-    """The ops that values follow from, in an order in which they can run."""
+    """Return the ops that values follow from, in an order in which they can run."""
     found: dict[ir.OpBase, None] = {}
 
     def visit(value: ir.Value) -> None:

@@ -46,13 +46,13 @@ _MAP_ALIGNMENT = 64
 _STATIC_SHARED = 48 * 1024
 _PORTABLE_CLUSTER = 8
 _ALIGNMENTS = {"map": _MAP_ALIGNMENT, "recording": 8, "sampling": 8}
-"""Of arguments that are structures."""
+"""Alignments of arguments that are structures, in bytes."""
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a launch is made of, besides the function."""
+    """Parts of a launch besides the function."""
 
     values: Sequence[Any]
     addresses: Sequence[int]
@@ -64,9 +64,9 @@ class Call:
     report: int
     """Address of the report buffer, 0 for none."""
     recording: bytes = NOTHING
-    """What says where records go."""
+    """Structure that says where records go."""
     sampling: bytes = NOT_SAMPLED
-    """What says where samples are counted."""
+    """Structure that says where samples are counted."""
     counter: int = 0
     """Address of the counter of tiles, 0 for none."""
     lent: Lent | None = None
@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Where an argument lies among the bytes of the parameters."""
+    """Position of an argument among the bytes of the parameters."""
 
     argument: Argument
     offset: int
@@ -127,7 +127,7 @@ class Function:
         self._resident = self._clusters_at_once() if spec.persistent else 0
 
     def _attributes(self) -> list[Attribute]:
-        """What each launch asks for."""
+        """Return the attributes of each launch."""
         asked, spec = [], self.spec
         # A function that was compiled for clusters of a size must not be asked for one again.
         if spec.cluster > 1 and not self._compiled_cluster():
@@ -202,7 +202,7 @@ class Function:
                 raise self.refused(failure, blocks) from None
 
     def frame(self, call: Call) -> Frame:
-        """A frame with the parameters and the configuration of a call."""
+        """Return a frame with the parameters and the configuration of a call."""
         frame = taken(self._free) or Frame(self.layout, self.size, self._config)
         self._pack(frame.bytes, 0, *[self._value(p, call) for p in self.layout])
         frame.config.grid[:] = (self.blocks(call.grid), 1, 1)
@@ -235,7 +235,7 @@ class Function:
         return parameter.convert(held)
 
     def refused(self, failure: DriverFailure, blocks: object) -> ExecutionError:
-        """A launch that was refused, with its numbers."""
+        """Return a launch that was refused, with its numbers."""
         spec = self.spec
         if failure.code not in (INVALID_VALUE, OUT_OF_MEMORY, LAUNCH_OUT_OF_RESOURCES):
             return failure
@@ -250,7 +250,8 @@ class Function:
 
 
 def _layout(kernel: ir.Kernel, spec: LaunchSpec) -> tuple[list[Parameter], int]:
-    """Each parameter at a multiple of its alignment, in order, and the bytes of all."""
+    """Return the parameters, each at a multiple of its alignment, in order, and the bytes of
+    all."""
     made: list[Parameter] = []
     end = 0
     for argument in spec.arguments:
@@ -286,7 +287,7 @@ def _size(kernel: ir.Kernel, argument: Argument) -> tuple[int, Callable[[Any], i
 
 
 def _format(layout: Sequence[Parameter]) -> str:
-    """The layout as `struct` says it."""
+    """Return the layout as `struct` says it."""
     parts, end = ["="], 0
     for parameter in layout:
         parts.append(f"{parameter.offset - end}x")

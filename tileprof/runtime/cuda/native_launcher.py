@@ -125,8 +125,8 @@ class Known:
     arguments: tuple[Any, ...]
     """Arguments exactly as the caller passed them."""
     slots: tuple[int, ...]
-    """For each parameter of the kernel the position of its argument, -1 for an output or where the
-    argument has its default value."""
+    """Position of the argument of each kernel parameter; -1 for an output or where the argument has
+    its default value."""
     values: Sequence[Any]
     """One for each parameter, outputs too."""
     symbols: tuple[int, ...]
@@ -184,7 +184,7 @@ def _exchange_api(torch: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Gradients:
-    """How to ask PyTorch's C++ objects whether they require gradients: 5 ns for each tensor of each
+    """Query of PyTorch's C++ objects whether they require gradients: 5 ns for each tensor of each
     call, where the attribute takes 40."""
 
     requires_grad: int
@@ -192,7 +192,7 @@ class _Gradients:
     enabled: int
     """The address of `bool c10::GradMode::is_enabled()`."""
     at: int
-    """Where in a Python tensor the pointer to its C++ object stands, in bytes."""
+    """Offset of the pointer to its C++ object in a Python tensor, in bytes."""
 
 
 @once
@@ -241,7 +241,7 @@ def why_not() -> str:
 
 @once
 def launcher_library() -> Any:
-    """The library, compiled where it is not yet; None where this is not possible."""
+    """Return the library, compiled where it is not yet; None where this is not possible."""
     compiler = find_compiler()
     if compiler is None or "torch" not in sys.modules or why_not():
         return None
@@ -267,7 +267,7 @@ def launcher_library() -> Any:
 
 
 def _recipe(executable: CudaExecutable, known: Known) -> tuple[_Recipe, list[Any]] | None:
-    """The recipe of a call, and what has to live until it is taken over."""
+    """Return the recipe of a call, and what has to live until it is taken over."""
     kernel = executable.kernel
     outputs = [at for at, p in enumerate(kernel.params) if p.role == "out"]
     slots = list(known.slots)

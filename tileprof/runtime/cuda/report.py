@@ -1,4 +1,4 @@
-"""What a kernel on a GPU had to say: the layout of `prelude/report.cuh`, read by the host.
+"""Reports of a kernel on a GPU: the layout of `prelude/report.cuh`, read by the host.
 
 In: the report buffer after a launch, and which launch it was.  Out: an error, or lines on stdout,
 in the words of the `cpu` device.
@@ -69,20 +69,20 @@ class _Message(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which launch a report is of: its numbers say something only beside this."""
+    """The launch of a report: its numbers say something only beside this."""
 
     kernel: ir.Kernel = field(compare=False)
     source: Speaking
     """The variant; variants are told apart by identity."""
     number: int
-    """Of the launch, among those of the kernel."""
+    """Number of the launch among those of the kernel."""
     grid: tuple[int, ...]
     symbols: tuple[int, ...]
     in_order: bool = field(compare=False)
     """Whether blocks are numbered in the author's order; others are not named."""
 
     def extents(self) -> list[int]:
-        """The grid where the reader looks for it: three extents for each launch."""
+        """Return the grid where the reader looks for it: three extents for each launch."""
         return [0] * (3 * self.number) + [*self.grid, 0, 0, 0][:3]
 
 
@@ -100,7 +100,7 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        """Whether something has failed; it can be told once the launch is over."""
+        """Whether something has failed; it can be raised once the launch is over."""
         return bool(self._head.failed)
 
     def clear(self) -> None:
@@ -153,7 +153,8 @@ class Report:
 
 
 def _body(place: Place, words: bytes) -> bytes:
-    """A message as the `cpu` device writes it: its elements without the rest of their words."""
+    """Return a message as the `cpu` device writes it: its elements without the rest of their
+    words."""
     if not place.buffer or place.dtype is None:
         return words
     size = place.dtype.bytes
@@ -176,8 +177,8 @@ class Reports:
         return report
 
     def _unread(self) -> Report:
-        """What all captured launches that print or assert have: graphs are not waited for, so
-        nobody reads it."""
+        """Return the report of all captured launches that print or assert: graphs are not waited
+        for, so nobody reads it."""
         with self._making:
             if self._captured is None:
                 with self.driver.beside_captures():

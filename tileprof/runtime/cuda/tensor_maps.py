@@ -41,7 +41,7 @@ class TensorMaps:
         self._known: dict[tuple[int, int, tuple[int, ...]], bytes] = {}
 
     def get(self, number: int, address: int, symbols: tuple[int, ...]) -> bytes:
-        """The 128 bytes of map `number` for an argument at `address` (a multiple of 16)."""
+        """Return the 128 bytes of map `number` for an argument at `address` (a multiple of 16)."""
         key = (number, address, symbols)
         found = self._known.get(key)
         if found is None:
@@ -79,7 +79,7 @@ class TensorMaps:
         return ctypes.string_at(made, BYTES)
 
     def _check(self, spec: TensorMapSpec, shape: list[int], strides: list[int]) -> None:
-        """What the driver answers with `invalid value` only, said in words."""
+        """Raise with a reason what the driver would refuse as `invalid value`."""
         for extent in shape:
             if not 1 <= extent <= 1 << 32:
                 raise self._refused(spec, f"an extent is {extent}, and 1 to 2**32 can be copied")
@@ -97,7 +97,7 @@ class TensorMaps:
 
 
 def value_of(dim: Dim | tuple[Dim, ...], named: Mapping[str, int]) -> int:
-    """An extent or a stride as a number; a tuple is a product."""
+    """Return an extent or a stride as a number; a tuple is a product."""
     match dim:
         case int():
             return dim

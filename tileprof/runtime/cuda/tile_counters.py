@@ -36,7 +36,8 @@ class TileCounters:
         self._lock = threading.Lock()
 
     def address(self, stream: int) -> int:
-        """That of the next launch on a stream; the device's context is the thread's."""
+        """Return the address of the next launch's counter on a stream; the thread's context is the
+        device's."""
         driver = self.driver
         if driver.is_capturing(stream):
             with self._lock:
@@ -51,7 +52,7 @@ class TileCounters:
         return found
 
     def _take(self) -> int:
-        """A counter that nobody has had."""
+        """Return a counter that nobody has had."""
         if not self._free:
             self._free = self._allocated()
         address, self._free = self._free[0], self._free[1:]

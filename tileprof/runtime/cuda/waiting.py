@@ -20,14 +20,14 @@ from .driver import DriverFailure
 __all__ = ["PATIENCE_S", "begin_waiting", "wait_for"]
 
 PATIENCE_S = 10.0
-"""How long the end of a recording waits for a device."""
+"""Seconds that the end of a recording waits for a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
     thread: threading.Thread
     until: float
-    """On the monotonic clock."""
+    """Deadline on the monotonic clock."""
 
 
 _waits: WeakKeyDictionary[CudaDevice, _Wait] = WeakKeyDictionary()
@@ -42,8 +42,8 @@ def begin_waiting(device: CudaDevice, seconds: float) -> None:
 
 
 def wait_for(device: CudaDevice, seconds: float) -> bool:
-    """Whether the device has nothing to do any more, within so many seconds; within what is left
-    where somebody waits for it already."""
+    """Return whether the device has nothing to do any more, within so many seconds; within what is
+    left where somebody waits for it already."""
     held = _waits.get(device)
     if held is None or not held.thread.is_alive():
         begin_waiting(device, seconds)

@@ -104,7 +104,8 @@ def binary(kind: str, left: Scalar, right: Scalar, dtype: ir.DType) -> Scalar:
 
 
 def _exact(value: Scalar, dtype: np.dtype[Any]) -> Array:
-    """An integer scalar as NumPy holds it: a Python int would be computed without a width."""
+    """Return an integer scalar as NumPy holds it: a Python int would be computed without a
+    width."""
     return np.asarray(value, dtype)
 
 
@@ -128,7 +129,7 @@ def _clz(x: Array) -> Array:
 
 
 def _in_double(function: Function) -> Function:
-    """For functions that NumPy has in no better float32 version."""
+    """Compute in float64, for functions that NumPy has in no better float32 version."""
     return lambda x: function(np.asarray(x, np.float64)).astype(np.asarray(x).dtype)
 
 
@@ -219,14 +220,14 @@ _rational_fma = np.vectorize(_rational_fma_of, otypes=[np.float64])
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded sum and its exact error (Knuth)."""
+    """Return the rounded sum and its exact error (Knuth)."""
     total = a + b
     other = total - a
     return total, (a - (total - other)) + (b - other)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product and its exact error (Dekker)."""
+    """Return the rounded product and its exact error (Dekker)."""
     product = a * b
     (a1, a2), (b1, b2) = _split(a), _split(b)
     return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2

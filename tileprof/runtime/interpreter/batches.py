@@ -1,4 +1,4 @@
-"""How many blocks run at once: as many as keep their buffers and temporaries in the cache."""
+"""Number of blocks that run at once: as many as keep their buffers and temporaries in the cache."""
 
 from __future__ import annotations
 

@@ -29,20 +29,20 @@ class Memory:
     blank: bool
     """Nobody has written anything yet; the shadow is made when it is first needed."""
     shadow: Array | None = None
-    """For each element whether it was written; None where all were (or none: `blank`)."""
+    """Mask of written elements; None if all were written (or none: `blank`)."""
     by_bits: bool = False
     """The shadow has the size of the elements, all bits set where written: it can then be
     reinterpreted as the data is."""
 
     def shadowed(self) -> Array | None:
-        """The shadow; None where every element was written."""
+        """Return the shadow; None where every element was written."""
         if self.blank:
             bits = f"u{self.data.dtype.itemsize}" if self.by_bits else "?"
             self.shadow, self.blank = np.zeros(self.data.shape, bits), False
         return self.shadow
 
     def open_shadow(self) -> Array:
-        """The shadow as an array, also where every element was written."""
+        """Return the shadow as an array, also where every element was written."""
         if self.shadowed() is None:
             self.blank = True
             held = self.shadowed()
@@ -75,13 +75,13 @@ class Buffer:
     lead: int
     """Number of axes before those of `shape`: 0 for a global buffer."""
     safe: Scalar = 0
-    """What a guarded read gives."""
+    """Value of a guarded read."""
     out: bool = False
     """A parameter that the caller does not give."""
     base: Buffer | None = None
     """The buffer that this one reinterprets."""
     writers: Array | None = field(default=None)
-    """For each element of (lead axes, shape), flat, who wrote it last (see `races.py`)."""
+    """Last writer of each element, by (lead axes, shape), flat (see `races.py`)."""
 
     @property
     def is_global(self) -> bool:
@@ -95,7 +95,7 @@ class Buffer:
 
     @property
     def shadow(self) -> Array | None:
-        """Which elements were written, as `data`; None where all were."""
+        """Return a mask of the written elements, shaped like `data`; None if all were."""
         held = self.memory.shadowed()
         if held is None:
             return None
@@ -104,7 +104,7 @@ class Buffer:
 
     @property
     def written(self) -> Any:
-        """What a written element has in `shadow`."""
+        """Return the value of a written element in `shadow`."""
         if not self.memory.by_bits:
             return np.True_
         return np.array(-1, f"i{self.type.dtype.bytes}").view(f"u{self.type.dtype.bytes}")[()]
@@ -135,7 +135,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """What a tile op works on: `sizes` elements of a buffer from `offsets` on."""
+    """Operand of a tile op: `sizes` elements of a buffer from `offsets` on."""
 
     buffer: Buffer
     offsets: tuple[Scalar, ...]
@@ -145,7 +145,7 @@ class Tile:
 
 
 def whole(buffer: Buffer) -> Tile:
-    """All of a buffer."""
+    """Return all of a buffer."""
     return Tile(buffer, (0,) * len(buffer.shape), buffer.shape)
 
 

@@ -50,7 +50,7 @@ def loop(state: State, op: ir.For) -> None:
 
 
 def _iterations(state: State, op: ir.For) -> Iterator[tuple[Scalar, Mask]]:
-    """The loop variable of each iteration, and which lanes have that iteration."""
+    """Yield the loop variable of each iteration, and which lanes have that iteration."""
     start, stop, step = (state.env[v] for v in (op.start, op.stop, op.step))
     zero = both(state.mask, as_mask(np.equal(step, 0)))
     if some(zero):

@@ -17,12 +17,12 @@ NARROW = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
 
 
 def wide(value: Scalar, dtype: ir.DType) -> Scalar:
-    """A narrow float as float32, exactly; anything else as it is."""
+    """Return a narrow float as float32, exactly; anything else as it is."""
     return np.asarray(value).astype(np.float32) if dtype.name in NARROW else value
 
 
 def constant(value: bool | int | float, dtype: ir.DType) -> Scalar:
-    """A number of a type; integers wrap around at its width."""
+    """Return a number of a type; integers wrap around at its width."""
     if dtype.kind == "index":
         return int(value)
     if dtype.is_float:
@@ -47,7 +47,7 @@ def cast(value: Scalar, source: ir.DType, target: ir.DType) -> Scalar:
 
 
 def narrow(value: Scalar, dtype: ir.DType) -> Scalar:
-    """A float rounded once, to nearest even, to the float type `dtype`."""
+    """Return a float rounded once, to nearest even, to the float type `dtype`."""
     held = np.asarray(value)
     # ml_dtypes goes from float64 through float32 and so rounds twice; float32 rounded to odd
     # keeps what the second rounding needs to know.
@@ -67,6 +67,6 @@ def _odd_float32(value: Array) -> Array:
 
 
 def bitcast(value: Scalar, target: ir.DType) -> Scalar:
-    """The same bits as another type of the same size."""
+    """Return the same bits as another type of the same size."""
     held: Any = np.asarray(value, np.int64) if type(value) is int else np.asarray(value)
     return tidy(np.ascontiguousarray(held).view(target.to_numpy()).reshape(held.shape)[()], target)

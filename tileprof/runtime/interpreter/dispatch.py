@@ -1,4 +1,4 @@
-"""What runs each op: one entry an op, complete over `ir.OPS`."""
+"""Handlers of ops: one entry per op, complete over `ir.OPS`."""
 
 from __future__ import annotations
 

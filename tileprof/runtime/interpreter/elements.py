@@ -21,7 +21,7 @@ Indices = list[Scalar]
 
 
 def load(state: State, op: ir.Load) -> Scalar:
-    """The meaning of `ir.Load`."""
+    """Return the meaning of `ir.Load`."""
     held = state.env[op.buffer]
     if isinstance(held, Cell):
         return _load_cell(state, op, held)
@@ -59,7 +59,7 @@ def store(state: State, op: ir.Store) -> None:
 
 
 def atomic(state: State, op: ir.Atomic) -> Scalar:
-    """The meaning of `ir.Atomic`: lanes combine in the order of blocks, then of points."""
+    """Return the meaning of `ir.Atomic`: lanes combine in the order of blocks, then of points."""
     held = state.env[op.buffer]
     indices, inside = _locate(state, op, held, op.indices, "written")
     active = both(state.mask, inside)
@@ -96,10 +96,8 @@ def _locate(
     values: list[ir.Value],
     access: faults.Access,
 ) -> tuple[Indices, Mask]:
-    """The indices, those outside moved inside, and which lanes were inside.
-
-    BoundsError for a negative index, and for one outside a buffer of a block.
-    """
+    """Return the indices, those outside moved inside, and which lanes were inside. BoundsError for
+    a negative index, and for one outside a buffer of a block."""
     asked = [state.env[v] for v in values]
     inside: Mask = True
     indices: Indices = []
@@ -146,7 +144,8 @@ def _guard(
 def _direct(
     state: State, values: list[ir.Value], buffer: Buffer, indices: Indices, held: Array
 ) -> Array | None:
-    """The elements as a view with lane axes, where indices are constants and loop variables."""
+    """Return the elements as a view with lane axes, where indices are constants and loop
+    variables."""
     selection: list[Any] = []
     axes: list[int] = []
     for value, index, extent in zip(values, indices, buffer.shape):
@@ -171,7 +170,7 @@ def _direct(
 
 
 def _flat(state: State, buffer: Buffer, indices: Indices) -> Scalar:
-    """The place of each lane's element in the data, counted row-major over all its axes."""
+    """Return the place of each lane's element in the data, counted row-major over all its axes."""
     at: Scalar = 0
     for index, extent in zip(indices, buffer.shape):
         step = index if type(index) is int else index.astype(np.int64, copy=False)

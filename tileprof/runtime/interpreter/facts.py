@@ -1,4 +1,4 @@
-"""What can be said about a kernel before it runs; found once, used at every launch."""
+"""Facts about a kernel before it runs; found once, used at every launch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Facts:
 
 
 def find_facts(kernel: ir.Kernel) -> Facts:
-    """The facts about a kernel."""
+    """Return the facts about a kernel."""
     facts = Facts()
     facts.depth = _depth(kernel.body)
     every = kernel.ops()
@@ -60,7 +60,7 @@ def find_facts(kernel: ir.Kernel) -> Facts:
 
 
 def evaluate(value: ir.Value, known: dict[ir.Value, object]) -> int | None:
-    """An index before it is computed, where it follows from constants and `known` values."""
+    """Return an index before it is computed, where it follows from constants and `known` values."""
     held = known.get(value)
     if isinstance(held, int):
         return held

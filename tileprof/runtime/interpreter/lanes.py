@@ -1,4 +1,4 @@
-"""What a scalar of the program is while many blocks run at once, and the algebra of masks.
+"""Values of scalars while many blocks run at once, and the algebra of masks.
 
 A *lane* is one point of a `parallel` in one block.  A scalar is either uniform (the same in all
 lanes: a Python int for `index`, a NumPy scalar otherwise) or an array of shape
@@ -21,28 +21,28 @@ __all__ += ["span", "without"]
 Array = NDArray[Any]
 Scalar = Any
 Mask = bool | NDArray[np.bool_]
-"""Which lanes take part: True for all, False for none."""
+"""Mask of active lanes: True for all, False for none."""
 
 
 def uniform(value: Scalar) -> bool:
-    """Whether a scalar is the same in all lanes."""
+    """Return whether a scalar is the same in all lanes."""
     return type(value) is int or np.ndim(value) == 0
 
 
 def tidy(value: Scalar, dtype: ir.DType) -> Scalar:
-    """A uniform `index` as a Python int: arithmetic on it then costs little."""
+    """Return a uniform `index` as a Python int: arithmetic on it then costs little."""
     return int(value) if dtype.kind == "index" and uniform(value) else value
 
 
 def span(value: Scalar) -> tuple[int, int]:
-    """The least and the greatest of an integer scalar."""
+    """Return the least and the greatest of an integer scalar."""
     if uniform(value):
         return int(value), int(value)
     return int(value.min()), int(value.max())
 
 
 def as_mask(condition: Scalar) -> Mask:
-    """A bool scalar as a mask."""
+    """Return a bool scalar as a mask."""
     return bool(condition) if np.ndim(condition) == 0 else condition
 
 
@@ -70,5 +70,5 @@ def without(a: Mask, b: Mask) -> Mask:
 
 
 def some(mask: Mask) -> bool:
-    """Whether any lane takes part."""
+    """Return whether any lane takes part."""
     return mask if isinstance(mask, bool) else bool(mask.any())

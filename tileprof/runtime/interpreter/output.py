@@ -1,4 +1,4 @@
-"""What a kernel prints: each block's lines in one piece, blocks in order."""
+"""Output of a kernel: each block's lines in one piece, blocks in order."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _STAMP = (1 << STAMP_BITS) - 1
 
 
 def watched(state: State, buffer: Buffer, op: ir.OpBase) -> bool:
-    """Whether two writers could meet in this write."""
+    """Return whether two writers could meet in this write."""
     if buffer.is_global:
         alone = len(state.grid) == 0 or all(n == 1 for n in state.grid)
         return bool(state.parallels) or not alone
@@ -39,14 +39,14 @@ def watched(state: State, buffer: Buffer, op: ir.OpBase) -> bool:
 
 
 def writers_of(buffer: Buffer) -> Array:
-    """The authors of a buffer's elements, in its shape with the lead axes."""
+    """Return the authors of a buffer's elements, in its shape with the lead axes."""
     if buffer.writers is None:
         buffer.writers = np.zeros(buffer.data.shape, np.int64)
     return buffer.writers
 
 
 def clash(state: State, before: Array, own: Array) -> Array | None:
-    """Where a new author meets another one; None where it nowhere does."""
+    """Return where a new author meets another one; None if nowhere."""
     if not before.any():
         return None
     meets = (before != 0) & ((before ^ own) >> STAMP_BITS != 0)

@@ -31,7 +31,7 @@ class OpClock:
     now: int = 0
 
     def __call__(self) -> int:
-        """The time in ns."""
+        """Return the time in ns."""
         return self.now
 
     def advance(self, op: ir.OpBase, blocks: int) -> None:
@@ -80,5 +80,5 @@ class Recorder:
         self._parts.append(decode_records([records], block_ns=stop - self._start))
 
     def collect(self) -> SiteTimes:
-        """The times of all batches."""
+        """Return the times of all batches."""
         return SiteTimes.merge(self._parts)

@@ -28,7 +28,7 @@ MAX_BLOCKS = 1 << (63 - STAMP_BITS - 1)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a kernel is run."""
+    """Options of a run."""
 
     strict_bounds: bool = False
     """A global access with no element inside is an error."""
@@ -40,7 +40,7 @@ class Options:
 
 Handler = Callable[["State", Any], None]
 Code = Sequence[tuple[Handler, ir.OpBase, Sequence[ir.Value]]]
-"""For each op what runs it, and the values that nobody needs after it."""
+"""Handler, op and values that are not used after it, for each op."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class Parallel:
     base: int
     """The first stamp of its points (see `races.py`)."""
     rounds: int
-    """How many rounds of stamps of the outermost `parallel` were given out."""
+    """Number of rounds of stamps that the outermost `parallel` has used."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,8 @@ class State:
         return values.reshape(*(-1 if a == axis else 1 for a in range(self.facts.depth + 1)))
 
     def lead(self, shape: tuple[int, ...]) -> Array:
-        """Where each lane's part of a block buffer starts, in parts; `shape`: its lead axes."""
+        """Return the begin of each lane's part of a block buffer, in parts; `shape`: its lead
+        axes."""
         known = self._leads.get(shape)
         if known is None:
             known = np.zeros((1,) * len(shape), np.int64)
@@ -147,7 +148,7 @@ class State:
         return known
 
     def codes(self) -> Array:
-        """Who each lane is, for races: its block's number + 1 above its point's stamp."""
+        """Return each lane's identity for races: its block's number + 1 above its point's stamp."""
         if self._codes is None:
             code = self.per_block((self.blocks + 1) << STAMP_BITS)
             if self.parallels:
@@ -171,7 +172,7 @@ class State:
         return at
 
     def size_of(self, parallel: Parallel) -> int:
-        """The number of its points."""
+        """Return the number of its points."""
         return math.prod(self.points[a - 1] for a in parallel.axes)
 
     @contextmanager
@@ -228,7 +229,7 @@ class State:
         return f"block {block}, point ({', '.join(point)})" if point else f"block {block}"
 
     def block_name(self, linear: int) -> str:
-        """The indices of a block from its linear index."""
+        """Return the indices of a block from its linear index."""
         indices = []
         for extent in self.grid:
             linear, at = divmod(linear, extent)
@@ -236,19 +237,19 @@ class State:
         return f"({', '.join(map(str, indices))})"
 
     def first(self, mask: Mask) -> tuple[int, ...]:
-        """The first lane of a mask in which some lane is."""
+        """Return the first lane of a mask in which some lane is."""
         spread = np.broadcast_to(np.asarray(mask), self.lanes)
         return tuple(int(i) for i in np.unravel_index(int(spread.argmax()), self.lanes))
 
     def number_active(self, mask: Mask) -> int:
-        """How many lanes are in a mask."""
+        """Return the number of lanes in a mask."""
         if isinstance(mask, bool):
             return math.prod(self.lanes) if mask else 0
         repeats = math.prod(self.lanes) // mask.size
         return int(np.count_nonzero(mask)) * repeats
 
     def active_blocks(self, mask: Mask) -> NDArray[np.int64] | None:
-        """Which blocks of the batch have a lane in the mask; None for all of them."""
+        """Return the blocks of the batch that have a lane in the mask; None for all of them."""
         if mask is True:
             return None
         held = np.broadcast_to(np.asarray(mask), (self.count, *np.shape(mask)[1:]))
@@ -261,7 +262,7 @@ class State:
         self.guarded[line] += count
 
     def at(self, scalar: Scalar, lane: tuple[int, ...]) -> Any:
-        """The value of a scalar in one lane."""
+        """Return the value of a scalar in one lane."""
         if np.ndim(scalar) == 0:
             return scalar
         return scalar[tuple(min(i, n - 1) for i, n in zip(lane, scalar.shape))]

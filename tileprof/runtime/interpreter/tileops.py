@@ -73,7 +73,7 @@ def _exact_type(op: ir.Gemm, k: int) -> np.dtype[Any]:
 
 
 def _sum_type(dtype: ir.DType) -> ir.DType:
-    """The type in which sums of elements are made."""
+    """Return the type in which sums of elements are made."""
     if dtype.is_float:
         return ir.DTYPES["float32"] if dtype.name in NARROW else dtype
     return ir.DTYPES["int64"]

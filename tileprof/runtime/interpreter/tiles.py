@@ -31,11 +31,11 @@ class _Group:
     """Blocks of which equally much of the tile lies inside."""
 
     rows: Ints | slice
-    """Which blocks of the batch."""
+    """Blocks of the batch."""
     offsets: tuple[Any, ...]
-    """Where their tiles start: numbers where all start together, else one for each of `rows`."""
+    """Starts of their tiles: numbers if all start together, else one for each of `rows`."""
     sizes: tuple[int, ...]
-    """How much lies inside."""
+    """Sizes of the parts inside."""
 
     @property
     def together(self) -> bool:
@@ -45,21 +45,21 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tile lies, for the active blocks."""
+    """Position of a tile for the active blocks."""
 
     groups: list[_Group]
     exact: bool
-    """All blocks are active and all tiles are whole."""
+    """Whether all blocks are active and all tiles are whole."""
 
 
 def operand(state: State, value: ir.Value) -> Tile:
-    """The tile that a buffer or a view stands for."""
+    """Return the tile that a buffer or a view stands for."""
     held = state.env[value]
     return whole(held) if isinstance(held, Buffer) else held
 
 
 def read(state: State, op: ir.OpBase, tile: Tile) -> tuple[Array, Array | None]:
-    """The values, (blocks or 1, *sizes), not to be changed; and where nobody wrote them."""
+    """Return the values, (blocks or 1, *sizes), not to be changed; and where nobody wrote them."""
     place = _place(state, op, tile, "read")
     values = _gather(tile, tile.buffer.data, place, state.count, tile.buffer.safe)
     shadow = tile.buffer.shadow
@@ -76,7 +76,8 @@ def read(state: State, op: ir.OpBase, tile: Tile) -> tuple[Array, Array | None]:
 
 
 def need(state: State, op: ir.OpBase, tile: Tile) -> Array:
-    """The values of a tile that is read as a whole; UninitializedError where one is missing."""
+    """Return the values of a tile that is read as a whole; UninitializedError where one is
+    missing."""
     values, missing = read(state, op, tile)
     if missing is not None:
         _unwritten(state, op, tile, missing)
@@ -110,8 +111,9 @@ def write(
 
 
 def flat_elements(state: State, op: ir.OpBase, tile: Tile) -> tuple[Array, Array]:
-    """For combining: places in the buffer's data of the elements inside, in the order of blocks,
-    and which of (blocks, *sizes) these are.  UninitializedError where one was never written."""
+    """Return, for combining, places in the buffer's data of the elements inside, in the order of
+    blocks, and which of (blocks, *sizes) these are.  UninitializedError where one was never
+    written."""
     place = _place(state, op, tile, "written")
     buffer = tile.buffer
     numbers = np.arange(buffer.data.size).reshape(buffer.data.shape)
@@ -210,7 +212,7 @@ def _check(
 
 
 def _gather(tile: Tile, held: Array, place: _Place, count: int, fill: Scalar) -> Array:
-    """The tile of `held`, which has the buffer's shape; `fill` outside."""
+    """Return the tile of `held`, which has the buffer's shape; `fill` outside."""
     blocks = held.reshape(-1, *tile.buffer.shape) if tile.buffer.lead else held[None]
     if len(place.groups) == 1 and place.groups[0].sizes == tile.sizes:
         (group,) = place.groups
@@ -240,7 +242,7 @@ def _window(buffer: Buffer, held: Array, group: _Group) -> Array:
 
 
 def _sliding(buffer: Buffer, held: Array, group: _Group) -> tuple[Array, tuple[Any, ...]]:
-    """A window of the group's sizes that slides over `held`, and the index of its tiles."""
+    """Return a window of the group's sizes that slides over `held`, and the index of its tiles."""
     base = held.reshape(-1, *buffer.shape) if buffer.lead else held
     lead = base.ndim - len(buffer.shape)
     steps = tuple(n - s + 1 for n, s in zip(buffer.shape, group.sizes))

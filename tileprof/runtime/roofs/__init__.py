@@ -1,4 +1,4 @@
-"""What a GPU does at most, measured once for each machine and device, and kept.
+"""Peak rates of a GPU, measured once for each machine and device, and kept.
 
 In: a device.  Out: `Roofs`: bandwidths of its memories, rates of its tensor cores and of its
 arithmetic, what a launch costs; each with its formula, its clock and how far repetitions differ.

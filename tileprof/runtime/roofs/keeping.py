@@ -41,12 +41,10 @@ def measured_roofs(
     again: bool = False,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Roofs:
-    """The roofs of a device, from the cache, or measured now, which takes some seconds.
-
-    `again`: measured now in any case.  `progress` hears what is being measured.  ArgumentError for
-    a device that is not there, TileprofError where kernels cannot be compiled or run; OutputError
-    where the cache cannot be written.
-    """
+    """Return the roofs of a device, from the cache, or measured now, which takes some seconds.
+    `again`: measured now in any case. `progress` hears what is being measured. ArgumentError for a
+    device that is not there, TileprofError where kernels cannot be compiled or run; OutputError
+    where the cache cannot be written."""
     from tileprof.runtime.cuda.device import find_device
 
     from .measuring import measure
@@ -70,10 +68,8 @@ def measured_roofs(
 
 
 def known_roofs(number: int = 0, driver: Driver | None = None) -> Roofs | None:
-    """The roofs that the cache has of a device; None where it has none, or there is no device.
-
-    Nothing is measured, and no context is made.
-    """
+    """Return the roofs that the cache has of a device; None where it has none, or there is no
+    device. Nothing is measured, and no context is made."""
     try:
         asked = driver or cuda_driver.load_driver()
         place = place_of(uuid_of(asked, number), asked.version())
@@ -83,7 +79,7 @@ def known_roofs(number: int = 0, driver: Driver | None = None) -> Roofs | None:
 
 
 def uuid_of(driver: Driver, number: int) -> str:
-    """What tells this device from all others, as `nvidia-smi -L` shows it."""
+    """Return the device's unique id, as `nvidia-smi -L` shows it."""
     held = (ctypes.c_ubyte * 16)()
     handle = driver.number("cuDeviceGet", number)
     driver.call("cuDeviceGetUuid_v2", ctypes.addressof(held), handle)
@@ -91,7 +87,7 @@ def uuid_of(driver: Driver, number: int) -> str:
 
 
 def place_of(uuid: str, driver: str) -> Path:
-    """The file of a device's roofs."""
+    """Return the file of a device's roofs."""
     digest = hashlib.sha256()
     for part in (uuid, driver, os.environ.get(_TARGET, ""), _method()):
         digest.update(f"{len(part)} {part}".encode())
@@ -100,13 +96,13 @@ def place_of(uuid: str, driver: str) -> Path:
 
 @cache
 def _method() -> str:
-    """A digest of what measures."""
+    """Return a digest of what measures."""
     files = sorted(each for each in Path(__file__).parent.iterdir() if each.is_file())
     return hashlib.sha256(b"\0".join(each.read_bytes() for each in files)).hexdigest()
 
 
 def _read(place: Path) -> Roofs | None:
-    """What a file holds; None where it is not there or damaged."""
+    """Return the roofs in a file; None if it is missing or damaged."""
     try:
         return Roofs.from_json(json.loads(place.read_text()))
     except (OSError, ValueError, KeyError, TypeError):

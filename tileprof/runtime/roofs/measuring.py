@@ -47,16 +47,16 @@ is so after some patience: an H200 was seen at 60 % for a second."""
 _MOST_WARMING = 200
 _CLOCK_NS = 50_000
 _CLOCK_OFFSET = 128
-"""Where the clock is written, from where a kernel would store what never happens."""
+"""Offset of the clock from the sink of stores that never happen."""
 _MOST_MEMORY, _LEAST_MEMORY = 4 << 30, 256 << 20
 _EMPTY_LAUNCHES = 500
 _HOLD_NS = 20_000_000
-"""How long a stream is held up: longer than the host takes to queue these launches."""
+"""Time for which a stream is blocked, in ns: longer than the host takes to queue these launches."""
 _MOST_TURNS = 1 << 30
 
 
 def measure(device: CudaDevice, progress: Progress = lambda name: None) -> dict[str, Roof]:
-    """All roofs by name; TileprofError where kernels cannot be compiled or run."""
+    """Return all roofs by name; TileprofError where kernels cannot be compiled or run."""
     kernels = source(device.target)
     with hooks.unrecorded(), device.current(), device.driver.beside_captures():
         image = _image(device, kernels)
@@ -83,7 +83,7 @@ def _image(device: CudaDevice, kernels: CudaSource) -> bytes:
 
 @contextmanager
 def _memory(device: CudaDevice, stream: int) -> Iterator[Memory]:
-    """As much as there is room for, filled with ones."""
+    """Provide as much memory as there is room for, filled with ones."""
     driver, size = device.driver, _MOST_MEMORY
     while True:
         try:
@@ -109,7 +109,7 @@ class _Chosen:
     best: float
     """Work in a second."""
     time_ns: int
-    """Of a launch."""
+    """Time of a launch."""
 
 
 class _Bench:
@@ -158,7 +158,7 @@ class _Bench:
         return _roof(plan.name, plan.unit, rates, best, clock, plan.formula)
 
     def launches(self) -> Iterator[Roof]:
-        """What a launch costs: on the device behind another one, and from end to end."""
+        """Yield the cost of a launch: on the device behind another one, and from end to end."""
         formula = f"time of {_EMPTY_LAUNCHES} empty kernels / {_EMPTY_LAUNCHES}, queued beforehand"
         gaps = np.array([self._gap() for _ in range(REPETITIONS)])
         yield _roof("launch_gap", "ns", gaps, float(gaps.min()), 0.0, formula)

@@ -22,41 +22,41 @@ class Roof:
     best: float
     """The best repetition, in `unit`; the first ones may have run at a clock that is not kept."""
     spread: float
-    """Between the first and the third quartile of the repetitions, as a share of the median."""
+    """Interquartile range of the repetitions, as a share of the median."""
     repetitions: int
     clock_mhz: float
-    """Of a multiprocessor right behind the last repetition; 0 where it has no part in it."""
+    """Clock of a multiprocessor right behind the last repetition, in MHz; 0 if irrelevant."""
     formula: str
-    """What was counted and divided by what."""
+    """Formula: what was counted, divided by what."""
 
     @property
     def less_is_better(self) -> bool:
-        """Whether it is a time."""
+        """Whether it is a time, so that less is better."""
         return self.unit == "ns"
 
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """All limits of one device, with all that they depend on."""
+    """Limits of one device, with all that they depend on."""
 
     device: str
-    """Its name, as its driver tells."""
+    """Name of the device in its driver's spelling."""
     uuid: str
-    """Of the device, or of the part of it that the process may use: `GPU-…`."""
+    """Identity of the device, or of the part of it that the process may use: `GPU-…`."""
     target: str
-    """What the kernels were compiled for: `sm_90a`."""
+    """Target that the kernels were compiled for: `sm_90a`."""
     multiprocessors: int
     driver: str
     """The CUDA version that the driver has, as `13.0`."""
     date: str
-    """When it was measured, ISO 8601 with its zone."""
+    """Date of the measurement, ISO 8601 with its zone."""
     tileprof: str
     """The version that measured."""
     roofs: Mapping[str, Roof]
-    """By name, in the order of measuring."""
+    """Roofs by name, in the order of measuring."""
 
     def __getitem__(self, name: str) -> Roof:
-        """The roof of a name; KeyError for one that this device has not."""
+        """Return the roof of a name; KeyError for one that this device has not."""
         return self.roofs[name]
 
     def __contains__(self, name: str) -> bool:
@@ -71,7 +71,7 @@ class Roofs:
 
     @classmethod
     def from_json(cls, held: Mapping[str, Any]) -> Roofs:
-        """The reverse of `as_json`; KeyError, TypeError or ValueError for anything else."""
+        """Return the reverse of `as_json`; KeyError, TypeError or ValueError for anything else."""
         roofs = [Roof(**each) for each in held["roofs"]]
         if not all(each.value > 0 and each.best > 0 for each in roofs):
             raise ValueError("a roof is above 0")

@@ -1,4 +1,4 @@
-"""What is measured for each roof: its kernels, their launches, and what a launch does.
+"""Plans of measuring each roof: its kernels, their launches, and what a launch does.
 
 In: a device's target and multiprocessors, and the memory that there is for it.  Out: plans, in the
 order in which they run.
@@ -28,7 +28,7 @@ class Memory:
     size: int
     """Bytes, many times those of the L2; a copy goes from the first half to the second."""
     sink: int
-    """Where a kernel would store what never happens."""
+    """Address for stores that never happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Attempt:
 
     function: str
     blocks: Callable[[int], int]
-    """Of a launch of so many turns."""
+    """Function from the repetitions in a launch to its number of blocks."""
     addresses: tuple[int, ...]
     symbols: Callable[[int], tuple[int, ...]]
     work: Callable[[int], int]
@@ -46,18 +46,18 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How one roof is measured."""
+    """Plan of measuring one roof."""
 
     name: str
     unit: str
     formula: str
     attempts: tuple[Attempt, ...]
     warming_ms: int = 20
-    """How long it has run before it counts."""
+    """Time that it runs before it counts, in ms."""
 
 
 def plans(target: Target, multiprocessors: int, memory: Memory) -> tuple[Plan, ...]:
-    """All roofs that are rates."""
+    """Return all roofs that are rates."""
     return (
         *_memory(multiprocessors, memory),
         _shared(multiprocessors, memory),
@@ -103,7 +103,7 @@ def _pointers(memory: Memory, ways: int) -> tuple[int, int, int]:
 
 
 def _one_by_one(name: str, vectors: int, memory: Memory, size: int, ways: int) -> Attempt:
-    """A block for each piece; a turn is once over the memory."""
+    """Return a block for each piece; a turn is once over the memory."""
     pieces = size // _chunk(vectors)
     return Attempt(
         f"{name}_{vectors}",
@@ -115,7 +115,7 @@ def _one_by_one(name: str, vectors: int, memory: Memory, size: int, ways: int) -
 
 
 def _walking(name: str, vectors: int, sms: int, memory: Memory, size: int, ways: int) -> Attempt:
-    """As many blocks as run at once; a turn is a piece of each."""
+    """Return an attempt with as many blocks as run at once; a repetition is a piece of each."""
     pieces, blocks = size // _chunk(vectors), sms * 32 // vectors
     return Attempt(
         f"{name}_{vectors}",

@@ -42,13 +42,13 @@ _MMA_CHAINS = 8
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """How tensor cores multiply one type of elements."""
+    """Multiplication of one type of elements by tensor cores."""
 
     dtype: str
     operand: Operand
     accumulator: Accumulator
     bits: int
-    """Of an element in memory."""
+    """Bits of an element in memory."""
     keep: int
     """Bits of a word of operands that are random."""
     set: int
@@ -58,7 +58,7 @@ class Product:
 
     @property
     def name(self) -> str:
-        """Of the roof."""
+        """Name of the roof."""
         return f"tensor_{self.dtype}"
 
     @property
@@ -67,7 +67,7 @@ class Product:
         return 8 * _STEP // self.bits
 
     def wgmma(self) -> WgmmaShape:
-        """The largest instruction of a warp group."""
+        """Return the largest instruction of a warp group."""
         return WgmmaShape(_N, self.wgmma_k, self.operand, self.operand, self.accumulator)
 
     def operations(self, target: Target) -> int:
@@ -78,7 +78,7 @@ class Product:
         return TENSOR_THREADS // 32 * PRODUCTS * _MMA_CHAINS * 2 * 16 * 8 * k
 
     def instruction(self, target: Target) -> str:
-        """What it is called in PTX."""
+        """Return the instruction's name in PTX."""
         if target.has_wgmma:
             return f"wgmma m{_M}n{_N}k{self.wgmma_k}"
         return f"mma {self.mma.split('_')[0]}"
@@ -94,12 +94,12 @@ _ALL = (
 
 
 def products(target: Target) -> tuple[Product, ...]:
-    """The types that a target's tensor cores multiply."""
+    """Return the types that a target's tensor cores multiply."""
     return tuple(each for each in _ALL if target.has_wgmma or each.mma)
 
 
 def source(target: Target) -> CudaSource:
-    """All kernels for a target, in one text."""
+    """Return all kernels for a target, in one text."""
     made = products(target)
     kernel = _wgmma_kernel if target.has_wgmma else _mma_kernel
     parts = ("memory.cuh", "arithmetic.cuh", "clock.cuh", "tensor.cuh")
@@ -132,7 +132,7 @@ _SHARED = TENSOR_THREADS // 128 * _A_BYTES + _B_BYTES
 
 
 def _wgmma_kernel(product: Product) -> str:
-    """Each warp group has 64 rows of A of its own, and both have B in common."""
+    """Return a kernel whose warp groups have 64 rows of A each and B in common."""
     shape = product.wgmma()
     result = "float" if product.accumulator == "f32" else "int32_t"
     return f"""\
@@ -171,7 +171,8 @@ extern "C" __global__ void __launch_bounds__({TENSOR_THREADS})
 
 
 def _mma_kernel(product: Product) -> str:
-    """Each warp has operands in registers and several sums, none of which waits for another."""
+    """Return a kernel whose warps have operands in registers and several sums, none of which waits
+    for another."""
     result = "float" if product.accumulator == "f32" else "int32_t"
     return f"""\
 extern "C" __global__ void __launch_bounds__({TENSOR_THREADS})

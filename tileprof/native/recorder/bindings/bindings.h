@@ -12,7 +12,7 @@ using Bind = void (*)(nanobind::module_ &);
 // All of them; a part adds its line in bindings.cpp.
 std::vector<Bind> bindings();
 
-// What a piece of work gives, done without the GIL: CUPTI's threads may wait for threads that want
+// The result of work that is done without the GIL: CUPTI's threads may wait for threads that want
 // it, and other threads of Python go on.
 template <typename Work> auto without_gil(Work work) {
   nanobind::gil_scoped_release others;

@@ -141,13 +141,13 @@ nb::dict gpu_counts() {
   d["late"] = one.activities.late();
   d["overwritten"] = one.activities.overwritten();
   d["launches"] = one.subscriber.launches();
-  // Of which a record may yet come. Read in this order, so that it is never too many.
+  // Launches whose record may yet come. Read in this order, so that it is never too many.
   const uint64_t launches = one.subscriber.launches(), settled = one.correlations.settled();
   d["unsettled"] = launches > settled ? launches - settled : 0;
   return d;
 }
 
-// What grows with what is recorded, in bytes.
+// Memory that grows with what is recorded, in bytes.
 nb::dict gpu_held_bytes() {
   nb::dict d;
   d["buffers"] = gpu().buffers.bytes();
@@ -177,7 +177,7 @@ std::string demangled(const std::string &name) {
   return status == 0 && text ? text.get() : name;
 }
 
-// The bytes of a record by kind, as the loaded library tells them.
+// The bytes of a record by kind, from the loaded library.
 nb::dict gpu_record_sizes(const std::string &path) {
   Cupti cupti;
   std::string problem = load_cupti(path, cupti);

@@ -21,7 +21,7 @@ void pc_configure(uint32_t log2_period, bool exact, size_t hardware_bytes, size_
   gpu().pcs.configure(options);
 }
 
-// What was counted, copied while the lock is held.
+// Counts, copied while the lock is held.
 struct Copied {
   std::vector<std::pair<PcCounts::Key, uint64_t>> rows;
   std::vector<PcFunction> functions;

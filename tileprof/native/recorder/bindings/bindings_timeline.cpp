@@ -1,4 +1,4 @@
-// What threads were in, one by one: switched on, told of Python's scopes, handed over.
+// Timelines of threads: switched on, given Python's scopes, handed over.
 #include "bindings/bindings.h"
 #include "bindings/columns.h"
 #include "host/recorder.h"
@@ -19,7 +19,7 @@ Traced take_all() {
   return all;
 }
 
-// By one caller at a time.
+// Called by one thread at a time.
 nb::dict host_drain() {
   const Traced all = without_gil([] { return take_all(); });
   const size_t n = all.events.size();

@@ -98,7 +98,7 @@ void Counters::enter_closely(void *context, uint32_t correlation, const CounterL
     ++status_.waited;
     return;
   }
-  // Of a recording that ended meanwhile, the end of this launch may not be told.
+  // If a recording ended meanwhile, CUPTI may not report the end of this launch.
   if (!counting_.load()) return turns_.give();
   turn = {this, nullptr, correlation};
   try {

@@ -60,13 +60,13 @@ public:
   Counters();
   ~Counters();
 
-  // What is wanted from now on; not while counters are read.
+  // Sets what is wanted from now on; not while counters are read.
   void configure(CounterOptions options);
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void attach(const Cupti &cupti) { cupti_ = cupti; }
   // Reads counters from the next launch of each context on.
   void begin();
-  // What was read until now becomes a batch.
+  // Makes a batch of what was read until now.
   void cut();
   // The same, and reads none until `begin`.
   void pause();

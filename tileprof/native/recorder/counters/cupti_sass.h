@@ -1,4 +1,4 @@
-// The part of CUPTI's interface that counts by instruction: structures and numbers, declared anew.
+// The part of CUPTI's interface that counts by instruction: structures and numbers, declared here.
 // Each structure says its own size: where its last field ends, which may be before the padding
 // behind it; that of a flush ends, in CUPTI 12 and 13, before its last field.
 #pragma once

@@ -11,7 +11,7 @@ namespace tileprof {
 
 class Turns {
 public:
-  // Whether the turn was had in time.
+  // Whether the turn came in time.
   bool take(double patience_s) {
     using Clock = std::chrono::system_clock;  // the one whose waits sanitizers know
     const auto patience = std::chrono::duration<double>(patience_s);

@@ -11,9 +11,9 @@
 namespace tileprof {
 namespace {
 
-// How long the end of a context, and a question of Python's, wait for calls that are under way.
+// Time that the end of a context, and a question of Python's, wait for calls that are under way.
 constexpr double kPatience_s = 2;
-// The worker has nothing to do but what it is told.
+// The worker works only on orders.
 constexpr uint32_t kSeldom_ms = 60'000;
 
 } // namespace

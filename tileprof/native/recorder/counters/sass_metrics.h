@@ -1,5 +1,5 @@
 // Counts by instruction: how often each instruction of a kernel was executed, by how many threads,
-// and what else CUPTI's SASS metrics tell of it.
+// and CUPTI's other SASS metrics.
 //
 // In: names of metrics, from Python; the first launch of each context, on the thread that launches.
 // CUPTI then patches every function before it runs first. Out: for each function of a module and
@@ -61,7 +61,7 @@ public:
   // Sums are read while no launch is under way: launches go through the gate.
   SassMetrics(PcModules &modules, Gate &gate);
 
-  // What is wanted from now on; forgets what was counted. Not while counting goes on.
+  // Sets what is wanted from now on, and forgets all counts. Not while counting goes on.
   void configure(SassOptions options);
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   // Tells CUPTI whom to ask about cubins; best before CUDA begins.
@@ -72,7 +72,7 @@ public:
   void cut() { worker_.tell(kRead); }
   // The same, until `begin`. Functions stay patched: CUPTI counts none a second time.
   void pause();
-  // The same; contexts have to be found anew. What a device is to count stays set: CUPTI takes it
+  // The same; contexts have to be found again. What a device is to count stays set: CUPTI takes it
   // once in a process.
   void end();
   // Calls nothing more: the library hangs.
@@ -113,7 +113,7 @@ private:
   SassStatus status_;
   std::map<std::pair<uint32_t, std::string>, uint32_t> functions_;  // by module and name
   std::list<Target> targets_;
-  // By device: what it is set to count, and CUPTI's numbers for that.
+  // For each device: what it is set to count, and CUPTI's numbers for that.
   struct Configured {
     std::vector<std::string> metrics;
     std::vector<uint64_t> numbers;

@@ -1,8 +1,8 @@
 // The part of CUPTI's interface that is used here: functions, numbers, places in its structures.
 //
-// They are declared anew, so that nothing of NVIDIA's has to be installed to build this; the
+// They are declared here, so that nothing of NVIDIA's has to be installed to build this; the
 // library is found at run time (cupti_loading.cpp). Places are those of CUPTI 12 and 13: later
-// versions add to the ends of records, whose lengths the loaded library tells (`record_sizes`).
+// versions add to the ends of records, whose lengths the loaded library gives (`record_sizes`).
 #pragma once
 
 #include <cstddef>
@@ -128,7 +128,6 @@ struct Cupti {
   CuptiResult (*dropped)(void *, uint32_t, size_t *) = nullptr;
   // -- not in every version
   CuptiResult (*register_timestamp)(uint64_t (*)()) = nullptr;
-  CuptiResult (*flush_period)(uint32_t ms) = nullptr;
   CuptiResult (*graph_node_id)(void *, uint64_t *) = nullptr;
   CuptiResult (*subscribe_named)(void **, cupti::Callback, void *,
                                  cupti::SubscriberParameters *) = nullptr;

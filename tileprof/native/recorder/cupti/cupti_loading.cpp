@@ -1,4 +1,4 @@
-// Loading CUPTI from a path that Python found, and what the loaded version has to tell.
+// Loading CUPTI from a path that Python found, and properties of the loaded version.
 #include <dlfcn.h>
 
 #include "cupti/cupti_api.h"
@@ -34,7 +34,6 @@ const char *find_functions(void *library, Cupti &c) {
   need(library, "cuptiActivityGetNextRecord", c.next_record, missing);
   need(library, "cuptiActivityGetNumDroppedRecords", c.dropped, missing);
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
-  find(library, "cuptiActivityFlushPeriod", c.flush_period);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
   find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);
@@ -84,7 +83,7 @@ const char *find_functions(void *library, Cupti &c) {
   return missing;
 }
 
-// How far the library steps over a record of a kind, in a buffer in which every word is that kind.
+// The step of the library over a record of a kind, in a buffer in which every word is that kind.
 uint32_t ask_record_size(const Cupti &c, uint32_t kind) {
   alignas(8) static uint32_t words[1024];
   for (uint32_t &word : words) word = kind;

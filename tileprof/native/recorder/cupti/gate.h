@@ -19,7 +19,7 @@ inline constexpr int kNeverIdle = -13;
 
 class Gate {
 public:
-  // Waits while it is closed, but not for ever; what `leave` has to be told.
+  // Waits while it is closed, but not for ever; returns the argument for `leave`.
   uint32_t enter() {
     uint32_t round;
     return admitted(round) ? round : enter_later();
@@ -43,7 +43,7 @@ public:
     open();
     return true;
   }
-  // Nobody is inside: ends of launches were not told for a while.
+  // Nobody is inside: ends of launches were not reported for a while.
   void reset() {
     const uint64_t round = (inside_.load() >> 32) + 1;
     inside_ = round << 32;
@@ -70,7 +70,7 @@ private:
       nap();
       if (admitted(round)) return round;
     } while (Clock::now() <= until);
-    // Who closed it, or is inside, does not come back.
+    // The thread that closed it, or is inside, does not come back.
     open();
     return uint32_t(inside_.fetch_add(1) >> 32);
   }

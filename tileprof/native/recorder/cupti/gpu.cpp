@@ -13,15 +13,11 @@ namespace tileprof {
 namespace {
 
 std::atomic<Gpu *> the_gpu{nullptr};
-// In a forked child: the parent's, whose subscription the child's copy of the library still has.
+// The parent's in a forked child, whose copy of the library still has the parent's subscription.
 Gpu *inherited = nullptr;
 
-// How long a flush waits for work whose records do not come.
+// Time that a flush waits for work whose records do not come.
 constexpr double kPatience_s = 1.0;
-// How often CUPTI takes finished records out of its buffers on the device. Without it CUPTI takes
-// them when those are full, and allocates more of them (4.6 MB each) the further the host is ahead
-// of the device: 16 MB at the start, 49 MB after two minutes of eight threads on an H200.
-constexpr uint32_t kFlushPeriod_ms = 500;
 
 constexpr const char *kNone = "there is no recording";
 
@@ -161,7 +157,6 @@ GpuStatus Gpu::begin() {
   if (cupti_.register_timestamp) cupti_.register_timestamp(&now_ns);
   CuptiResult result = cupti_.register_callbacks(&buffer_requested, &buffer_completed);
   if (result) return status(result, "CUPTI takes no buffers");
-  if (cupti_.flush_period) cupti_.flush_period(kFlushPeriod_ms);
   if (GpuStatus collecting = status(collect(true), "CUPTI collects no records"); collecting.code)
     return collecting;
   launches_then_ = subscriber.launches();
@@ -202,7 +197,6 @@ GpuStatus Gpu::stop(double timeout_s) {
   pms.end();
   sass.end();
   collect(false);
-  if (cupti_.flush_period) cupti_.flush_period(0);
   subscriber.unsubscribe();
   return flushed;
 }
@@ -221,7 +215,7 @@ void Gpu::configure_pms(PmOptions options) {
   be_silent();
 }
 
-// Launches had to be told on until sampling was off.
+// Callbacks of launches had to continue until sampling was off.
 void Gpu::be_silent() {
   if (started_ && !subscriber.listening()) subscriber.listen(false);
 }

@@ -52,7 +52,7 @@ public:
   GpuStatus stop(double timeout_s);
   // Whether program counters are sampled from the next recording on.
   void want_pcs(bool on);
-  // What is sampled over time from the next recording on; nothing without metrics.
+  // Sets what is sampled over time from the next recording on; nothing without metrics.
   void configure_pms(PmOptions options);
   GpuStatus pause();
   GpuStatus resume();
@@ -92,7 +92,7 @@ private:
 };
 
 Gpu &gpu();  // never destroyed: CUPTI's threads may call until the very end
-// In a forked child: what was recorded is the parent's, and its locks may be held for ever.
+// Called in a forked child: the records are the parent's, and its locks may be held for ever.
 void forget_gpu();
 
 } // namespace tileprof

@@ -26,14 +26,14 @@ struct Calling {
   uint32_t number;  // of the thread, from 1; 0: not numbered yet
   uint64_t blocked_until_ns;
   Blocked blocked;
-  // The launch that went through the gate, and what its end has to tell there.
+  // The launch that went through the gate, and the argument of its end there.
   bool gated;
   uint32_t gated_correlation, gated_round;
 };
 thread_local Calling calling;
 std::atomic<uint32_t> threads_numbered{0}, rounds{0};
 
-// A call's name without what tells its versions apart: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
+// A call's name without its version: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
 std::string_view without_version(std::string_view name) {
   return name.substr(0, name.find('_'));
 }
@@ -47,7 +47,7 @@ Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits,
 
 // -- which calls
 
-// By name, so that versions of the driver that number or version their calls anew are understood.
+// Looked up by name, because drivers number and version their calls differently.
 Subscriber::Call Subscriber::call_of(const char *full_name) {
   static constexpr struct {
     std::string_view start;
@@ -97,7 +97,7 @@ CuptiResult Subscriber::subscribe(const Cupti &cupti, std::string &other) {
   find_calls();
   CuptiResult result = cupti_.subscribe(&handle_, &Subscriber::called, this);
   if (result == cupti::kOtherSubscriber && cupti_.subscribe_named) {
-    // The second way to subscribe fails as well, but tells who is there.
+    // The second way to subscribe fails as well, but names the subscriber.
     char name[128] = {};
     cupti::SubscriberParameters parameters{sizeof(parameters), "tileprof", name, sizeof(name)};
     result = cupti_.subscribe_named(&handle_, &Subscriber::called, this, &parameters);
@@ -176,7 +176,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   const bool sampled = call.launches() && gated();
   if (sampled) {
-    // Of a thread's launch before, the end may not have been told.
+    // CUPTI may not have reported the end of the thread's last launch.
     if (calling.gated) gate_.leave(calling.gated_round);
     calling.gated = true;
     calling.gated_correlation = correlation;
@@ -185,7 +185,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   if (call.kind == CallKind::none || !listening()) return;
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (calling.listening != round) {
-    // The ends of calls that were open when the callbacks went off were not told.
+    // CUPTI did not report the ends of calls that were open when the callbacks went off.
     if (calling.depth && calling.open[0].context) host::leave(calling.open[0].context);
     calling.depth = 0;
     calling.listening = round;
@@ -195,7 +195,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   launch.kind = call.kind;
   launch.epoch = host::unrecorded() ? 0 : host::epoch();
   if (launch.epoch) {
-    // A kernel of ours that is being launched has said so itself, and has a node.
+    // A kernel of ours that is being launched has announced itself, and has a node.
     const ContextId ours = call.kind == CallKind::launch ? host::kernel() : 0;
     const ContextId entered = ours ? 0 : host::enter(call.name);
     launch.context = ours ? ours : entered;

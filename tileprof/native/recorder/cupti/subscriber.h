@@ -33,7 +33,7 @@ public:
   void abandon();
   // Turns the callbacks on or off.
   CuptiResult listen(bool on);
-  // What CUPTI says about the subscription: kSuccess while it is there.
+  // CUPTI's status of the subscription: kSuccess while it exists.
   CuptiResult state() const;
   bool listening() const { return listening_.load(std::memory_order_relaxed); }
   // Launches of kernels and graphs that were recorded.

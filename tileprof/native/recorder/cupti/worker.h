@@ -1,6 +1,6 @@
-// A thread that does its work every so often, and at once what it is told to: for calls of a
-// library that may take long, or never return. Who tells it something waits for that, but not for
-// ever: a thread that did not obey in time is told nothing more, and launches that it keeps waiting
+// A thread that works periodically, and at once on an order: for calls of a
+// library that may take long, or never return. A caller waits for its order, but not for
+// ever: a thread that did not obey in time gets no more orders, and launches that it keeps waiting
 // go on.
 //
 // In: work, by order; 0 is no order, and done every so often. Out: whether an order was obeyed.

@@ -1,4 +1,4 @@
-// The call of a framework that runs a backward pass, with the context it is made in told before.
+// A framework's call that runs a backward pass, with the context in which it is made.
 //
 // A function in C has no frame: it shows neither on call paths nor in tracebacks.
 #include <nanobind/nanobind.h>

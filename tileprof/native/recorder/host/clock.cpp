@@ -33,7 +33,7 @@ using clock_line::kShift, clock_line::Place, clock_line::published;
 
 constexpr int64_t kMs = 1'000'000;      // ns
 constexpr int64_t kSpan = 50 * kMs;     // after which a line is renewed
-constexpr int64_t kOld = 200 * kMs;     // after which it tells nothing
+constexpr int64_t kOld = 200 * kMs;     // after which it gives no time
 constexpr int64_t kApart = 10 * kMs;    // at least, the readings that a first line is drawn through
 constexpr int64_t kLag = kMs;           // behind CLOCK_MONOTONIC by more, time jumps
 constexpr int64_t kPromptly = kMs / 100;  // a line is drawn, or not at all

@@ -2,7 +2,7 @@
 //
 // In: CLOCK_MONOTONIC, and the processor's time-stamp counter where the kernel itself tells the time
 // by it. Out: `now_ns` on any thread, without a lock. The counter is turned into ns by a line that
-// is drawn anew every 50 ms by one of those who read it, so that it keeps to CLOCK_MONOTONIC within
+// is drawn again every 50 ms by one of its readers, so that it keeps to CLOCK_MONOTONIC within
 // a microsecond, and goes on where the line before it has come to: time never goes back.
 //
 // The counter is read as the processor comes to it, not in order with loads (which would take as
@@ -39,7 +39,7 @@ struct alignas(64) Published {
 };
 inline constinit Published published;
 
-// Where the line does not tell: it is drawn or renewed, or there is none.
+// The clock where the line gives no time: it is being drawn or renewed, or there is none.
 uint64_t read_slowly();
 
 } // namespace clock_line

@@ -1,6 +1,6 @@
 // The tree of calling contexts: where something was done, as the threads saw it.
 //
-// A context is its parent, a kind, and up to two numbers that tell siblings apart. Contexts are
+// A context is its parent, a kind, and up to two numbers that distinguish siblings. Contexts are
 // interned, never freed, and numbered from 1 in the order of their making, so a parent's number is
 // below its children's; 0 is the root, outside of everything. Names are interned the same way.
 // Python turns contexts into nodes of its tree when a profile is taken (profiler/tree/contexts.py).
@@ -99,7 +99,7 @@ public:
   const Context &at(ContextId id) const { return *all_.find(id); }
   uint32_t size() const { return size_.load(std::memory_order_acquire); }
   uint64_t folded() const { return folded_.load(std::memory_order_relaxed); }
-  // In a forked child, where a thread that is not there may have held the lock.
+  // Called in a forked child, where a thread that does not exist there may have held the lock.
   void after_fork() { new (&mutex_) std::mutex; }
 
 private:

@@ -72,7 +72,7 @@ void give_stack() {
   sigaltstack(&now, nullptr);
 }
 
-// Watches for crashes where nobody else does, or faulthandler alone; tells whether for any.
+// Watches for crashes where nobody else does, or faulthandler alone; returns whether for any.
 bool watch_crashes(int fd, double seconds, bool others) {
   bell = fd;
   owner = getpid();

@@ -1,4 +1,4 @@
-// What is open in a thread: entered, counted, timed, left, and put on the timeline.
+// Open entries of a thread: entered, counted, timed, left, and put on the timeline.
 #include <algorithm>
 
 #include "host/recorder.h"

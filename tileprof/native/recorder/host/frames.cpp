@@ -118,7 +118,7 @@ const PythonScope &ScopeReader::read(PyThreadState *thread) {
 }
 
 const void *ScopeReader::stop() const {
-  // Read anew each time: a scope that another task closes lets go of its frame.
+  // Read again each time: a scope that another task closes lets go of its frame.
   return entry_ ? frame_behind(PyList_GET_ITEM(entry_, kStop)) : nullptr;
 }
 

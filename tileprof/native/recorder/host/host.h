@@ -1,4 +1,4 @@
-// What the recorder of GPUs asks of the host's side: contexts, names, the calling thread, the time.
+// Services of the host's side for the recorder of GPUs: contexts, names, thread, time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ Contexts &contexts();
 Names &names();
 uint32_t epoch();
 
-// Of the calling thread: where it is; the kernel of ours that it is launching, 0 for none.
+// The calling thread's context; the kernel of ours that it is launching, 0 for none.
 ContextId here();
 ContextId kernel();
 // Enters a call into the driver, and leaves it.

@@ -1,4 +1,4 @@
-// What threads were in, one by one: the newest entries that ended; bounded, empty unless asked for.
+// Timelines of threads: the newest entries that ended; bounded, empty unless asked for.
 //
 // In: `add` on each thread, without a lock. Out: `take`, by one reader at a time. A ring grows by
 // blocks while no more than half of the room that the others leave is its own; then it overwrites.
@@ -36,9 +36,9 @@ public:
     wanted_.store(most != 0, std::memory_order_relaxed);
   }
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
-  // Changes when the limit does: rings begin anew.
+  // Changes when the limit does: rings start again.
   uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
-  // How much a ring of a size may grow; the first block is every ring's.
+  // Growth allowed for a ring of a size; the first block is every ring's.
   size_t grant(size_t held, size_t block) {
     const size_t most = most_.load(std::memory_order_relaxed);
     const size_t all = held_.load(std::memory_order_relaxed);

@@ -79,7 +79,7 @@ NameId name_of(const Attributes *attributes) {
 
 // -- ranges that are pushed and popped
 
-// What a thread has pushed in a domain, also while nobody records: 0 for a range that the recorder
+// Ranges that a thread has pushed in a domain, also while nobody records: 0 for one that the recorder
 // does not know, so that pops go with their pushes.
 struct Pushed {
   Handle *domain;

@@ -1,4 +1,4 @@
-// What an NVTX tool must know of NVTX 3: numbers and layouts of its interface for tools.
+// Interface of NVTX 3 for tools: numbers and layouts of its interface for tools.
 //
 // Facts from the public headers, github.com/NVIDIA/NVTX (nvtxDetail/nvtxTypes.h, nvToolsExt.h).
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace tileprof::nvtx {
 
-// What a program's copy of NVTX shows a tool, by number.
+// Tables that a program's copy of NVTX shows a tool, by number.
 using GetTable = const void *(*)(uint32_t table);
 inline constexpr uint32_t kCallbacks = 1, kVersions = 3;
 

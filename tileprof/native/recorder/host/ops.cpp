@@ -26,7 +26,7 @@ uint32_t enter(uint32_t name, int64_t sequence, uint64_t number) {
   return context;
 }
 
-// What a backward operation hangs under: its forward operation, or for a gradient that no operation
+// The parent of a backward operation: its forward operation, or for a gradient that no operation
 // made the call that asked for the backward pass; 0: the path that leads here.
 ContextId origin_of(Thread &thread, int64_t sequence, uint64_t forward_thread, uint32_t root) {
   Recorder &shared = recorder();

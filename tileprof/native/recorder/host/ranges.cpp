@@ -1,6 +1,6 @@
 // Ranges of a thread: unlike operations they need not nest, and any thread may end them.
 //
-// What is open above a range that ends goes on without it: its time so far stays where it was, and
+// Entries open above a range that ends go on without it: its time so far stays where it was, and
 // from then on its path is the one that leads past the range.
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-// What all parts of the recorder share: contexts, names, threads, and who is recording.
+// State that all parts of the recorder share: contexts, names, threads, and who is recording.
 #pragma once
 
 #include <atomic>
@@ -32,12 +32,12 @@ public:
   // The frame that runs the user's program and its thread: the program's path ends there.
   std::atomic<const void *> base_frame{nullptr};
   std::atomic<uint64_t> base_thread{0};
-  // Where a backward pass was asked for last: of gradients that no operation made (accumulation).
+  // The last call of a backward pass: for gradients that no operation made (accumulation).
   std::atomic<ContextId> backward_root{0};
   // The framework's word on what a thread does that is in nothing that was entered and has no
   // frames: its context, or 0.
   std::atomic<ContextId (*)()> besides{nullptr};
-  // Of the threads' timelines.
+  // Room for the threads' timelines.
   HostRoom room;
 
   // The context of a frame, made if it is new; its code is held. At the end of the interpreter,

@@ -158,7 +158,7 @@ void Thread::settle() {
   if (ended_.load(std::memory_order_relaxed)) settle_ended();
 }
 
-// What is open from before is not in it: its path is that of another tree.
+// Entries open from before are not in it: their path is that of another tree.
 void Thread::begin_recording(uint64_t recording) {
   entries_.clear();
   operations_ = 0;

@@ -1,4 +1,4 @@
-// What each thread is in: operations, ranges and driver calls that are open, and their time.
+// Open operations, ranges and driver calls of each thread, and their time.
 //
 // In: `enter` and `leave` by an observer of a framework, by NVTX, by callbacks of the driver.  Out:
 // `here()`, the calling context of this moment, host time by context, and a timeline where one is
@@ -26,11 +26,11 @@ struct HostTime {
   std::atomic<uint64_t> count{0}, own_ns{0};
 };
 
-// What few contexts have.
+// Numbers that few contexts have.
 struct HostWork {
-  // Of a scope: what entries right in it took, which is not the scope's own.
+  // Time of entries right in a scope, which is not the scope's own.
   std::atomic<uint64_t> claimed_ns{0};
-  // What the operations worked on, as their shapes tell.
+  // Work of the operations, from their shapes.
   std::atomic<double> flops{0}, bytes{0};
 };
 
@@ -60,7 +60,7 @@ struct Free {
   void operator()(void *pages) const { std::free(pages); }
 };
 
-// Which context each operation of the forward pass had, by the sequence number it shares with its
+// The context of each operation of the forward pass, by the sequence number it shares with its
 // backward; the newest `kSlots` are known.
 class ForwardPasses {
 public:
@@ -75,11 +75,11 @@ private:
   std::atomic<std::atomic<uint64_t> *> ready_{nullptr};
 };
 
-// How many of some frames, from the innermost, were called since a time at which the frames were
+// Number of some frames, from the innermost, that were called since a time at which the frames were
 // others: outer ones are shared, and so is the first that has gone on to another line.
 size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now);
 
-// What Python is doing in a thread, at one event.
+// The state of Python in a thread, at one event.
 struct Moment {
   const PythonScope &scope;
   const void *frame;  // the innermost
@@ -91,7 +91,7 @@ public:
   // Becomes another thread's, when its own has ended: times stay, they are added up over all.
   void begin(uint64_t ident);
 
-  // The context of this moment; frames are left out where the recorder is told so.
+  // The context of this moment; without frames if the recorder is set so.
   ContextId here();
 
   ContextId enter(Kind kind, NameId name, uint64_t b = 0);
@@ -100,7 +100,7 @@ public:
   // Leaves the innermost entry that had this context; operations above it are left too.
   void leave(ContextId context);
 
-  // A range has no frame that lasts: what is called later is told by the frames that it shares.
+  // A range has no lasting frame: what is called later is recognised by the frames that it shares.
   // Its number is the thread's own; 0: too much is open, and it is left out.
   uint64_t open_range(NameId name, NameId domain);
   void close_range(uint64_t range);
@@ -112,7 +112,7 @@ public:
   uint64_t ident() const { return ident_.load(std::memory_order_relaxed); }
   // Host time in operations and calls, cumulative; one that is open counts until now.
   uint64_t claimed_ns() const;
-  // For a sampler, in another thread that holds the GIL: the context of a frame of this thread, if
+  // Called by a sampler, in a thread that holds the GIL: the context of a frame of this thread, if
   // it is in a range that is inside the scope of that identity; else 0.
   ContextId sampled(const void *frame, const void *scope);
   // Whether an entry is open that is inside the innermost scope of Python's.
@@ -124,7 +124,7 @@ public:
   // Puts something of this thread on the timeline, if one is wanted.
   void trace(ContextId context, uint64_t start, uint64_t end);
   void trace_scope(uint64_t node, uint64_t start, uint64_t end);
-  // For another thread, one at a time: the newest of it; how many were overwritten before.
+  // Called by another thread, one at a time: the newest entries; how many were overwritten before.
   uint64_t take_traced(std::vector<HostEvent> &into);
   void add_work(ContextId context, double flops, double bytes);
   // Work of the kernel that this thread launches next, as its author tells; `add_announced` adds it
@@ -135,7 +135,7 @@ public:
     announce_work(0, 0);
   }
   ForwardPasses &forward() { return forward_; }
-  // What a framework calls this thread; 0 where it has not said.
+  // The framework's number of this thread; 0 if unknown.
   uint64_t number() const { return number_; }
   void set_number(uint64_t number) { number_ = number; }
   bool has_frames() const { return innermost_frame() != nullptr; }

@@ -133,7 +133,7 @@ public:
     data_.full = 0;
   }
   cupti::PcData &data() { return data_; }
-  // How many records are in it, while another thread may add some.
+  // Number of records in it, while another thread may add some.
   size_t holds() const { return __atomic_load_n(&data_.records, __ATOMIC_ACQUIRE); }
 
 private:

@@ -6,7 +6,7 @@
 namespace tileprof {
 namespace {
 
-// Calls in a row that hand over nothing although there is said to be more.
+// Calls in a row that return nothing although CUPTI reports more.
 constexpr int kFruitless = 3;
 // A device has 40 stall reasons; far more than that is no number of them.
 constexpr size_t kMostStalls = 4096;
@@ -135,7 +135,7 @@ void PcContext::disable() {
   call(cupti_.pc_disable, "disabling");
   enabled_ = false;
   if (!configured_) return;
-  // What came late.
+  // Late samples.
   cupti::PcData &data = configured_->data();
   counts_.add(data, stalls_);
   counts_.totals.discarded += data.remaining;

@@ -13,7 +13,7 @@
 
 namespace tileprof {
 
-// Codes beside those of CUPTI: no stall reasons are told; the loaded version cannot sample; the
+// Codes besides CUPTI's: it lists no stall reasons; the loaded version cannot sample; the
 // device's buffer was full again and again.
 inline constexpr CuptiResult kNoStalls = -8, kCannotSample = -9, kOverflows = -10;
 

@@ -1,6 +1,6 @@
 // Samples of program counters, counted by instruction, stall reason and calling context.
 //
-// In: what reads hand over. Out: one row for each that was seen, so that memory is bounded by the
+// In: results of reads. Out: one row for each that was seen, so that memory is bounded by the
 // instructions that ran. For one thread at a time.
 #pragma once
 
@@ -64,7 +64,7 @@ public:
   size_t names_held() const;
 
 private:
-  // What CUPTI's numbers for a function stand for, and the strings that it handed over as its name.
+  // Functions of CUPTI's numbers, and the strings that it handed over as their names.
   struct Known {
     uint32_t function = 0;
     uint64_t read = 0;  // the last one that it was in, and how many there were

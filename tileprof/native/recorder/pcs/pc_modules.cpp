@@ -5,7 +5,7 @@
 namespace tileprof {
 namespace {
 
-// Of megabytes at gigabytes a second; cubins that it does not tell apart are compared.
+// Hashes megabytes at gigabytes per second; cubins with the same hash are compared.
 uint64_t hash_of(const void *bytes, size_t size) {
   const uint8_t *at = static_cast<const uint8_t *>(bytes);
   uint64_t hash = 0x9E3779B97F4A7C15u ^ size;
@@ -32,7 +32,7 @@ uint64_t PcModules::answer(const void *cubin, size_t size) {
   std::vector<uint32_t> &alike = by_hash_[hash];
   for (uint32_t number : alike) {
     const std::string &known = cubins_[number - 1];
-    // Of one that was not kept, the hash has to do.
+    // A cubin that was not kept has only its hash.
     if (known.empty() || (known.size() == size && !std::memcmp(known.data(), cubin, size)))
       return kOurs | number;
   }

@@ -32,7 +32,7 @@ public:
   uint64_t left_out();
 
 private:
-  // What marks our answers: CUPTI's checksums have 32 bits.
+  // Mark of our answers: CUPTI's checksums have 32 bits.
   static constexpr uint64_t kOurs = uint64_t(0x7470) << 32;
 
   std::mutex mutex_;

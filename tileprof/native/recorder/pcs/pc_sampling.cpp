@@ -10,11 +10,11 @@ namespace {
 // Reads in a row without samples after which sampling is stopped for a moment, in case samples are
 // handed over only then; twice as many each time that there were none.
 constexpr uint32_t kQuiet = 10, kMostQuiet = 1280;
-// How often a device's full buffer is emptied before sampling is given up: each takes 0.2 s.
+// Number of times that a device's full buffer is emptied before sampling is given up; 0.2 s each.
 constexpr uint32_t kMostOverflows = 20;
-// How long the end of a context waits for calls that are under way.
+// Time that the end of a context waits for calls that are under way.
 constexpr double kPatienceAtEnd_s = 2;
-// How long a stop that can be made up for waits for launches to return.
+// Time that a stop that can be repeated waits for launches to return.
 constexpr double kPatienceBetween_s = 0.5;
 // The same of one that cannot; less than who asks for it waits.
 constexpr double kPatienceForAll_s = 5;
@@ -151,7 +151,7 @@ void PcSampling::drain(PcContext &context) {
   }
 }
 
-// A buffer that was full stays so until sampling is enabled anew.
+// A buffer that was full stays so until sampling is enabled again.
 void PcSampling::reopen(PcContext &context) {
   context.disable();
   if (++reopened_ > kMostOverflows)

@@ -34,7 +34,7 @@ public:
 
   PcModules modules;
 
-  // What is wanted from now on; forgets what was counted. Not while sampling goes on.
+  // Sets what is wanted from now on, and forgets all counts. Not while sampling goes on.
   void configure(const PcOptions &options);
   // Whether samples are wanted; what was counted stays. Not while a recording is on.
   void want(bool on);
@@ -45,7 +45,7 @@ public:
   void begin();
   // Stops until `begin`, and reads all there is.
   void pause();
-  // Also gives back what devices hold for it; `begin` has to find contexts anew.
+  // Also gives back what devices hold for it; `begin` has to find contexts again.
   void end();
   // Calls nothing more: the library hangs.
   void abandon();

@@ -15,7 +15,7 @@ namespace cupti {
 inline constexpr uint32_t kEachInterval = 1, kKeepOldest = 0;
 // Why a decoding ended: the image was full.
 inline constexpr uint32_t kImageFull = 1;
-// What a host object is for.
+// Purposes of a host object.
 inline constexpr uint32_t kForPmSampling = 1;
 
 struct PmEnable {

@@ -7,7 +7,7 @@
 namespace tileprof {
 namespace {
 
-// How often a device's full buffer is set up anew before sampling is given up.
+// Number of times that a device's full buffer is set up again before sampling is given up.
 constexpr uint64_t kMostOverflows = 20;
 
 } // namespace

@@ -31,7 +31,7 @@ struct PmOptions {
 
 struct PmTotals {
   uint64_t samples = 0, missed = 0;  // missed: that should have come between two that came
-  uint64_t overflows = 0;  // of the device's buffer: nothing came until it was set up anew
+  uint64_t overflows = 0;  // of the device's buffer: nothing came until it was set up again
 };
 
 class PmDevice {
@@ -52,7 +52,7 @@ public:
   bool start();
   // Reads what there is; whether the device's buffer had room.
   bool read();
-  // Sets the device up anew, unless its buffer was full too often.
+  // Sets the device up again, unless its buffer was full too often.
   void reopen();
   // Stops, and reads all there is.
   void stop();

@@ -5,9 +5,9 @@
 namespace tileprof {
 namespace {
 
-// For the lock of a thread that is in a call of CUPTI's.
+// Time to wait for the lock of a thread that is in a call of CUPTI.
 constexpr double kPatience_s = 10;
-// For launches to return, where it can be tried again.
+// Time to wait for launches to return, if it can be tried again.
 constexpr double kPatienceBetween_s = 0.5;
 
 } // namespace

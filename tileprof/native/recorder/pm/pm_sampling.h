@@ -31,7 +31,7 @@ public:
   // is under way, as for samples of program counters.
   explicit PmSampling(Gate &gate);
 
-  // What is wanted from the next `begin` on; ends what was, and forgets all rows.
+  // Sets what is wanted from the next `begin` on; ends the current series and forgets all rows.
   void configure(PmOptions options);
   bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void attach(const Cupti &cupti);

@@ -56,7 +56,7 @@ public:
 private:
   size_t most_;
   PmRows rows_;
-  // Of the samples that will be the next row; per metric, the time in which it had a value.
+  // Sums over the samples of the next row; for each metric, the time in which it had a value.
   std::vector<double> sums_, times_;
   uint64_t start_ = 0, end_ = 0;
   size_t held_ = 0;

@@ -58,8 +58,8 @@ void Activities::check_sizes(const uint8_t *buffer, size_t valid) {
   checked_ = valid > 0;
 }
 
-// Where a record ends; nullptr where that is not known, beyond the buffer, or before the end of the
-// fields that are read. Lengths that the library told are long enough (ask_record_sizes).
+// The end of a record; nullptr where that is unknown, beyond the buffer, or before the end of the
+// fields that are read. Lengths from the library are long enough (ask_record_sizes).
 const uint8_t *Activities::after(const uint8_t *buffer, size_t valid, const uint8_t *record,
                                  uint32_t kind) {
   const uint8_t *end = buffer + valid;
@@ -107,7 +107,7 @@ Activities::Place Activities::place_of(uint32_t correlation, uint64_t node) {
   return place;
 }
 
-// Where work of a device belongs; counts what belongs nowhere, as what was launched during an
+// Finds where work of a device belongs; counts what belongs nowhere, as what was launched during an
 // interruption, in which some kinds go on to leave records.
 Activities::Place Activities::place_of_work(uint32_t correlation, uint64_t node,
                                             uint64_t start_ns) {
@@ -224,7 +224,7 @@ void Activities::memset_(const uint8_t *record) {
 void Activities::overhead(const uint8_t *record, size_t size) {
   using At = cupti::OverheadRecord;
   const uint32_t kind = read<uint32_t>(record, At::kind);
-  // Earlier versions do not tell the call, and add no data that would be ours to free.
+  // Earlier versions do not name the call, and add no data that would be ours to free.
   const uint32_t correlation = size > At::correlation ? read<uint32_t>(record, At::correlation) : 0;
   if (size > At::data && kind == cupti::kCommandBufferFull)
     std::free(read<void *>(record, At::data));

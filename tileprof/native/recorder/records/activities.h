@@ -34,7 +34,7 @@ struct ActivityCounts {
   uint64_t uncaptured = 0;    // of graph nodes that were captured before the recording began
 };
 
-// What is handed over at once.
+// All results, handed over together.
 struct Drained {
   std::vector<Total> totals;
   std::vector<TimelineEvent> timeline;
@@ -68,7 +68,7 @@ public:
   uint64_t records_seen() const { return records_seen_.load(std::memory_order_relaxed); }
 
 private:
-  // Where a record belongs.
+  // The place that a record belongs to.
   struct Place {
     Launch launch;
     ContextId context;  // of the node in a graph, else that of the launch

@@ -28,7 +28,7 @@ public:
     use.live += bytes;
     if (use.live > use.peak) use.peak = use.live;
   }
-  // What was allocated before the recording began is not counted when it is released.
+  // Memory allocated before the recording began is not counted when it is released.
   void release(uint32_t device, uint64_t address) {
     auto found = live_.find({address, device});
     if (found == live_.end()) return;

@@ -21,7 +21,7 @@ public:
   void set_size(size_t bytes);
   // A buffer and its size; nullptr where there are too many already, and records will be dropped.
   uint8_t *take(size_t &size);
-  // The size is that which `take` told.
+  // The size is the one from `take`.
   void give_back(uint8_t *buffer, size_t size);
   // Bytes of all buffers, those included that CUPTI has.
   size_t bytes();

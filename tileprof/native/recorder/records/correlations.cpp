@@ -19,7 +19,7 @@ Correlations::Correlations()
 
 void Correlations::put(uint32_t correlation, const Launch &launch) {
   Slot &slot = slots_[correlation % kSlots];
-  // What a launch some time from now writes to, which no cache holds any more.
+  // Memory that a later launch writes to, which no cache holds any more.
   __builtin_prefetch(&slots_[(correlation + kAhead) % kSlots], 1);
   uint64_t state = slot.state.load(std::memory_order_acquire);
   Launch former;
@@ -105,7 +105,7 @@ Correlations::Kept *Correlations::kept(uint32_t correlation) {
   return &kept_[size_t((correlation * 0x9E3779B1u) >> 19) % kSets * kWays];
 }
 
-// How much would be lost with it: nothing, records that may yet come, a kernel's context.
+// The loss without it: nothing, records that may yet come, a kernel's context.
 std::pair<int, uint64_t> Correlations::worth(const Kept &entry) {
   const int rank = !entry.age ? 0 : entry.used ? 1 : !awaited(entry.launch) ? 2 : 3;
   return {rank, entry.age};

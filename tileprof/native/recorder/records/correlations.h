@@ -1,4 +1,4 @@
-// Which launch a record belongs to: the calling context, epoch and time of every driver call that
+// The launch of a record: the calling context, epoch and time of every driver call that
 // leaves records, by CUPTI's correlation number.
 //
 // In: `put` on the launching threads, without a lock. Out: `find` on the thread that parses. Slots
@@ -19,7 +19,7 @@ namespace tileprof {
 
 enum class CallKind : uint8_t { none, launch, graph, memcpy, memset, sync, memory };
 
-// What blocked the launching thread last.
+// The last thing that blocked the launching thread.
 enum class Blocked : uint8_t { never, sync, copy };
 
 struct Launch {
@@ -82,7 +82,7 @@ private:
   static bool awaited(const Launch &launch) {
     return launch.epoch && (launch.kind == CallKind::launch || launch.kind == CallKind::graph);
   }
-  // Of a slot: marks it as seen; whether this was the first time.
+  // Marks a slot as seen; returns whether this was the first time.
   bool find_slot(uint32_t correlation, Launch &into, bool last, bool &first);
   static uint64_t state_of(uint32_t correlation) { return uint64_t(correlation) << 3; }
   static bool load(const Slot &slot, uint64_t state, Launch &into);

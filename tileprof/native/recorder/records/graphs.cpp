@@ -14,7 +14,7 @@ ContextId Graphs::find_locked(uint64_t node) {
   if (auto found = newer_.find(node); found != newer_.end()) return found->second;
   auto found = older_.find(node);
   if (found == older_.end()) return 0;
-  // What is in use stays known.
+  // Nodes in use are kept.
   const ContextId context = found->second;
   put(node, context);
   return context;

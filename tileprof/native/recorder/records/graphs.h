@@ -1,4 +1,4 @@
-// Where the nodes of CUDA graphs were captured: the calling context by a node's number.
+// Places where nodes of CUDA graphs were captured: the calling context by a node's number.
 //
 // In: CUPTI's callbacks while a graph is captured and instantiated, on any thread. Out: the context
 // of a node that a replay ran. The newest `kNodes` nodes at least are known.

@@ -36,7 +36,7 @@ struct Interval {
   bool from_host;  // a copy of the host's data
 };
 
-// A gap so long that a sampler may have seen what the host did in it: told by itself, not added up.
+// A gap so long that a sampler may have seen what the host did in it: reported alone, not added up.
 struct Gap {
   uint64_t from, to;
   TotalKey key;  // of the launch that ended it, and why it is
@@ -62,7 +62,7 @@ private:
   using Intervals = std::vector<Interval, PageAllocator<Interval>>;
   struct Device {
     Intervals pending;
-    // Where in it runs begin that are in order in themselves: parts that came out of order.
+    // Begins of sorted runs in it: parts that came out of order.
     std::vector<size_t> runs;
     uint64_t busy_until = 0;     // of anything; 0: nothing ran yet
     uint64_t compute_until = 0;  // of kernels and fills
@@ -70,9 +70,9 @@ private:
     uint64_t copy_ns = 0;        // time from compute_until on that copies cover
     uint64_t counted = 0;        // start of the last interval counted
   };
-  // How many intervals wait for earlier ones: each thread's records come a buffer at a time.
+  // Number of intervals that wait for earlier ones: each thread's records come a buffer at a time.
   static constexpr size_t kLeastWindow = 1u << 16, kMostWindow = 1u << 18;
-  // How far an interval is moved when it comes; one from further back begins a run.
+  // Distance that an interval is moved when it comes; one from further back begins a run.
   static constexpr size_t kNear = 64;
   static constexpr size_t kMostGaps = 1u << 14;
 

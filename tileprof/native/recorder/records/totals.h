@@ -1,4 +1,4 @@
-// What happened on devices, added up by epoch, calling context and kind of work.
+// Totals of devices' work by epoch, calling context and kind of work.
 //
 // In: one call per record, by the parser alone. Out: all totals at once, when a profile is taken.
 #pragma once
@@ -68,7 +68,7 @@ public:
   Totals();
   // The total of a key, made if it is new; stays valid until the next call.
   Total &at(const TotalKey &key);
-  // Hands everything over and begins anew.
+  // Hands everything over and starts from zero.
   std::vector<Total> take();
   size_t size() const { return totals_.size(); }
 

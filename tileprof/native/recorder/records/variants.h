@@ -31,7 +31,7 @@ private:
   struct Hash {
     size_t operator()(const Variant &variant) const;
   };
-  // What a record says about its variant, and which one it is.
+  // The description of a variant in a record, and which variant it is.
   struct Recent {
     uint64_t words[6] = {};
     uint32_t trust = 0, number = 0;

@@ -1,4 +1,4 @@
-// How long the host waited for devices, timed around the driver's calls that wait.
+// Time that the host waited for devices, measured around the driver's calls that wait.
 //
 // In: each wait, on the thread that waited. Out: all totals at once. CUPTI has records of waits, but
 // while they are on every launch takes 3 µs more (CUPTI 13.0 on an H200).

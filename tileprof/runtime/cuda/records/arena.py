@@ -67,8 +67,8 @@ class DeviceArena:
         return self._turns + 8 * (tag % _TURNS)
 
     def take(self) -> tuple[list[slots.Slots], int]:
-        """The slots that are ready, in the order of their claims, which are free again afterwards;
-        and how many claims were refused since the last time."""
+        """Return the slots that are ready, in the order of their claims, which are free again
+        afterwards; and how many claims were refused since the last time."""
         with self.device.current(), self.device.driver.beside_captures():
             arena = self._read()
             tickets, taken = arena.tickets(), []
@@ -92,7 +92,7 @@ class DeviceArena:
         return np.ctypeslib.as_array((c_uint8 * size).from_address(place))
 
     def _collect(self, arena: slots.Arena, tickets: range) -> slots.Slots:
-        """The slots of these tickets; of each only as much as the fullest has."""
+        """Return the slots of these tickets; of each only as much as the fullest has."""
         places = np.arange(tickets.start, tickets.stop) % self.slots
         most = int(arena.heads["kept"][places].max(initial=0))
         width = min(most, self.capacity) * slots.RECORD.itemsize

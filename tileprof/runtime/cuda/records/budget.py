@@ -1,4 +1,4 @@
-"""How many launches of which kernels may write records: as many as there is room and time for.
+"""Budget of launches that may write records: as many as there is room and time for.
 
 In: what launches want, what was read.  Out: yes or no.  A launch is refused where the arena has no
 room for it, or where reading its records would take too much of the host; kernels that are launched
@@ -19,17 +19,17 @@ WINDOW_S = 0.25
 _RESERVE = 8
 """One part in this many is for kernels that had nothing yet."""
 _IDLE_S = 1.0
-"""What was not written so long after the last launch will not be."""
+"""Seconds after the last launch from which missing records are given up."""
 
 
 @dataclass(slots=True)
 class Share:
-    """What launches under one tag have had, in slots."""
+    """Slots that launches under one tag have used."""
 
     total: int = 0
     window: int = -1
     used: int = 0
-    """In that window."""
+    """Slots used in that window."""
 
 
 class Budget:
@@ -54,7 +54,7 @@ class Budget:
         return 2 * self.outstanding > self._slots
 
     def grants(self, share: Share, slots: int) -> bool:
-        """Whether a launch may have so many slots, which it then has."""
+        """Return whether a launch may have so many slots, which it then has."""
         now = time.monotonic()
         with self._lock:
             self._refill(now)
@@ -94,6 +94,6 @@ class Budget:
 
 
 def one_in(blocks: int, chosen: int) -> int:
-    """Of how many blocks one is measured so that about `chosen` of all are: a power of two, which a
-    block can tell by its number's bits."""
+    """Return n such that measuring one of n blocks measures about `chosen` of all: a power of two,
+    which a block can test by its number's bits."""
     return 1 << round(math.log2(max(blocks / chosen, 1)))

@@ -1,4 +1,4 @@
-"""What a mark costs on a device: measured once, when records are first read, and kept.
+"""Cost of a mark on a device: measured once, when records are first read, and kept.
 
 In: a device.  Out: the cycles that one record adds to the warp that writes it, to be taken from
 times; 0 and a reason where it cannot be measured.  A short kernel of its own does it, on a stream
@@ -40,7 +40,7 @@ from tileprof.runtime.cuda.launch import Call, Function
 __all__ = ["Calibration", "RecordCost", "measure", "source"]
 
 PATIENCE_S = 3.0
-"""How long somebody who reads records waits for the number."""
+"""Seconds that a reader of records waits for the number."""
 _AGREED = 1.0
 """Cycles by which warps may differ for the cost to be kept."""
 _TAG = 1
@@ -48,7 +48,7 @@ _TAG = 1
 
 @dataclass(frozen=True, slots=True)
 class RecordCost:
-    """What a record adds to the warp that writes it."""
+    """Time that a record adds to the warp that writes it."""
 
     cycles: float = 0.0
     """0 where it is not known."""
@@ -56,7 +56,7 @@ class RecordCost:
     """Why it is not known."""
 
     def remarks(self) -> tuple[Remark, ...]:
-        """That it is not known, where it is not."""
+        """Return a remark if the cost is unknown."""
         if not self.reason:
             return ()
         rejected = Rejection(RecordCostCandidate(), OtherReason(self.reason))
@@ -73,7 +73,7 @@ class Calibration:
         self._lock = threading.Lock()
 
     def cost(self) -> RecordCost:
-        """The number, for which it waits a while."""
+        """Return the number, for which it waits a while."""
         with self._lock:
             if self._known is None and self._thread is None:
                 self._known = self._kept()
@@ -121,7 +121,8 @@ class Calibration:
 
 
 def _place(device: CudaDevice) -> Path:
-    """The file of what is known of such devices; its name tells all that the number depends on."""
+    """Return the file of what is known of such devices; its name tells all that the number depends
+    on."""
     digest = hashlib.sha256()
     parts = (device.name, device.driver.version(), device.target.name, tileprof.__version__)
     for part in (*parts, calibration.cuda_text(), slots.cuda_text()):
@@ -130,7 +131,7 @@ def _place(device: CudaDevice) -> Path:
 
 
 def read_kept(place: Path) -> float | None:
-    """The cycles in a file; None where it is not there or damaged."""
+    """Return the cycles in a file; None where it is not there or damaged."""
     try:
         cycles = json.loads(place.read_text())["cycles"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -151,7 +152,7 @@ def keep(place: Path, device: CudaDevice, cost: Cost) -> None:
 
 
 def source() -> CudaSource:
-    """The kernel that measures."""
+    """Return the kernel that measures."""
     from tileprof.compiler.cuda.prelude import with_dependencies
 
     headers = (*with_dependencies(["base.cuh"]), ("records.cuh", slots.cuda_text()))
@@ -179,7 +180,7 @@ def _image(device: CudaDevice) -> bytes:
 
 
 def _run(device: CudaDevice, image: bytes) -> slots.Slots:
-    """What the kernel records."""
+    """Return the slots that the kernel records."""
     driver, capacity = device.driver, calibration.CAPACITY
     module = driver.pointer("cuModuleLoadDataEx", image, 0, None, None)
     kernel = ir.Kernel(calibration.FUNCTION, (), (), ir.Block([], []))

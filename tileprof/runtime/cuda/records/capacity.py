@@ -26,9 +26,10 @@ MEMORY = 512 << 20
 _SHARE = 256
 """One part in this many of a device is taken at most, unless more is asked for."""
 _BYTES_PER_S = 64 << 20
-"""Of records, that the host reads and decodes in the long run: a sixth of one core's time."""
+"""Bytes of records per second that the host reads and decodes in the long run: a sixth of one
+core's time."""
 _LEAST_FILL = 1 / 64
-"""What reading a slot takes that is all but empty, as a part of a full one."""
+"""Cost of reading an almost empty slot, as a share of a full one."""
 
 
 def memory_of(device: CudaDevice) -> int:
@@ -69,11 +70,11 @@ class Room:
 
     @property
     def bytes(self) -> int:
-        """Of records."""
+        """Return the bytes of records."""
         return 0 if self.arena is None else 8 * self.slots * self.arena.capacity
 
     def take(self) -> tuple[list[Slots], int]:
-        """The slots that are ready, and how many claims were refused since the last time;
+        """Return the slots that are ready, and how many claims were refused since the last time;
         TileprofError where they cannot be read."""
         if self.arena is None:
             return [], 0
@@ -85,7 +86,7 @@ class Room:
         return taken, refused
 
     def _used(self, slots: Slots) -> float:
-        """What reading these took, in full slots."""
+        """Return the cost of reading these slots, in full slots."""
         assert self.arena is not None
         fill = slots.heads["kept"] / self.arena.capacity
         return float(np.maximum(fill, _LEAST_FILL).sum())

@@ -1,4 +1,4 @@
-"""What marks cost a kernel: its binary beside that of the same kernel without them.
+"""Cost of marks in a kernel: its binary beside that of the same kernel without them.
 
 In: both programs.  Out: registers, spills and blocks that run at once of each function, as facts of
 the kernel; a remark where the difference may change what is measured.
@@ -22,12 +22,12 @@ __all__ = ["Comparison", "Taken", "compare"]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one function takes of a multiprocessor."""
+    """Resources of a multiprocessor that one function takes."""
 
     registers: int
     """Registers per thread."""
     local_bytes: int
-    """Of a thread: its stack, with what is spilled."""
+    """Local memory per thread in bytes: its stack, including spilled registers."""
     spilled_bytes: int
     """Written when registers are spilled, as ptxas counts."""
     blocks_per_sm: int
@@ -41,7 +41,7 @@ class Comparison:
     clean: dict[str, Taken]
 
     def attributes(self) -> dict[str, str | int | float]:
-        """As facts of the kernel; those of further functions under their names."""
+        """Return them as facts of the kernel; those of further functions under their names."""
         found: dict[str, str | int | float] = {}
         for number, (name, with_marks, without) in enumerate(self._pairs()):
             start = f"{name}." if number else ""
@@ -78,7 +78,7 @@ def _said(name: str, measured: Taken, clean: Taken) -> NotWhatRuns:
 
 
 def compare(measured: CudaProgram, clean: Callable[[], CudaProgram]) -> Comparison:
-    """Both binaries; that without marks comes from the cache, or is compiled."""
+    """Return both binaries; that without marks comes from the cache, or is compiled."""
     return Comparison(_taken(measured), _taken(clean()))
 
 

@@ -1,4 +1,4 @@
-"""What the records of a function say about it, in sentences.
+"""Remarks from the records of a function.
 
 In: times by site of all its launches, and the slots of some.  Out: remarks: who waits for whom,
 what goes on meanwhile, what is uneven.  They say what was measured, not what to change.
@@ -23,7 +23,7 @@ from tileprof.remarks import Decision, Remark
 __all__ = ["Observed"]
 
 _MOST_SLOTS = 256
-"""Of which single visits are looked at."""
+"""Largest number of slots whose single visits are examined."""
 _MOST_PARTS = 16
 _MOST_OF_A_KIND = 3
 _NOTABLE = 0.01
@@ -32,7 +32,7 @@ _NOTABLE = 0.01
 
 @dataclass(slots=True)
 class Observed:
-    """What was recorded of one function; `times` are parts of one sum."""
+    """Records of one function; `times` are parts of one sum."""
 
     times: list[SiteTimes] = field(default_factory=list)
     slots: Slots | None = None
@@ -53,7 +53,7 @@ class Observed:
     def remarks(
         self, sites: Sequence[ir.Site], states: Sequence[ir.State], ns_per_cycle: float | None
     ) -> list[Remark]:
-        """The facts, each at the line of its site where it has one."""
+        """Return the facts, each at the line of its site where it has one."""
         if not self.times:
             return []
         times = SiteTimes.merge(self.times)

@@ -1,4 +1,4 @@
-"""What a launch's records are known by: a number, which stands for the listener's token.
+"""Numbers of launches, which identify their records and stand for the listener's token.
 
 In: a function of a kernel with marks, who listens to a launch of it.  Out: the launch's argument,
 which blocks take turns in; and the meaning of what comes back under the number.
@@ -43,8 +43,9 @@ _MOST_PHASES = 64
 
 
 def is_kept(launch: int) -> bool:
-    """Whether an excerpt of a function's launch of that number is made: of the first, in case there
-    is no other, of the second, of others ever more seldom, for who begins to listen later."""
+    """Return whether an excerpt of a function's launch of that number is made: of the first, in
+    case there is no other, of the second, of others ever more seldom, for who begins to listen
+    later."""
     return launch & (launch + 1) == 0
 
 
@@ -55,27 +56,28 @@ class Source:
     binary: CudaBinary
     spec: LaunchSpec
     ns_per_cycle: float | None
-    """Of the device at its highest clock, for launches too short to tell."""
+    """Nanoseconds per cycle of the device at its highest clock, for launches too short to measure
+    it."""
     numbers: NDArray[np.int64] | None = None
     """The kernel's number of each site of this function; None where they are the same."""
     compare: Callable[[], None] | None = None
     """Finds out what the marks cost the kernel; takes long."""
     tags: dict[tuple[LateListener, int, bool], Tag] = field(default_factory=dict)
     observed: Observed = field(default_factory=Observed)
-    """What was recorded for those who still listen."""
+    """Records for those who still listen."""
     cost: RecordCost | None = None
-    """What a record took of those that were decoded last."""
+    """Cost of a record in those that were decoded last."""
     _listener: LateListener | None = None
     _launches: int = 0
-    """That were heard of, while that recording or one beside it went on."""
+    """Number of launches while that recording or one beside it went on."""
 
     def warps(self, options: RecordOptions) -> tuple[int, int]:
-        """Of a block, that record: how many, and the bits of their numbers."""
+        """Return how many warps of a block record, and the bits of their numbers."""
         numbers = options.warps_of(self.spec.consumer_warps or self.spec.warps, self.spec.warps)
         return len(numbers), sum(1 << number for number in numbers)
 
     def decode(self, slots: Slots, cost: RecordCost) -> SiteTimes:
-        """The times of sites, under the kernel's numbers, without what records took;
+        """Return the times of sites, under the kernel's numbers, without what records took;
         ProfileFileError where there are none."""
         from tileprof.instrument.decode.warp_times import decode_slots
 
@@ -117,7 +119,7 @@ class Source:
         return replace(found, function=function, device=device, launch=launch, issued_ns=issued_ns)
 
     def remarks(self) -> list[Remark]:
-        """What the records say of the function."""
+        """Return remarks from the records of the function."""
         return self.observed.remarks(self.binary.sites, self.binary.states, self.ns_per_cycle)
 
 
@@ -134,23 +136,23 @@ class Tag:
     """Launches that write records, since the listener was told."""
     skipped: int = 0
     slots: int = 0
-    """Of its last launch."""
+    """Slots of its last launch."""
     awaited: int = 0
     """Slots of launches that were not read yet."""
     count: int = 0
     launch: int = -1
-    """Its number, where all of its slots are of one launch, of which an excerpt is to be kept."""
+    """Number of the launch whose excerpt is to be kept, if all of its slots are of one launch."""
     issued_ns: int = -1
-    """When that was."""
+    """Time of that launch."""
     _parts: list[Slots] = field(default_factory=list)
-    """What was read of it."""
+    """Slots of it that were read."""
     _shown: bool = False
     share: Share = field(default_factory=Share)
     _made: dict[tuple[int, ...], bytes] = field(default_factory=dict)
 
     def first(self, every: int) -> int:
-        """The first block of the next launch that records, where one of `every` does; launches take
-        turns."""
+        """Return the first block of the next launch that records, where one of `every` does;
+        launches take turns."""
         phases = min(every, _MOST_PHASES)
         return int(self.count * _GOLDEN % 1 * phases) * every // phases
 
@@ -176,7 +178,7 @@ class Tag:
     def argument(
         self, arena: int, capacity: int, every: int, first: int, warps: int, limit: int, turns: int
     ) -> bytes:
-        """That of a launch; fields as `recording` has them."""
+        """Return the argument of a launch; fields as in `recording`."""
         key = (arena, every, first, warps, limit)
         made = self._made.get(key)
         if made is None:
@@ -202,10 +204,8 @@ class SiteTable:
     def sources(
         self, binary: CudaBinary, clock_khz: int, compare: Callable[[], None]
     ) -> dict[int, Source]:
-        """By number of those launches of a binary that write records: what these mean.
-
-        `clock_khz`: of the device, for launches too short to tell.
-        """
+        """Return the sources of those launches of a binary that write records, by number.
+        `clock_khz`: clock of the device, for launches too short to measure it."""
         numbers = self._take(binary.sites)
         ns_per_cycle = 1e6 / clock_khz if clock_khz else None
         return {
@@ -215,7 +215,7 @@ class SiteTable:
         }
 
     def sampled(self, binary: CudaBinary) -> dict[int, SampledFunction]:
-        """By number of those launches of a binary that are sampled: what they count."""
+        """Return the sampled functions of a binary's launches, by number."""
         numbers = self._take(binary.sites)
         states = list(binary.states)
         if numbers is not None:
@@ -227,7 +227,7 @@ class SiteTable:
         }
 
     def _take(self, sites: Sequence[ir.Site]) -> NDArray[np.int64] | None:
-        """The number here of each site; None where they are the same."""
+        """Return the number here of each site; None where they are the same."""
         with self._numbering:
             return self._numbered(sites)
 
@@ -247,6 +247,6 @@ class SiteTable:
 
 
 def _identity(site: ir.Site, sites: Sequence[ir.Site]) -> tuple[object, ...]:
-    """What a site is, and what encloses it."""
+    """Return the identity of a site: what it is, and what encloses it."""
     above = None if site.parent is None else _identity(sites[site.parent], sites)
     return above, site.kind, site.name, site.location

@@ -20,7 +20,7 @@ from .samples import Samples
 __all__ = ["Reader", "reader", "records_of", "samples_of"]
 
 PERIOD_S = 0.1
-"""Between two readings while launches are under way."""
+"""Seconds between two readings while launches are under way."""
 
 
 class Reader:
@@ -85,12 +85,12 @@ class Reader:
 
 @once
 def reader() -> Reader:
-    """That of this process."""
+    """Return the reader of this process."""
     return Reader()
 
 
 def records_of(device: CudaDevice) -> Records:
-    """Those of a device; they are made when it is first asked for."""
+    """Return the records of a device, made on first use."""
     devices = reader().devices
     return devices.get(device.number) or devices.setdefault(
         device.number, Records(device, reader().notice)
@@ -98,7 +98,7 @@ def records_of(device: CudaDevice) -> Records:
 
 
 def samples_of(device: CudaDevice) -> Samples:
-    """The same of samples."""
+    """Return the same of samples."""
     sampled = reader().sampled
     return sampled.get(device.number) or sampled.setdefault(
         device.number, Samples(device, reader().notice)

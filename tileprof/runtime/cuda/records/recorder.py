@@ -308,7 +308,8 @@ def _groups(kept: list[Slots]) -> Iterator[list[Slots]]:
     """Yield the parts in groups that are decoded at once; each is let go of when it is taken."""
     kept.reverse()
     while kept:
-        group, records = [], 0
+        group: list[Slots] = []
+        records = 0
         while kept and (not group or records + len(kept[-1].records) <= _MOST_RECORDS):
             group.append(kept.pop())
             records += len(group[-1].records)

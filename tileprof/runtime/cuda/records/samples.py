@@ -37,13 +37,14 @@ PERIOD_NS = 1_000
 BLOCKS = 8
 """Blocks of a launch that are looked at, at least."""
 BLOCKS_OF_REPLAYS = 2
-"""Which replays of a graph node are sampled: the first 64, then every 32nd."""
+"""Blocks of a launch in a graph that are sampled, at least."""
 PART = 64
-"""Of the blocks of a large grid, one in so many: enough, and few are slower."""
+"""Share of a large grid's blocks that is sampled, one in this many: enough, and few blocks are
+slower."""
 ENOUGH = 250_000
 """Looks from which a share is known within 0.2 points."""
 SELDOM = 16
-"""From then on each so many-th launch is looked at."""
+"""Interval of sampled launches once there are enough samples."""
 _USUAL_KHZ = 1_500_000
 _SHIFTS = range(5, 28)
 """Powers of two of cycles: a state's cycles are counted in 32 bits."""
@@ -57,20 +58,20 @@ class SampledFunction:
     """One function that is sampled, and what its counts mean."""
 
     warps: int
-    """That are looked at."""
+    """Warps that are sampled."""
     consumer_warps: int
     sites: Sequence[ir.Site]
-    """Of the kernel, which may come to have more."""
+    """Sites of the kernel; more may be added."""
     states: Sequence[ir.State]
     tags: dict[tuple[hooks.LateListener, int, bool], _Tag] = field(default_factory=dict)
 
     @property
     def words(self) -> int:
-        """Of its counts."""
+        """Number of words of its counts."""
         return samples.counted_words(self.warps, len(self.states))
 
     def totals(self, counts: samples.Counts) -> samples.SampleTotals:
-        """What they say of its sites."""
+        """Return the samples of its sites from counts."""
         return samples.SampleTotals.of(counts, self.sites, self.states, self.consumer_warps)
 
 
@@ -83,21 +84,21 @@ class _Tag:
     token: int
     captured: bool
     place: int
-    """Of its counts among all words."""
+    """Place of its counts among all words."""
     before: NDArray[np.uint64]
-    """Its counts when they were read last."""
+    """Counts at the last reading."""
     looks: int = 0
     asked: int = 0
     """Launches so far."""
     launches: int = 0
-    """Since the listener was told."""
+    """Launches since the listener was notified."""
     skipped: int = 0
     fresh: samples.SampleTotals | None = None
-    """What was read, and the listener was not told yet."""
+    """Totals that were read and not yet passed to the listener."""
 
 
 class Samples:
-    """All samples of one device; `notice` is called when a launch will give some."""
+    """The samples of one device; `notice` is called when a launch will give some."""
 
     def __init__(
         self, device: CudaDevice, notice: Callable[[bool], None], words: int = WORDS
@@ -129,7 +130,7 @@ class Samples:
         *,
         captured: bool = False,
     ) -> bytes:
-        """What a launch of so many blocks is given; `captured`: it goes into a graph."""
+        """Return the argument of a launch of so many blocks; `captured`: it goes into a graph."""
         if not self._address and not self._failure:
             self._allocate(late)
         with self._lock:
@@ -159,7 +160,7 @@ class Samples:
         )
 
     def _shift(self, period_ns: int) -> int:
-        """The power of two of cycles nearest to a period."""
+        """Return the power of two of cycles nearest to a period."""
         cycles = period_ns * (self.device.clock_khz or _USUAL_KHZ) / 1e6
         return min(max(round(math.log2(max(cycles, 1.0))), _SHIFTS.start), _SHIFTS.stop - 1)
 
@@ -204,7 +205,7 @@ class Samples:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there may be something to read soon."""
+        """Return whether there may be something to read soon."""
         if not self._address or self._failure:
             return False
         with self._lock:

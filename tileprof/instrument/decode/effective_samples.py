@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from .samples import SampleTotals
 
-__all__ = ["independent_looks"]
+__all__ = ["effective_sample_size"]
 
 FEWEST_LAUNCHES = 8
 """Fewest launches from which the variance between launches is taken into account."""
 
 
-def independent_looks(samples: SampleTotals, row: int) -> int:
+def effective_sample_size(samples: SampleTotals, row: int) -> int:
     """Return the effective sample size of one role.
 
     Samples of several warps at one moment count once.  Where launches differ by more than chance,
