@@ -40,6 +40,7 @@ from gpu_peers import normal
 from measuring import batch_ms, compare, replayed
 
 import tileprof
+from tileprof.remarks.launches import NotSampled
 
 RESULTS = Path(__file__).parent / "results" / "instrument.json"
 MODES = ("scopes", "stages", "ops", "sample")
@@ -345,7 +346,7 @@ def rooms() -> Iterator[Row]:
             str(remark)
             for kernel in profile.tables.kernels
             for remark in kernel.remarks
-            if "not sampled" in str(remark)
+            if isinstance(remark.decision, NotSampled)
         ]
         enough.append(bool(roles) and min(roles.values()) >= FEWEST)
         yield {"what": "samples", "kernel": name, "launches": LAUNCHES, "roles": roles,

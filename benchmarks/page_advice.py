@@ -1,7 +1,7 @@
-"""docs/case-studies/advice.md: three programs, from a report to a change to its measured gain.
+"""Writer of docs/case-studies/advice.md: from a report to a change to its measured gain.
 
 In: `results/advice.json`, as `case_studies/advice/study.py` writes it.  Out: the page, where there
-is a record; no number is typed by hand. What is known of misses stands in `MISSES`.
+is a record; no number is typed by hand. `MISSES` explains wrong predictions.
 """
 
 from __future__ import annotations
@@ -17,54 +17,55 @@ PAGE = ROOT / "docs" / "case-studies" / "advice.md"
 Record: TypeAlias = Mapping[str, Any]
 TEXT = """# From a report to a gain
 
-Three programs, each with mistakes that people make: a kernel of tile code, a Triton kernel, and a
-PyTorch training script. Each is recorded and analysed; the change that the report asks for is made;
-the new version is recorded again, and so on. Here the gain that was predicted stands beside the
-one that was measured. [`case_studies/advice`](../../case_studies/advice) has the programs, and
-under `reports` every report as it was printed.
+Three programs contain common mistakes: a kernel of tile code, a Triton kernel, and a PyTorch
+training script. Each program is recorded and analysed, the change that the report suggests is
+made, the new version is recorded again, and so on. This page compares predicted gains with
+measured ones. [`case_studies/advice`](../../case_studies/advice) has the programs; its folder
+`reports` has every report in the wording of the version that printed it.
 
 ```text
-python case_studies/advice/study.py      # on a GPU whose counters may be read: all of it again
-python benchmarks/page.py                # writes this page
+python case_studies/advice/study.py     # measures again; needs a GPU with access to its counters
+python benchmarks/page.py               # writes this page
 ```
 
-- **Predicted** is the gain of the finding that asks for the change: the likeliest, and a range. It
-  was told before the change was made.
-- **Measured** is the time before the change by the time after it, without a profiler: the median
-  over batches of all versions in turns, and the middle 95 % of its bootstrap. Of kernels it is
-  their time on the GPU, of the script the time of a step by the host's clock.
-- Kernels are recorded with samples of program counters, the script as `tileprof run` does it.
+- **Predicted** is the estimated gain of the finding that suggests the change, with its range,
+  reported before the change was made.
+- **Measured** is the time before the change divided by the time after it, without a profiler: the
+  median over batches of all versions, measured alternately, with the middle 95 % of its
+  bootstrap. Times are GPU times for kernels, and host times of a step for the script.
+- Kernels are recorded with samples of program counters, the script with `tileprof run`'s
+  defaults.
 """
 MISSES: Mapping[tuple[str, str], str] = {
     ("training", "tf32"): (
-        "It missed by 0.1 %: at the upper end all those kernels are as fast as tensor cores were "
-        "measured, and what else takes time is less without recording. Of the same record up to "
-        "2.13× are told since."
+        "The prediction is 0.1 % too low. Its upper end assumes that all these kernels reach the "
+        "measured peak of tensor cores; other work takes less time without recording. Later "
+        "versions predict up to 2.13× from the same recording."
     ),
     ("training", "sync"): (
-        "In the record, gaps behind these waits are 11.1 ms a step. Timed without recording, the "
-        "device has nothing to do for 17.7 ms of a step before the change (its time less that of "
-        "kernels and copies) and for 3.0 ms after it. Why waits take longer there is not known."
+        "In the recording, the device is idle after these waits for 11.1 ms per step. Without "
+        "recording, it is idle for 17.7 ms of a step before the change (the step's time minus "
+        "kernels and copies) and for 3.0 ms after it. It is unknown why waits take longer there."
     ),
     ("training", "pin"): (
-        "Recording made the step longer: launches came late in it (13.5 % of the step) that are in "
-        "time without. The copies alone on the device, 8.9 ms, are 13 % of the recorded step and "
-        "15 % of the one that was timed, which gives 1.18×. Since then so much is told of the "
-        "same record."
+        "Recording made the step longer: it delayed launches (13.5 % of the step) that are in time "
+        "without it. Copies during which the device does nothing else take 8.9 ms: 13 % of the "
+        "recorded step and 15 % of the timed one, which gives 1.18×. Later versions predict that "
+        "from the same recording."
     ),
 }
-"""By story and change, why the gain was not where it was predicted."""
-_UNKNOWN = "Why is not known."
+"""Reasons for wrong predictions, keyed by (story, change)."""
+_UNKNOWN = "The reason is unknown."
 
 
 def write() -> None:
-    """The page, where something was measured."""
+    """Write the page, if anything was measured."""
     if RESULTS.exists():
         PAGE.write_text("\n".join(page(json.loads(RESULTS.read_text()))))
 
 
 def page(record: Record) -> Iterator[str]:
-    """All its lines."""
+    """Yield the page's lines."""
     rows = [row for row in record["studies"] if "error" not in row]
     yield TEXT
     yield from _summary(rows)
@@ -76,7 +77,7 @@ def page(record: Record) -> Iterator[str]:
 
 
 def _summary(rows: list[Record]) -> Iterator[str]:
-    yield "| change | asked for by | predicted | measured | |"
+    yield "| change | suggested by | predicted | measured | |"
     yield "| --- | --- | --- | --- | --- |"
     for row in rows:
         for step in row["steps"]:
@@ -109,7 +110,7 @@ def _step(row: Record, number: int, step: Record) -> Iterator[str]:
         yield f"{place} says{beside}:\n"
         yield f"```text\n{step['printed'].rstrip()}\n```\n"
     else:
-        yield f"{place} does **not** ask for this change: {step['error']}. It was made anyway."
+        yield f"{place} does **not** suggest this change: {step['error']}. It was made anyway."
         yield from ("", *_found(step["found"]), "")
     yield f"{step['text']}\n"
     yield f"```diff\n{step['diff'].rstrip()}\n```\n"
@@ -119,9 +120,9 @@ def _step(row: Record, number: int, step: Record) -> Iterator[str]:
 
 def _end(row: Record) -> Iterator[str]:
     last = f"{row['study']}-{len(row['steps']) + 1}.txt"
-    unit = "a step" if row["gain"] == "program" else "a launch"
+    unit = "per step" if row["gain"] == "program" else "per launch"
     times = " → ".join(f"{ms:.3g}" for ms in row["ms"])
-    yield f"### In all\n\n{times} ms {unit}: {_measured(row['whole'])}."
+    yield f"### Total\n\n{times} ms {unit}: {_measured(row['whole'])}."
     yield f"[The last report](../../case_studies/advice/reports/{last}) says:\n"
     yield from _found(row["left"])
     yield f"\n{_where(row)}\n"

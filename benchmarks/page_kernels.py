@@ -1,9 +1,9 @@
-"""docs/case-studies/kernels.md and a page for each kernel: remarks, report, annotated listing.
+"""Writer of docs/case-studies/kernels.md and a page for each kernel: remarks, report, listing.
 
 In: `results/kernel_profiles.json`, as `kernel_profiles.py` writes it, and the kernels' rows of
 `results/attention.json`.  Out: the index, and the pages of the kernels that were recorded; no
-number is typed by hand. Where a bar is missed, the page has what our own report names as the
-reason.
+number is typed by hand. Where a requirement is missed, the page has the cause that tileprof's
+report names.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ from typing import Any, TypeAlias
 from page_rows import asked, beside, clean
 from profiled_kernels import KERNELS, Kernel, module_of
 
+from tileprof.remarks import Decision
+from tileprof.remarks.launches import ProducerLoads
+from tileprof.remarks.loops import AtWill, InOrder
+from tileprof.remarks.older import remark_of
+from tileprof.remarks.products import IssuedBehind, SlicedProduct
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "kernel_profiles.json"
 BARS = ROOT / "benchmarks" / "results" / "attention.json"
@@ -26,24 +32,23 @@ FOLDER = ROOT / "docs" / "case-studies" / "kernels"
 Record: TypeAlias = Mapping[str, Any]
 TEXT = """# Kernels: what the compiler found, and where their time goes
 
-Plain tile code, each loop written in the order in which one thinks of it
-([`case_studies`](../../case_studies)): what runs while something else is waited for is found by the
-compiler, which says so in remarks, or which dependence prevents it and on which line. Each kernel
-has a page with its remarks, what our own report says of a recording, and its machine code with the
-samples of that recording.
+These kernels ([`case_studies`](../../case_studies)) are plain tile code. The compiler finds what
+can overlap in a loop; its remarks say what overlaps, or which dependence on which line prevents
+it. Each kernel's page has its remarks, tileprof's report on a recording, and the machine code
+with the samples of that recording. Reports have the wording of the version that printed them.
 
 ```text
-python benchmarks/kernel_profiles.py     # on a GPU whose counters may be read: all of it again
+python benchmarks/kernel_profiles.py     # measures again; needs a GPU with access to its counters
 python benchmarks/page.py                # writes these pages
 ```
 
-- **A call** is timed without a profiler, in batches between two CUDA events, in the fastest of the
-  ways that its page names.
-- **Beside** is the ratio to the fastest other kernel for the same work, as
-  [the benchmarks](../benchmarks.md#kernels-on-a-gpu) have it: above 1 ours is faster, and in
-  brackets is the middle 90 % of the pairs. Kernels without a row there have none here.
+- **Time per call** is measured without a profiler, in batches between two CUDA events, for the
+  fastest of the variants that the kernel's page names.
+- **Ratio** is the speed relative to the fastest other kernel for the same work, from [the
+  benchmarks](../benchmarks.md#kernels-on-a-gpu). Above 1, tileprof's kernel is faster. Brackets
+  give the middle 90 % of the pairs. Kernels that are not in that table have no ratio.
 """
-HEAD = """| kernel | a call | beside | asked | | what the compiler found |
+HEAD = """| kernel | time per call | ratio | required | | what the compiler found |
 | --- | --- | --- | --- | --- | --- |"""
 PAGE = """# {title}
 
@@ -55,7 +60,7 @@ A call takes {ms:.4g} ms, with {sizes}{way}.
 
 ## Remarks
 
-What became of its code, and why nothing faster did:
+How the compiler lowered it, and why not to anything faster:
 
 ```bash
 tileprof {command}
@@ -73,34 +78,31 @@ Recorded with {samples:,} samples of program counters; `tileprof report` says:
 {report}
 ```
 """
-LISTING = """## Its machine code with samples
+LISTING = """## Machine code with samples
 
-What `tileprof inspect -t {threshold:g}` prints of the same recording;
-[a listing with its samples](../../listing.md) says how to read it.
+Output of `tileprof inspect -t {threshold:g}` for the same recording;
+[a listing with its samples](../../listing.md) explains it.
 
 ```text
 {listing}
 ```
 """
-SCHEDULES = (
-    "issued behind", "slices along K", "one iteration after the other", "as soon as it can",
-    "producer warp group loads for",
-)  # fmt: skip
-"""Of remarks about what overlaps, what says most first."""
+SCHEDULES = (IssuedBehind, SlicedProduct, InOrder, AtWill, ProducerLoads)
+"""Decisions about what overlaps, the one that says most first."""
 CAUSES = ("suggestion", "warning")
 """Severities of findings that name a cause."""
 _REMARK = re.compile(r"^\S+?:(\d+)(?::\d+)?: ([^:]+): (.*(?:\n  .*)*)", re.MULTILINE)
 
 
 def write() -> None:
-    """The index, and a page for each kernel of the record."""
+    """Write the index, and a page for each kernel of the record."""
     for path, text in pages(_read(RESULTS, "kernels"), _read(BARS, "rows")).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
 def pages(rows: Sequence[Record], bars: Sequence[Record]) -> dict[Path, str]:
-    """All pages by their places; rows that failed have none."""
+    """Return the text of each page by its path; rows that failed have none."""
     recorded = {row["name"]: row for row in rows}
     held = {row["work"]: row for row in bars}
     found = {INDEX: "\n".join(index(recorded, held))}
@@ -113,7 +115,7 @@ def pages(rows: Sequence[Record], bars: Sequence[Record]) -> dict[Path, str]:
 
 
 def _read(path: Path, name: str) -> list[Record]:
-    """The rows of a file of results; none where there is no file."""
+    """Return the rows of a file of results; none without a file."""
     return list(json.loads(path.read_text())[name]) if path.exists() else []
 
 
@@ -130,7 +132,7 @@ def index(recorded: Mapping[str, Record], bars: Mapping[str, Record]) -> Iterato
 
 
 def cells(kernel: Kernel, row: Record, bar: Record | None) -> list[str]:
-    """Of a kernel's line."""
+    """Return the cells of a kernel's row."""
     measured = bar is not None and bool(bar.get("peers"))
     ratio = [beside(dict(bar)), asked(dict(bar))] if bar and measured else ["–", "–"]
     missed = "missed" if is_missed(bar) else ""
@@ -141,18 +143,23 @@ def cells(kernel: Kernel, row: Record, bar: Record | None) -> list[str]:
 
 
 def is_missed(bar: Record | None) -> bool:
-    """Whether it was measured, and less than was asked for."""
+    """Return whether it was measured, and slower than required."""
     return bar is not None and bool(bar.get("peers")) and not bar["met"]
 
 
 def schedule(remarks: str) -> str:
-    """What they say of overlap, in a line: the remark that says most, with its reasons."""
-    told = _REMARK.findall(remarks)
-    for words in SCHEDULES:
-        for line, op, chosen in told:
-            if words in chosen:
+    """Return the most informative remark about overlap, with its reasons, in one line."""
+    told = [(*each, decision_of(each[2].partition("\n")[0])) for each in _REMARK.findall(remarks)]
+    for kind in SCHEDULES:
+        for line, op, chosen, decision in told:
+            if isinstance(decision, kind):
                 return f"line {line}, {op}: " + re.sub(r"\n +", "; ", chosen)
     return ""
+
+
+def decision_of(sentence: str) -> Decision:
+    """The decision that a sentence of the record states."""
+    return remark_of("", None, sentence, (), "info").decision
 
 
 # -- the page of a kernel
@@ -162,7 +169,7 @@ def page(kernel: Kernel, row: Record, bar: Record | None) -> Iterator[str]:
     """Its parts."""
     paragraph = (inspect.getdoc(module_of(kernel)) or "").split("\n\n")[0]
     options = ", ".join(f"`{name}` {value}" for name, value in row["options"].items())
-    many = f", in the fastest of {len(kernel.ways)} ways: {options}"
+    many = f", in the fastest of {len(kernel.ways)} variants: {options}"
     yield PAGE.format(
         title=kernel.title, about=paragraph, module=kernel.module, ms=row["ms"],
         sizes=", ".join(f"`{name}` {value}" for name, value in kernel.sizes.items()),
@@ -176,16 +183,16 @@ def page(kernel: Kernel, row: Record, bar: Record | None) -> Iterator[str]:
 
 
 def _missed(row: Record, bar: Record) -> Iterator[str]:
-    """How far it is from its bar, and the first cause that the report names."""
-    yield "## Why its bar is missed\n"
-    yield f"Asked is {asked(dict(bar))} the fastest peer, measured {beside(dict(bar))}."
+    """Yield the distance from the requirement, and the first cause that the report names."""
+    yield "## Why it misses its requirement\n"
+    yield f"Required is {asked(dict(bar))} the fastest peer, measured {beside(dict(bar))}."
     causes = [each for each in row["findings"] if each["severity"] in CAUSES]
     if causes:
-        yield f"The reason that our own report names first, of {len(causes)}:\n"
+        yield f"The first cause in tileprof's report, of {len(causes)}:\n"
     elif row["findings"]:
-        yield "Our own report names no cause. What it says first:\n"
+        yield "tileprof's report names no cause. Its first finding:\n"
     else:
-        yield "Our own report finds nothing that costs time.\n"
+        yield "tileprof's report finds nothing that costs time.\n"
         return
     yield f"```text\n{(causes or row['findings'])[0]['printed'].rstrip()}\n```\n"
 

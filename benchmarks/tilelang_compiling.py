@@ -23,6 +23,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import InternalError, TileprofError
+from tileprof.remarks.products import GemmInstruction
 
 __all__ = ["SECTION", "Compiled", "Made", "attempt_compiled", "compiled", "emulated", "made"]
 __all__ += ["section", "watch"]
@@ -144,18 +145,12 @@ def compiled(kernel: ir.Kernel, target: str) -> tuple[Compiled, CudaProgram | No
         sum(r.spill_stores + r.spill_loads for r in used),
         tuple(sorted({f"{n.kind}{': ' + n.reason if n.kind == 'serialized' else ''}"
                       for n in cubin.notes if n.kind not in ("spill", "local")})),
-        tuple(sorted(
-            {_choice(str(r.decision)) for r in program.remarks if r.op == "gemm"} & _UNITS
-        )),
+        tuple(sorted({
+            r.decision.instruction
+            for r in program.remarks
+            if isinstance(r.decision, GemmInstruction)
+        })),
     ), program  # fmt: skip
-
-
-_UNITS = {"wgmma", "mma", "fma"}
-"""What multiplies; other remarks about products say when."""
-
-
-def _choice(chosen: str) -> str:
-    return chosen.split()[0].strip(",;:")
 
 
 def _blame(error: BaseException) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from tileprof.errors import Location
 from tileprof.profile import (
     CounterSeries,
+    DeviceInfo,
     DevicePeak,
     InstructionCounts,
     KernelInfo,
@@ -19,7 +20,6 @@ from tileprof.profile import (
     PcRows,
     PcSamples,
     Profile,
-    RemarkInfo,
     SeriesMetric,
     SiteInfo,
     Sketch,
@@ -27,6 +27,17 @@ from tileprof.profile import (
     TreeBuilder,
 )
 from tileprof.profile.storage.ir_text import read
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import TurnedOff
+from tileprof.remarks.copies import CpAsync
+from tileprof.remarks.products import (
+    ExtentMultiple,
+    Float32Operands,
+    GemmInstruction,
+    InstructionCandidate,
+    Several,
+    Tf32Rounds,
+)
 
 MATMUL = """kernel @matmul(%A: global<m, 64, float16>, %C: out global<64, float32>) symbols(%m) {
   %c8 = constant 8 : index
@@ -63,10 +74,18 @@ def full_profile() -> Profile:
         code="void matmul() {}",
         code_language="cpp",
         remarks=(
-            RemarkInfo(
-                "gemm", macro, "blocked", (("blas", "odd shape"), ("amx", "none")), "missed"
+            Remark(
+                GemmInstruction("mma", "m16n8k16 warps=2x2", tf32=True),
+                "gemm",
+                "",
+                macro,
+                (
+                    Rejection(InstructionCandidate("wgmma"), ExtentMultiple("M", 32, 64)),
+                    Rejection(Float32Operands(), Several((Tf32Rounds(), TurnedOff()))),
+                ),
+                "missed",
             ),
-            RemarkInfo("copy", None, "vector"),
+            Remark(CpAsync(16), "copy", "A → A_shared"),
         ),
         sites=(SiteInfo(0, "load", "scope", macro), SiteInfo(1, "mma", "op", None, 0)),
         attributes={"threads": 128, "occupancy": 0.5, "target": "x86-64", "hash": 2**64 - 1},
@@ -76,6 +95,9 @@ def full_profile() -> Profile:
         node_kernels={kernel: 0},
         sources={"m.py": "def main(): ...\n", "naïve.py": "# ×\n"},
         provenance={"command": "tileprof run m.py", "git": "abc (dirty)"},
+        devices=(
+            DeviceInfo("cuda:0", "NVIDIA H200", 9, 0, 132, 150_000_000_000, 1980.0, 3201.0, "13.0"),
+        ),
         device_peaks=(
             DevicePeak(
                 "cuda:0",

@@ -258,9 +258,9 @@ def test_the_page(row: dict[str, Any]) -> None:
     assert "def gelu_layer(X, W, bias):" in text
     assert "suggestion: registers are spilled where it costs time (spill-hot)" in text
     assert "-    W: T.Tensor((N, K), T.float32)" in text
-    assert "8 → 4 → 2 ms a launch: 4.00× [4.00, 4.00]" in text
+    assert "8 → 4 → 2 ms per launch: 4.00× [4.00, 4.00]" in text
     assert "| tile: deeper | – | nothing | 2.00× [2.00, 2.00] | – |" in text
-    assert "does **not** ask for this change: no suggestion of tail-wave" in text
+    assert "does **not** suggest this change: no suggestion of tail-wave" in text
     low, mid, high = row["steps"][0]["predicted"]
     predicted = f"{mid:.2f}× ({low:.2f}–{high:.2f})"
     assert f"| tile: cast_once | `spill-hot` | {predicted} | 2.00× [2.00, 2.00] | " in text
@@ -277,7 +277,7 @@ def test_misses_are_told(row: dict[str, Any], ratio: float, said: str) -> None:
     step = {**row["steps"][0], "predicted": [1.5, 2.0, 3.0], "measured": measured}
     text = "\n".join(page_advice.page({"studies": [{**row, "steps": [step]}]}))
     assert said in text
-    assert ("Why is not known." in text) == (ratio != 2.0)
+    assert ("The reason is unknown." in text) == (ratio != 2.0)
 
 
 def test_a_story_that_failed(row: dict[str, Any]) -> None:

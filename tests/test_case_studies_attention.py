@@ -19,7 +19,10 @@ from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.runtime.launch import described
+from tileprof.remarks.copies import TmaLoad
+from tileprof.remarks.launches import MulticastLoad
+from tileprof.remarks.loops import MaskPeeled
+from tileprof.remarks.products import GemmInstruction, RunsWhile
 
 MOST_CALLS = 1_000_000
 """Functions that lowering attention calls, Python's own and built-in ones."""
@@ -235,16 +238,13 @@ def test_code(name: str) -> None:
     """Every product by warp groups, every load in their loops by TMA; no spills, no product that
     waits for the one before it."""
     program = lowered(name)
-    said = {(r.op, r.chosen) for r in described(program.all_remarks)}
-    assert not [
-        c
-        for o, c in said
-        if o == "gemm" and not re.search("wgmma|slices|runs while|issued behind", c)
-    ]
-    loads = [c for o, c in said if re.fullmatch(r"copy \w+ → \w+_shared", o)]
+    said = program.all_remarks
+    products = [r.decision for r in said if isinstance(r.decision, GemmInstruction)]
+    assert {each.instruction for each in products} == {"wgmma"}
+    loads = [r for r in said if re.fullmatch(r"copy \w+ → \w+_shared", r.subject)]
     assert loads
-    assert all(c.startswith("tma") for c in loads)
-    assert not [c for o, c in said if o == "ptxas" or "spilled" in c or "waits for the one" in c]
+    assert all(isinstance(r.decision, TmaLoad | MulticastLoad) for r in loads)
+    assert not [r for r in said if r.op == "ptxas"]
     assert "ex2.approx.f32" not in program.cubin.ptx
     machine = machine_code(name)
     assert "HGMMA" in machine
@@ -292,12 +292,8 @@ def test_backward_masks_behind_a_branch() -> None:
     """Its fragments fill the registers: the loops over elements without and with the mask stand in
     one loop."""
     program = lowered("attention_backward causal")
-    said = [
-        r.chosen for r in described(program.remarks) if r.op == "loop turn" and "mask" in r.chosen
-    ]
-    assert [re.sub(r"\d+", "N", each) for each in said] == [
-        "the first iterations have the mask of line N, the others run without it, by a branch"
-    ]
+    said = [r.decision for r in program.remarks if isinstance(r.decision, MaskPeeled)]
+    assert [(e.where, len(e.lines), e.by_branch) for e in said] == [("first", 1, True)]
 
 
 @pytest.mark.parametrize(
@@ -307,12 +303,8 @@ def test_backward_masks_behind_a_branch() -> None:
 def test_softmax_runs_under_a_product(name: str, loops: int) -> None:
     """In loops over tiles after the first, with a mask or without, all exponentials stand between
     the wait for scores and that for values, and the remarks say so."""
-    said = [
-        r.chosen
-        for r in described(lowered(name).remarks)
-        if r.op == "gemm" and "runs while" in r.chosen
-    ]
-    assert said == ["runs while `total` and what it sums are computed"]
+    said = [r.decision for r in lowered(name).remarks if isinstance(r.decision, RunsWhile)]
+    assert said == [RunsWhile("total")]
     lines = machine_code(name).split("\n")
     waits = [at for at, line in enumerate(lines) if "DEPBAR.LE gsb0" in line]
     between = [

@@ -29,6 +29,8 @@ from tileprof.runtime.cpu.executable import CpuExecutable
 from tileprof.runtime.device import RunResult
 from tileprof.runtime.interpreter import InterpreterExecutable, OpClock
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 MODES: tuple[Mode, ...] = ("off", "scopes", "stages", "ops")
 

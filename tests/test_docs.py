@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-import os
+import io
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -30,6 +32,9 @@ NEEDED = {
 COMMANDS = ["", "run", "view", "report", "diff", "export", "compile", "inspect", "cache", "doctor"]
 EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}
 """Files that a page speaks of and does not make, each with one that it does make."""
+
+APART = {"run", "doctor"}
+"""Commands that get a process of their own, since they change theirs or look at it."""
 
 FENCE = re.compile(r"^```(python|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -77,16 +82,32 @@ def execute(fence: Fence, page: Path, namespace: dict[str, Any]) -> None:
     exec(compile(text, str(page), "exec", dont_inherit=True), namespace)
 
 
-def shell(command: str, page: Path, folder: Path) -> None:
-    """Run a command of the page; AssertionError with its output where it fails."""
+def perform(command: str, page: Path, folder: Path) -> None:
+    """Carry out a command of the page; AssertionError with its output where it fails."""
     for name, made in EARLIER.get(page.name, {}).items():
         if name in command and not (folder / name).exists():
             shutil.copy(folder / made, folder / name)
-    text = f'tileprof() {{ "{sys.executable}" -m tileprof "$@"; }}\n{command}'
-    done = subprocess.run(
-        ["bash", "-c", text], cwd=folder, env=dict(os.environ), capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"{page.name}: {command}\n{done.stdout}{done.stderr}"
+    words = shlex.split(command, comments=True)
+    if words[1] in APART:
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True
+        )
+        code, printed = done.returncode, done.stdout + done.stderr
+    else:
+        code, printed = within(words[1:])
+    assert code == 0, f"{page.name}: {command}\n{printed}"
+
+
+def within(arguments: list[str]) -> tuple[int, str]:
+    """Run a command of `tileprof` in this process; returns its exit code and what it prints."""
+    printed = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        patch.setattr(sys, "path", list(sys.path))
+        return cli.main(arguments), printed.getvalue()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -104,7 +125,7 @@ def test_a_page_runs(page: Path, folder: Path) -> None:
             execute(fence, page, namespace)
         else:
             for command in fence.commands():
-                shell(command, page, folder)
+                perform(command, page, folder)
 
 
 def prepare_profile(folder: Path) -> None:

@@ -14,6 +14,8 @@ from tests.call_kernels import added_to_result, idle, matmul, twice
 from tests.everywhere import results_everywhere
 from tileprof.errors import KernelError, ShapeError, UninitializedError
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 
 @pytest.mark.parametrize(
     ("shape", "static"), [((0, 5, 5), True), ((0, 5, 5), False), ((5, 0, 3), False),

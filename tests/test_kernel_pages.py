@@ -229,14 +229,14 @@ def test_the_pages(golden: Callable[..., None]) -> None:
 
 def test_why_a_bar_is_missed() -> None:
     """The first cause; where there is none, that there is none; nothing where it is met."""
-    title = "## Why its bar is missed"
+    title = "## Why it misses its requirement"
     said = page_of(ROW, BAR).partition(title)[2]
-    assert "Asked is ≥ 1 × the fastest peer, measured 0.900 × TileLang [0.890, 0.910]." in said
-    assert "The reason that our own report names first, of 1:\n\n```text\nsuggestion: " in said
+    assert "Required is ≥ 1 × the fastest peer, measured 0.900 × TileLang [0.890, 0.910]." in said
+    assert "The first cause in tileprof's report, of 1:\n\n```text\nsuggestion: " in said
     assert "Load earlier." in said
     uncertain = page_of({**ROW, "findings": [HOT]}, BAR)
-    assert "Our own report names no cause. What it says first:\n\n```text\nsymptom: " in uncertain
-    assert "Our own report finds nothing" in page_of({**ROW, "findings": []}, BAR)
+    assert "tileprof's report names no cause. Its first finding:\n\n```text\nsymptom: " in uncertain
+    assert "tileprof's report finds nothing" in page_of({**ROW, "findings": []}, BAR)
     assert title not in page_of(ROW, {**BAR, "met": True})
     assert title not in page_of(ROW, {**BAR, "peers": [], "ours": None})
 

@@ -82,7 +82,9 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield strings that stand alone as a statement, with their lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield from [(node.lineno, node.value.value)] * isinstance(node.value.value, str)
+            text = node.value.value
+            if isinstance(text, str):
+                yield node.lineno, text
 
 
 def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:

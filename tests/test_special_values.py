@@ -12,6 +12,8 @@ from tests.call_kernels import extremes
 from tests.everywhere import results_everywhere
 from tileprof import ir
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 Array = np.ndarray[Any, Any]
 NAN, INF = np.nan, np.inf
 

@@ -71,7 +71,7 @@ def _twin(case: Case | TritonCase, folder: Path, twin: str) -> dict[str, Any]:
 def _ops(profile: Profile, case: Case | TritonCase) -> set[str]:
     """What remarks call the ops of the lines where the defect is."""
     remarks = [remark for kernel in profile.tables.kernels for remark in kernel.remarks]
-    return {each.op for each in remarks if each.location and each.location.line in case.guilty}
+    return {each.subject for each in remarks if each.location and each.location.line in case.guilty}
 
 
 def without_controls(profile: Profile) -> Profile:

@@ -152,6 +152,7 @@ _IN_A_LAUNCH = (
     "%q = constant 300 : int8",
     "%q = constant 300 : uint8",
     "%q = add %none, %c4 : index",
+    "%q = add %bx, _ : index",
     "\n".join(["if %c4 then {"] * 101),
     "\n".join(["scope s body {"] * 101 + ["}"] * 101),
     "\n".join(f"%q{n} = add %bx, %bx : index" for n in range(10_001)),

@@ -112,7 +112,8 @@ def shares(profile: Any) -> dict[str, float]:
 def said(profile: Any) -> list[str]:
     """The remarks that came from what was recorded."""
     (kernel,) = [k for k in profile.tables.kernels if k.name == "layer"]
-    return [r.chosen for r in kernel.remarks if r.op == "inside" and "store" not in r.chosen]
+    told = [str(r.decision) for r in kernel.remarks if r.op == "inside"]
+    return [text for text in told if "store" not in text]
 
 
 def drawn(profile: Any, ctas: Any, cta: int) -> str:

@@ -14,9 +14,8 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import Location, MissingDependencyError
-from tileprof.profile import RemarkInfo
 from tileprof.profiler.pcs.listings import explaining
-from tileprof.runtime.launch import described
+from tileprof.remarks import Remark
 
 __all__ = ["compiled", "remarks_of", "with_code"]
 
@@ -33,12 +32,9 @@ def compiled(
     )
 
 
-def remarks_of(program: CudaProgram) -> list[RemarkInfo]:
+def remarks_of(program: CudaProgram) -> list[Remark]:
     """What its passes decided, in lines of `FILE`."""
-    return [
-        RemarkInfo(each.op, _here(each.location), each.chosen, each.rejected, each.severity)
-        for each in described(program.remarks)
-    ]
+    return [replace(each, location=_here(each.location)) for each in program.remarks]
 
 
 def with_code(program: CudaProgram, samples: Samples, **given: Any) -> Made:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.analyzer.made import Made, program
-from tileprof.profile import Attribute, CtaTimelines, Profile
+from tileprof.profile import Attribute, CtaTimelines, DeviceInfo, Profile
 
-DEVICE = "NVIDIA H200, sm_90, 132 SMs, 139.8 GiB, clock 1980 MHz"
+DEVICE = DeviceInfo("cuda:0", "NVIDIA H200", 9, 0, 132, 150_000_000_000, 1980.0)
 
 
 def launch(
@@ -28,5 +28,5 @@ def on_h200(
 ) -> Profile:
     """A kernel that ran there."""
     held = program(made, peaks=peaks)
-    tables = replace(held.tables, provenance={"cuda:0": DEVICE}, ctas=ctas or CtaTimelines())
+    tables = replace(held.tables, devices=(DEVICE,), ctas=ctas or CtaTimelines())
     return replace(held, tables=tables)

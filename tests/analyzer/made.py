@@ -22,15 +22,20 @@ from tileprof.profile import (
     PcRows,
     PcSamples,
     Profile,
-    RemarkInfo,
     Tables,
     TreeBuilder,
     load,
 )
 from tileprof.profile.storage.ir_text import read
+from tileprof.remarks import Candidate, Decision, Reason, Rejection, Remark, Severity
+from tileprof.remarks.layouts import Converted, NeedsAnother, OtherLayout
 
 DATA = Path(__file__).parents[1] / "data"
 FILE = "kernel.py"
+
+
+EXCHANGED = (Converted("x", "shared memory"), (OtherLayout(0, "y"), NeedsAnother("gemm")))
+"""A decision to exchange a fragment, and what it was chosen over."""
 
 
 @cache
@@ -46,10 +51,16 @@ def report_of(name: str) -> Report:
 
 
 def remark(
-    op: str, line: int, chosen: str, *rejected: tuple[str, str], severity: str = "info"
-) -> RemarkInfo:
+    subject: str,
+    line: int,
+    decision: Decision,
+    *rejected: tuple[Candidate, Reason],
+    severity: Severity = "info",
+) -> Remark:
     """A decision about an op in a line of the kernel."""
-    return RemarkInfo(op, Location(FILE, line), chosen, rejected, severity)
+    op, _, name = subject.partition(" ")
+    against = tuple(Rejection(*pair) for pair in rejected)
+    return Remark(decision, op, name, Location(FILE, line), against, severity)
 
 
 @dataclass
@@ -59,7 +70,7 @@ class Made:
     name: str = "kernel"
     time: float = 1e6
     launches: int = 1
-    remarks: Sequence[RemarkInfo] = ()
+    remarks: Sequence[Remark] = ()
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     ir: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)

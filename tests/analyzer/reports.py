@@ -12,6 +12,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.findings import Severity
 from tileprof.analyzer.rules import bank_conflicts, roofline, spills
 from tileprof.errors import Location
+from tileprof.remarks.copies import LoadsAndStores, RowStride, Tma
 
 RULES = (spills.RULE, bank_conflicts.RULE, roofline.RULE)
 RUNS: tuple[tuple[Tier, str, tuple[str, ...]], ...] = (
@@ -56,8 +57,8 @@ def finding(
 
 def report_with(*findings: Finding, kernel: str = "matmul", row: int = 200) -> Report:
     """A report of one kernel with a remark, whose suggestions bring 1.8 times together."""
-    reason = f"rows of {row} bytes are no multiple of 16"
-    remarks = [remark("copy A → A_shared", 7, "loads and stores", ("tma", reason))]
+    reason = RowStride(row, 16, "TMA")
+    remarks = [remark("copy A → A_shared", 7, LoadsAndStores(), (Tma(), reason))]
     held = Program(program(Made(kernel, remarks=remarks), idle=1e6))
     (case,) = held.kernels
     return Report(held, findings, (Answers(case, findings, Gain(1.5, 1.8, 2.5)),), RUNS)

@@ -13,8 +13,17 @@ from tileprof import binary
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.rules import async_copies
 from tileprof.profile import Attribute, Profile
+from tileprof.remarks.copies import (
+    CpAsync,
+    CpAsyncCandidate,
+    LoadsAndStores,
+    NothingOverlaps,
+    RowStride,
+    Tma,
+)
 
 RULE = "missed-async-copy"
+AGAINST = (CpAsyncCandidate(), NothingOverlaps())
 ONE = {"selected": 100}
 BY_HAND = [
     ("LDG.E.128 R4, desc[UR4][R2.64]", ONE, 1, 5),
@@ -94,8 +103,8 @@ def test_tiles_that_come_by_tma_are_right() -> None:
 
 def test_cp_async_that_could_be_tma() -> None:
     """Its own instructions and waits are what it costs."""
-    told = remark("copy A → A_s", 5, "cp.async, 16 bytes a thread", ("tma", "row stride 2002 B is"
-                  " not a multiple of 16 B, TMA needs it"), severity="missed")  # fmt: skip
+    against = (Tma(), RowStride(2002, 16, "TMA"))
+    told = remark("copy A → A_s", 5, CpAsync(16), against, severity="missed")
     code = [
         ("LDGSTS.E.BYPASS.128 [R7], desc[UR6][R2.64]", {**ONE, "lg_throttle": 900}, 1, 5),
         ("LDS R4, [R7]", {**ONE, "wait": 8800}, 1, 6),
@@ -134,7 +143,7 @@ def test_other_code_that_is_no_such_loop(instead: dict[int, str]) -> None:
 
 def test_what_an_outer_loop_loads_runs_ahead_of_nothing() -> None:
     """A tile that a persistent block loads once for its own loop."""
-    told = remark("copy Q → Q_s", 5, "loads and stores", ("tma", "why"), ("cp.async", "nothing"))
+    told = remark("copy Q → Q_s", 5, LoadsAndStores(), AGAINST)
     inner = [("FFMA R8, R9, R10, R8", ONE, 2, 7), ("@P1 BRA 0x30", ONE, 2, 6)]
     code = [*BY_HAND[:3], *inner, *BY_HAND[3:]]
     assert not found(program(Made(remarks=[told], code=code, blames=WAITS)), RULE)
@@ -158,7 +167,7 @@ def test_copies_before_products_take_all_but_the_products() -> None:
     """Loads, stores, the meeting of warps, and waits for memory wherever they show: 26,600 of
     40,100 samples, with the turns of the copy and what stands at its line; the wait for products
     stays, wherever its line is."""
-    told = remark("copy A → A_s", 5, "loads and stores", ("tma", "why"), ("cp.async", "nothing"))
+    told = remark("copy A → A_s", 5, LoadsAndStores(), AGAINST)
     made = program(Made(remarks=[told], code=BEFORE_PRODUCTS, blames=WAITS))
     assert saving(made)[1:] == pytest.approx((26_600 / 40_100, 1 - 128 / 401))
     assert only(made, RULE).place.location is not None
@@ -167,7 +176,7 @@ def test_copies_before_products_take_all_but_the_products() -> None:
 def test_copies_keep_warp_groups_in_step() -> None:
     """Two groups: of the 12,900 samples that wait for the product before, 6,000 of them while
     nobody issues, the loop's other work covers 600 at most, likely half."""
-    told = remark("copy A → A_s", 5, "loads and stores", ("tma", "why"), ("cp.async", "nothing"))
+    told = remark("copy A → A_s", 5, LoadsAndStores(), AGAINST)
     code = list(BEFORE_PRODUCTS)
     code[1] = (code[1][0], {**code[1][1], "barrier_not_issued": 6000}, 1, 6)
     code[6] = (code[6][0], {**code[6][1], "wait": 40_000}, 1, 7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+from tileprof.remarks.layouts import GlobalAccess, KeptConflicts, NoConflicts, SharedAccess
 
 RULE = "bank-conflict"
 HOT = [
@@ -14,7 +15,7 @@ HOT = [
 ]
 WAITS = [(1, "short_scoreboard", 0)]
 PASSES = {"shared_wavefronts": [80, 0, 20], "shared_wavefronts_ideal": [10, 0, 20]}
-TOLD = (remark("copy S → R", 5, "registers", ("layout swizzle=128", "8-way bank conflict")),)
+TOLD = (remark("load S", 5, SharedAccess(4, 8, 1), (NoConflicts(), KeptConflicts(8))),)
 
 
 def test_a_kernel_of_a_gpu_with_samples_alone() -> None:
@@ -97,15 +98,14 @@ def test_what_the_compiler_derived_is_of_its_line() -> None:
     finding = only(program(Made(code=HOT, blames=WAITS, remarks=TOLD)), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 7 / 9 * 0.4))
-    assert (finding.place.op, finding.static[0].tier) == ("copy S → R", "static")
+    assert (finding.place.op, finding.static[0].tier) == ("load S", "static")
 
 
 def test_the_op_of_the_line_that_is_about_shared_memory() -> None:
     """A tile is filled in the line that loads it from global memory."""
-    load = remark("load X", 5, "16-byte accesses, 16 sectors a request, 16 needed")
+    load = remark("load X", 5, GlobalAccess(16, 16, 16))
     store = remark(
-        "store tile", 5, "4-byte accesses, 8 wavefronts a request, 1 needed",
-        ("an access without conflicts", "8-way bank conflict that nothing removes"),
+        "store tile", 5, SharedAccess(4, 8, 1), (NoConflicts(), KeptConflicts(8)),
     )  # fmt: skip
     finding = only(program(Made(code=HOT, blames=WAITS, remarks=[load, store])), RULE)
     assert finding.place.op == "store tile"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
+from typing import Any
 
 import pytest
 
+from tests.analyzer.compiled import remarks_of
 from tests.analyzer.defects import product
 from tests.analyzer.launched import launch, on_h200
-from tests.analyzer.made import Made, only, remark
+from tests.analyzer.made import EXCHANGED, Made, only, remark
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.kernel.by_turns import (
     ALONE,
@@ -18,14 +21,43 @@ from tileprof.analyzer.kernel.by_turns import (
     takes_turns,
 )
 from tileprof.analyzer.kernel.pace import at_roof
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
 from tileprof.ir import print_kernel
-from tileprof.profile import Profile, RemarkInfo
+from tileprof.profile import Profile
+from tileprof.remarks import Remark
 
-WILL = "each warp group multiplies as soon as it can"
-LOADS = remark("loop k", 4, WILL, ("in turns", "no producer warp group loads for them"))
-SHARES = remark("loop k", 4, WILL, ("in turns", "warp groups share rows of the product in line 5"))
-TAKEN = remark("loop k", 4, "consumer warp groups take turns: products of one run under the others")
-LONG = remark("loop k", 4, WILL, ("in turns", "exponentials take 12% of the time of products"))
+turn_kernels: Any = importlib.import_module("tests.cuda.turn_kernels")
+
+
+@cache
+def said(words: str, *, specialised: bool = True, **more: Any) -> tuple[Remark, ...]:
+    """What the compiler decides about a loop of products and exponentials."""
+    kernel = turn_kernels.kernel(frozenset(words.split()), **more)
+    given = Controls(overlap=False, warp_specialization=specialised)
+    program = compile_cuda(kernel, find_target("sm_90a"), given)
+    return tuple(each for each in remarks_of(program) if each.op == "loop")
+
+
+def loads() -> tuple[Remark, ...]:
+    """All warps load their tiles themselves."""
+    return said("ahead", specialised=False)
+
+
+def shares() -> tuple[Remark, ...]:
+    """Warp groups share rows of a product."""
+    return said("", policy="FullCol")
+
+
+def taken() -> tuple[Remark, ...]:
+    """Warp groups take turns."""
+    return said("ahead")
+
+
+def long() -> tuple[Remark, ...]:
+    """Exponentials are too few."""
+    return said("ahead", dim=256)
 
 
 @cache
@@ -34,9 +66,7 @@ def _text() -> str:
     return print_kernel(product(stages=1).compile().program.kernel)
 
 
-def profile(
-    *said: RemarkInfo, special: int = 300, share: float = 0.3, blocks: int = 132
-) -> Profile:
+def profile(*remarks: Remark, special: int = 300, share: float = 0.3, blocks: int = 132) -> Profile:
     """Schedulers issue in a fifth of the cycles; so many samples of special functions, and products
     that take such a share of the time at their roof."""
     code = [
@@ -50,7 +80,7 @@ def profile(
         ("@P0 BRA 0x0", {"wait_not_issued": 8000, "selected": 0}, 1, 4),
     ]
     metrics = {"flops": share * 1e11}
-    made = Made(ir=_text(), code=code, remarks=list(said), metrics=metrics,
+    made = Made(ir=_text(), code=code, remarks=list(remarks), metrics=metrics,
                 attributes=launch(blocks, threads=256))  # fmt: skip
     return on_h200(made, {"tensor_bfloat16": 1e14, "hbm_copy": 1e12})
 
@@ -92,33 +122,33 @@ def test_products_alone_are_a_limit_too() -> None:
 
 def test_what_the_compiler_says() -> None:
     """Its reason is the defect's, or another."""
-    for said, against in ((LOADS, ALONE), (SHARES, SHARED)):
-        case = case_of(profile(said))
+    for remarks, against in ((loads(), ALONE), (shares(), SHARED)):
+        case = case_of(profile(*remarks))
         assert kept_from(case, against)
         assert not takes_turns(case)
-    assert not kept_from(case_of(profile(LOADS)), SHARED)
-    assert not kept_from(case_of(profile(LONG)), (*ALONE, *SHARED))
-    assert takes_turns(case_of(profile(TAKEN)))
+    assert not kept_from(case_of(profile(*loads())), SHARED)
+    assert not kept_from(case_of(profile(*long())), (*ALONE, *SHARED))
+    assert takes_turns(case_of(profile(*taken())))
 
 
 def test_loads_of_all_warps_keep_groups_from_turns() -> None:
     """More comes back than the loads take, where the compiler says so."""
     gains = list[float]()
-    for said in ((LONG,), (LOADS,)):
-        finding = only(profile(*said), "pipeline-too-shallow")
+    for remarks in (long(), loads()):
+        finding = only(profile(*remarks), "pipeline-too-shallow")
         assert finding.kernel_gain is not None
         gains.append(finding.kernel_gain.mid)
         told = [each.text for each in finding.static if "take turns" in each.text]
-        assert len(told) == (said == (LOADS,))
+        assert len(told) == (remarks == loads())
     assert gains[1] > gains[0]
 
 
 def test_exchanges_keep_groups_from_turns() -> None:
     """The same of a fragment that they exchange."""
-    exchanged = remark("buffer w", 5, "converted to `x` through shared memory", ("`y`", "why"))
+    exchanged = remark("buffer w", 5, *EXCHANGED)
     gains = list[float]()
-    for said in (LONG, SHARES):
-        finding = only(profile(exchanged, said), "layout-convert")
+    for remarks in (long(), shares()):
+        finding = only(profile(exchanged, *remarks), "layout-convert")
         assert finding.kernel_gain is not None
         gains.append(finding.kernel_gain.mid)
     assert gains[1] > gains[0]

@@ -8,6 +8,7 @@ from tests.analyzer.gathered import BAG
 from tests.analyzer.made import Made, found, highest, only, program, remark, report_of, stored
 from tileprof.analyzer import Finding, Gain
 from tileprof.analyzer.estimates import Saving, drawn
+from tileprof.remarks.layouts import FewerSectors, GlobalAccess, ScatteredLanes
 
 RULE = "uncoalesced-global"
 HOT = [
@@ -17,14 +18,9 @@ HOT = [
 ]
 WAITS = [(1, "long_scoreboard", 0)]
 SCATTERED = {"global_requests": [100, 0, 0], "global_sectors": [1600, 0, 0]}
-BESIDE = (
-    "4 sectors a request",
-    "neighbouring threads are not at neighbouring addresses of `A`: let the last index follow",
-)
-SAID = remark(
-    "load A", 5, "4-byte accesses, 16 sectors a request, 4 needed", BESIDE, severity="missed"
-)
-IN_ORDER = remark("load A", 5, "4-byte accesses, 4 sectors a request, 4 needed")
+BESIDE = (FewerSectors(4), ScatteredLanes("A", 32))
+SAID = remark("load A", 5, GlobalAccess(4, 16, 4), BESIDE, severity="missed")
+IN_ORDER = remark("load A", 5, GlobalAccess(4, 4, 4))
 
 
 def gain(finding: Finding) -> Gain:
@@ -137,7 +133,7 @@ def test_the_layout_with_samples() -> None:
     assert finding.severity == "suggestion"
     assert finding.place.op == "load A"
     assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
-    assert [each.text for each in finding.static] == [f"load A: {SAID.chosen}, by the layout"]
+    assert [each.text for each in finding.static] == [f"load A: {SAID.decision}, by the layout"]
 
 
 def test_the_layout_alone_is_a_warning() -> None:
@@ -154,7 +150,7 @@ def test_instructions_in_the_line_of_a_neighbour() -> None:
     moved = [(text, samples, depth, line + 1) for text, samples, depth, line in HOT]
     finding = only(program(Made(code=moved, blames=WAITS, remarks=[SAID])), RULE)
     assert gain(finding).mid == pytest.approx(1 / (1 - 0.75 * 0.7))
-    other = remark("load B", 6, "4-byte accesses, 4 sectors a request, 4 needed")
+    other = remark("load B", 6, GlobalAccess(4, 4, 4))
     finding = only(program(Made(code=moved, blames=WAITS, remarks=[SAID, other])), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
 
@@ -187,7 +183,7 @@ def test_results_of_products_are_stored_as_lanes_hold_them() -> None:
     product = ("HGMMA.64x128x16.F32 R24, gdesc[UR4]", {"selected": 1000}, 1, 4)
     store = ("STG.E desc[UR6][R4.64], R2", {"lg_throttle": 3000, "selected": 1000}, 0, 5)
     for sectors, severities in ((8, []), (16, ["suggestion"])):
-        said = remark("store C", 5, f"4-byte accesses, {sectors} sectors a request, 4 needed")
+        said = remark("store C", 5, GlobalAccess(4, sectors, 4))
         made = Made(code=[product, store], remarks=[said])
         assert [each.severity for each in found(program(made), RULE)] == severities
 

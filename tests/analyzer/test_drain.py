@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+from tileprof.remarks.common import TargetHasNone
+from tileprof.remarks.copies import StoresFromRegisters, Tma
+from tileprof.remarks.layouts import GlobalAccess
 
 RULE = "epilogue-drain"
 FENCED = [
@@ -72,7 +75,7 @@ def test_without_samples_there_is_no_number() -> None:
 
 def test_the_end() -> None:
     """3,500 of 10,000 samples, of which likely half goes, and perhaps nothing."""
-    said = remark("copy C_local → C", 7, "stores from registers", ("tma", "sm_80 has none"))
+    said = remark("copy C_local → C", 7, StoresFromRegisters(), (Tma(), TargetHasNone("sm_80")))
     failed: list[tuple[str, dict[str, int], int, int]] = [
         ("STG.E [R4.64], R5", {}, 0, 8),
         ("ATOMG.E.CAS R0, [R4.64], R5", {}, 0, 8),
@@ -122,7 +125,7 @@ def test_the_end_of_each_tile() -> None:
 def test_what_waits_behind_atomics() -> None:
     """Nine passes of an atomic, one of what reads an index: 9 in 10 of what waits there goes,
     and all that is outstanding at the exit; half of it for sure."""
-    said = remark("atomic S", 7, "4-byte accesses, 8 sectors a request, 4 needed")
+    said = remark("atomic S", 7, GlobalAccess(4, 8, 4))
     code = [
         ("S2R R5, SR_TID.X", {"mio_throttle": 3000, "selected": 100}, 0, 5),
         ("REDG.E.ADD.F32 [R2.64], R5", {"lg_throttle": 900, "selected": 100}, 0, 7),
@@ -139,7 +142,7 @@ def test_atomics_that_are_seen_by_what_waits_behind_them() -> None:
     """Their own full queue and the exit are 700 of 10,000 samples, what stands behind them nine
     tenths of 2,000. Loads take 4 sectors, atomics 8, each twice: four fifths of what waits for
     loads. Stores that end a loop are told by their own waits alone."""
-    said = remark("atomic S", 7, "4-byte accesses, 8 sectors a request, 4 needed")
+    said = remark("atomic S", 7, GlobalAccess(4, 8, 4))
     code = [
         ("S2R R5, SR_TID.X", {"mio_throttle": 2000, "selected": 90}, 0, 5),
         ("LDG.E R6, [R2.64]", {"selected": 10}, 0, 6),

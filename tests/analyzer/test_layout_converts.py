@@ -10,12 +10,13 @@ import pytest
 
 from tests.analyzer.compiled import compiled, remarks_of, with_code
 from tests.analyzer.defects import counted, line_of, product, turned
-from tests.analyzer.made import FILE, Made, found, only, program, remark, stored
+from tests.analyzer.made import EXCHANGED, FILE, Made, found, only, program, remark, stored
 from tileprof import binary
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.rules import layout_converts
 from tileprof.errors import Location
+from tileprof.remarks.launches import BlockPerTile, MemoryForStaged, PersistentCandidate
 
 RULE = "layout-convert"
 LINE = line_of("for i, j in T.Parallel(32, 32)")
@@ -65,12 +66,12 @@ def test_an_exchange_that_costs_nothing() -> None:
 
 def test_exchanges_of_one_line_are_one_finding() -> None:
     """Two buffers of a line share its instructions; of lines that cost nothing one is named."""
-    (told,) = [each for each in remarks_of(compiled(turned)) if each.op == "buffer f"]
-    both = [told, replace(told, op="buffer g")]
+    (told,) = [each for each in remarks_of(compiled(turned)) if each.subject == "buffer f"]
+    both = [told, replace(told, name="g")]
     finding = only(program(replace(with_code(compiled(turned), costly), remarks=both)), RULE)
     assert finding.title.startswith("`f` and `g` are")
     assert finding.dynamic[0].samples == 4000
-    away = replace(told, op="buffer h", location=Location(FILE, STORED))
+    away = replace(told, name="h", location=Location(FILE, STORED))
     code = [
         ("LDS R4, [R0]", {"selected": 1}, 1, LINE),
         ("LDS R4, [R0]", {"selected": 2}, 1, STORED),
@@ -99,8 +100,7 @@ nobody else uses."""
 def together(threads: int) -> Made:
     """Two exchanges and a reduction in a loop of products."""
     told = [
-        remark(f"buffer {name}", line, "converted to `x` through shared memory", ("`y`", "why"))
-        for name, line in (("total", 5), ("weights", 4))
+        remark(f"buffer {name}", line, *EXCHANGED) for name, line in (("total", 5), ("weights", 4))
     ]
     return Made(remarks=told, code=IN_STEP, attributes={"block": f"{threads}×1×1"})
 
@@ -137,9 +137,9 @@ def test_an_exchange_that_keeps_blocks_from_several_tiles(held: int, goes: bool)
     ends go as well."""
     ir = "    %f = alloc fragment {shape = [32, 32]} : fragment<32, 32, float32>\n"
     told = [
-        remark("buffer f", 8, "converted to `x` through shared memory", ("`y`", "why")),
-        remark("launch", 1, "a block for each tile", ("persistent", "rings and stored chunks need"
-               f" 20,000 bytes, {held:,} are there")),
+        remark("buffer f", 8, *EXCHANGED),
+        remark("launch", 1, BlockPerTile(),
+               (PersistentCandidate(), MemoryForStaged("chunks", 20_000, held))),
     ]  # fmt: skip
     code = [
         ("BAR.SYNC.DEFER_BLOCKING 0x0", {"selected": 100, "barrier": 1000}, 0, 1),

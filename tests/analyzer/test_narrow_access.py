@@ -6,6 +6,8 @@ import pytest
 
 from tests.analyzer.made import Made, found, highest, only, program, remark, report_of, stored
 from tileprof.analyzer.estimates import Saving, drawn
+from tileprof.remarks.copies import LoadsAndStores, RowStride, Tma
+from tileprof.remarks.layouts import GlobalAccess
 
 RULE = "narrow-access"
 HOT = [
@@ -13,8 +15,8 @@ HOT = [
     ("FADD R7, R4, R7", {"long_scoreboard": 2000, "selected": 2000}, 1, 6),
     ("EXIT", {"selected": 2000}, 0, 9),
 ]
-SAID = remark("load A", 5, "4-byte accesses, 4 sectors a request, 4 needed")
-COPY = remark("copy A → A_shared", 5, "elementwise", ("tma", "row stride 2002 B is not …"))
+SAID = remark("load A", 5, GlobalAccess(4, 4, 4))
+COPY = remark("copy A → A_shared", 5, LoadsAndStores(), (Tma(), RowStride(2002, 16, "TMA")))
 IN_ORDER = {"global_requests": [100, 0, 0], "global_sectors": [400, 0, 0]}
 PEAKS = {"hbm_copy": 1e9}
 ROOM = {"dram_bytes": 500_000}
@@ -150,7 +152,7 @@ def test_an_access_checks_its_place(jump: str, part: int) -> None:
         ("MOV R6, 0x1", {}, 1, 5), ("STG.E [R8.64], R6", {}, 1, 5), (load, {"wait": 1000}, 1, 5),
         ("FADD R7, R4, R7", {"long_scoreboard": 7500}, 1, 6),
     ]  # fmt: skip
-    said = remark("load A", 5, "2-byte accesses, 2 sectors a request, 2 needed")
+    said = remark("load A", 5, GlobalAccess(2, 2, 2))
     finding = only(program(Made(code=code, remarks=[said], metrics=ROOM), peaks=PEAKS), RULE)
     if jump == "NOP":
         assert finding.kernel_gain is None or finding.kernel_gain.mid < 1.2
@@ -202,14 +204,14 @@ def test_the_layout_with_samples() -> None:
     assert finding.place.location.line == 5
     assert [each.text for each in finding.static] == [
         "load A: 4-byte accesses, 4 sectors a request, 4 needed",
-        "not tma: row stride 2002 B is not …",
+        f"not {COPY.rejected[0]}",
     ]
 
 
 def test_loads_of_one_line_have_ops_of_their_own() -> None:
     """An index that all lanes share, and the row that it names."""
-    index = remark("load Index", 5, "4-byte accesses, 1 sector a request, 1 needed")
-    row = remark("load Row", 5, "2-byte accesses, 2 sectors a request, 2 needed")
+    index = remark("load Index", 5, GlobalAccess(4, 1, 1))
+    row = remark("load Row", 5, GlobalAccess(2, 2, 2))
     code = [("LDG.E R2, desc[UR6][R2.64]", {"selected": 100}, 1, 5),
             ("LDG.E.U16 R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]  # fmt: skip
     finding = only(program(Made(code=code, remarks=[index, row])), RULE)
@@ -240,12 +242,12 @@ def test_cold_ones_are_to_be_ignored() -> None:
 def test_what_cannot_be_wider() -> None:
     """Accesses of 16 bytes, scattered lanes, lanes that share an address."""
     wide = [("LDG.E.128 R4, desc[UR6][R4.64]", *HOT[0][1:]), *HOT[1:]]
-    said = remark("load A", 5, "16-byte accesses, 16 sectors a request, 16 needed")
+    said = remark("load A", 5, GlobalAccess(16, 16, 16))
     assert not found(program(Made(code=wide, remarks=[said])), RULE)
     for sectors in (1600, 100):
         counts = {"global_requests": [100, 0, 0], "global_sectors": [sectors, 0, 0]}
         assert not found(program(Made(code=HOT, counts=counts)), RULE)
-    shared = remark("load scale", 5, "2-byte accesses, 1 sector a request, 1 needed")
+    shared = remark("load scale", 5, GlobalAccess(2, 1, 1))
     assert not found(program(Made(remarks=[shared])), RULE)
 
 

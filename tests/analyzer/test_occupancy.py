@@ -8,6 +8,14 @@ from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, stored
 from tileprof.analyzer.kernel.side_by_side import faster
 from tileprof.profile import Attribute
+from tileprof.remarks.copies import TmaLoad
+from tileprof.remarks.launches import (
+    BlocksCandidate,
+    BlocksNeed,
+    Occupancy,
+    RegisterLimit,
+    RegistersAtMost,
+)
 
 RULE = "occupancy-limited"
 # 8 warps on a multiprocessor, 2 of a scheduler, which issues in a quarter of all cycles.
@@ -66,9 +74,11 @@ def test_memory_and_small_blocks_limit_too() -> None:
 
 def test_the_compiler_said_what_is_needed() -> None:
     """In its own words, and where the launch is."""
-    said = remark("occupancy", 7, "1 block …", ("2 blocks", "they need at most 128 registers"))
+    needs = BlocksNeed((RegistersAtMost(128),))
+    decision = Occupancy(1, 256, (RegisterLimit(168),))
+    said = remark("occupancy", 7, decision, (BlocksCandidate(2), needs))
     finding = only(on_h200(Made(attributes=FEW, code=WAITS, remarks=[said])), RULE)
-    assert "which needs at most 128 registers:" in finding.author
+    assert "which needs at most 128 registers a thread:" in finding.author
     assert finding.place.location is not None
     assert finding.place.location.line == 7
 
@@ -92,7 +102,7 @@ def test_engines_hide_latency_without_warps() -> None:
     """Products of warp groups, by the code or the compiler's word; copies of tiles."""
     code = [*WAITS, ("HGMMA.64x64x16.F32 R24, gdesc[UR8], R24", {"selected": 10}, 1, 6)]
     assert not found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)
-    said = [remark("copy A → A_shared", 5, "tma, issued by the producer warp group")]
+    said = [remark("copy A → A_shared", 5, TmaLoad())]
     assert not found(on_h200(Made(attributes=FEW, remarks=said)), RULE)
 
 

@@ -36,14 +36,16 @@ def test_products(shape: tuple[int, int, int], inside: float | None) -> None:
 
 def test_copies_of_tiles_say_what_they_reach_beyond() -> None:
     """Rows and columns of C."""
-    found = {each.op: each.beyond for each in padded_ops(printed(product(100, 96, 64)))}
-    assert found["copy C"] == (Outside("C", 0, 100, 128), Outside("C", 1, 96, 128))
+    found = {
+        (each.op, each.name): each.beyond for each in padded_ops(printed(product(100, 96, 64)))
+    }
+    assert found["copy", "C"] == (Outside("C", 0, 100, 128), Outside("C", 1, 96, 128))
 
 
 def test_a_guard_of_the_author() -> None:
     """Lanes that it keeps out are outside too."""
-    found = {each.op: each.inside for each in padded_ops(printed(guarded))}
-    assert found == {"load X": 320 / 512, "store Y": 320 / 512}
+    found = {(each.op, each.name): each.inside for each in padded_ops(printed(guarded))}
+    assert found == {("load", "X"): 320 / 512, ("store", "Y"): 320 / 512}
 
 
 def test_rims_of_windows_are_no_padding() -> None:

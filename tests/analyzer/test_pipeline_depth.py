@@ -19,6 +19,9 @@ from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.ir import print_kernel
 from tileprof.profile import Attribute
 from tileprof.profile.storage.ir_text import read
+from tileprof.remarks.common import LeftEarly, Stages
+from tileprof.remarks.copies import CpAsyncCandidate, LoadsAndStores, NothingOverlaps
+from tileprof.remarks.loops import WaitedAtOnce
 
 RULE = "pipeline-too-shallow"
 HGMMA = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, gsb0"
@@ -280,12 +283,12 @@ def test_copies_that_are_waited_for_at_once() -> None:
     free = [("LDGSTS.E.128 [R7], desc[UR6][R2.64]", {"selected": 5000}, 0, 5)]
     finding = only(program(Made(remarks=told, code=free)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("ignore", None)
-    slow = remark("copy A → A_shared", 5, "cp.async, waited for at once", ("2 stages", "why"))
+    slow = remark("copy A → A_shared", 5, WaitedAtOnce(), (Stages(2), LeftEarly()))
     made = Made(code=STARVED, blames=WAITS, ir=ir(2), attributes=ROOM, remarks=[slow])
     finding = only(program(made), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(2)
-    assert "why" in finding.author
+    assert str(LeftEarly()) in finding.author
 
 
 BY_HAND = [
@@ -318,9 +321,7 @@ def test_products_whose_warps_load_their_tiles() -> None:
 def test_a_loop_of_one_stage() -> None:
     """The author pipelined it, by one stage: the depth is wrong, not the choice of the copy. In a
     loop that is not pipelined it is the copy's."""
-    told = remark(
-        "copy A → A_shared", 5, "loads and stores", ("cp.async", "nothing overlaps with it")
-    )
+    told = remark("copy A → A_shared", 5, LoadsAndStores(), (CpAsyncCandidate(), NothingOverlaps()))
     made = Made(code=BY_HAND, blames=[(1, "long_scoreboard", 0)], remarks=[told], ir=ir(1))
     assert found(program(made), RULE)
     assert not found(program(made), "missed-async-copy")
@@ -356,9 +357,7 @@ def test_loads_that_are_under_way_during_a_product() -> None:
 
 def test_one_stage_without_products() -> None:
     """Sums of tiles: the same depth, and the tiles' bytes, which take 60 % of the time, stay."""
-    told = remark(
-        "copy A → A_shared", 5, "loads and stores", ("cp.async", "nothing overlaps with it")
-    )
+    told = remark("copy A → A_shared", 5, LoadsAndStores(), (CpAsyncCandidate(), NothingOverlaps()))
     code = [*BY_HAND[:3], ("FADD R4, R4, R5", {**ONE, "wait": 39_400}, 1, 6), BY_HAND[-1]]
     made = Made(
         code=code, blames=[(1, "long_scoreboard", 0)], remarks=[told], ir=ir(1),

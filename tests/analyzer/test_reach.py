@@ -10,7 +10,7 @@ from tests.analyzer.made import Made, program, stored
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving, drawn
 from tileprof.analyzer.kernel import reach
-from tileprof.profile import Profile
+from tileprof.profile import DeviceInfo, Profile
 
 ROOFS = {"hbm_read": 1e12, "hbm_copy": 0.8e12, "hbm_write": 1e12, "tensor_bfloat16": 1e14}
 PRODUCT = (
@@ -107,8 +107,8 @@ def test_bytes_that_nobody_tells_are_told_by_samples() -> None:
     code = [("LDG.E.128 R0, [R4]", {"selected": 100}, 0, 5), ("IADD3 R0, R1, R2, R3", idle, 0, 6)]
     made = Made(code=code, attributes={"grid": "1×1×1", "block": "32×1×1", "blocks_per_sm": 1})
     profile = program(made, peaks={"hbm_copy": 1e13})
-    device = "a GPU, 100 SMs, clock 1000 MHz"
-    profile = replace(profile, tables=replace(profile.tables, provenance={"cuda:0": device}))
+    device = DeviceInfo("cuda:0", "a GPU", multiprocessors=100, clock_mhz=1000.0)
+    profile = replace(profile, tables=replace(profile.tables, devices=(device,)))
     found = reach.left(case_of(profile))
     assert found is not None
     asked = 0.5 * 0.1 * 32 * 16 * 4 * 100 * 1e9 / 1e13

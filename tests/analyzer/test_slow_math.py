@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.analyzer.made import Made, found, only, program, remark, report_of, stored
+from tileprof.remarks.launches import Persistent
 
 RULE = "slow-math"
 _Code = list[tuple[str, Mapping[str, int], int, int]]
@@ -192,7 +193,7 @@ def test_a_division_of_whole_numbers() -> None:
     assert list(titles(Made(code=[*cold, DIVISION[3]])).values()) == ["ignore"]
     few: _Code = [(t, {r: n // 6 for r, n in s.items()}, 0, at) for t, s, _, at in DIVISION[:3]]
     assert not titles(Made(code=[*few, DIVISION[3]]))  # which tile a block has
-    told = [remark("launch", 5, "persistent")]
+    told = [remark("launch", 5, Persistent())]
     assert not titles(Made(code=[*cold, DIVISION[3]], remarks=told))
     bare: _Code = [(text, {}, depth, line) for text, _, depth, line in DIVISION]
     assert list(titles(Made(code=bare, counts={"executions": [1] * 4})).values()) == ["warning"]
@@ -265,5 +266,5 @@ def test_what_finds_a_tile_beside_its_division() -> None:
     rest = ("IMAD R9, R9, R9, RZ", {"selected": 3000}, 1, 5)
     code: _Code = [*DIVISION[:3], rest, DIVISION[3]]
     assert only(program(Made(code=code)), RULE).dynamic[0].samples == 5000
-    told = [remark("launch", 5, "persistent")]
+    told = [remark("launch", 5, Persistent())]
     assert only(program(Made(code=code, remarks=told)), RULE).dynamic[0].samples == 2000

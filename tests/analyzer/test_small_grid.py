@@ -8,6 +8,7 @@ from tests.analyzer.defects import product
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, stored
 from tileprof.ir import print_kernel
+from tileprof.remarks.launches import Occupancy, RegisterLimit
 
 RULE = "small-grid"
 PRODUCT = [
@@ -119,7 +120,7 @@ def test_it_is_told_where_the_grid_is_chosen() -> None:
     finding = only(on_h200(Made(attributes=launch(32), code=PRODUCT)), RULE)
     assert finding.place.location is not None
     assert finding.place.location.line == 3
-    said = [remark("occupancy", 7, "1 block of 128 threads per SM")]
+    said = [remark("occupancy", 7, Occupancy(1, 128, (RegisterLimit(64),)))]
     finding = only(on_h200(Made(attributes=launch(32), code=PRODUCT, remarks=said)), RULE)
     assert finding.place.location is not None
     assert (finding.place.location.line, finding.place.op) == (7, "launch")

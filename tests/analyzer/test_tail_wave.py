@@ -7,6 +7,8 @@ import pytest
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, stored
 from tileprof.profile import Cta, CtaLaunch, CtaTimelines
+from tileprof.remarks.common import AsAsked
+from tileprof.remarks.launches import Persistent, TilesInTurn
 
 RULE = "tail-wave"
 
@@ -77,7 +79,7 @@ def test_memory_that_is_nearly_full_is_what_is_scarce() -> None:
 def test_tiles_of_a_persistent_kernel() -> None:
     """144 tiles on 132 blocks: two rounds, of which 1.09 are work. At the line of the launch. No
     product is in them, so they may be of any size."""
-    said = [remark("launch", 16, "persistent: loads of the next tile overlap …")]
+    said = [remark("launch", 16, Persistent())]
     finding = only(on_h200(Made(attributes=launch(132), ir=TILES, remarks=said)), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - (1 - 144 / 264)))
@@ -101,7 +103,7 @@ def test_tiles_of_products_have_some_sizes(rows: int, columns: int, rest: float)
     """144 tiles in two rounds: of 128 × 256 one round of 4/3. There is no such tile of 128 columns,
     but of 192 rows; nor is there room for more than 128 × 256: three rounds of halves, or two of
     three quarters."""
-    said = [remark("launch", 16, "persistent: loads of the next tile overlap …")]
+    said = [remark("launch", 16, Persistent())]
     text = SUMS.replace("128, 192", f"{rows}, {columns}")
     code = [("HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8], R24", {"wait": 8000}, 1, 5)]
     made = Made(attributes=launch(132), ir=text, remarks=said, code=code)
@@ -114,8 +116,8 @@ def test_tiles_of_products_have_some_sizes(rows: int, columns: int, rest: float)
 def test_tiles_that_go_to_the_block_that_is_free() -> None:
     """They take different time, so there are no rounds of which the last could be empty."""
     said = [
-        remark("launch", 16, "persistent: loads of the next tile overlap …"),
-        remark("launch", 16, "tiles in turn, to the block that is free: the loop over `k` …"),
+        remark("launch", 16, Persistent()),
+        remark("launch", 16, TilesInTurn(AsAsked())),
     ]
     assert not found(on_h200(Made(attributes=launch(132), ir=TILES, remarks=said)), RULE)
 

@@ -13,6 +13,8 @@ from tests.analyzer.made import Made, found, highest, only, program, remark, sto
 from tileprof.analyzer import Finding
 from tileprof.ir import print_kernel
 from tileprof.profile import PcText, Profile
+from tileprof.remarks.copies import TmaStore
+from tileprof.remarks.products import GemmInstruction, InstructionCandidate, NoFloat64
 
 RULE = "tensor-core-missed"
 LINE = line_of("T.gemm(")
@@ -110,7 +112,8 @@ def test_a_product_that_takes_no_time() -> None:
 
 def test_what_nobody_can_change() -> None:
     """wgmma multiplies no float64, and mma does it here; the recorded product has the fastest."""
-    told = remark("gemm", 5, "mma m8n8k4 warps=2x2", ("wgmma", "it multiplies no float64"))
+    against = (InstructionCandidate("wgmma"), NoFloat64())
+    told = remark("gemm", 5, GemmInstruction("mma", "m8n8k4 warps=2x2"), against)
     assert not found(program(Made(remarks=[told], code=HOT)), RULE)
     assert not found(stored("h200-gemm"), RULE)
 
@@ -182,7 +185,7 @@ def test_a_product_by_hand() -> None:
         for i, (_, samples, _, _) in enumerate(SUMS)
     ]
     assert not found(program(Made(code=[LOOP[0], *once, *LOOP[-2:]])), RULE)
-    told = [remark("copy", 5, "tma")]
+    told = [remark("copy", 5, TmaStore())]
     assert not found(program(Made(code=LOOP, remarks=told)), RULE)
 
 

@@ -11,6 +11,8 @@ from tests.analyzer.made import Made, found, only, program, remark, stored
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.profile import Profile
 from tileprof.profile.storage.ir_text import read
+from tileprof.remarks.common import AsAsked
+from tileprof.remarks.launches import GroupedRows, SharedInL2
 
 RULE = "excess-traffic"
 IR = """kernel @kernel(%A: global<100, 500, float32> safe(-inf), %n: int32, %B: out global<500, \
@@ -19,7 +21,7 @@ uint8, strides = [2]>) {
 """
 """200,500 bytes of tensors."""
 PEAKS = {"hbm_copy": 1e9, "hbm_read": 0.9e9}
-GROUPED = remark("launch", 7, "blocks in groups of 8 rows: operands are shared in L2")
+GROUPED = remark("launch", 7, GroupedRows(8, SharedInL2()))
 
 
 def test_the_formula() -> None:
@@ -48,7 +50,7 @@ def test_blocks_in_groups_are_not_to_be_grouped_again() -> None:
     assert finding.author.startswith("Blocks are in groups already")
     assert finding.place.location is not None
     assert finding.place.location.line == 7
-    single = remark("launch", 7, "blocks in groups of 1 rows: as asked")
+    single = remark("launch", 7, GroupedRows(1, AsAsked()))
     made = Made(ir=IR, metrics={"dram_bytes": 802_000}, remarks=[single])
     assert only(program(made, peaks=PEAKS), RULE).author.startswith("Let blocks")
 
@@ -117,7 +119,7 @@ def order(group: int, waits: int = 7000, seconds: float = 1.25, flops: float = 0
     made = Made(
         ir=TILES + PRODUCT * (flops > 0), attributes=launch(132), time=seconds * 1e9,
         metrics={"flops": flops} if flops else {},
-        remarks=[remark("launch", 7, f"blocks in groups of {group} rows: as asked")],
+        remarks=[remark("launch", 7, GroupedRows(group, AsAsked()))],
         code=[("HGMMA", {"long_scoreboard": waits, "selected": 10_000 - waits}, 1, 9)],
     )  # fmt: skip
     return on_h200(made, {"hbm_copy": ROWS + WRITTEN, "tensor_bfloat16": 1e15})

@@ -6,6 +6,11 @@ import pytest
 
 from tests.analyzer.made import Made, found, highest, only, program, remark, stored
 from tileprof.profile import Profile
+from tileprof.remarks.copies import TmaLoad
+from tileprof.remarks.host import Guarded, IndexSign, Unguarded
+from tileprof.remarks.launches import BlockPerTile
+from tileprof.remarks.layouts import GlobalAccess
+from tileprof.remarks.products import GemmInstruction
 
 RULE = "wasted-lanes"
 # In half of all cycles nobody issues.
@@ -30,8 +35,8 @@ PRODUCT = """kernel @gemm(%B: global<96, 64, bfloat16>, %C: out global<128, 96, 
 }
 """
 SAID = [
-    remark("copy B → B_shared", 24, "tma, issued by the producer warp group"),
-    remark("gemm", 26, "wgmma m64n256k16 ss groups=2x1"),
+    remark("copy B → B_shared", 24, TmaLoad()),
+    remark("gemm", 26, GemmInstruction("wgmma", "m64n256k16 ss groups=2x1")),
 ]
 LOOP = [
     ("MOV R0, R1", {"wait": 2000}, 0, 3),
@@ -91,9 +96,9 @@ def test_counts_alone_make_no_number() -> None:
 
 def test_a_guard_is_told_in_the_words_of_the_compiler() -> None:
     """And is by itself no fault."""
-    guarded = remark("load A", 6, "guarded", ("without a guard", "nothing bounds the index"))
+    guarded = remark("load A", 6, Guarded(), (Unguarded(), IndexSign()))
     finding = only(program(Made(code=CODE, counts=lanes(32, 8, 32), remarks=[guarded])), RULE)
-    assert finding.static[0].text == "load A keeps its guard: nothing bounds the index"
+    assert finding.static[0].text == f"load A keeps its guard: {IndexSign()}"
     assert not found(program(Made(code=CODE, remarks=[guarded])), RULE)
 
 
@@ -134,7 +139,7 @@ def test_memory_takes_as_long_without_what_is_outside() -> None:
 
 def test_tiles_without_samples_are_a_warning() -> None:
     """At the launch, where no line is known of the op."""
-    said = [remark("launch", 16, "a block for each tile")]
+    said = [remark("launch", 16, BlockPerTile())]
     finding = only(program(Made(ir=PRODUCT, remarks=said)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
     assert finding.place.location is not None
@@ -154,7 +159,7 @@ def test_guarded_accesses_of_a_kernel_without_products() -> None:
   }
 }
 """
-    made = Made(ir=ir, code=LOOP, remarks=[remark("load X", 9, "16-byte accesses")])
+    made = Made(ir=ir, code=LOOP, remarks=[remark("load X", 9, GlobalAccess(16, 16, 16))])
     finding = only(program(made), RULE)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 1 / 4))

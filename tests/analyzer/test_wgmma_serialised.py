@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.made import FILE, Made, found, highest, only, program, report_of, stored
@@ -11,8 +13,8 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.ptxas import notes_to_remarks
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import Location
-from tileprof.profile import Attribute, RemarkInfo
-from tileprof.runtime.launch import described
+from tileprof.profile import Attribute
+from tileprof.remarks import Remark
 
 RULE = "wgmma-serialized"
 GROUP: dict[str, Attribute] = {"block": "128×1×1", "blocks_per_sm": 1, "waves": 1.0}
@@ -28,16 +30,13 @@ SERIAL = [
 ]
 
 
-def remarks(name: str) -> list[RemarkInfo]:
+def remarks(name: str) -> list[Remark]:
     """What the installed ptxas says of a text; a skip without it."""
     pytest.importorskip("cuda.bindings.nvrtc")
     made = compile_cubin(KERNELS[name], find_target("sm_90a"), Controls())
-    told = described(notes_to_remarks(made.notes, made.locate))
+    told = notes_to_remarks(made.notes, made.locate)
     places = [Location(FILE, each.location.line) if each.location else None for each in told]
-    return [
-        RemarkInfo(each.op, place, each.chosen, each.rejected, each.severity)
-        for each, place in zip(told, places)
-    ]
+    return [replace(each, location=place) for each, place in zip(told, places)]
 
 
 @pytest.mark.parametrize(("name", "way"), [("registers", "smaller tile"), ("defines", "before")])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tileprof.cli import doctor, doctor_gpu
-from tileprof.cli.findings import Finding
+from tileprof.cli.doctor_gpu import Finding
 from tileprof.compiler import build
 from tileprof.runtime.cuda import native_launcher as cuda_native
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileprof import ir
+from tests.verified import parse
 from tileprof.compiler.codegen import CppSource, emit
 from tileprof.runtime.cpu.executable import CpuExecutable
 from tileprof.runtime.device import RunResult
-
-
-def parse(text: str) -> ir.Kernel:
-    """A kernel that the verifier has nothing against."""
-    kernel = ir.parse(text)
-    ir.verify(kernel)
-    return kernel
 
 
 def source(text: str) -> CppSource:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tests.cpu.support import kernel, parse, source
+from tests.cpu.support import kernel, source
+from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.codegen import emit
 from tileprof.instrument import insert, strip

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cpu.support import kernel, load, parse, run
+from tests.cpu.support import kernel, load, run
+from tests.verified import parse
 from tileprof.compiler.codegen import emit
 from tileprof.errors import ArgumentError, DeviceAssertError, ExecutionError, UsageError
 from tileprof.instrument import insert, records
@@ -24,14 +25,6 @@ NUMBERS = """kernel @numbers(%y: global<n, int64>) symbols(%n) {
     store %v, %y, [%b]
   }
 }"""
-
-
-@pytest.fixture
-def two_threads() -> Any:
-    """Launches share their blocks between two threads, whatever the machine has."""
-    cpu_pool.set_threads(2)
-    yield
-    cpu_pool.set_threads(None)
 
 
 def test_every_block_runs_once(two_threads: None) -> None:

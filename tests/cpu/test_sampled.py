@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,14 @@ import pytest
 import tileprof
 from tests.cpu import sampled_kernels
 from tests.cpu.support import kernel as text_kernel
-from tests.cpu.support import parse
+from tests.verified import parse
 from tileprof.compiler.codegen import emit, marked
 from tileprof.errors import DeviceAssertError
 from tileprof.instrument.decode.samples import SampleTotals
+from tileprof.remarks.measured import Samples, Unmeasured
 from tileprof.runtime import hooks
-from tileprof.runtime.cpu import pool as cpu_pool
 from tileprof.runtime.cpu.executable import CpuExecutable
-from tileprof.runtime.launch import LoadedKernel, described
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """Launches share their blocks between two threads, whatever the machine has."""
-    cpu_pool.set_threads(2)
-    yield
-    cpu_pool.set_threads(None)
+from tileprof.runtime.launch import LoadedKernel
 
 
 @pytest.fixture
@@ -258,9 +249,9 @@ def test_a_profile_of_samples() -> None:
 def test_the_interpreter_says_that_it_does_not() -> None:
     """It runs as without measurement."""
     held = sampled_kernels.softmax.compile(M=2, N=8).variant.loaded("interpreter", "sample")
-    (remark,) = [r for r in described(held.remarks) if r.op == "measurement"]
-    assert (remark.chosen, remark.severity) == ("none", "missed")
-    assert remark.rejected[0][0] == "samples"
+    (remark,) = [r for r in held.remarks if r.op == "measurement"]
+    assert (remark.decision, remark.severity) == (Unmeasured(), "missed")
+    assert remark.rejected[0].candidate == Samples()
     result = held.executable.run([np.ones((2, 8), np.float32), np.zeros((2, 8), np.float32)], ())
     assert result.samples is None
     assert held.info().sites == ()

@@ -16,8 +16,7 @@ from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import MissingDependencyError
 from tileprof.instrument import Mode
-from tileprof.runtime.hooks import RemarkDescription
-from tileprof.runtime.launch import described
+from tileprof.remarks import Remark
 
 __all__ = ["STUDIES", "checked", "copies", "function", "kernel", "lowered", "opcodes", "product"]
 
@@ -102,7 +101,12 @@ def function(program: CudaProgram) -> binary.Function:
         binary.find_nvdisasm()
     except MissingDependencyError:
         pytest.skip("no nvdisasm of 'cuda'")
-    (found,) = binary.read(program.cubin.bytes).kernels
+    return _function(program.cubin.bytes)
+
+
+@cache
+def _function(cubin: bytes) -> binary.Function:
+    (found,) = binary.read(cubin).kernels
     return found
 
 
@@ -112,6 +116,6 @@ def opcodes(program: CudaProgram) -> set[str]:
     return classes | {each.partition(".")[0] for each in classes}
 
 
-def copies(program: CudaProgram) -> dict[str, RemarkDescription]:
-    """What was said about each copy between memories, by its name."""
-    return {r.op: r for r in described(program.remarks) if r.op.startswith("copy ")}
+def copies(program: CudaProgram) -> dict[str, Remark]:
+    """What was said about each copy between memories, by its kind and name."""
+    return {r.subject: r for r in program.remarks if r.op == "copy"}

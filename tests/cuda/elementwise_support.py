@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.emulator import emulate
+from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.unit import emit
@@ -19,13 +20,6 @@ from tileprof.runtime.interpreter import InterpreterExecutable
 
 Array = np.ndarray[Any, Any]
 HOPPER = find_target("sm_90a")
-
-
-def parse(text: str) -> ir.Kernel:
-    """A kernel that the verifier has nothing against."""
-    kernel = ir.parse(text)
-    ir.verify(kernel)
-    return kernel
 
 
 def source(text: str, controls: Controls | None = None) -> CudaSource:

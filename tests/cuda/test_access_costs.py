@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cuda.elementwise_support import HOPPER, launch, parse
+from tests.cuda.elementwise_support import HOPPER, launch
+from tests.verified import parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
-from tileprof.runtime.hooks import RemarkDescription
-from tileprof.runtime.launch import described
+from tileprof.remarks import Remark
+from tileprof.remarks.common import InLayout
+from tileprof.remarks.layouts import FewerSectors, GlobalAccess, LosingConflicts, SharedAccess
 
 LINE = "regs | lanes (1) (2) (4) (8) (16) | warps (32) (64)"
 """128 points, one a thread."""
@@ -19,11 +21,11 @@ COLUMN = "regs (0,1) | lanes (1,0) (2,0) (4,0) (8,0) (16,0) | warps (32,0) (64,0
 """128 × 2, a lane a row."""
 
 
-def remarks(params: str, body: str, symbols: str = "") -> dict[str, RemarkDescription]:
+def remarks(params: str, body: str, symbols: str = "") -> dict[str, Remark]:
     """Remarks of a loop by access."""
     lowering = Lowering(HOPPER, Controls())
     count_accesses(parse(launch(params, body, symbols=symbols)), lowering)
-    return {r.op: r for r in described(lowering.remarks.all())}
+    return {r.subject: r for r in lowering.remarks.all()}
 
 
 def line(index: str) -> str:
@@ -43,11 +45,11 @@ def test_strides_in_global_memory(step: int, sectors: int) -> None:
         "%x: global<8192, float32>, %y: global<128, float32>",
         line(f"      %at = mul %i, %c{step} : index"),
     )
-    assert found["store y"].chosen == "4-byte accesses, 4 sectors a request, 4 needed"
+    assert found["store y"].decision == GlobalAccess(4, 4, 4)
     load = found["load x"]
-    assert load.chosen == f"4-byte accesses, {sectors} sectors a request, 4 needed"
+    assert load.decision == GlobalAccess(4, sectors, 4)
     assert load.severity == ("info" if step == 1 else "missed")
-    assert [r[0] for r in load.rejected] == ([] if step == 1 else ["4 sectors a request"])
+    assert [r.candidate for r in load.rejected] == ([] if step == 1 else [FewerSectors(4)])
 
 
 def test_vectors_and_broadcasts() -> None:
@@ -61,9 +63,9 @@ def test_vectors_and_broadcasts() -> None:
       store %w, %x, [%i, %j] {{in_bounds = true}}
     }}"""
     found = remarks("%x: global<16, n, bfloat16>, %scale: global<16, bfloat16>", body, "%n")
-    assert found["load x"].chosen == "16-byte accesses, 16 sectors a request, 16 needed"
-    assert found["store x"].chosen == "16-byte accesses, 16 sectors a request, 16 needed"
-    assert found["load scale"].chosen == "2-byte accesses, 1 sector a request, 1 needed"
+    assert found["load x"].decision == GlobalAccess(16, 16, 16)
+    assert found["store x"].decision == GlobalAccess(16, 16, 16)
+    assert found["load scale"].decision == GlobalAccess(2, 1, 1)
 
 
 def column(layout: str) -> str:
@@ -83,13 +85,13 @@ def test_a_column_of_shared_memory(layout: str, wavefronts: int) -> None:
     """Rows of 128 bytes begin in one bank, so 32 lanes take 32 turns; a swizzle spreads 8 rows, 4
     more bytes a row all 32, 16 more bytes 8."""
     found = remarks("%y: global<128, 2, bfloat16>", column(layout))["load s"]
-    said = f"{wavefronts} wavefront{'s' if wavefronts > 1 else ''} a request, 1 needed"
-    assert found.chosen == f"4-byte accesses, {said}"
+    assert found.decision == SharedAccess(4, wavefronts, 1)
     assert found.severity == ("missed" if wavefronts > 1 else "info")
     if wavefronts > 1:
-        ((candidate, reason),) = found.rejected
-        assert candidate == "layout pad=2"
-        assert reason.startswith(f"{wavefronts}-way bank conflict in layout {layout}")
+        (rejected,) = found.rejected
+        assert rejected.candidate == InLayout("pad=2")
+        assert isinstance(rejected.reason, LosingConflicts)
+        assert (rejected.reason.ways, rejected.reason.layout) == (wavefronts, layout)
 
 
 def test_threads_that_hold_one_point_write_once() -> None:
@@ -100,4 +102,4 @@ def test_threads_that_hold_one_point_write_once() -> None:
       store %v, %y, [%i] {in_bounds = true}
     }"""
     found = remarks("%y: global<8, float32>", body)
-    assert found["store y"].chosen == "4-byte accesses, 1 sector a request, 1 needed"
+    assert found["store y"].decision == GlobalAccess(4, 1, 1)

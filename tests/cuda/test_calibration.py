@@ -23,13 +23,13 @@ from tileprof.compiler.build import cache_folder
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost, cost_of
 from tileprof.instrument.slots import RECORD, SLOT, Slots
+from tileprof.remarks.measured import IncludesMarks
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda import executable as cuda_module
 from tileprof.runtime.cuda.executable import CudaExecutable
 from tileprof.runtime.cuda.records import calibration as cuda_calibration
 from tileprof.runtime.cuda.records.calibration import Calibration, RecordCost, measure, source
 from tileprof.runtime.cuda.records.recorder import Records
-from tileprof.runtime.launch import described
 
 KERNEL = ir.Kernel("calibrate_marks", (), (), ir.Block([], []))
 CHAIN = 4096
@@ -174,10 +174,10 @@ def test_where_it_cannot_be_measured() -> None:
     fake.fails["cuMemAllocAsync"] = 2
     cost = Calibration(fake.device, measure).cost()
     assert (cost.cycles, cost.reason[:23]) == (0.0, "cuMemAllocAsync failed:")
-    (remark,) = described(cost.remarks())
+    (remark,) = cost.remarks()
     assert (remark.op, remark.severity) == ("measurement", "missed")
-    assert remark.chosen == "times hold what marks took"
-    assert described(RecordCost(3.0).remarks()) == ()
+    assert remark.decision == IncludesMarks()
+    assert list(RecordCost(3.0).remarks()) == []
     nothing = Calibration(device().device, measure).cost()
     assert nothing == RecordCost(0.0, "the kernel that measures it wrote no records")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from tests.instrument.test_facts import SITES, STATES, kernel, times_of
 from tests.instrument.warps import slots_of
 from tileprof.runtime.cuda.records.facts import Observed
-from tileprof.runtime.launch import described
 
 
 def sentences(observed: Observed) -> list[str]:
     """What is told."""
-    return [remark.chosen for remark in described(observed.remarks(SITES, STATES, 1.0))]
+    return [str(remark.decision) for remark in observed.remarks(SITES, STATES, 1.0)]
 
 
 def test_facts_of_what_was_recorded() -> None:

@@ -24,14 +24,14 @@ from tileprof.compiler.cuda.source import Argument
 from tileprof.errors import KernelError, Location
 from tileprof.instrument import slots
 from tileprof.instrument.slots import Slots
+from tileprof.remarks import Rejection
+from tileprof.remarks.common import OtherReason
+from tileprof.remarks.measured import DoesNotCompile, Unmeasured
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda import device as cuda_device
 from tileprof.runtime.cuda import executable as cuda_module
 from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.cuda.executable import CudaExecutable, Need
-from tileprof.runtime.cuda.records import (
-    arena as cuda_arena,
-)
 from tileprof.runtime.cuda.records import (
     capacity as cuda_room,
 )
@@ -48,7 +48,7 @@ from tileprof.runtime.cuda.records.launch_ids import NOTHING, SiteTable
 from tileprof.runtime.cuda.records.reader import Reader
 from tileprof.runtime.cuda.records.recorder import Records
 from tileprof.runtime.hooks import Measured
-from tileprof.runtime.launch import LoadedKernel, described
+from tileprof.runtime.launch import LoadedKernel
 from tileprof.runtime.record_options import RecordOptions
 
 SITES = (
@@ -329,7 +329,7 @@ def test_slots_are_used_again_and_again(machine: Machine, monkeypatch: pytest.Mo
     """The arena goes round, wherever a reading begins and ends, and however it is cut to pieces."""
     now = [time.monotonic()]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 100 * 16 * 8)
+    monkeypatch.setattr(cuda_room, "_AT_ONCE", 100 * 16 * 8)
     held = machine.executable()
     for number in range(1, 60):
         for _ in range(number % 9):
@@ -348,7 +348,7 @@ def test_no_more_records_than_a_limit_are_decoded_at_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decoding takes several times their memory; a part that is larger alone is decoded alone."""
-    monkeypatch.setattr(cuda_arena, "_AT_ONCE", 10 * 16 * 8)
+    monkeypatch.setattr(cuda_room, "_AT_ONCE", 10 * 16 * 8)
     monkeypatch.setattr(cuda_records, "_MOST_RECORDS", 300)
     sizes: list[list[int]] = []
     join = Slots.join
@@ -770,13 +770,13 @@ def test_what_marks_cost() -> None:
     """Facts of both binaries; a remark where fewer blocks run at once, or more is spilled."""
     same = Taken(40, 0, 0, 3)
     equal = Comparison({"k": same}, {"k": same})
-    assert described(equal.remarks()) == ()
+    assert list(equal.remarks()) == []
     assert equal.attributes()["clean_registers"] == 40
     worse = Comparison(
         {"k": Taken(168, 16, 24, 1), "l": same}, {"k": Taken(128, 0, 0, 2), "l": same}
     )
-    (remark,) = described(worse.remarks())
-    assert remark.chosen == (
+    (remark,) = worse.remarks()
+    assert str(remark.decision) == (
         "`k` is not what runs unmeasured: 1 blocks per SM run at once, 2 without measurement (168"
         " and 128 registers a thread); 24 bytes of registers are spilled, 0 without measurement"
     )
@@ -855,8 +855,9 @@ def test_a_kernel_that_has_no_room_for_marks(
     kernel = runtime_kernels.sums_in_scopes.compile()
     loaded = prepared(compiled, kernel, "scopes")
     remark = loaded.info().remarks[0]
-    assert (remark.op, remark.chosen, remark.severity) == ("measurement", "none", "missed")
-    assert remark.rejected == (("with marks it cannot be compiled", "it needs 300 registers"),)
+    assert (remark.op, remark.decision, remark.severity) == ("measurement", Unmeasured(), "missed")
+    why = OtherReason("it needs 300 registers")
+    assert remark.rejected == (Rejection(DoesNotCompile(), why),)
     with profiler.profile(clock=Clock(), context="scopes"), tileprof.device("cuda:0"):
         kernel(torch.zeros(1024))
     assert len(compiled.gpu.launches) == 1

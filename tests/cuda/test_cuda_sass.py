@@ -19,7 +19,20 @@ from tests.cuda.compiled_kernels import (
 from tileprof import binary
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram
-from tileprof.runtime.launch import described
+from tileprof.remarks import Rejection
+from tileprof.remarks.common import TargetHasNone
+from tileprof.remarks.copies import (
+    AsyncOff,
+    CpAsync,
+    CpAsyncCandidate,
+    LoadsAndStores,
+    NoProducerGroup,
+    RowStride,
+    Tma,
+    TmaLoad,
+)
+from tileprof.remarks.layouts import SharedAccess
+from tileprof.remarks.products import GemmInstruction, InstructionCandidate, TypeOnTarget
 
 TARGETS = ("sm_90a", "sm_80")
 TENSOR_CORES = {"HGMMA", "QGMMA", "IGMMA", "HMMA", "QMMA", "IMMA"}
@@ -93,8 +106,9 @@ def test_the_instruction_of_each_type(dtype: str, hopper: str, ampere: str) -> N
         assert {i.opcode for i in every} == ({expected} if expected else set())
         assert not opcodes(program) & SPILLS
         if not expected:
-            (said,) = [r for r in described(program.remarks) if r.op == "gemm"]
-            assert ("mma", f"sm_80 multiplies no {dtype}") in said.rejected
+            (said,) = [r for r in program.remarks if r.op == "gemm"]
+            reason = TypeOnTarget("sm_80", dtype)
+            assert Rejection(InstructionCandidate("mma"), reason) in said.rejected
 
 
 def test_a_product_on_sm_80() -> None:
@@ -118,25 +132,23 @@ def test_the_naive_twin(target: str) -> None:
     found = opcodes(program)
     assert found >= {"LDG.128", "STS.128"}
     assert not found & {"LDGSTS", "UTMALDG", "UTMASTG", "SYNCS"}
-    off = "asynchronous copies are turned off"
     for name in LOADS.values():
         said = copies(program)[name]
-        assert said.chosen == "loads and stores"
-        reasons = dict(said.rejected)
-        assert reasons["cp.async"].startswith(off)
-        assert reasons["tma"].startswith(off if target == "sm_90a" else "sm_80 has none")
+        assert said.decision == LoadsAndStores()
+        reasons = {each.candidate: each.reason for each in said.rejected}
+        assert reasons[CpAsyncCandidate()] == AsyncOff()
+        assert reasons[Tma()] == (AsyncOff() if target == "sm_90a" else TargetHasNone("sm_80"))
 
 
 def test_rows_of_1001_elements_on_sm_90a() -> None:
     """A bfloat16 row of 2002 bytes suits nothing; the other operand falls back to cp.async."""
     program = lowered(product(k=1001), "sm_90a")
     odd, even = (copies(program)[name] for name in LOADS.values())
-    tma = "row stride 2002 B is not a multiple of 16 B, TMA needs it"
-    cp_async = "row stride 2002 B is not a multiple of 4 B, cp.async needs it"
-    assert (odd.severity, odd.chosen) == ("missed", "loads and stores")
-    assert odd.rejected == (("tma", tma), ("cp.async", cp_async))
-    assert (even.severity, even.chosen) == ("info", "cp.async, 16 bytes a thread")
-    assert even.rejected == (("tma", f"no producer warp group: {tma}"),)
+    tma, cp_async = RowStride(2002, 16, "TMA"), RowStride(2002, 4, "cp.async")
+    assert (odd.severity, odd.decision) == ("missed", LoadsAndStores())
+    assert odd.rejected == (Rejection(Tma(), tma), Rejection(CpAsyncCandidate(), cp_async))
+    assert (even.severity, even.decision) == ("info", CpAsync(16))
+    assert even.rejected == (Rejection(Tma(), NoProducerGroup(tma)),)
     found = opcodes(program)
     assert found >= {"HGMMA", "LDG.16", "STS.16", "LDGSTS.128"}
     assert not found & (SPILLS | {"UTMALDG", "LDG.32", "LDG.64", "LDG.128", "LDGSTS.64"})
@@ -146,9 +158,8 @@ def test_rows_of_1004_elements_on_sm_90a() -> None:
     """2008 bytes are a multiple of 8: cp.async of 8 bytes."""
     program = lowered(product(k=1004), "sm_90a")
     said = copies(program)[LOADS["A"]]
-    assert said.chosen == "cp.async, 8 bytes a thread"
-    tma = "row stride 2008 B is not a multiple of 16 B, TMA needs it"
-    assert said.rejected == (("tma", tma),)
+    assert said.decision == CpAsync(8)
+    assert said.rejected == (Rejection(Tma(), RowStride(2008, 16, "TMA")),)
     found = opcodes(program)
     assert found >= {"HGMMA", "LDGSTS.64", "LDGSTS.128"}
     assert not found & (SPILLS | {"UTMALDG", "LDG"})
@@ -168,7 +179,8 @@ def test_rows_on_sm_80(k: int, chosen: str, rejected: str, instructions: set[str
     """The widest copy whose size divides the distance of rows, or the reason why there is none."""
     program = lowered(product(k=k), "sm_80")
     said = copies(program)[LOADS["A"]]
-    assert (said.chosen, dict(said.rejected).get("cp.async", "")) == (chosen, rejected)
+    reasons = {str(each.candidate): str(each.reason) for each in said.rejected}
+    assert (str(said.decision), reasons.get("cp.async", "")) == (chosen, rejected)
     # B has rows of 512 elements: what else there is comes from it.
     found = opcodes(program)
     assert found >= instructions
@@ -198,8 +210,9 @@ def test_what_a_control_forbids(control: str) -> None:
     given: dict[str, Any] = {control: False}
     program = lowered(product(), "sm_90a", Controls(**given))
     op = LOADS["A"] if candidate == "tma" else "gemm"
-    (said,) = [r for r in described(program.remarks) if r.op == op]
-    assert dict(said.rejected)[candidate].startswith(reason)
+    (said,) = [r for r in program.remarks if r.subject == op]
+    reasons = {str(each.candidate): str(each.reason) for each in said.rejected}
+    assert reasons[candidate].startswith(reason)
     found = opcodes(program)
     assert found >= instead
     assert not found & (gone | SPILLS)
@@ -224,17 +237,18 @@ def test_every_fast_path_that_is_missed_has_a_reason(controls: Controls) -> None
     slow = 0
     every = [*(product(**given) for given in GIVEN), *map(kernel, STUDIES)]
     for program in (lowered(each, target, controls) for each in every for target in TARGETS):
-        for remark in described(program.remarks):
-            reasons = dict(remark.rejected)
-            assert all(reasons.values()), str(remark)
-            assert reasons or remark.severity == "info", str(remark)
-            if remark.op in LOADS.values() and not remark.chosen.startswith("tma"):
-                assert "tma" in reasons, str(remark)
-                assert "cp.async" in reasons or remark.chosen.startswith("cp.async"), str(remark)
+        for remark in program.remarks:
+            chosen, candidates = remark.decision, [each.candidate for each in remark.rejected]
+            assert all(str(each.reason) for each in remark.rejected), str(remark)
+            assert candidates or remark.severity == "info", str(remark)
+            if remark.subject in LOADS.values() and not isinstance(chosen, TmaLoad):
+                assert Tma() in candidates, str(remark)
+                assert CpAsyncCandidate() in candidates or isinstance(chosen, CpAsync), str(remark)
                 slow += 1
-            if remark.op == "gemm" and not remark.chosen.startswith("wgmma"):
-                assert "wgmma" in reasons, str(remark)
-                assert "mma" in reasons or remark.chosen.startswith("mma"), str(remark)
+            if isinstance(chosen, GemmInstruction) and chosen.instruction != "wgmma":
+                assert InstructionCandidate("wgmma") in candidates, str(remark)
+                mma = InstructionCandidate("mma") in candidates
+                assert mma or chosen.instruction == "mma", str(remark)
                 slow += 1
     assert slow > 20
 
@@ -268,9 +282,9 @@ def test_a_transpose_is_wide_on_both_sides(name: str, target: str) -> None:
     found = opcodes(program)
     assert {i for i in found if i.startswith("LDG.")} == {"LDG.128"}
     assert {i for i in found if i.startswith("STG.")} <= {"STG.64", "STG.128"}
-    costs = [r.chosen for r in described(program.remarks) if r.op in ("store tile", "load tile")]
-    assert len(costs) == 2
-    assert all(each.endswith("1 wavefront a request, 1 needed") for each in costs)
+    tile = [r.decision for r in program.remarks if r.name == "tile" and r.op in ("store", "load")]
+    costs = [each for each in tile if isinstance(each, SharedAccess)]
+    assert [(each.wavefronts, each.needed) for each in costs] == [(1, 1)] * 2
 
 
 # -- case studies

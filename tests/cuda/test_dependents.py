@@ -17,7 +17,7 @@ from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.runtime.launch import described
+from tileprof.remarks.launches import StartsEarly, StartsLate
 
 
 def thrice() -> ir.Kernel:
@@ -83,14 +83,10 @@ def test_only_where_it_is_asked_for() -> None:
     assert not any("dependen" in text for text in functions(compiled()))
     old = compiled("sm_80", early_launch=True)
     assert not any("dependen" in text for text in functions(old))
-    told = [r for r in described(old.remarks) if r.chosen == "starts when it may read"]
+    told = [r for r in old.remarks if isinstance(r.decision, StartsLate)]
     assert len(told) == 2
     new = compiled(early_launch=True)
-    told = [
-        r
-        for r in described(new.remarks)
-        if r.chosen.startswith("starts while the one before it runs")
-    ]
+    told = [r for r in new.remarks if isinstance(r.decision, StartsEarly)]
     assert len(told) == 2
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cuda.elementwise_support import HOPPER, compare, launch, numbers, parse, source
+from tests.cuda.elementwise_support import HOPPER, compare, launch, numbers, source
 from tests.emulator import emulate
+from tests.verified import parse
 from tileprof.compiler.cuda.build import compile_cubin, disassemble
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import blocked, parse_layout

@@ -203,5 +203,5 @@ def test_nothing_of_the_prelude_is_missing(header: str, tmp_path: Path) -> None:
     own = INCLUDE / header if (INCLUDE / header).exists() else tmp_path / header
     text = preprocessed(own, tmp_path, INCLUDE, codegen.prelude.FOLDER)
     assert not re.search(r"\basm\b", text), f"{header} needs a counterpart"
-    wanted = FUNCTION.findall(preprocessed(FOLDER / header, FOLDER))
+    wanted = FUNCTION.findall(preprocessed(FOLDER / header, FOLDER, codegen.prelude.FOLDER))
     assert set(wanted) - set(FUNCTION.findall(text)) <= INSIDE

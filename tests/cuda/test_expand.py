@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.cuda.elementwise_support import HOPPER, launch, numbers, parse
+from tests.cuda.elementwise_support import HOPPER, launch, numbers
+from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering

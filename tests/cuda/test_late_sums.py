@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +20,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.runtime.launch import described
+from tileprof.remarks.layouts import SumsEachTime
 
 Parts = tuple[tuple[str, tuple[str, ...]], ...]
 LOOP: Parts = (("loop", ("scale", "sum")),)
@@ -54,11 +53,7 @@ def partial(program: CudaProgram) -> list[bool]:
 
 def reasons(program: CudaProgram) -> list[str]:
     """Why sums are not late, with lines as distances from the first line of `steps`."""
-    return [
-        r.rejected[0][1]
-        for r in described(program.remarks)
-        if r.op.startswith("reduce") and r.rejected
-    ]
+    return [str(r.rejected[0].reason) for r in program.remarks if r.op == "reduce" and r.rejected]
 
 
 def line_of(text: str) -> int:
@@ -164,7 +159,7 @@ def test_threads_with_rows_of_their_own() -> None:
     """There is nothing to exchange."""
     program = check(SumKernel(LOOP, rows=256, columns=4, threads=32))
     assert partial(program) == [False]
-    assert not [r for r in described(program.remarks) if r.op.startswith("reduce")]
+    assert not [r for r in program.remarks if r.op == "reduce"]
 
 
 # -- refusals
@@ -202,10 +197,10 @@ def test_refused(name: str) -> None:
     given, expected = REFUSED[name]
     program = check(SumKernel(**given))
     assert reasons(program) == [expected]
-    said = next(r for r in described(program.remarks) if r.op == "reduce sum" and r.rejected)
+    said = next(r for r in program.remarks if r.subject == "reduce sum" and r.rejected)
     assert said.location is not None
     assert said.location.line == line_of("T.reduce_sum(x, total, dim=1, clear=False)")
-    assert re.fullmatch(r"the parts of \d+ threads are added up in each iteration", said.chosen)
+    assert isinstance(said.decision, SumsEachTime)
     assert said.severity == "info"
 
 
@@ -214,7 +209,7 @@ def test_off() -> None:
     program = lowered(SumKernel((("loop", ("scale", "sum", "join")),)), late=False)
     assert partial(program) == [False, False]
     assert not ends(program)
-    assert not [r for r in described(program.remarks) if r.op.startswith("reduce")]
+    assert not [r for r in program.remarks if r.op == "reduce"]
 
 
 # -- any of them

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.cuda.elementwise_support import HOPPER, launch, numbers, parse
+from tests.cuda.elementwise_support import HOPPER, launch, numbers
 from tests.emulator import emulate
+from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts.registers import parse_layout
@@ -18,8 +19,10 @@ from tileprof.compiler.cuda.passes.choice.choose import choose
 from tileprof.compiler.cuda.passes.expand import expand
 from tileprof.compiler.cuda.passes.layout.layouts import infer_layouts
 from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.remarks import Rejection
+from tileprof.remarks.common import Asked, RegisterCandidate
+from tileprof.remarks.layouts import Converted, IndexNotVariable
 from tileprof.runtime.interpreter import InterpreterExecutable
-from tileprof.runtime.launch import described
 
 TWO = "%x: global<8, 256, float32>, %y: global<8, 256, float32>"
 
@@ -227,18 +230,19 @@ def test_a_conflict_is_converted_and_told() -> None:
     kernel, lowering = lowered(IN_BOTH_ORDERS)
     (convert,) = [op for op in kernel.ops() if isinstance(op, ir.ConvertLayout)]
     assert convert.scratch is not None
-    (remark,) = [r for r in described(lowering.remarks.all()) if r.severity == "missed"]
-    assert remark.op == "buffer f"
-    assert "converted to `regs" in remark.chosen
+    (remark,) = [r for r in lowering.remarks.all() if r.severity == "missed"]
+    assert remark.subject == "buffer f"
+    assert isinstance(remark.decision, Converted)
+    assert remark.decision.layout.startswith("regs")
 
 
 def test_what_has_no_register_number_moves_to_shared_memory() -> None:
     """A mixed index, with the reason."""
     kernel, lowering = lowered(GATHER)
     assert not any(isinstance(op, ir.Alloc) and op.space == "fragment" for op in kernel.ops())
-    (remark,) = [r for r in described(lowering.remarks.all()) if r.severity == "missed"]
-    assert remark.op == "buffer f"
-    assert remark.rejected == (("registers", "index 1 is not a variable of the loop as it is"),)
+    (remark,) = [r for r in lowering.remarks.all() if r.severity == "missed"]
+    assert remark.subject == "buffer f"
+    assert remark.rejected == (Rejection(RegisterCandidate(), IndexNotVariable(1)),)
 
 
 def test_without_swizzles_rows_are_padded() -> None:
@@ -258,8 +262,8 @@ def test_a_wish_that_is_not_met_is_told() -> None:
     kernel, lowering = lowered(TRANSPOSE.replace("    parallel", wish, 1))
     (alloc,) = [op for op in kernel.ops() if isinstance(op, ir.Alloc)]
     assert alloc.layout.startswith("pad")
-    told = [r for r in described(lowering.remarks.all()) if r.severity == "missed"]
-    assert [r.rejected[0][0] for r in told] == ["swizzled, as asked"]
+    told = [r for r in lowering.remarks.all() if r.severity == "missed"]
+    assert [r.rejected[0].candidate for r in told] == [Asked("swizzled")]
 
 
 def test_wishes_about_registers_are_answered() -> None:
@@ -269,9 +273,9 @@ def test_wishes_about_registers_are_answered() -> None:
         "parallel [%c4, %c256]", "parallel [%c4, %c256] {hints = [[loop_layout, mine]]}"
     )
     _, lowering = lowered(text)
-    told = [(r.op, r.rejected[0][0]) for r in described(lowering.remarks.all()) if r.rejected]
-    assert ("buffer f", "custom, as asked") in told
-    assert ("parallel", "mine, as asked") in told
+    told = [(r.subject, r.rejected[0].candidate) for r in lowering.remarks.all() if r.rejected]
+    assert ("buffer f", Asked("custom")) in told
+    assert ("parallel", Asked("mine")) in told
 
 
 def test_one_element_at_a_time_if_asked() -> None:

@@ -15,7 +15,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import KernelError
-from tileprof.runtime.launch import described
+from tileprof.remarks.launches import Clusters
 
 Array = np.ndarray[Any, Any]
 SHAPE = (512, 192, 192)
@@ -42,7 +42,7 @@ def check(program: CudaProgram, kernel: ir.Kernel, shape: tuple[int, int, int], 
 
 def about(program: CudaProgram, op: str) -> str:
     """All remarks about an op."""
-    return "\n".join(f"{r.chosen} {r.rejected}" for r in described(program.remarks) if r.op == op)
+    return "\n".join(f"{r.decision} {r.against}" for r in program.remarks if r.subject == op)
 
 
 @pytest.mark.parametrize("persistent", [False, True], ids=["plain", "persistent"])
@@ -131,12 +131,10 @@ def test_why_not(kernel: ir.Kernel, controls: dict[str, Any], reason: str) -> No
     program = checked(kernel, cluster=2, **controls)
     assert program.source.launches[0].cluster == 1
     assert "tp_tma_load_multicast" not in program.source.text
-    (remark,) = [
-        r for r in described(program.remarks) if r.op == "launch" and r.severity == "missed"
-    ]
-    ((candidate, why),) = remark.rejected
-    assert candidate == "clusters of 2"
-    assert reason in why
+    (remark,) = [r for r in program.remarks if r.op == "launch" and r.severity == "missed"]
+    (rejected,) = remark.rejected
+    assert rejected.candidate == Clusters(2)
+    assert reason in str(rejected.reason)
 
 
 def test_another_axis_where_one_is_odd() -> None:

@@ -13,8 +13,8 @@ from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.remarks.products import SlicedProduct
 from tileprof.runtime.interpreter import InterpreterExecutable
-from tileprof.runtime.launch import described
 
 
 def weighted(stages, depth=64, turns=4, transposed=True, used_again=False):
@@ -90,8 +90,8 @@ def test_other_slices_run_on():
     )
     waits = [o.pending for o in loop.body.ops if isinstance(o, ir.Wait)]
     assert waits == [3] * 4
-    said = [r.chosen for r in described(program.remarks) if r.op == "gemm"]
-    assert said[1:] == ["4 slices along K: `w` is computed beside the product of the slice before"]
+    said = [r.decision for r in program.remarks if r.op == "gemm"]
+    assert said[1:] == [SlicedProduct(4, "w")]
 
 
 @pytest.mark.parametrize(("depth", "slices"), [(16, 1), (32, 2), (48, 1), (64, 4)])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.cuda.elementwise_support import HOPPER, launch, numbers, parse
+from tests.cuda.elementwise_support import HOPPER, launch, numbers
 from tests.emulator import EmulationError, emulate
+from tests.verified import parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.unit import emit
 

@@ -2,7 +2,6 @@
 # ruff: noqa: ANN001, ANN202, ANN201
 """Loops whose last product runs under the arithmetic of the next iteration."""
 
-import re
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -20,8 +19,9 @@ from tileprof.compiler.cuda.passes.overlap import overlap
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.remarks.loops import FragmentRegisters, InOrder, Overlap
+from tileprof.remarks.products import IssuedBehind
 from tileprof.runtime.interpreter import InterpreterExecutable
-from tileprof.runtime.launch import described
 
 
 def two_products(word="", stages=2):
@@ -134,11 +134,8 @@ def test_rotated(word):
     _, program = lowered(word)
     assert rotated(program)
     assert not rotated(lowered(word, controls=Controls(overlap=False))[1])
-    (said,) = [r for r in described(program.remarks) if "issued behind" in r.chosen]
-    assert said.chosen == (
-        "issued behind the next iteration's product into `s`, "
-        "to run while that one is computed with"
-    )
+    said = [r.decision for r in program.remarks if isinstance(r.decision, IssuedBehind)]
+    assert said == [IssuedBehind("s")]
 
 
 @pytest.mark.parametrize(
@@ -175,12 +172,12 @@ def test_what_prevents_it(word, op, line, reason):
     """A remark names the op and its line."""
     _, program = lowered(word)
     assert not rotated(program)
-    (said,) = [r for r in described(program.remarks) if r.op == "for"]
-    assert said.chosen == "one iteration after the other"
-    ((name, why),) = said.rejected
-    number = int(re.search(r"line (\d+)", why)[1])
-    assert (name, why) == ("overlap", f"`{op}` of line {number}: {reason}")
-    assert Path(__file__).read_text().splitlines()[number - 1].strip() == line
+    (said,) = [r for r in program.remarks if r.op == "for"]
+    assert said.decision == InOrder()
+    ((candidate, kept),) = ((each.candidate, each.reason) for each in said.rejected)
+    assert candidate == Overlap()
+    assert (kept.op, str(kept.why)) == (op, reason)
+    assert Path(__file__).read_text().splitlines()[kept.line - 1].strip() == line
 
 
 def test_registers(monkeypatch):
@@ -190,7 +187,6 @@ def test_registers(monkeypatch):
     monkeypatch.setattr(overlap, "FRAGMENT_REGISTERS", 32 + 16 + 31)
     _, program = made()
     assert not rotated(program)
-    (said,) = [r for r in described(program.remarks) if r.op == "for"]
-    ((_, why),) = said.rejected
-    assert why.endswith("fragments would take 80 registers of a thread at once")
+    (said,) = [r for r in program.remarks if r.op == "for"]
+    assert list(said.reasons(FragmentRegisters)) == [FragmentRegisters(80)]
     assert rotated(made(controls=Controls(overlap=True))[1])

@@ -23,8 +23,9 @@ from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.ir.schedule import LoopSchedule
+from tileprof.remarks import Rejection
+from tileprof.remarks.loops import ConditionNumber, WithoutMask
 from tileprof.runtime.interpreter import InterpreterExecutable
-from tileprof.runtime.launch import described
 
 ROWS, COLUMNS = 64, 16
 
@@ -93,7 +94,11 @@ def loops(kernel):
 
 def said(program):
     """The remarks about loops."""
-    return [(r.chosen, *r.rejected) for r in described(program.remarks) if r.op.startswith("loop")]
+    return [
+        (str(r.decision), *((str(e.candidate), str(e.reason)) for e in r.rejected))
+        for r in program.remarks
+        if r.op == "loop"
+    ]
 
 
 def causal(first, i, at, k, last, tiles):
@@ -249,9 +254,8 @@ def test_numbers_that_the_kernel_writes():
 
     lowering = Lowering(TARGETS["sm_90a"], Controls())
     assert loops(peel(ir.rewrite(kernel, rule), lowering)) == [True]
-    (remark,) = described(lowering.remarks.all())
-    reason = "a number in its condition is not known before the loop"
-    assert remark.rejected == (("iterations without", reason),)
+    (remark,) = lowering.remarks.all()
+    assert remark.rejected == (Rejection(WithoutMask(), ConditionNumber()),)
     assert loops(peel(kernel, lowering)) == [False, True]
     assert loops(peel(kernel, replace(lowering, aliased=True))) == [True]
 

@@ -17,7 +17,8 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
-from tileprof.runtime.launch import described
+from tileprof.remarks import Rejection
+from tileprof.remarks.copies import CachePolicy, OnlyTmaAsks, StagedTma, TmaLoad, TmaStore
 
 
 def test_a_layout_may_be_wished_for_a_buffer_of_a_pipeline() -> None:
@@ -88,9 +89,11 @@ def test_l2_is_told_what_to_give_up(policy: str) -> None:
     assert named == {("A", "load"), ("B", "load_hint"), ("C", "store_hint")}
     assert all((f"tp_{policy}()" in rest) == name.endswith("hint") for name, rest in calls)
     told = {
-        r.op: r.chosen for r in described(program.remarks) if f"`{policy}`, as asked" in r.chosen
+        r.subject
+        for r in program.remarks
+        if isinstance(r.decision, TmaLoad | TmaStore | StagedTma) and r.decision.policy == policy
     }
-    assert set(told) == {"copy B → b", "copy c → C"}
+    assert told == {"copy B → b", "copy c → C"}
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 128), (128, 64)))
     c = np.zeros((64, 64), np.float16)
@@ -101,8 +104,8 @@ def test_l2_is_told_what_to_give_up(policy: str) -> None:
 def test_other_copies_cannot_tell_l2() -> None:
     """A remark says so; the normal policy is none."""
     program = compile_cuda(streamed("evict_first"), TARGETS["sm_90a"], Controls(tma=False))
-    against = ("`evict_first`", "only copies by tma ask L2 for it")
-    assert sum(against in r.rejected for r in described(program.remarks)) == 2
+    against = Rejection(CachePolicy("evict_first"), OnlyTmaAsks())
+    assert sum(against in r.rejected for r in program.remarks) == 2
     assert "evict" not in program.source.text
     for policy in ("evict_normal", None):
         text = compile_cuda(streamed(policy), TARGETS["sm_90a"]).source.text

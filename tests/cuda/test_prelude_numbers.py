@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tileprof import ir
+from tileprof.compiler.codegen import prelude
 from tileprof.compiler.cuda.prelude import FOLDER
 from tileprof.ir import types
 from tileprof.runtime.interpreter import arithmetic, convert
@@ -74,7 +75,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = folder / "host.so"
     subprocess.run(
         [
-            *("g++", "-std=c++20", "-O1", "-frounding-math", "-shared", "-fPIC", f"-I{FOLDER}"),
+            *("g++", "-std=c++20", "-O1", "-frounding-math", "-shared", "-fPIC"),
+            *(f"-I{FOLDER}", f"-I{prelude.FOLDER}"),
             *(str(folder / "host.cpp"), "-o", str(library)),
         ],
         check=True,

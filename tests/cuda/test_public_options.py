@@ -21,10 +21,16 @@ from tileprof.compiler.cuda.controls import Controls, controls_of, parse_control
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import KernelError, UsageError
+from tileprof.remarks import Decision, Rejection
+from tileprof.remarks.common import BlocksNamed
+from tileprof.remarks.copies import CpAsync, LoadsAndStores
+from tileprof.remarks.launches import Clusters, PersistentCandidate, RowGroups
+from tileprof.remarks.loops import RunsAhead
 from tileprof.remarks.measured import NotMeasured
+from tileprof.remarks.products import GemmInstruction
 from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.cuda.binary_file import read_binary, write_binary
-from tileprof.runtime.launch import LoadedKernel, described
+from tileprof.runtime.launch import LoadedKernel
 
 TARGETS = pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 NO_WAVES: dict[str, Any] = {"extents": (128 * 12, 128 * 12, 64), "stages": 2}
@@ -48,9 +54,17 @@ def lowered(function: Any, target: str = "sm_90a", **controls: Any) -> CudaProgr
     return compile_cuda(kernel, find_target(target), Controls(**controls))
 
 
-def chosen(made: Any, op: str) -> str:
-    """What was chosen for the op of that name."""
-    return str(next(each.chosen for each in described(made.remarks) if each.op == op))
+def chosen(made: Any, subject: str) -> Decision:
+    """What was chosen for the op of that kind and name."""
+    found: Decision = next(each.decision for each in made.remarks if each.subject == subject)
+    return found
+
+
+def instruction(made: Any) -> str:
+    """The instruction of its product."""
+    decision = chosen(made, "gemm")
+    assert isinstance(decision, GemmInstruction)
+    return decision.instruction
 
 
 # -- what cannot run
@@ -74,7 +88,7 @@ def test_too_many_threads(target: str) -> None:
         product(threads=2048), "with T.Kernel", target=target
     )
     made = tileprof.compile(product(threads=1024), target=target)
-    assert chosen(made, "copy A → A_shared").startswith("cp.async")
+    assert isinstance(chosen(made, "copy A → A_shared"), CpAsync)
     assert "__launch_bounds__(1024" in made.get_kernel_source()
 
 
@@ -112,11 +126,11 @@ def test_a_target_says_what_remarks_and_source_are_of() -> None:
     """TileLang's form of a target too; one that is none of ours says nothing."""
     for target in ("sm_90a", "cuda -arch=sm_90a"):
         made = tileprof.compile(product(), target=target)
-        assert chosen(made, "gemm").startswith("wgmma")
-        assert any(each.op == "occupancy" for each in described(made.remarks))
+        assert instruction(made) == "wgmma"
+        assert any(each.op == "occupancy" for each in made.remarks)
         assert "tp_wgmma" in made.get_kernel_source()
     made = tileprof.compile(product(), target="auto")
-    assert all(each.op != "gemm" for each in described(made.remarks))
+    assert all(each.op != "gemm" for each in made.remarks)
     assert "tp_wgmma" not in made.get_kernel_source()
 
 
@@ -127,8 +141,8 @@ def test_without_a_target_the_device_of_the_last_load_counts() -> None:
     binary = CudaBinary.of(kernel.program.kernel, kernel.program.lowered("sm_80"), ptx=False)
     held: Any = SimpleNamespace(binary=binary)
     kernel.variant._loaded["cuda:0", "off"] = LoadedKernel(kernel.program, "cuda:0", held)
-    assert chosen(kernel, "gemm").startswith("mma")
-    assert any(each.op == "occupancy" for each in described(kernel.remarks))
+    assert instruction(kernel) == "mma"
+    assert any(each.op == "occupancy" for each in kernel.remarks)
     assert kernel.get_kernel_source() == binary.text
 
 
@@ -158,8 +172,8 @@ def test_controls_change_the_lowering() -> None:
     for controls in (Controls(tma=False, stages=3), {"tma": False, "stages": 3}):
         made = tileprof.compile(product(), target="sm_90a", controls=controls)
         assert made.controls == Controls(tma=False, stages=3)
-        assert chosen(made, "copy A → A_shared") == "cp.async, 16 bytes a thread"
-        assert chosen(made, "loop k") == "cp.async, 3 stages"
+        assert chosen(made, "copy A → A_shared") == CpAsync(16)
+        assert chosen(made, "loop k") == RunsAhead(3)
         assert "// controls: stages=3, tma=false\n" in made.get_kernel_source()
     assert "// controls" not in tileprof.compile(product(), target="sm_90a").get_kernel_source()
 
@@ -185,11 +199,11 @@ def test_one_copy_is_synchronous(target: str) -> None:
     """By the name of its buffer or its tensor, or by a wish at the copy itself."""
     for name in ("B", "B_shared"):
         made = tileprof.compile(product(), target=target, controls={"synchronous": name})
-        assert chosen(made, "copy B → B_shared") == "loads and stores"
-        assert chosen(made, "copy A → A_shared").startswith("cp.async")
+        assert chosen(made, "copy B → B_shared") == LoadsAndStores()
+        assert isinstance(chosen(made, "copy A → A_shared"), CpAsync)
     made = tileprof.compile(wished(prefer_instruction="sync"), target=target)
-    assert chosen(made, "copy B → B_shared") == "loads and stores"
-    assert chosen(made, "copy A → A_shared").startswith("cp.async")
+    assert chosen(made, "copy B → B_shared") == LoadsAndStores()
+    assert isinstance(chosen(made, "copy A → A_shared"), CpAsync)
 
 
 def test_a_synchronous_copy_gives_the_same() -> None:
@@ -206,7 +220,7 @@ def test_wishes_of_a_copy() -> None:
     """TileLang's keywords: no TMA, and what is preferred."""
     for wish in ({"disable_tma": True}, {"prefer_instruction": "cp_async"}):
         made = tileprof.compile(wished(**wish), target="sm_90a", strict=True)
-        assert chosen(made, "copy B → B_shared").startswith("cp.async")
+        assert isinstance(chosen(made, "copy B → B_shared"), CpAsync)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +310,7 @@ def test_strict_refuses_loads_that_cannot_run_ahead(target: str) -> None:
 def test_strict_does_not_ask_for_what_is_forbidden(forbidden: str) -> None:
     """The author's own controls are no reason."""
     made = tileprof.compile(product(), target="sm_90a", controls={forbidden: False})
-    missed = {each.op for each in described(made.remarks) if each.severity == "missed"}
+    missed = {each.subject for each in made.remarks if each.severity == "missed"}
     assert not missed & {"gemm", "copy A → A_shared", "copy B → B_shared", "loop k"}
 
 
@@ -328,9 +342,7 @@ def test_a_profile_keeps_all_remarks_and_the_controls() -> None:
     binary = CudaBinary.of(kernel.program.kernel, made, ptx=False)
     held: Any = SimpleNamespace(binary=binary)
     info = LoadedKernel(kernel.program, "cuda:0", held).info()
-    assert [(r.op, r.chosen, r.rejected) for r in info.remarks] == [
-        (r.op, r.chosen, r.rejected) for r in described(made.all_remarks)
-    ]
+    assert info.remarks == tuple(made.all_remarks)
     assert {"gemm", "ptxas", "occupancy"} <= {each.op for each in info.remarks}
     assert info.attributes == {
         "instrument": "off", "target": "sm_90a", "controls": "rasterize=false"
@@ -351,11 +363,10 @@ def test_blocks_that_say_something_keep_their_numbers() -> None:
         made = lowered(product(**NO_WAVES, told=told))
         (spec,) = made.source.launches
         assert (spec.persistent, spec.in_order) == (0, True)
-        reasons = [
-            r for each in described(made.remarks) if each.op == "launch" for r in each.rejected
-        ]
-        why = "prints and asserts name their block by its number"
-        assert reasons == [("groups of rows", why), ("persistent", why)]
+        reasons = [r for each in made.remarks if each.op == "launch" for r in each.rejected]
+        assert reasons == [
+            Rejection(RowGroups(), BlocksNamed()), Rejection(PersistentCandidate(), BlocksNamed())
+        ]  # fmt: skip
 
 
 def test_blocks_that_say_something_form_no_clusters() -> None:
@@ -363,7 +374,8 @@ def test_blocks_that_say_something_form_no_clusters() -> None:
     assert lowered(product(), cluster=2).source.launches[0].cluster == 2
     made = lowered(product(told="print"), cluster=2)
     assert made.source.launches[0].cluster == 1
-    assert any("clusters of 2" in dict(each.rejected) for each in described(made.remarks))
+    candidates = [r.candidate for each in made.remarks for r in each.rejected]
+    assert Clusters(2) in candidates
 
 
 def test_prints_come_from_their_blocks() -> None:

@@ -21,12 +21,9 @@ from tileprof.compiler.codegen.writer import Names, Writer
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context
-from tileprof.compiler.cuda.emit.reduce import (
-    emit_all_reduce,
-    emit_convert,
-    emit_reduce,
-    emit_scan,
-)
+from tileprof.compiler.cuda.emit.convert import emit_convert
+from tileprof.compiler.cuda.emit.reduce import emit_all_reduce, emit_reduce
+from tileprof.compiler.cuda.emit.scan import emit_scan
 from tileprof.compiler.cuda.layouts.candidates import candidates, distributed
 from tileprof.compiler.cuda.layouts.exchange import (
     convert_scratch,

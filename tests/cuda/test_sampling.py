@@ -22,7 +22,7 @@ from tileprof.instrument.decode.samples import (
     read_counts,
     sampling,
 )
-from tileprof.runtime.launch import described
+from tileprof.remarks.launches import NotSampled, SharedMissing
 
 small: Any = importlib.import_module("tests.cuda.small_kernels")
 
@@ -105,8 +105,8 @@ def test_a_kernel_without_room_says_what_is_missing() -> None:
     """Of shared memory; it runs unmeasured, as it would without."""
     large = tileprof.compile(small.full_memory).program.kernel
     program = lowered(large, "sm_90a", None, "sample")
-    (remark,) = [r for r in described(program.remarks) if r.chosen == "not sampled"]
-    assert "bytes of shared memory, and 64 are left" in remark.rejected[0][1]
+    (remark,) = [r for r in program.remarks if isinstance(r.decision, NotSampled)]
+    assert [each.left for each in remark.reasons(SharedMissing)] == [64]
     assert program.source.text == lowered(large, "sm_90a").source.text
 
 
@@ -114,7 +114,7 @@ def test_a_kernel_without_room_says_what_is_missing() -> None:
 def test_case_studies_have_room(name: str) -> None:
     """All of them; nothing spills for it, and products stay asynchronous."""
     program = lowered(kernel(name), "sm_90a", None, "sample")
-    assert not [r for r in described(program.remarks) if r.chosen == "not sampled"]
+    assert not [r for r in program.remarks if isinstance(r.decision, NotSampled)]
     before = lowered(kernel(name), "sm_90a").cubin
     for function, used in program.cubin.resources.items():
         assert used.spill_stores <= before.resources[function].spill_stores

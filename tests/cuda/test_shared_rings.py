@@ -14,7 +14,7 @@ from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.runtime.launch import described
+from tileprof.remarks.copies import LoadsAndStores, TmaLoad
 
 Array = np.ndarray[Any, Any]
 
@@ -54,10 +54,10 @@ def test_loads_that_follow_from_the_block(first: bool) -> None:
     """The producer cannot find them, though they stand beside a loop that it loads for."""
     kernel = found_rows.compile(M=256, K=128, first=first).program.kernel
     program = lowered(kernel)
-    (about,) = (r for r in described(program.remarks) if r.op == "copy A → d")
-    assert about.chosen == "loads and stores"
-    assert "depends on what the block computes" in str(about.rejected)
-    assert any("producer" in r.chosen for r in described(program.remarks) if r.op == "copy A → a")
+    (about,) = (r for r in program.remarks if r.subject == "copy A → d")
+    assert about.decision == LoadsAndStores()
+    assert "depends on what the block computes" in about.against
+    assert TmaLoad() in [r.decision for r in program.remarks if r.subject == "copy A → a"]
     a, b, rows = numbers(256, 128), numbers(WIDTH, 128, seed=1), np.array([2], np.int32)
     c, d = np.zeros((ROWS, WIDTH), np.float32), np.zeros((ROWS, 64), ml_dtypes.bfloat16)
     emulate(program.source, kernel, [a, b, rows, c, d])

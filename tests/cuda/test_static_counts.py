@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cuda.elementwise_support import HOPPER, launch, parse
+from tests.cuda.elementwise_support import HOPPER, launch
+from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import SharedLayout, parse_shared
@@ -22,8 +23,9 @@ from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout import cost as layout_cost
 from tileprof.compiler.cuda.passes.layout.access_costs import count_accesses
-from tileprof.runtime.hooks import RemarkDescription
-from tileprof.runtime.launch import described
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import InLayout
+from tileprof.remarks.layouts import GlobalAccess, LosingConflicts, SharedAccess
 
 Array = npt.NDArray[np.int64]
 LANES: Array = np.arange(32, dtype=np.int64)
@@ -204,11 +206,11 @@ WIDE = "regs (0,1) (0,2) | lanes (1,0) (2,0) (4,0) (8,0) (16,0) | warps (32,0) (
 """64 × 8: a lane has four elements of a row."""
 
 
-def told(params: str, body: str, controls: Controls | None = None) -> dict[str, RemarkDescription]:
+def told(params: str, body: str, controls: Controls | None = None) -> dict[str, Remark]:
     """Remarks of a loop by access."""
     lowering = Lowering(HOPPER, controls or Controls())
     count_accesses(parse(launch(params, body)), lowering)
-    return {r.op: r for r in described(lowering.remarks.all())}
+    return {r.subject: r for r in lowering.remarks.all()}
 
 
 def rows_of_a_lane(layout: str) -> str:
@@ -236,28 +238,26 @@ def rows_of_a_lane(layout: str) -> str:
 def test_vectors_of_a_loop(layout: str, width: int, count: int, needed: int) -> None:
     """The count is for the width that the emission takes under the layout."""
     found = told("%y: global<8, 64, float32>", rows_of_a_lane(layout))
-    said = f"{count} wavefront{'s' * (count > 1)} a request, {needed} needed"
-    assert found["load s"].chosen == f"{width}-byte accesses, {said}"
+    assert found["load s"].decision == SharedAccess(width, count, needed)
     # Neighbouring lanes store neighbouring elements.
-    assert found["store y"].chosen == "4-byte accesses, 4 sectors a request, 4 needed"
+    assert found["store y"].decision == GlobalAccess(4, 4, 4)
 
 
 def test_one_element_at_a_time() -> None:
     """Without vectors a column of rows of 128 bytes is a conflict of all lanes."""
     found = told("%y: global<8, 64, float32>", rows_of_a_lane("rows"), Controls(vectorize=False))
-    assert found["load s"].chosen == "4-byte accesses, 32 wavefronts a request, 1 needed"
+    assert found["load s"].decision == SharedAccess(4, 32, 1)
     assert found["load s"].severity == "missed"
-    ((candidate, reason),) = found["load s"].rejected
-    assert candidate == "layout pad=1"
-    assert reason.startswith("32-way bank conflict in layout rows, where that one has 1 wavefront;")
+    (rejected,) = found["load s"].rejected
+    assert rejected == Rejection(InLayout("pad=1"), LosingConflicts(32, "rows", 1))
 
 
 def test_no_layout_is_named_that_is_forbidden() -> None:
     """A swizzle would be as good as padding for vectors; where swizzles are off, it is not told."""
     body = rows_of_a_lane("rows")
     for controls, candidate in (
-        (Controls(), "layout swizzle=128"),
-        (Controls(swizzle=False), "layout pad=4"),
+        (Controls(), "swizzle=128"),
+        (Controls(swizzle=False), "pad=4"),
     ):
-        ((found, _),) = told("%y: global<8, 64, float32>", body, controls)["load s"].rejected
-        assert found == candidate
+        (found,) = told("%y: global<8, 64, float32>", body, controls)["load s"].rejected
+        assert found.candidate == InLayout(candidate)

@@ -15,7 +15,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.runtime.launch import described
+from tileprof.remarks.launches import BlockPerTile, MemoryForStaged, PersistentCandidate
 
 forward = importlib.import_module("case_studies.attention")
 LIMIT = 5e-3
@@ -37,7 +37,7 @@ def staged(program):
 
 def reasons(program):
     """Why blocks are not persistent."""
-    return [r.rejected for r in described(program.remarks) if r.chosen == "a block for each tile"]
+    return [r.rejected for r in program.remarks if isinstance(r.decision, BlockPerTile)]
 
 
 def error(found, expected):
@@ -146,8 +146,9 @@ def test_sums_that_change_before_they_are_stored() -> None:
     kernel = product(13, between=True)
     program = lowered(kernel)
     ((rejected,),) = reasons(program)
-    assert rejected[0] == "persistent"
-    assert rejected[1].startswith("rings and stored tile need")
+    assert rejected.candidate == PersistentCandidate()
+    assert isinstance(rejected.reason, MemoryForStaged)
+    assert rejected.reason.stored == "tile"
     a, b, want = matrices()
     c, d = np.full_like(want, np.nan), np.full_like(want, np.nan)
     emulate(program.source, kernel, [a, b, c, d], {}, seed=1)

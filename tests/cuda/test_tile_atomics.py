@@ -13,7 +13,6 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.runtime.launch import described
 
 
 def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = None) -> CudaProgram:
@@ -37,8 +36,8 @@ def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = Non
 
 def about(program: CudaProgram) -> tuple[str, str]:
     """What is done with the product, and why nothing else."""
-    (remark,) = (r for r in described(program.remarks) if r.op.startswith("atomic") and "→" in r.op)
-    return remark.chosen, str(remark.rejected)
+    (remark,) = (r for r in program.remarks if r.op == "atomic" and "→" in r.name)
+    return str(remark.decision), remark.against
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -30,7 +30,7 @@ from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import UsageError
 from tileprof.instrument import Mode
-from tileprof.runtime.launch import described
+from tileprof.remarks.launches import TilesDealt, TilesInTurn, TwoSlots
 
 Array = np.ndarray[Any, Any]
 
@@ -42,10 +42,8 @@ def is_dynamic(program: CudaProgram) -> bool:
 
 def about_order(program: CudaProgram) -> list[str]:
     """What is said of the order of tiles."""
-    said = [
-        r for r in described(program.remarks) if r.op == "launch" and r.chosen.startswith("tiles ")
-    ]
-    return [f"{r.chosen}{''.join(f' ({a}: {b})' for a, b in r.rejected)}" for r in said]
+    said = [r for r in program.remarks if isinstance(r.decision, TilesInTurn | TilesDealt)]
+    return [f"{r.decision}{''.join(f' ({each})' for each in r.rejected)}" for r in said]
 
 
 # -- what a tile loads once
@@ -89,7 +87,7 @@ def test_slots_of_what_is_loaded_once(
     assert program.source.launches[0].persistent
     rings = [o.stages for o in program.kernel.ops() if isinstance(o, ir.Ring)]
     assert sorted(rings) == sorted([slots, stages or 2])
-    told = [r for r in described(program.remarks) if r.chosen.startswith("two slots")]
+    told = [r for r in program.remarks if isinstance(r.decision, TwoSlots)]
     assert len(told) == slots - 1
 
 

@@ -24,9 +24,9 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.ping_pong import plan as turn_plan
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.runtime.hooks import RemarkDescription
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.loops import ExponentialsBetween, InTurns, TakeTurns
 from tileprof.runtime.interpreter import InterpreterExecutable
-from tileprof.runtime.launch import described
 
 made: Any = importlib.import_module("tests.cuda.turn_kernels")
 benchmarks: Any = importlib.import_module("benchmarks.gpu_kernels")
@@ -36,7 +36,6 @@ PLAIN = Controls(overlap=False)
 """Loops as they are written: where products stand in a row is part of what is tested."""
 FORCED = Controls(overlap=False, ping_pong=True)
 ADDED = {"turn_start", "turn_wait", "turn_pass", "wait"}
-TAKEN = "consumer warp groups take turns: products of one run under the exponentials of the others"
 
 
 def kernel(words: str = "", **more: Any) -> ir.Kernel:
@@ -52,12 +51,12 @@ def lowered(given: ir.Kernel, controls: Controls | None = None) -> CudaProgram:
     return program
 
 
-def about_turns(program: CudaProgram) -> list[RemarkDescription]:
+def about_turns(program: CudaProgram) -> list[Remark]:
     """What was decided, loop by loop."""
     refused = [
-        r for r in described(program.remarks) if any(name == "in turns" for name, _ in r.rejected)
+        r for r in program.remarks if any(isinstance(e.candidate, InTurns) for e in r.rejected)
     ]
-    return [*refused, *(r for r in described(program.remarks) if "take turns" in r.chosen)]
+    return [*refused, *(r for r in program.remarks if isinstance(r.decision, TakeTurns))]
 
 
 def turns(program: CudaProgram) -> list[type[ir.OpBase]]:
@@ -101,15 +100,12 @@ def _outline(block: ir.Block, depth: int) -> Iterator[str]:
 
 def test_they_are_the_compilers_choice_for_products_in_a_row() -> None:
     """With exponentials between products only where the author asks."""
-    assert [r.chosen for r in about_turns(lowered(kernel("ahead")))] == [TAKEN]
+    assert [r.decision for r in about_turns(lowered(kernel("ahead")))] == [TakeTurns(2)]
     (left,) = about_turns(lowered(kernel()))
-    assert left.rejected == (
-        ("in turns",
-         "exponentials stand between its products; `ping_pong=True` takes turns anyway"),
-    )  # fmt: skip
-    assert [r.chosen for r in about_turns(lowered(kernel(), FORCED))] == [TAKEN]
+    assert left.rejected == (Rejection(InTurns(), ExponentialsBetween()),)
+    assert [r.decision for r in about_turns(lowered(kernel(), FORCED))] == [TakeTurns(2)]
     three = about_turns(lowered(kernel("ahead", groups=3)))
-    assert [r.chosen for r in three] == [TAKEN]
+    assert [r.decision for r in three] == [TakeTurns(3)]
 
 
 @pytest.mark.parametrize("controls", [None, FORCED], ids=["auto", "forced"])
@@ -147,7 +143,7 @@ def test_refusals(
     program = lowered(kernel(words, **more), Controls(**{"overlap": False, **controls}))
     assert turns(program) == []
     wanted = reason.format(line_of(line))
-    assert {r.rejected for r in about_turns(program)} == {(("in turns", wanted),)}
+    assert {r.against for r in about_turns(program)} == {f"in turns: {wanted}"}
 
 
 def line_of(text: str) -> int:
@@ -170,7 +166,7 @@ def test_ways_that_threads_may_take_alone(word: str, reason: str) -> None:
     program = lowered(made.resident(frozenset([word])), FORCED)
     assert turns(program) == []
     wanted = reason.format(line_of("in T.serial(n)"), line_of("if count[0] > 1"))
-    assert [r.rejected for r in about_turns(program)] == [(("in turns", wanted),)]
+    assert [r.against for r in about_turns(program)] == [f"in turns: {wanted}"]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -179,7 +175,7 @@ def test_ways_that_all_threads_take(word: str, seed: int) -> None:
     """A loop that is left where the launch says so, and a count from shared memory."""
     given = made.resident(frozenset([word]))
     program = lowered(given, FORCED)
-    assert [r.chosen for r in about_turns(program)] == [TAKEN]
+    assert [r.decision for r in about_turns(program)] == [TakeTurns(2)]
     arrays = made.arguments(limits=(3, 1))
     arrays[2] = arrays[2][:64].copy()
     expected = [a.copy() for a in arrays]
@@ -318,9 +314,8 @@ def test_code(causal: bool, overlap: bool | None) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     held = study.attention.compile(**LONG, causal=causal).program.kernel
     program = lowered(held, Controls(overlap=overlap, ping_pong=True))
-    said = [(r.op, r.chosen) for r in described(program.all_remarks)]
-    assert any("take turns" in chosen for _, chosen in said)
-    assert not [c for o, c in said if o == "ptxas" or "spilled" in c or "waits for the one" in c]
+    assert any(isinstance(r.decision, TakeTurns) for r in program.all_remarks)
+    assert not [r for r in program.all_remarks if r.op == "ptxas"]
     machine = disassemble(program.cubin)
     assert not re.search(r"\b(STL|LDL)\b", machine)
     pattern = r"BAR\.(?:SYNC\S*|ARV) R\d+, 0x100|MUFU\.EX2|HGMMA|BAR\.ARV 0x2, 0x100"
@@ -346,7 +341,7 @@ def test_sums_are_set_before_a_loop_that_may_have_no_iteration(length: int) -> N
     held = study.attention.compile(**shape, causal=True).program.kernel
     program = lowered(held, FORCED)
     assert ir.TurnWait in turns(program)
-    assert not [r for r in described(program.all_remarks) if r.op == "ptxas"]
+    assert not [r for r in program.all_remarks if r.op == "ptxas"]
 
 
 def _sections(order: list[str]) -> Iterator[tuple[int, int]]:

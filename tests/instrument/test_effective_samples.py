@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tileprof import ir
-from tileprof.instrument.decode.effective_samples import effective_sample_size
-from tileprof.instrument.decode.samples import Counts, SampleTotals
+from tileprof.instrument.decode.samples import Counts, SampleTotals, effective_sample_size
 
 SITES = (ir.Site(0, "a", "op"), ir.Site(1, "b", "op"))
 STATES = (ir.State(-1), ir.State(0), ir.State(1))

@@ -6,19 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tests.verified import parse
 from tileprof import ir
 from tileprof.errors import TileprofError
 from tileprof.runtime.device import RunResult
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 BATCHES = (1, 3, None)
-
-
-def parse(text: str) -> ir.Kernel:
-    """A kernel from its text, verified."""
-    kernel = ir.parse(text)
-    ir.verify(kernel)
-    return kernel
 
 
 def run(text: str, *values: Any, symbols: tuple[int, ...] = (), **options: Any) -> RunResult:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.interpreter.kernels import VECTOR_ADD
-from tests.interpreter.running import parse, run
+from tests.interpreter.running import run
+from tests.verified import parse
 from tileprof.errors import (
     ArgumentError,
     BoundsError,

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.interpreter.running import array, parse, run
+from tests.interpreter.running import array, run
+from tests.verified import parse
 from tileprof import ir
 from tileprof.runtime.interpreter.dispatch import HANDLERS
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.interpreter.kernels import MATMUL, SOFTMAX, VECTOR_ADD
-from tests.interpreter.running import parse
 from tests.strategies import Case, cases
+from tests.verified import parse
 from tileprof import ir
 from tileprof.runtime.interpreter import InterpreterExecutable
-from tileprof.runtime.interpreter.batches import TARGET, batch_size
+from tileprof.runtime.interpreter.dispatch import BATCH_BYTES, batch_size
 
 
 def outcome(case: Case, **options: Any) -> tuple[list[bytes], int, dict[Any, int]]:
@@ -40,11 +40,11 @@ def launches(text: str) -> list[ir.Launch]:
 def test_batch_size() -> None:
     """As many blocks as fit with their buffers and one temporary of their largest box."""
     (launch,) = launches(VECTOR_ADD)
-    assert batch_size(launch, {}) == TARGET // (128 * 8)
+    assert batch_size(launch, {}) == BATCH_BYTES // (128 * 8)
     (launch,) = launches(MATMUL)
-    assert batch_size(launch, {}) == TARGET // ((64 * 32 + 32 * 64 + 64 * 64) * 4)
+    assert batch_size(launch, {}) == BATCH_BYTES // ((64 * 32 + 32 * 64 + 64 * 64) * 4)
     (launch,) = launches(SOFTMAX)
-    assert batch_size(launch, {}) == TARGET // (1024 * 4 + 4 + 4 + 1024 * 8)
+    assert batch_size(launch, {}) == BATCH_BYTES // (1024 * 4 + 4 + 4 + 1024 * 8)
 
 
 def test_batch_size_of_extents_known_at_launch() -> None:
@@ -62,6 +62,6 @@ kernel @k(%n: index, %x: global<4, int64>) {
 """
     kernel = parse(text)
     (launch,) = (op for op in kernel.body.ops if isinstance(op, ir.Launch))
-    assert batch_size(launch, {}) == TARGET // (256 * (8 + 32))
+    assert batch_size(launch, {}) == BATCH_BYTES // (256 * (8 + 32))
     known: dict[ir.Value, object] = {kernel.param_values()[0]: 1000}
-    assert batch_size(launch, known) == TARGET // (2000 * (8 + 32))
+    assert batch_size(launch, known) == BATCH_BYTES // (2000 * (8 + 32))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.interpreter.running import parse, run
+from tests.interpreter.running import run
+from tests.verified import parse
 from tileprof import ir
 from tileprof.errors import DeviceAssertError
 from tileprof.runtime.interpreter import InterpreterExecutable, OpClock

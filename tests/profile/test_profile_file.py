@@ -155,7 +155,7 @@ def test_refusals(tmp_path: Path) -> None:
     )
     save(full_profile(), path)
     assert refusal(with_pragma(path, "user_version = 9")) == (
-        "FILE has version 9 of the profile format, and this tileprof reads up to version 1\n"
+        "FILE has version 9 of the profile format, and this tileprof reads up to version 2\n"
         "Update tileprof: pip install --upgrade tileprof"
     )
     save(full_profile(), path)

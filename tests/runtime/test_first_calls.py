@@ -19,7 +19,7 @@ import pytest
 import tileprof
 from benchmarks.reliability import first_calls, first_launch
 from benchmarks.reliability import launch_kernels as kernels
-from tests.cpu.support import parse
+from tests.verified import parse
 from tileprof.compiler.codegen import emit
 from tileprof.instrument import insert
 from tileprof.lang import calls

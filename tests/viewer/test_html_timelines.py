@@ -21,8 +21,7 @@ from tileprof.profile import CtaTimelines, KernelInfo, Profile, Track
 from tileprof.viewer.ctas.ctas import Ctas
 from tileprof.viewer.html import report_page
 from tileprof.viewer.html.bars import Bars, bars_of
-from tileprof.viewer.html.event_data import events_of
-from tileprof.viewer.html.page import report_data
+from tileprof.viewer.html.page import events_of, report_data
 
 Told = list[tuple[str, str, int, int]]
 

@@ -95,14 +95,26 @@ def test_the_other_tables() -> None:
         {"profile": "m", "kernel": 0, "id": 0, "name": "load", "kind": "scope", **place},
         {"profile": "m", "kernel": 0, "id": 1, "parent": 0, "name": "mma", "kind": "op"},
     ]
-    pairs = (("blas", "odd shape"), ("amx", "none"))
-    rejected = [{"candidate": candidate, "reason": reason} for candidate, reason in pairs]
     said = {"profile": "m", "kernel": 0}
-    assert rows(found["remarks/m"]) == [
-        {**said, "op": "gemm", **place, "chosen": "blocked", "severity": "missed",
-         "rejected": rejected},
-        {**said, "op": "copy", "chosen": "vector", "severity": "info", "rejected": []},
-    ]  # fmt: skip
+    gemm, copy = rows(found["remarks/m"])
+    rejected = gemm.pop("rejected")
+    assert gemm == {
+        **said, "op": "gemm", "name": "", **place, "severity": "missed",
+        "chosen_code": "gemm-instruction", "chosen": "mma m16n8k16 warps=2x2, operands cut to tf32",
+        "chosen_facts": '{"instruction": "mma", "form": "m16n8k16 warps=2x2", "tf32": true,'
+        ' "columns": 0, "widths": []}',
+    }  # fmt: skip
+    assert rejected[0] == {
+        "candidate_code": "instruction-candidate", "candidate": "wgmma",
+        "candidate_facts": '{"instruction": "wgmma"}', "reason_code": "extent-multiple",
+        "reason_facts": '{"dimension": "M", "extent": 32, "multiple": 64}',
+        "reason": "M=32 is not a multiple of 64",
+    }  # fmt: skip
+    assert [each["reason_code"] for each in rejected] == ["extent-multiple", "several"]
+    assert copy == {
+        **said, "op": "copy", "name": "A → A_shared", "severity": "info", "chosen_code": "cp-async",
+        "chosen_facts": '{"width": 16}', "chosen": "cp.async, 16 bytes a thread", "rejected": [],
+    }  # fmt: skip
     assert rows(found["sources/m"])[1] == {"profile": "m", "file": "naïve.py", "text": "# ×\n"}
     assert rows(found["provenance/m"])[1] == {"profile": "m", "key": "git", "value": "abc (dirty)"}
 

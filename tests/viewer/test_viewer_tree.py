@@ -15,11 +15,11 @@ from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.errors import Location, UsageError
 from tileprof.profile import STANDARD, Metric, Profile, Symbol, build
+from tileprof.profile.units import format_value
 from tileprof.profiler.tree.metrics import BLOCK_TIME, MARK_TIME, MARKS
 from tileprof.viewer import ViewOptions, render, render_view
 from tileprof.viewer.selection import select
 from tileprof.viewer.text import width_of
-from tileprof.viewer.units import format_value
 
 Golden = Callable[..., None]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileprof.viewer.units import cells, format_percent, format_value
+from tileprof.profile.units import cells, format_percent, format_value
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,14 +23,16 @@ from tileprof.analyzer.roofs import Roofs
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
-from tileprof.profile import Attribute, Column, KernelInfo, Profile, RemarkInfo, whole_kernels
+from tileprof.profile import Attribute, Column, DeviceInfo, KernelInfo, Profile, whole_kernels
 from tileprof.profile.counters import RATES, SETS
+from tileprof.remarks import Decision, Remark
 
 __all__ = ["KernelCase", "Program"]
 
 _NUMBERED = re.compile(r"_\d+$")
 _ONLY_COPIES = "only copies"
 _SITE_TIMES = {"block_time", "kernel_samples"}
+_Decision = TypeVar("_Decision", bound=Decision)
 _COUNTERS = {counter.metric.name for held in SETS.values() for counter in held}
 
 
@@ -115,14 +118,26 @@ class KernelCase:
         return self.info.code if self.info else ""
 
     @property
-    def remarks(self) -> tuple[RemarkInfo, ...]:
-        """What the compiler decided."""
+    def remarks(self) -> tuple[Remark, ...]:
+        """Decisions of the compiler, and what was measured inside the kernel."""
         return self.info.remarks if self.info else ()
+
+    def decided(self, kind: type[_Decision], op: str = "") -> Iterator[tuple[Remark, _Decision]]:
+        """Yield the remarks whose decision is of a kind, with it; `op` names the kind of op."""
+        for each in self.remarks:
+            if isinstance(each.decision, kind) and op in ("", each.op):
+                yield each, each.decision
 
     @cached_property
     def device(self) -> str:
         """`cuda:0`, or nothing where it is not known."""
         return self.info.device if self.info else ""
+
+    @cached_property
+    def device_info(self) -> DeviceInfo | None:
+        """The GPU that it ran on; None where the profile does not describe it."""
+        known = self.program.profile.tables.devices
+        return next((each for each in known if each.device == self.device), None)
 
     # -- its code
 
@@ -182,11 +197,13 @@ class KernelCase:
 
     def op_at(self, location: Location | None) -> str:
         """The op that a remark names at that line, or nothing."""
+        remark = self.remark_at(location)
+        return remark.subject if remark is not None else ""
+
+    def remark_at(self, location: Location | None) -> Remark | None:
+        """Return the first remark at that line."""
         here = self.user_line(location)
-        for each in self.remarks:
-            if same_line(here, each.location):
-                return each.op
-        return ""
+        return next((each for each in self.remarks if same_line(here, each.location)), None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, get_args
 
 from tileprof.errors import Location
 from tileprof.profile.tree.cards import short
+from tileprof.remarks import Remark
 
 __all__ = [
     "TIERS",
@@ -81,6 +82,8 @@ class Evidence:
     text: str
     samples: int = 0
     """How many samples it is made of, where it is made of samples."""
+    remark: Remark | None = None
+    """The remark that it is the text of, where it is one's."""
 
 
 @dataclass(frozen=True, slots=True)

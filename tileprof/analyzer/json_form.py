@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from tileprof.analyzer.findings import Evidence, Finding, Gain, Place
-from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.analyzer.report import Answers, Report
 from tileprof.errors import Location
+from tileprof.remarks.stored import columns, remark_json
 
 __all__ = ["SCHEMA", "to_json"]
 
@@ -66,7 +67,15 @@ def _location(location: Location | None) -> dict[str, Any] | None:
 
 
 def _evidence(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
-    return [{"tier": each.tier, "text": each.text, "samples": each.samples} for each in evidence]
+    return [
+        {
+            "tier": each.tier,
+            "text": each.text,
+            "samples": each.samples,
+            "remark": None if each.remark is None else remark_json(each.remark),
+        }
+        for each in evidence
+    ]
 
 
 def _gain(gain: Gain | None) -> list[float] | None:
@@ -86,11 +95,11 @@ def _kernel(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _reason(reason: Reason) -> dict[str, Any]:
+def _reason(reason: TurnedDown) -> dict[str, Any]:
     return {
         "op": reason.op,
-        "candidate": reason.candidate,
-        "reason": reason.reason,
+        **columns("candidate", reason.candidate),
+        **columns("reason", reason.reason),
         "time": reason.time,
         "kernels": reason.kernels,
         "kernel": reason.kernel,

@@ -190,23 +190,13 @@ def _after_skipping(
     function: Function, offset: int, skipped: int, ends: Callable[[Instruction], bool]
 ) -> list[int]:
     """Return the ends of groups met next before an offset after `skipped` of them."""
-    found: list[int] = []
-    seen: set[tuple[int, int]] = set()
-    work = [(function.block(offset), offset, skipped)]
-    while work:
-        block, end, left = work.pop(0)
-        for at in range(end - BYTES, block.start - BYTES, -BYTES):
-            if ends(function.instruction(at)):
-                if not left:
-                    found.append(at)
-                    break
-                left -= 1
-        else:
-            for index in block.predecessors:
-                if (index, left) not in seen:
-                    seen.add((index, left))
-                    work.append((function.blocks[index], function.blocks[index].end, left))
-    return list(dict.fromkeys(found))
+
+    def look(each: Instruction, left: int) -> tuple[bool, bool, int]:
+        met = ends(each)
+        found = met and not left
+        return found, found, left - met
+
+    return _walk(function, offset, look, skipped)
 
 
 # -- mbarriers
@@ -260,20 +250,30 @@ def _backwards(
     function: Function, offset: int, look: Callable[[Instruction], tuple[bool, bool]]
 ) -> list[int]:
     """Offsets before one, nearest first, that `look` takes; its second answer ends a path."""
+    return _walk(function, offset, lambda each, state: (*look(each), state), 0)
+
+
+def _walk(
+    function: Function,
+    offset: int,
+    look: Callable[[Instruction, int], tuple[bool, bool, int]],
+    state: int,
+) -> list[int]:
+    """Walk as `_backwards` does; `look` takes and returns a state, one for each path."""
     found: list[int] = []
-    seen: set[int] = set()
-    work = [(function.block(offset), offset)]
+    seen: set[tuple[int, int]] = set()
+    work = [(function.block(offset), offset, state)]
     while work:
-        block, end = work.pop(0)
+        block, end, state = work.pop(0)
         for at in range(end - BYTES, block.start - BYTES, -BYTES):
-            taken, stop = look(function.instruction(at))
+            taken, stop, state = look(function.instruction(at), state)
             if taken:
                 found.append(at)
             if stop:
                 break
         else:
             for index in block.predecessors:
-                if index not in seen:
-                    seen.add(index)
-                    work.append((function.blocks[index], function.blocks[index].end))
+                if (index, state) not in seen:
+                    seen.add((index, state))
+                    work.append((function.blocks[index], function.blocks[index].end, state))
     return list(dict.fromkeys(found))

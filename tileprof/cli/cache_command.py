@@ -9,8 +9,6 @@ from typing import Any
 from . import terminal
 from .parsing import Command, Parser, one_of
 
-__all__ = ["COMMAND"]
-
 SCHEMA = 1
 _WORDS = ("size", "clear", "path")
 

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tileprof.cli.compile_cuda import Stages, empty_cache
 from tileprof.errors import UsageError, suggestion
 from tileprof.once import cached_property
 
 from . import compile_cuda, terminal
 from .kernels import bindings, check_target, find, traced
 from .parsing import Command, Parser, one_of
-from .stages import Stages, empty_cache
 
 if TYPE_CHECKING:
     from tileprof import ir
     from tileprof.compiler import Options, Program, Remark
-
-__all__ = ["COMMAND"]
 
 USAGE = (
     "FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [--instrument MODE]\n"

@@ -6,16 +6,18 @@ PTX, SASS, timing and what the assembler says need NVRTC; nothing needs a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from tileprof.cli import terminal
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.once import cached_property
-
-from . import terminal
-from .stages import Stages, empty_cache
 
 if TYPE_CHECKING:
     from tileprof import ir
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from tileprof.compiler.cuda.target import Target
     from tileprof.compiler.pipeline import Pass
     from tileprof.instrument import Mode
-
-__all__ = ["EMITS", "CudaCompilation"]
 
 EMITS = ("cuda", "ptx", "sass")
 
@@ -130,3 +130,42 @@ def _common_passes() -> list[Pass]:
     from tileprof.compiler import PASSES
 
     return [each for each in PASSES if each.name != "instrument"]
+
+
+_Result = TypeVar("_Result")
+
+
+@dataclass
+class Stages:
+    """Names and times in ns, in order."""
+
+    held: list[tuple[str, int]] = field(default_factory=list)
+
+    def add(self, name: str, ns: int) -> None:
+        """Note a stage that was timed elsewhere."""
+        self.held.append((name, ns))
+
+    def timed(self, name: str, step: Callable[[], _Result]) -> _Result:
+        """Do a step and note its time."""
+        start = time.perf_counter_ns()
+        result = step()
+        self.add(name, time.perf_counter_ns() - start)
+        return result
+
+    def __str__(self) -> str:
+        total = ("total", sum(ns for _, ns in self.held))
+        return "".join(f"{name:<12}{ns / 1e6:10.2f} ms\n" for name, ns in [*self.held, total])
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Compile as on the first day: with a cache that is empty, and gone afterwards."""
+    kept = os.environ.get("TILEPROF_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TILEPROF_CACHE"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["TILEPROF_CACHE"]
+            if kept is not None:
+                os.environ["TILEPROF_CACHE"] = kept

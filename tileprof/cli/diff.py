@@ -9,8 +9,6 @@ from . import terminal
 from .parsing import Command, Parser, number
 from .view import split_names
 
-__all__ = ["COMMAND"]
-
 USAGE = "OLD NEW [-m METRIC,…] [-t PERCENT] [-d DEPTH] [--json] [--fail-if EXPR]"
 
 

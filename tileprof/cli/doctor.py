@@ -8,13 +8,11 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 
+from tileprof.cli.doctor_gpu import Finding
 from tileprof.errors import extra_command
 
 from . import doctor_gpu, doctor_roofs, terminal
-from .findings import Finding
 from .parsing import Command, Parser
-
-__all__ = ["COMMAND", "examine"]
 
 _EXTRAS = (
     ("pandas", "Profile.frame()", "pandas"),

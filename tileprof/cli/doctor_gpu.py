@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tileprof.errors import extra_command
-
-from .findings import Finding
-
-__all__ = ["kernels", "recording"]
 
 GPU = "kernels on a GPU"
 CUDA_EXTRA = extra_command("cuda")
@@ -133,3 +130,15 @@ def _counters() -> Finding:
     purpose = f"counters and stall reasons of a GPU; {permissions.why_no_counters()}"
     remedy = f"{permissions.counters_remedy()}\n{_WITHOUT_COUNTERS}"
     return Finding("GPU counters", permissions.counters(), purpose, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: a thing, whether it is there, and what follows."""
+
+    name: str
+    found: str
+    """Version or path; '' where it is missing."""
+    purpose: str
+    remedy: str = ""
+    """The command that would get it; several lines where it takes more."""

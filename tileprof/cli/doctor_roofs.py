@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tileprof.cli.doctor_gpu import Finding
 from tileprof.errors import MissingDependencyError, TileprofError
 from tileprof.progress import working
 
 from . import terminal
-from .findings import Finding
 
 if TYPE_CHECKING:
     from tileprof.runtime.roofs import Roofs
-
-__all__ = ["findings", "measure"]
 
 _SHOWN = ("hbm_copy", "l2_read", "tensor_bfloat16", "fma_float32")
 """Roofs of the one line that `doctor` has for a device."""
@@ -61,7 +59,7 @@ def _devices() -> int:
 
 
 def _line(roofs: Roofs) -> str:
-    from tileprof.viewer.units import format_value
+    from tileprof.profile.units import format_value
 
     shown = [f"{name} {format_value(roofs[name].value, roofs[name].unit)}"
              for name in _SHOWN if name in roofs]  # fmt: skip
@@ -69,7 +67,7 @@ def _line(roofs: Roofs) -> str:
 
 
 def _table(number: int, roofs: Roofs) -> str:
-    from tileprof.viewer.units import format_value
+    from tileprof.profile.units import format_value
 
     head = (
         f"cuda:{number} {roofs.device}, {roofs.multiprocessors} multiprocessors, driver CUDA"

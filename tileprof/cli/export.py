@@ -12,8 +12,6 @@ from tileprof.files import replace_bytes
 from . import terminal
 from .parsing import Command, Parser
 
-__all__ = ["COMMAND"]
-
 
 def _parser() -> Parser:
     description = "Write a profile in another tool's format."

@@ -20,8 +20,6 @@ from .parsing import Command, Parser, number, one_of
 if TYPE_CHECKING:
     from tileprof.binary import Cubin, Function, Line
 
-__all__ = ["COMMAND"]
-
 USAGE = (
     "FILE.cubin [-i RE] [--json]\n"
     "       tileprof inspect FILE:KERNEL [--target TARGET] [--set NAME=VALUE]… [-i RE] [--json]\n"

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tileprof.binary import Cubin, Function, Loop, Spill
 
-__all__ = ["matching", "render_details", "render_resources"]
-
 TITLES = ("registers", "shared", "local", "stack", "barriers", "constants", "parameters", "code")
 UNKNOWN = "?"
 _MANGLED = re.compile(r"\b_Z\w+")

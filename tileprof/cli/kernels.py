@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Compilable: TypeAlias = JitFunction | PrimFunc | Kernel
 
-__all__ = ["bindings", "check_target", "find", "traced"]
-
 _MODULE = "__compiled__"
 """The name of a file that is read for its kernels; like a script's, it is no module's."""
 _IN_PYTHON = re.compile(r"`[\w.]+\.compile\((\w+)=…\)`")

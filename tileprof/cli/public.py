@@ -55,7 +55,7 @@ WRONG_USE = (
     OutputError,
     MissingDependencyError,
 )
-"""What exits with 2; all else that can go wrong is in the kernel, and exits with 1."""
+"""Errors that exit with 2. All others mean that the kernel is wrong, and exit with 1."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,8 +18,6 @@ from .parsing import Command, Parser, one_of
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
 
-__all__ = ["COMMAND"]
-
 USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --html OUT]"
 _HEIGHT = 50
 """Lines of a report that goes to no terminal."""

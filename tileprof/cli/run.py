@@ -11,20 +11,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from tileprof.cli import terminal
+from tileprof.cli.parsing import Command, Parser, number, one_of
 from tileprof.errors import OutputError, UsageError
 from tileprof.progress import working
-
-from . import terminal
-from .parsing import Command, Parser, number, one_of
-from .unavailable import refuse
 
 if TYPE_CHECKING:
     from tileprof.profile import Profile
     from tileprof.profiler import ProgramTarget
-
-__all__ = ["COMMAND"]
 
 USAGE = (
     "[OPTIONS] SCRIPT [ARGS…]\n"
@@ -310,3 +306,8 @@ def _hottest(profile: Profile) -> str:
 
 
 COMMAND = Command("run", "run a program and record where its time goes", main)
+
+
+def refuse(what: str) -> NoReturn:
+    """Say that an option is known and not there yet."""
+    raise UsageError(f"{what} is not available in this version of tileprof")

@@ -22,11 +22,6 @@ from tileprof.profile.storage.plain_text import CONTROL, escape
 from tileprof.progress import listen, tasks
 from tileprof.runtime import hooks
 
-__all__ = [
-    "close_broken", "complain", "has_color", "has_unicode", "is_terminal", "progress", "safe",
-    "show", "width", "write",
-]  # fmt: skip
-
 _OWN_STYLE = r"\x1b\[(?:[012]|[12];3[0-7]|3[0-7])m"
 """Colours, bold and dim, as `viewer.text.paint` writes them. None of them hides text."""
 _UNSAFE = re.compile(f"({_OWN_STYLE})|(?![\\n\\t]|\\r\\n)[{CONTROL}]")

@@ -11,8 +11,6 @@ from tileprof.errors import UsageError
 from . import terminal
 from .parsing import Command, Parser, number
 
-__all__ = ["COMMAND", "split_names"]
-
 USAGE = (
     "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH]\n"
     "                     [--bottom-up | --flat | --lines | --sass | --counters] [--json | --csv]\n"

@@ -10,6 +10,8 @@ import numpy as np
 
 from tileprof import ir
 
+from .passes.folding import COMPARE, INTEGER
+
 __all__ = ["LIMIT", "Number", "TooMany", "Unknown", "check_size", "compute"]
 
 Number = Any
@@ -47,7 +49,7 @@ def compute(op: ir.OpBase | None, number: Callable[[ir.Value], Number]) -> Numbe
         case ir.Binary(kind=kind) if kind in _BINARY:
             return _BINARY[kind](*held)
         case ir.Compare(kind=kind):
-            return _COMPARE[kind](*held)
+            return COMPARE[kind](*held)
         case ir.Unary(kind="neg"):
             return -held[0]
         case ir.Unary(kind="not", operand=operand) if operand.dtype.kind == "bool":
@@ -88,26 +90,9 @@ def _extreme(pick: Callable[[Any, Any], Any], whole: Callable[..., Any]) -> Call
 
 
 _BINARY: dict[str, Callable[[Number, Number], Number]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "floormod": lambda a, b: a % b,
+    **INTEGER,
     "truncdiv": _truncdiv,
     "truncmod": lambda a, b: a - b * _truncdiv(a, b),
     "min": _extreme(min, np.minimum),
     "max": _extreme(max, np.maximum),
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-}
-_COMPARE: dict[str, Callable[[Number, Number], Number]] = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
 }

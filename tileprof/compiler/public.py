@@ -6,12 +6,5 @@ from .pipeline import FRONTEND, PASSES, Mode, Options, after
 from .program import Program, compile_kernel
 
 __all__ = [
-    "FRONTEND",
-    "PASSES",
-    "Mode",
-    "Options",
-    "Program",
-    "Remark",
-    "after",
-    "compile_kernel",
-]
+    "FRONTEND", "PASSES", "Mode", "Options", "Program", "Remark", "after", "compile_kernel",
+]  # fmt: skip

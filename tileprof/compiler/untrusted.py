@@ -145,16 +145,10 @@ def _number(value: bool | int | float, dtype: ir.DType) -> str:
     """Why a constant is none of its type."""
     if dtype.is_float:
         return ""
-    low, high = (0, 1) if dtype.kind == "bool" else _range(dtype)
+    low, high = dtype.limits
     if not isinstance(value, int) or not low <= value <= high:
         return f"the constant {value!r:.40} is no {dtype}"
     return ""
-
-
-def _range(dtype: ir.DType) -> tuple[int, int]:
-    if dtype.kind == "uint":
-        return 0, (1 << dtype.bits) - 1
-    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
 def _depths(body: ir.Block) -> Iterator[tuple[str, Location | None]]:

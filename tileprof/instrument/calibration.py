@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from .slots import Slots
 
-__all__ = ["BLOCKS", "CAPACITY", "FUNCTION", "SLOTS", "THREADS", "Cost", "cost_of", "cuda_text"]
-
 FUNCTION: Final = "calibrate_marks"
 BLOCKS: Final = 16
 THREADS: Final = 128

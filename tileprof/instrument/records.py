@@ -19,21 +19,6 @@ from numpy.typing import NDArray
 
 from tileprof.errors import ProfileFileError
 
-__all__ = [
-    "HEADER",
-    "MAGIC",
-    "RECORD",
-    "VERSION",
-    "Bytes",
-    "Records",
-    "allocate",
-    "append",
-    "c_struct",
-    "make_records",
-    "read",
-    "read_lost",
-]
-
 Bytes = NDArray[np.uint8]
 Records = NDArray[Any]
 """A one-dimensional array of `RECORD`."""

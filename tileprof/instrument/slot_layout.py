@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["ARENA", "RECORD", "RECORDING", "RELEASED_AT", "SLOT", "VERSION", "cuda_text"]
-
 VERSION: Final = 1
 
 _Fields = tuple[tuple[str, str, str], ...]

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 
-__all__ = ["States"]
-
 Ints = NDArray[np.int64]
 
 _NO_SITE = -1

@@ -47,6 +47,10 @@ class Launch(OpBase):
         held = self.grid, self.threads, self.body if body is None else body, self.hints
         return Launch(*held, schedule, span=self.span)
 
+    def with_body(self, body: Block) -> Launch:
+        """Return the launch with another body."""
+        return self.scheduled(self.schedule, body)
+
     def verify(self) -> Iterator[str]:
         """One block index for each extent of the grid."""
         yield from _verify_args(self.body, len(self.grid))

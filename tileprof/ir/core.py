@@ -16,19 +16,9 @@ from .effects import DeclaredAccess, Effect, Queue, Resource
 from .types import BufferType, DType, Type
 
 __all__ = [
-    "OPS",
-    "Access",
-    "Block",
-    "OpBase",
-    "OpSpec",
-    "Value",
-    "attribute",
-    "op",
-    "operand",
-    "operands",
-    "region",
-    "walk",
-]
+    "OPS", "Access", "Block", "OpBase", "OpSpec", "Value", "attribute", "op", "operand", "operands",
+    "region", "walk", "walk_inner_first",
+]  # fmt: skip
 
 
 class Value:
@@ -88,6 +78,8 @@ class OpSpec:
     attributes: tuple[tuple[str, Any], ...]
     """Field name and default (`dataclasses.MISSING` where there is none)."""
     regions: tuple[str, ...]
+    gives: Type | str | None
+    """Type of the only result, or the field that has it: a type, or an operand of that type."""
 
 
 OPS: dict[str, type[OpBase]] = {}
@@ -163,8 +155,12 @@ class OpBase:
             self.results = tuple(Value(t, self.hint, self) for t in types)
 
     def result_types(self) -> tuple[Type, ...]:
-        """Types of the results, from the operands."""
-        return ()
+        """Types of the results: what the declaration `gives`."""
+        gives = self.SPEC.gives
+        if isinstance(gives, str):
+            held = getattr(self, gives)
+            return (held if isinstance(held, DType) else held.type,)
+        return () if gives is None else (gives,)
 
     def verify(self) -> Iterator[str]:
         """Sentences about what is wrong with this op; none when it is right."""
@@ -240,14 +236,16 @@ def op(
     on: Resource | None = None,
     mnemonics: tuple[str, ...] = (),
     by: str = "",
+    gives: Type | str | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Declare an op.  `effect`: what it does besides what its operands declare, and `on` what.
-    With `mnemonics`, the attribute `by` chooses the name in the text form."""
+    With `mnemonics`, the attribute `by` chooses the name in the text form.  `gives` as in `OpSpec`;
+    without it the class says in `result_types` what its results are."""
 
     def declare(cls: type[T]) -> type[T]:
         made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
         held = [f for f in fields(made) if f.metadata.get("role")]
-        made.SPEC = _spec(name, effect, on, by, held)
+        made.SPEC = _spec(name, effect, on, by, gives, held)
         for key in mnemonics or (name,):
             if key in OPS:
                 raise ValueError(f"two ops are called {key!r}")
@@ -258,7 +256,12 @@ def op(
 
 
 def _spec(
-    name: str, own: Effect | None, on: Resource | None, by: str, all_fields: list[Field[Any]]
+    name: str,
+    own: Effect | None,
+    on: Resource | None,
+    by: str,
+    gives: Type | str | None,
+    all_fields: list[Field[Any]],
 ) -> OpSpec:
     def with_role(*roles: str) -> list[Field[Any]]:
         return [f for f in all_fields if f.metadata["role"] in roles]
@@ -281,6 +284,7 @@ def _spec(
         tuple(f.name for f in attributes if f.metadata["positional"]),
         tuple((f.name, f.default) for f in attributes if not f.metadata["positional"]),
         tuple(f.name for f in with_role("region")),
+        gives,
     )
 
 
@@ -296,3 +300,11 @@ def walk(block: Block) -> Iterator[OpBase]:
         yield each
         for inner in each.blocks():
             yield from walk(inner)
+
+
+def walk_inner_first(block: Block) -> Iterator[OpBase]:
+    """Every op of a block and of the regions inside, inner before outer, in order."""
+    for each in block.ops:
+        for inner in each.blocks():
+            yield from walk_inner_first(inner)
+        yield each

@@ -8,13 +8,14 @@ groups of a queue may still run, which is how the hardware counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Literal
 
 from .core import Block, OpBase, Value, attribute, op, operand, operands, region
 from .effects import Effect, Queue
 from .instructions import CpAsync, ProductInstruction, Tma, copy_instruction, product_instruction
 from .tile import Gemm, Hints, Policy, ReduceKind
-from .types import Type, index, ring, token
+from .types import index, ring, token
 
 __all__ = ["AllReduce", "AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence"]
 __all__ += ["GridPosition", "Mark", "NextTile", "Ring", "RingAcquire", "RingCommit", "RingReceive"]
@@ -22,7 +23,7 @@ __all__ += ["RingRelease", "RingSend", "RingWait", "Roles", "TurnPass", "TurnSta
 __all__ += ["Wait"]
 
 
-@op("async_copy")
+@op("async_copy", gives=token)
 class AsyncCopy(OpBase):
     """Start to copy a tile between global and shared memory.
 
@@ -45,12 +46,8 @@ class AsyncCopy(OpBase):
             return None
         return "bulk" if self.target.buffer.space == "global" else "cp.async"
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return a token."""
-        return (token,)
 
-
-@op("async_gemm")
+@op("async_gemm", gives=token)
 class AsyncGemm(OpBase):
     """Start a matrix product on the tensor cores and commit it as one group (see `Gemm`)."""
 
@@ -69,25 +66,19 @@ class AsyncGemm(OpBase):
         """Return the queue of matrix products."""
         return "wgmma"
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return a token."""
-        return (token,)
-
     @property
     def gemm(self) -> Gemm:
         """The product as an op that ends when it is done."""
-        return Gemm(
-            self.a,
-            self.b,
-            self.c,
-            self.transpose_a,
-            self.transpose_b,
-            self.clear,
-            self.policy,
-            self.hints,
-            self.lowering,
-            span=self.span,
-        )
+        return Gemm(**{name: getattr(self, name) for name in _PRODUCT})
+
+    @classmethod
+    def of(cls, product: Gemm) -> AsyncGemm:
+        """The op that starts a product."""
+        return cls(**{name: getattr(product, name) for name in _PRODUCT})
+
+
+_PRODUCT = tuple(each.name for each in fields(AsyncGemm) if each.init and each.name != "hint")
+"""Fields that a product and the op that starts it have in common: all but names of results."""
 
 
 @op("commit", effect=Effect.WRITE, on="queue")
@@ -158,7 +149,7 @@ class AllReduce(OpBase):
             yield f"combines parts of a {self.kind}"
 
 
-@op("grid", effect=Effect.PURE)
+@op("grid", effect=Effect.PURE, gives=index)
 class GridPosition(OpBase):
     """`block`: the number of this block; `blocks`: how many run; `rank`: the number of this block
     in its cluster.  A persistent block takes the tile of its own number first, and then those whose
@@ -166,12 +157,8 @@ class GridPosition(OpBase):
 
     kind: Literal["block", "blocks", "rank"] = attribute(positional=True)
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return a number."""
-        return (index,)
 
-
-@op("next_tile", effect=Effect.READ | Effect.WRITE, on="tiles")
+@op("next_tile", effect=Effect.READ | Effect.WRITE, on="tiles", gives=index)
 class NextTile(OpBase):
     """Take the number of the next tile from the counter of the launch, which all blocks share:
     `blocks`, `blocks` + 1, …; `total` or more where none is left.  A block asks once for each tile
@@ -179,12 +166,8 @@ class NextTile(OpBase):
 
     total: Value = operand()
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the number of a tile."""
-        return (index,)
 
-
-@op("ring", effect=Effect.WRITE, on="threads")
+@op("ring", effect=Effect.WRITE, on="threads", gives=ring)
 class Ring(OpBase):
     """`stages` slots that a producer fills and consumers free, each with a full and an empty
     barrier.  The position lives outside of every loop, so a ring may be used by several loops in
@@ -200,20 +183,12 @@ class Ring(OpBase):
     offset: int = attribute(default=-1)
     """Bytes from the start of shared memory to its barriers; -1 before it is planned."""
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the ring."""
-        return (ring,)
 
-
-@op("ring_acquire")
+@op("ring_acquire", gives=index)
 class RingAcquire(OpBase):
     """Producer: wait until the next slot is free and expect its bytes; gives the slot."""
 
     ring: Value = operand(Effect.READ | Effect.WRITE)
-
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the number of the slot."""
-        return (index,)
 
 
 @op("ring_commit")
@@ -223,15 +198,11 @@ class RingCommit(OpBase):
     ring: Value = operand(Effect.WRITE)
 
 
-@op("ring_wait")
+@op("ring_wait", gives=index)
 class RingWait(OpBase):
     """Consumer: wait until the next slot is full; gives the slot."""
 
     ring: Value = operand(Effect.READ | Effect.WRITE)
-
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the number of the slot."""
-        return (index,)
 
 
 @op("ring_release")
@@ -255,15 +226,11 @@ class RingSend(OpBase):
     value: Value = operand()
 
 
-@op("ring_receive")
+@op("ring_receive", gives=index)
 class RingReceive(OpBase):
     """Consumer: wait until the next slot is full, take its number, free it and go on."""
 
     ring: Value = operand(Effect.READ | Effect.WRITE)
-
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the number, the same in all threads."""
-        return (index,)
 
 
 @op("roles", effect=Effect.CONTROL)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .builder import Builder
-from .control import Launch
+from .control import Launch, Scope
 from .core import Block, OpBase, Value
 from .kernel import Kernel
 
-__all__ = ["PairRule", "Rule", "clone", "clone_block", "per_launch", "rebuilt", "rewrite"]
-__all__ += ["rewrite_block", "with_originals", "with_rule"]
+__all__ = ["PairRule", "Rule", "clone", "clone_block", "inline_scopes", "per_launch", "rebuilt"]
+__all__ += ["rewrite", "rewrite_block", "with_originals", "with_rule"]
 
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
 PairRule = Callable[[OpBase, OpBase, Builder], Sequence[Value] | None]
@@ -84,6 +84,14 @@ def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
     return made
 
 
+def inline_scopes(op: OpBase, builder: Builder) -> list[Value] | None:
+    """Put the ops of scopes in their place; a `Rule`."""
+    if not isinstance(op, Scope):
+        return None
+    builder.block.ops += op.body.ops
+    return []
+
+
 def per_launch(kernel: Kernel, change: Callable[[Launch], Launch]) -> Kernel:
     """Return the kernel with every launch changed; what the host computes stays."""
     ops = [change(op) if isinstance(op, Launch) else op for op in kernel.body.ops]
@@ -95,8 +103,9 @@ def with_rule(launch: Launch, rule: Rule) -> Launch:
     return with_originals(launch, lambda op, new, builder: rule(new, builder))
 
 
-def with_originals(launch: Launch, rule: PairRule) -> Launch:
-    """Return the launch with a rule applied that looks its decisions up by the ops of `launch`."""
-    made = clone(launch, {}, {"body": rebuilt(launch.body, {}, rule)})
-    assert isinstance(made, Launch)
-    return made
+def with_originals(
+    launch: Launch, rule: PairRule, mapping: dict[Value, Value] | None = None
+) -> Launch:
+    """Return the launch with a rule applied that looks its decisions up by the ops of `launch`;
+    `mapping` as in `rewrite_block`."""
+    return launch.with_body(rebuilt(launch.body, {} if mapping is None else mapping, rule))

@@ -27,22 +27,17 @@ CompareKind = Literal["lt", "le", "gt", "ge", "eq", "ne"]
 
 PREDICATES = ("isnan", "isinf", "isfinite")
 FLOAT_ONLY = frozenset(get_args(UnaryKind)) - {"neg", "not", "abs", "popcount", "clz"}
-INTEGER_ONLY = frozenset({"floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr"})
 
 
-@op("constant", effect=Effect.PURE)
+@op("constant", effect=Effect.PURE, gives="dtype")
 class Constant(OpBase):
     """A number of a type."""
 
     value: bool | int | float = attribute(positional=True)
     dtype: DType = attribute()
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the declared type."""
-        return (self.dtype,)
 
-
-@op("binary", effect=Effect.PURE, mnemonics=get_args(BinaryKind), by="kind")
+@op("binary", effect=Effect.PURE, mnemonics=get_args(BinaryKind), by="kind", gives="left")
 class Binary(OpBase):
     """Two operands of one type.  `div` is for floats; `floordiv` and `floormod` round down as
     Python does and take integers (`floormod` and `floordiv` of floats are allowed too);
@@ -54,10 +49,6 @@ class Binary(OpBase):
     kind: BinaryKind = attribute()
     left: Value = operand()
     right: Value = operand()
-
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the type of the operands."""
-        return (self.left.type,)
 
     def verify(self) -> Iterator[str]:
         """Check that both operands are scalars of one type that has this operation."""
@@ -89,7 +80,7 @@ class Unary(OpBase):
             yield f"{self.kind} of {self.operand.type}: it is for floats"
 
 
-@op("compare", effect=Effect.PURE, mnemonics=get_args(CompareKind), by="kind")
+@op("compare", effect=Effect.PURE, mnemonics=get_args(CompareKind), by="kind", gives=bool_)
 class Compare(OpBase):
     """Compare two operands of one type; a NaN is unequal to everything."""
 
@@ -97,17 +88,13 @@ class Compare(OpBase):
     left: Value = operand()
     right: Value = operand()
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Bool."""
-        return (bool_,)
-
     def verify(self) -> Iterator[str]:
         """Check that both operands are of one type."""
         if self.left.type != self.right.type:
             yield f"{self.kind} of {self.left.type} and {self.right.type}: both must be one type"
 
 
-@op("fma", effect=Effect.PURE)
+@op("fma", effect=Effect.PURE, gives="a")
 class Fma(OpBase):
     """`a * b + c`, rounded once."""
 
@@ -115,27 +102,19 @@ class Fma(OpBase):
     b: Value = operand()
     c: Value = operand()
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the type of the operands."""
-        return (self.a.type,)
-
     def verify(self) -> Iterator[str]:
         """Check that all operands are of one float type."""
         if not self.a.type == self.b.type == self.c.type or not self.a.dtype.is_float:
             yield f"fma of {self.a.type}, {self.b.type}, {self.c.type}: all must be one float type"
 
 
-@op("select", effect=Effect.PURE)
+@op("select", effect=Effect.PURE, gives="then")
 class Select(OpBase):
     """`then` where `condition` holds, else `otherwise`; both are computed before."""
 
     condition: Value = operand()
     then: Value = operand()
     otherwise: Value = operand()
-
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the type of the two choices."""
-        return (self.then.type,)
 
     def verify(self) -> Iterator[str]:
         """The condition is bool and both choices are of one type."""
@@ -145,7 +124,7 @@ class Select(OpBase):
             yield f"select between {self.then.type} and {self.otherwise.type}: must be one type"
 
 
-@op("cast", effect=Effect.PURE)
+@op("cast", effect=Effect.PURE, gives="dtype")
 class Cast(OpBase):
     """Convert to another element type.  To a narrower float it rounds to nearest even and overflows
     to infinity (float8_e4m3: to NaN); to an integer it truncates toward zero; to bool it is `!= 0`.
@@ -154,21 +133,13 @@ class Cast(OpBase):
     operand: Value = operand()
     dtype: DType = attribute()
 
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the declared type."""
-        return (self.dtype,)
 
-
-@op("bitcast", effect=Effect.PURE)
+@op("bitcast", effect=Effect.PURE, gives="dtype")
 class Bitcast(OpBase):
     """The same bits read as another element type of the same size."""
 
     operand: Value = operand()
     dtype: DType = attribute()
-
-    def result_types(self) -> tuple[Type, ...]:
-        """Return the declared type."""
-        return (self.dtype,)
 
     def verify(self) -> Iterator[str]:
         """Sizes agree."""

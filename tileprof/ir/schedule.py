@@ -11,13 +11,8 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 __all__ = [
-    "LaunchSchedule",
-    "LoopSchedule",
-    "Schedule",
-    "decisions",
-    "launch_schedule",
-    "loop_schedule",
-]
+    "LaunchSchedule", "LoopSchedule", "Schedule", "decisions", "launch_schedule", "loop_schedule",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,14 @@ class DType:
         """Size of one element in memory."""
         return max(self.bits // 8, 1)
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest number of an integer type or of bool."""
+        if self.kind == "bool":
+            return 0, 1
+        low = 0 if self.kind == "uint" else -(1 << (self.bits - 1))
+        return low, low + (1 << self.bits) - 1
+
     def to_numpy(self) -> np.dtype[Any]:
         """Return the NumPy type that holds it (`ml_dtypes` for bfloat16 and float8)."""
         return _numpy_dtype(self.name)

@@ -99,7 +99,7 @@ class Macro(Kernelized):
 
 def _reference(value: Any) -> Any:
     if isinstance(value, Expr):
-        return current().reference(value)  # type: ignore[attr-defined]
+        return current().reference(value)
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from tileprof.errors import UnsupportedPython
@@ -30,11 +30,35 @@ def _unary(kind: str, value: Any) -> Any:
     return Deferred(kind, (value,)) if context is None else context.unary(kind, value)
 
 
-def _refuse_number(what: str, hint: str) -> NoReturn:
-    """`refuse`; the way out is the operation that stands for a function which wants a number."""
-    name = called_function(here())
-    other = name and other_name(name)
-    refuse(what, f"In place of `{name}` the language has {other}." if other else hint)
+def _operators(kind: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """Return an operator and its reflection, as methods."""
+
+    def operator(self: Any, other: Any) -> Any:
+        return _binary(kind, self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        return _binary(kind, other, self)
+
+    return operator, reflected
+
+
+def _comparison(kind: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: current().compare(kind, self, other)
+
+
+def _refusal(what: str, hint: str) -> Callable[[Any], Any]:
+    """Return the method of a function that wants a number; the way out is the operation that
+    stands for that function, or `hint`."""
+
+    def refused(self: Any) -> NoReturn:
+        name = called_function(here())
+        other = name and other_name(name)
+        refuse(
+            f"this {what} is known only when the kernel runs, and plain Python needs it now",
+            f"In place of `{name}` the language has {other}." if other else hint,
+        )
+
+    return refused
 
 
 class Scalar(Foreign):
@@ -52,80 +76,24 @@ class Scalar(Foreign):
         """Return the value converted to another element type."""
         return current().cast(self, dtype_of(kind))
 
-    def __add__(self, other: Any) -> Any:
-        return _binary("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _binary("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _binary("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _binary("sub", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _binary("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _binary("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _binary("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _binary("div", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _binary("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return _binary("floormod", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return _binary("floormod", other, self)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("sub")
+    __mul__, __rmul__ = _operators("mul")
+    __truediv__, __rtruediv__ = _operators("div")
+    __floordiv__, __rfloordiv__ = _operators("floordiv")
+    __mod__, __rmod__ = _operators("floormod")
+    __pow__, __rpow__ = _operators("pow")
+    __and__, __rand__ = _operators("and")
+    __or__, __ror__ = _operators("or")
+    __xor__, __rxor__ = _operators("xor")
+    __lshift__, __rlshift__ = _operators("shl")
+    __rshift__, __rrshift__ = _operators("shr")
+    __lt__, __le__ = _comparison("lt"), _comparison("le")
+    __gt__, __ge__ = _comparison("gt"), _comparison("ge")
+    __eq__, __ne__ = _comparison("eq"), _comparison("ne")
 
     def __divmod__(self, other: Any) -> Any:
         return _binary("floordiv", self, other), _binary("floormod", self, other)
-
-    def __pow__(self, other: Any) -> Any:
-        return _binary("pow", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return _binary("pow", other, self)
-
-    def __and__(self, other: Any) -> Any:
-        return _binary("and", self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return _binary("and", other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return _binary("or", self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return _binary("or", other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return _binary("xor", self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return _binary("xor", other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return _binary("shl", self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return _binary("shl", other, self)
-
-    def __rshift__(self, other: Any) -> Any:
-        return _binary("shr", self, other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return _binary("shr", other, self)
 
     def __neg__(self) -> Any:
         return _unary("neg", self)
@@ -139,50 +107,22 @@ class Scalar(Foreign):
     def __abs__(self) -> Any:
         return _unary("abs", self)
 
-    def __lt__(self, other: Any) -> Any:
-        return current().compare("lt", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return current().compare("le", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return current().compare("gt", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return current().compare("ge", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return current().compare("eq", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return current().compare("ne", self, other)
-
-    def __bool__(self) -> bool:
-        _refuse_number(
-            "this condition is known only when the kernel runs, and plain Python needs it now",
-            "In a kernel or a `@T.macro`, `if`, `while`, `and`, `or`, `not` and `a if c else b` "
-            "work; put `@T.macro` above a plain helper function, or use `T.if_then_else`.",
-        )
-
-    def __index__(self) -> int:
-        _refuse_number(
-            "this number is known only when the kernel runs, and plain Python needs it now",
-            "It cannot index a list or be a size. To loop over Python objects, iterate over them "
-            "(`for x in items`) or over `list(range(n))`: the compiler then unrolls the loop.",
-        )
-
-    def __int__(self) -> int:
-        _refuse_number(
-            "this number is known only when the kernel runs, and plain Python needs it now",
-            'To convert the element type use `T.cast(x, "int32")`.',
-        )
-
-    def __float__(self) -> float:
-        _refuse_number(
-            "this number is known only when the kernel runs, and plain Python needs it now",
-            'To convert the element type use `T.cast(x, "float32")`; for functions use `T.exp`, '
-            "`T.sqrt`, … in place of `math` or `numpy`.",
-        )
+    __bool__ = _refusal(
+        "condition",
+        "In a kernel or a `@T.macro`, `if`, `while`, `and`, `or`, `not` and `a if c else b` "
+        "work; put `@T.macro` above a plain helper function, or use `T.if_then_else`.",
+    )
+    __index__ = _refusal(
+        "number",
+        "It cannot index a list or be a size. To loop over Python objects, iterate over them "
+        "(`for x in items`) or over `list(range(n))`: the compiler then unrolls the loop.",
+    )
+    __int__ = _refusal("number", 'To convert the element type use `T.cast(x, "int32")`.')
+    __float__ = _refusal(
+        "number",
+        'To convert the element type use `T.cast(x, "float32")`; for functions use `T.exp`, '
+        "`T.sqrt`, … in place of `math` or `numpy`.",
+    )
 
     def __iter__(self) -> Iterator[Any]:
         refuse("a scalar of a kernel cannot be iterated over", "Use `T.serial(n)`.")

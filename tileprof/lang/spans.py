@@ -11,7 +11,7 @@ from types import CodeType, FrameType, TracebackType
 from tileprof.errors import InternalError, Location, TileprofError
 
 __all__ = ["function_location", "here", "is_ours", "node_location", "traceback_location"]
-__all__ += ["hide_internals"]
+__all__ += ["hide_internals", "users_traceback"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"})
@@ -109,18 +109,22 @@ def hide_internals(error: BaseException) -> None:
     mistake in a kernel, and everything about a fault of tileprof."""
     if isinstance(error, InternalError):
         return
+    if isinstance(error, TileprofError) and error.__cause__ is None:
+        error.__suppress_context__ = True
+    error.__traceback__ = users_traceback(error.__traceback__)
+
+
+def users_traceback(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of tileprof."""
     kept = []
-    trace = error.__traceback__
     while trace is not None:
         if not is_ours(trace.tb_frame.f_code.co_filename):
             kept.append(trace)
         trace = trace.tb_next
-    shown: TracebackType | None = None
+    made: TracebackType | None = None
     for each in reversed(kept):
-        shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    if isinstance(error, TileprofError) and error.__cause__ is None:
-        error.__suppress_context__ = True
-    error.__traceback__ = shown
+        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return made
 
 
 def function_location(code: CodeType) -> Location:

@@ -20,7 +20,7 @@ from .tensors import TensorType
 from .trace import Given, Knowledge, Retrace, Traced, Tracer
 from .values import Poison
 
-__all__ = ["trace_eager", "trace_prim_func"]
+__all__ = ["trace_eager", "trace_prim_func", "unannotated"]
 
 _MAX_TRACES = 100
 
@@ -186,8 +186,13 @@ def _argument(tracer: Tracer, name: str, value: Any, annotation: Any) -> Any:
     if isinstance(annotation, TensorType) or is_dtype(annotation):
         return tracer.argument(name, value, annotation)
     if name in tracer.given:
-        return Poison(
-            f"`{name}` is used before its annotation",
-            f"Annotate it first: `{name}: T.Tensor((M, N), dtype)`.",
-        )
+        return unannotated(name)
     return value
+
+
+def unannotated(name: str) -> Poison:
+    """Return what an argument is until the body annotates it."""
+    return Poison(
+        f"`{name}` is used before its annotation",
+        f"Annotate it first: `{name}: T.Tensor((M, N), dtype)`.",
+    )

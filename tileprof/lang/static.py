@@ -36,8 +36,7 @@ def range_of(kind: ir.DType) -> tuple[Number, Number]:
         finfo: Any = ml_dtypes.finfo
         info = finfo(kind.to_numpy())
         return float(info.min), float(info.max)
-    low = 0 if kind.kind == "uint" else -(1 << (kind.bits - 1))
-    return low, low + (1 << kind.bits) - 1
+    return kind.limits
 
 
 def fits(value: Number, kind: ir.DType) -> bool:

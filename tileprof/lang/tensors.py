@@ -1,4 +1,4 @@
-"""What arguments are: `T.Tensor((M, K), dtype)`, `T.const`, `T.dynamic`."""
+"""Annotations of arguments: `T.Tensor((M, K), dtype)`, `T.const`, `T.dynamic`."""
 
 from __future__ import annotations
 

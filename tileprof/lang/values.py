@@ -214,10 +214,10 @@ class Buffer(Whole):
         return names.get(self.type.space, self.type.space)
 
     def __getitem__(self, key: Any) -> Any:
-        return _tracer().load(self, key)
+        return current().load(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _tracer().store(self, key, value)
+        current().store(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:
         refuse("a buffer cannot be iterated over", "Use `for i in T.serial(n)`.")
@@ -272,8 +272,3 @@ class BufferRegion(Whole):
 
     def __repr__(self) -> str:
         return f"<a region of {self.buffer!r}>"
-
-
-def _tracer() -> Any:
-    # Buffers of this class are made by the tracing context only.
-    return current()

@@ -35,25 +35,6 @@ try:
 except ImportError:  # on Windows nothing tells a build that runs from one that was killed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "SEAL_BYTES",
-    "Entry",
-    "building",
-    "cache_folder",
-    "check_folder",
-    "clear",
-    "create_folder",
-    "entries",
-    "is_sealed",
-    "limit_bytes",
-    "read_private",
-    "seal",
-    "touch",
-    "trim",
-    "with_retries",
-    "write_private",
-]
-
 SEAL_BYTES = hashlib.sha256().digest_size
 DEFAULT_LIMIT = 2 * 10**9
 """Bytes that a cache may hold where `TILEPROF_CACHE_LIMIT` says nothing.  A library of a kernel

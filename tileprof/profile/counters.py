@@ -1,7 +1,7 @@
 """Hardware counters of launches as metrics: what each is made of, how it adds up, rates of two.
 
 In: a set of counters, or the name of one of CUPTI's metrics.  Out: `Counter`s, which say what a
-launch adds to its kernel's node, and `CounterRate`s, which readers derive.
+launch adds to its kernel's node, and `Rate`s, which readers derive.
 
 Counts are added up. A rate is never averaged: what is divided by what is kept as two sums, so a
 rate of many launches, or of a subtree, is that of all their work together. Of a metric of CUPTI's
@@ -18,21 +18,6 @@ from dataclasses import dataclass
 
 from tileprof.errors import UsageError
 from tileprof.profile.metrics import Adds, Metric
-
-__all__ = [
-    "RATES",
-    "SETS",
-    "TIME",
-    "Counter",
-    "CounterRate",
-    "counters_of",
-    "is_count",
-    "is_part",
-    "is_percent",
-    "metric_name",
-    "rate_of",
-    "unit_of",
-]
 
 TIME = "gpu__time_duration.sum"
 """Nanoseconds of a launch; read with all others, and the kernel's `time`."""
@@ -55,13 +40,15 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class CounterRate:
-    """A rate that readers compute: `factor * above / below`, in `unit`."""
+class Rate:
+    """A metric that readers derive from two others: `factor * above / below`, in `unit`."""
 
     above: str
     below: str
     factor: float
     unit: str
+    may_be_zero: bool = True
+    """True where 0 is a measured value, as of counters; otherwise 0 means that it is unknown."""
 
 
 def _count(name: str, *terms: str, unit: str = "1") -> Counter:
@@ -115,18 +102,18 @@ SETS: dict[str, tuple[Counter, ...]] = {
 }  # fmt: skip
 """Sets of counters that `--metrics` knows by one word."""
 
-RATES: dict[str, CounterRate] = {
-    "dram_tbyte/s": CounterRate("dram_bytes", "time", 1e-3, "1"),
-    "l2_hit_rate": CounterRate("l2_hit_sectors", "l2_sectors", 1.0, "share"),
-    "l1_hit_rate": CounterRate("l1_hit_sectors", "l1_sectors", 1.0, "share"),
-    "sectors_per_load": CounterRate("load_sectors", "load_requests", 1.0, "1"),
-    "sectors_per_store": CounterRate("store_sectors", "store_requests", 1.0, "1"),
-    "conflicts_per_shared_load": CounterRate("shared_load_conflicts", "shared_loads", 1.0, "1"),
-    "conflicts_per_shared_store": CounterRate("shared_store_conflicts", "shared_stores", 1.0, "1"),
-    "tensor_use": CounterRate("tensor_cycles", "tensor_cycles_at_most", 1.0, "share"),
-    "achieved_occupancy": CounterRate("warp_cycles", "warp_cycles_at_most", 1.0, "share"),
-    "sm_use": CounterRate("sm_active_cycles", "sm_cycles", 1.0, "share"),
-    "issue_use": CounterRate("issue_cycles", "scheduler_cycles", 1.0, "share"),
+RATES: dict[str, Rate] = {
+    "dram_tbyte/s": Rate("dram_bytes", "time", 1e-3, "1"),
+    "l2_hit_rate": Rate("l2_hit_sectors", "l2_sectors", 1.0, "share"),
+    "l1_hit_rate": Rate("l1_hit_sectors", "l1_sectors", 1.0, "share"),
+    "sectors_per_load": Rate("load_sectors", "load_requests", 1.0, "1"),
+    "sectors_per_store": Rate("store_sectors", "store_requests", 1.0, "1"),
+    "conflicts_per_shared_load": Rate("shared_load_conflicts", "shared_loads", 1.0, "1"),
+    "conflicts_per_shared_store": Rate("shared_store_conflicts", "shared_stores", 1.0, "1"),
+    "tensor_use": Rate("tensor_cycles", "tensor_cycles_at_most", 1.0, "share"),
+    "achieved_occupancy": Rate("warp_cycles", "warp_cycles_at_most", 1.0, "share"),
+    "sm_use": Rate("sm_active_cycles", "sm_cycles", 1.0, "share"),
+    "issue_use": Rate("issue_cycles", "scheduler_cycles", 1.0, "share"),
 }
 """Rates of the sets' counters, by name."""
 
@@ -188,13 +175,13 @@ def is_part(metric: str) -> bool:
     return metric.startswith((_ABOVE, _BELOW))
 
 
-def rate_of(metric: str) -> tuple[str, CounterRate] | None:
+def rate_of(metric: str) -> tuple[str, Rate] | None:
     """Return the rate of CUPTI's that a metric is the upper sum of, with its name."""
     if not metric.startswith(_ABOVE):
         return None
     name = metric.removeprefix(_ABOVE)
     unit = "share" if is_percent(name) else "1"
-    return name, CounterRate(metric, f"{_BELOW}{name}", 1.0, unit)
+    return name, Rate(metric, f"{_BELOW}{name}", 1.0, unit)
 
 
 def is_count(name: str) -> bool:

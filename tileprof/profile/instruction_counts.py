@@ -20,11 +20,6 @@ import numpy.typing as npt
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
-__all__ = [
-    "EXECUTIONS", "NAMES", "RATES", "SET", "InstructionCounts", "InstructionRate",
-    "is_of_instructions", "name_of",
-]  # fmt: skip
-
 _Ints = npt.NDArray[np.int64]
 
 

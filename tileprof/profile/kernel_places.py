@@ -16,8 +16,6 @@ import numpy.typing as npt
 from tileprof.profile.metrics import Column
 from tileprof.profile.tree.model import Profile
 
-__all__ = ["INSIDE", "inside_kernels", "whole_kernels"]
-
 INSIDE = ("site", "line")
 """Kinds of nodes that are places inside a kernel."""
 

@@ -27,17 +27,6 @@ from tileprof.profile.instruction_counts import EXECUTIONS, InstructionCounts
 from tileprof.profile.metrics import Index
 from tileprof.profile.storage.inflate import inflated
 
-__all__ = [
-    "NOT_ISSUED",
-    "PcBlame",
-    "PcFunction",
-    "PcInstruction",
-    "PcRecording",
-    "PcRows",
-    "PcSamples",
-    "PcText",
-]
-
 _Ints = npt.NDArray[np.int64]
 
 NOT_ISSUED = "_not_issued"

@@ -21,7 +21,7 @@ from tileprof.profile.sketch import Sketch
 from tileprof.profile.sketch import split as split_sketches
 from tileprof.profile.steps import SETUP, StepTimes, step_times
 from tileprof.profile.storage.file import load, save
-from tileprof.profile.tables import Attribute, DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
+from tileprof.profile.tables import Attribute, DeviceInfo, DevicePeak, KernelInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 from tileprof.profile.transform.diff import Change, Diff, diff
 from tileprof.profile.transform.gate import fail_if
@@ -57,6 +57,7 @@ __all__ = [
     "CtaTimelines",
     "CtaVisits",
     "CtaWarp",
+    "DeviceInfo",
     "DevicePeak",
     "Diff",
     "InstructionCounts",
@@ -71,7 +72,6 @@ __all__ = [
     "PcSamples",
     "PcText",
     "Profile",
-    "RemarkInfo",
     "SeriesMetric",
     "SiteInfo",
     "Sketch",

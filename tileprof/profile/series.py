@@ -16,8 +16,6 @@ import numpy.typing as npt
 from tileprof.errors import InternalError
 from tileprof.profile.storage.limits import NANOSECONDS
 
-__all__ = ["CounterSeries", "SeriesMetric"]
-
 
 @dataclass(frozen=True, slots=True)
 class SeriesMetric:

@@ -18,8 +18,6 @@ from .kernel_places import INSIDE
 from .metrics import Column
 from .tree.model import Profile
 
-__all__ = ["FEWEST", "ROLES", "SAMPLES", "Share", "line_shares", "roles_of", "shares_of"]
-
 ROLES = ("block", "consumer", "producer")
 """Roles of warps; `block` in kernels without any division of work."""
 FEWEST = 30

@@ -13,20 +13,9 @@ from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.timeline import Timeline
 from tileprof.profile.tree.node_sketches import NodeSketches
+from tileprof.remarks import Remark
 
 Attribute: TypeAlias = str | int | float
-
-
-@dataclass(frozen=True, slots=True)
-class RemarkInfo:
-    """One decision of the compiler: what it chose for an op, and what it turned down."""
-
-    op: str
-    location: Location | None
-    chosen: str
-    rejected: tuple[tuple[str, str], ...] = ()
-    """Candidate and the reason against it."""
-    severity: str = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +44,33 @@ class KernelInfo:
     code: str = field(default="", repr=False)
     code_language: str = "python"
     """`cpp`, `cuda` or `python`."""
-    remarks: tuple[RemarkInfo, ...] = field(default=(), repr=False)
+    remarks: tuple[Remark, ...] = field(default=(), repr=False)
     sites: tuple[SiteInfo, ...] = field(default=(), repr=False)
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     program: TileKernel | None = field(default=None, repr=False, compare=False)
     """What `ir` shows, as records: what is computed from; None where it is no tile kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A GPU that kernels ran on, as its driver describes it; a number that is not known is 0."""
+
+    device: str
+    """Name in the spelling of kernels: `cuda:0`."""
+    name: str
+    """Name of the product: `NVIDIA H200`."""
+    major: int = 0
+    """Compute capability; `minor` is the digit after the point."""
+    minor: int = 0
+    multiprocessors: int = 0
+    memory: int = 0
+    """Bytes of device memory."""
+    clock_mhz: float = 0.0
+    """Highest clock of a multiprocessor, in MHz."""
+    memory_clock_mhz: float = 0.0
+    """Highest clock of the memory, in MHz."""
+    driver: str = ""
+    """Version of CUDA that the driver has: `13.0`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,8 @@ class Tables:
     """What single CTAs did inside kernels that were measured."""
     pc: PcSamples = field(default_factory=PcSamples)
     """Where warps were seen, by instruction, where that was asked for."""
+    devices: tuple[DeviceInfo, ...] = ()
+    """GPUs that kernels ran on, as far as their drivers described them."""
     device_peaks: tuple[DevicePeak, ...] = ()
     """What devices do at most, of those that kernels ran on and that have been measured."""
     series: tuple[CounterSeries, ...] = ()

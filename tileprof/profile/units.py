@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from tileprof.profile.storage.plain_text import clean_text
 
-__all__ = ["cells", "format_percent", "format_value"]
-
 _LARGEST_PLAIN_COUNT = 10_000_000
 
 

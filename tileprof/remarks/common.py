@@ -6,7 +6,7 @@ from .statement import Candidate, Decision, Reason
 
 
 class OtherDecision(Decision):
-    # Sentences of files that are older than the codes, where no code says the same.
+    # Sentences that no code says: of files older than the codes, or of later versions.
     text = "{words}"
     words: str
 
@@ -17,7 +17,7 @@ class OtherCandidate(Candidate):
 
 
 class OtherReason(Reason):
-    # Words of another program (an assembler, an error), or of an older file.
+    # Also words of another program (an assembler, an error).
     text = "{words}"
     words: str
 

@@ -17,6 +17,8 @@ from .statement import Candidate, Decision, Reason
 __all__ = ["Rejection", "Remark", "Severity"]
 
 Severity = Literal["info", "missed"]
+_INTO = " → "
+"""Stands between the names of what a copy reads and writes."""
 _Found = TypeVar("_Found", bound=Reason)
 
 
@@ -52,6 +54,11 @@ class Remark:
     def subject(self) -> str:
         """Kind and name of the op."""
         return f"{self.op} {self.name}".rstrip()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the buffers that the op is about: of a copy what it reads and what it writes."""
+        return tuple(self.name.split(_INTO))
 
     @property
     def against(self) -> str:

@@ -36,8 +36,8 @@ from typing import (
 )
 
 __all__ = ["CODES", "FIELD", "Bytes", "Candidate", "Decision", "Line", "Nanoseconds", "Part"]
-__all__ += ["Reason", "Registers", "Share", "Statement", "from_plain", "hints_of", "parts_of"]
-__all__ += ["plain"]
+__all__ += ["Reason", "Registers", "Share", "Statement", "UnknownCodeError", "from_plain"]
+__all__ += ["hints_of", "parts_of", "plain"]
 
 Bytes = Annotated[int, "bytes"]
 Line = Annotated[int, "line of the author's file, 0 where it is not known"]
@@ -55,8 +55,10 @@ _LARGEST = 1 << 63
 FIELD = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 _SECTION = re.compile(r"\[\[(.*?)\]\](?!\])")
 _ASKED = re.compile(r"(\w+)\?(.*)", re.DOTALL)
-_COUNTED = re.compile(r"[a-z][a-zA-Z -]+")
-_JOINED = re.compile(r"([a-z ]*)([&|;,+])")
+COUNTED = re.compile(r"[a-z][a-zA-Z -]+")
+"""Form of a number that counts things: the word for one of them."""
+JOINED = re.compile(r"([a-z ]*)([&|;,+])")
+"""Form of a tuple: the word before its members, and what stands between them."""
 _Made = TypeVar("_Made", bound="Statement")
 
 
@@ -103,8 +105,12 @@ class Statement:
                     yield from each.within()
 
     def __str__(self) -> str:
+        return self.rendered(self.text)
+
+    def rendered(self, text: str) -> str:
+        """Return the sentence of another text of the same facts, such as an earlier wording."""
         shown = ""
-        for part in parts_of(self.text):
+        for part in parts_of(text):
             if not part.asked or any(getattr(self, name) for name in part.asked):
                 shown += FIELD.sub(lambda f: _shown(getattr(self, f[1]), f[2] or ""), part.text)
         return shown
@@ -159,12 +165,17 @@ def _checked(wanted: Any, value: Any, name: str) -> Any:
     elif wanted is bool or (isinstance(wanted, type) and issubclass(wanted, str | Statement)):
         if isinstance(value, wanted):
             return value
-    elif wanted is int and isinstance(value, SupportsIndex) and not isinstance(value, bool):
+    elif wanted is int and _is_whole(value):
         if abs(number := operator.index(value)) < _LARGEST:
             return number
     elif wanted is float and _is_number(value):
         return float(value)
     raise TypeError(f"the fact `{name}` cannot be {value!a:.60}")
+
+
+def _is_whole(value: Any) -> bool:
+    # The check of a protocol takes a hundred times as long as that of the type.
+    return type(value) is int or (isinstance(value, SupportsIndex) and not isinstance(value, bool))
 
 
 def _is_number(value: Any) -> bool:
@@ -204,14 +215,14 @@ def _shown(value: Any, form: str) -> str:
         return _kilobytes(value * 10 // 1024)  # rounded down, so that what is said to fit does
     if form == "kB":
         return _kilobytes(-(-value * 10 // 1024)) if value >= 1024 else f"{value} bytes"
-    if _COUNTED.fullmatch(form):
+    if COUNTED.fullmatch(form):
         return f"{value} {form}" if value == 1 else f"{value} {form}s"
     return format(value, form) if form else str(value)
 
 
 def _joined(words: list[str], form: str) -> str:
     """Members of a tuple: `line &` gives "line 3" or "lines 3, 4 and 5"."""
-    match = _JOINED.fullmatch(form)
+    match = JOINED.fullmatch(form)
     assert match is not None, form
     noun, sign = match.groups()
     if noun:
@@ -229,6 +240,10 @@ def _kilobytes(tenths: int) -> str:
 # -- as JSON has it
 
 
+class UnknownCodeError(ValueError):
+    """A code that nothing declares, such as one of a later version."""
+
+
 def plain(value: Any) -> Any:
     """Return a fact as JSON has it; a statement as `{"code": …, "facts": {…}}`."""
     if isinstance(value, Statement):
@@ -241,7 +256,8 @@ def from_plain(kind: type[_Made], code: Any, facts: Any, depth: int = DEEPEST) -
     are not those of the code, or where statements lie too deep in each other."""
     found = CODES.get(code) if isinstance(code, str) else None
     if found is None or not issubclass(found, kind):
-        raise ValueError(f"no {kind.__name__.lower()} has the code {code!a:.60}")
+        error = UnknownCodeError if found is None and isinstance(code, str) else ValueError
+        raise error(f"no {kind.__name__.lower()} has the code {code!a:.60}")
     if not isinstance(facts, Mapping) or depth == 0:
         raise ValueError(f"the facts of `{code}` are none")
     try:

@@ -21,9 +21,6 @@ from tileprof.errors import ArgumentError, DTypeError, MissingDependencyError
 
 from .dlpack import exported
 
-__all__ = ["TensorSpec", "address", "allocate", "as_array", "describe", "is_host", "is_writable"]
-__all__ += ["outlives_its_owner", "stream_of", "word_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:

@@ -12,8 +12,6 @@ from tileprof.instrument import SiteTimes
 from tileprof.instrument.decode.samples import SampleTotals
 from tileprof.ir.memory import base
 
-__all__ = ["Executable", "HostCopy", "RunResult", "taken", "written_params"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from tileprof.errors import ArgumentError
 
-__all__ = ["ExportedTensor", "exported"]
-
 _CODES = {
     0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 10: "float8_e4m3", 12: "float8_e5m2",
 }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
+from tileprof.remarks import Remark
 
 from .record_options import RecordOptions
 
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 Instrument = Literal["off", "scopes", "stages", "ops", "sample"]
 """What is measured inside a kernel: nothing, the author's scopes, also stages, also every op; or
 where it is seen by a sampler."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemarkDescription:
-    """One decision of the compiler: what it chose for an op, and what it turned down."""
-
-    op: str
-    location: Location | None
-    chosen: str
-    rejected: tuple[tuple[str, str], ...] = ()
-    """Candidate and the reason against it."""
-    severity: str = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +53,7 @@ class KernelDescription:
     code: str = ""
     code_language: str = "python"
     """`cpp`, `cuda` or `python`."""
-    remarks: tuple[RemarkDescription, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     sites: tuple[SiteDescription, ...] = ()
     attributes: Mapping[str, str | int | float] = field(default_factory=dict)
     program: TileKernel | None = None
@@ -77,7 +66,7 @@ class KernelDescription:
 class LateDescription:
     """What came to be known of a variant since it was described."""
 
-    remarks: tuple[RemarkDescription, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     sites: tuple[SiteDescription, ...] = ()
     """In addition to those of the description."""
     attributes: Mapping[str, str | int | float] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from tileprof.remarks.measured import BatchedBlocks, DoesNotCompile, Samples, Un
 
 from . import hooks
 from .device import Executable, RunResult
-from .hooks import KernelDescription, LateDescription, RemarkDescription, SiteDescription
+from .hooks import KernelDescription, LateDescription, SiteDescription
 
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .cuda.device import CudaDevice
     from .cuda.executable import CudaExecutable, Need
 
-__all__ = ["LoadedKernel", "described", "load"]
+__all__ = ["LoadedKernel", "load"]
 
 _MAX_WORK = 1024
 
@@ -210,7 +210,7 @@ class LoadedKernel:
             source_line=location.line if location else 0,
             code=code,
             code_language=language,
-            remarks=described(remarks),
+            remarks=tuple(remarks),
             sites=_sites(self._sites()),
             attributes=self._attributes(),
             later=None if self._recording is None else partial(self._later, len(self._sites())),
@@ -236,7 +236,7 @@ class LoadedKernel:
         if compared is not None:
             remarks = [*compared.remarks(), *remarks]
             attributes |= compared.attributes()
-        return LateDescription(described(remarks), _sites(self._sites()[known:]), attributes)
+        return LateDescription(tuple(remarks), _sites(self._sites()[known:]), attributes)
 
     def _attributes(self) -> dict[str, str | int | float]:
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
@@ -276,20 +276,6 @@ class LoadedKernel:
 
 def _recording(executable: Executable) -> CudaExecutable | None:
     return cast("CudaExecutable", executable) if getattr(executable, "records", False) else None
-
-
-def described(remarks: Sequence[Remark]) -> tuple[RemarkDescription, ...]:
-    """Return remarks as profiles keep them, rendered."""
-    return tuple(
-        RemarkDescription(
-            r.subject,
-            r.location,
-            str(r.decision),
-            tuple((str(each.candidate), str(each.reason)) for each in r.rejected),
-            r.severity,
-        )
-        for r in remarks
-    )
 
 
 def _sites(sites: Sequence[ir.Site]) -> tuple[SiteDescription, ...]:

@@ -13,8 +13,6 @@ from typing import Any, Final, Literal, get_args
 
 from tileprof.errors import UsageError
 
-__all__ = ["RecordOptions", "parse_record_options"]
-
 Keep = Literal["first", "last", "both"]
 Roles = Literal["all", "roles", "cta"]
 

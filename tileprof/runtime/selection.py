@@ -14,8 +14,6 @@ from tileprof.once import once
 
 from .arguments import TensorSpec
 
-__all__ = ["choose", "chosen", "device", "environment_device", "parse_device"]
-
 chosen: ContextVar[str | None] = ContextVar("tileprof_device", default=None)
 """Device that `device` names, None outside of it."""
 _NAME = re.compile(r"interpreter|cpu|cuda(:\d+)?")

@@ -14,8 +14,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from tileprof import ir
 from tileprof.remarks import Statement, from_plain
 
-__all__ = ["read_as"]
-
 _WIDEST = 1 << 63
 """Numbers are below this: they go into 64 bits."""
 _DEEPEST = 100

@@ -15,44 +15,24 @@ import numpy.typing as npt
 from tileprof.errors import UsageError, suggestion
 from tileprof.profile import Profile, inside_kernels
 from tileprof.profile.counters import RATES as COUNTER_RATES
+from tileprof.profile.counters import Rate, rate_of
 from tileprof.profile.counters import is_part as is_part_of_counter
-from tileprof.profile.counters import rate_of
 from tileprof.profile.sketch import quantiles
 from tileprof.viewer.kernel_facts import fact_names, is_part, mean_of, unit_of
 from tileprof.viewer.sample_shares import share_column, share_names
 
-__all__ = [
-    "PERCENTS", "RATES", "Column", "Rate", "Values", "available", "column", "default_metric",
-    "default_rates", "quantile_column", "require", "sketched", "visits",
-]  # fmt: skip
-
 Values: TypeAlias = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A metric derived from two others: `factor * above / below`, in `unit`."""
-
-    above: str
-    below: str
-    factor: float
-    unit: str
-    may_be_zero: bool = False
-    """True where 0 is a measured value; otherwise 0 means that the value is unknown."""
-
-
 RATES = {
-    "gflop/s": Rate("flops", "time", 1.0, "1"),  # a flop per nanosecond is a gflop/s
-    "tflop/s": Rate("flops", "time", 1e-3, "1"),
-    "gbyte/s": Rate("bytes", "time", 1.0, "1"),
-    "tbyte/s": Rate("bytes", "time", 1e-3, "1"),
-    "avg_time": Rate("time", "count", 1.0, "ns"),
-    "avg_cpu_time": Rate("cpu_time", "count", 1.0, "ns"),
-    "perturbation": Rate("mark_time", "block_time", 1.0, "share"),
-    **{
-        name: Rate(each.above, each.below, each.factor, each.unit, may_be_zero=True)
-        for name, each in COUNTER_RATES.items()
-    },
+    "gflop/s": Rate("flops", "time", 1.0, "1", False),  # a flop per nanosecond is a gflop/s
+    "tflop/s": Rate("flops", "time", 1e-3, "1", False),
+    "gbyte/s": Rate("bytes", "time", 1.0, "1", False),
+    "tbyte/s": Rate("bytes", "time", 1e-3, "1", False),
+    "avg_time": Rate("time", "count", 1.0, "ns", False),
+    "avg_cpu_time": Rate("cpu_time", "count", 1.0, "ns", False),
+    "perturbation": Rate("mark_time", "block_time", 1.0, "share", False),
+    **COUNTER_RATES,
 }
 """A metric that a profile itself has under one of these names takes the place of the rate."""
 
@@ -201,11 +181,10 @@ def _rates(profile: Profile) -> dict[str, Rate]:
         if rate.above in profile.metrics or (rate.may_be_zero and rate.below != "time")
     }
     of_instructions = profile.tables.pc.counts.rates
-    found |= {rate.name: Rate(rate.above, rate.below, 1.0, "1") for rate in of_instructions}
+    found |= {rate.name: Rate(rate.above, rate.below, 1.0, "1", False) for rate in of_instructions}
     for metric in profile.metrics:
         if (named := rate_of(metric)) is not None:
-            each = named[1]
-            found[named[0]] = Rate(each.above, each.below, each.factor, each.unit, True)
+            found[named[0]] = named[1]
     return found
 
 

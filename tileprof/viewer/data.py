@@ -24,8 +24,6 @@ from tileprof.viewer.text import encodable
 if TYPE_CHECKING:
     from tileprof.analyzer.changes import KernelChange
 
-__all__ = ["diff_json", "view_csv", "view_document", "view_json"]
-
 _PLACE = ("id", "parent", "depth", "kind", "name", "file", "line", "function", "phase")
 
 

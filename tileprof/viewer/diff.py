@@ -5,24 +5,25 @@ In: a `Diff`, options, a width and what the terminal can show.  Out: the whole t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import Change, Diff
+from tileprof.profile.units import cells, format_value
 from tileprof.viewer.columns import default_metric
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.notes import label_of, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, DiffOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, plain
-from tileprof.viewer.units import cells, format_value
 
-__all__ = ["render_diff"]
+if TYPE_CHECKING:
+    from tileprof.analyzer.changes import KernelChange
 
 _WORSE, _BETTER = "31", "32"
 _MARKS = {"both": " ", "old": "-", "new": "+"}
@@ -187,3 +188,31 @@ def _below(diff: Diff, metric: str, shown: _Shown, threshold: float, grid: Grid)
 
 def _signed(value: float, unit: str) -> str:
     return cells([value], unit, signed=True)[0]
+
+
+_MOST = 8
+
+
+def render_changes(changes: Sequence[KernelChange], width: int, color: bool, unicode: bool) -> str:
+    """Return a paragraph for each of the greatest changes, in lines of at most `width` cells."""
+    glyphs = UNICODE if unicode else ASCII
+    width = max(width, MINIMUM_WIDTH)
+    lines = [line for each in _said(changes, glyphs) for line in wrap(each, width, color)]
+    return "\n".join(["", *lines, ""]) if lines else ""
+
+
+def _said(changes: Sequence[KernelChange], glyphs: Glyphs) -> Iterator[str]:
+    for each in changes[:_MOST]:
+        old, new = (format_value(ns, "ns") for ns in (each.old, each.new))
+        told = f"{100 * (each.ratio - 1):+.1f} % (noise {100 * each.noise:.1f} %)"
+        first = f"{each.kernel}: {old} → {new} a launch, {told}."
+        differs = each.text if each.level == "nothing" else f"{each.level}: {each.text}"
+        yield _shown(f"{first} The first that differs is {differs}.", glyphs)
+    if len(changes) > _MOST:
+        yield f"{len(changes) - _MOST} more kernels changed; --json has them all."
+
+
+def _shown(text: str, glyphs: Glyphs) -> str:
+    if glyphs is ASCII:
+        text = text.replace("→", "->").replace("×", "x")
+    return clean(text, glyphs)

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from tileprof.viewer.text import Glyphs, fit, paint, shorten, width_of
 
-__all__ = ["MINIMUM_WIDTH", "Field", "Grid", "Label", "arrange", "wrap"]
-
 MINIMUM_WIDTH = 40
 """Narrower requests are taken as this."""
 

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from tileprof.profile import Metric, Profile
 from tileprof.profile.tables import Attribute
 
-__all__ = ["fact_names", "is_part", "mean_of", "unit_of", "with_facts"]
-
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
 _MARK = " of kernels by "

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 
 from tileprof.viewer.text import Glyphs, clean
 
-__all__ = ["printed_forms", "short_forms"]
-
 _CPP = re.compile(r"::|\(|\w<")
 _PAIRS = {")": "(", ">": "<", "]": "[", "}": "{"}
 _OPERATOR_CALL = "operator()"

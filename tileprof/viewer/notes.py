@@ -14,24 +14,12 @@ import numpy.typing as npt
 from tileprof.errors import Location
 from tileprof.profile import SETUP, Profile, step_times
 from tileprof.profile.shares import SAMPLES, Share, shares_of
+from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.columns import visits
 from tileprof.viewer.grid import Label
 from tileprof.viewer.kernel_names import printed_forms
 from tileprof.viewer.sample_shares import count_text, share_notes
 from tileprof.viewer.text import Glyphs, clean, fit, paint
-from tileprof.viewer.units import format_percent, format_value
-
-__all__ = [
-    "VisitTimes",
-    "label_of",
-    "missing_from",
-    "nothing_in",
-    "steps_in",
-    "title_of",
-    "visit_times",
-    "wall_time",
-    "whereabouts",
-]
 
 
 @dataclass(frozen=True, slots=True)

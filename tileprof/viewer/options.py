@@ -8,8 +8,6 @@ from typing import Literal, get_args
 
 from tileprof.errors import UsageError, suggestion
 
-__all__ = ["DEFAULT_THRESHOLD", "DiffOptions", "Mode", "ViewOptions", "check_choice"]
-
 Mode = Literal["top-down", "bottom-up", "flat"]
 
 DEFAULT_THRESHOLD = 0.5

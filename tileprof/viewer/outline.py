@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from tileprof.viewer.text import Glyphs
 
-__all__ = ["levels_that_fit", "outline"]
-
 _MARK_ROOM = 6  # an ellipsis, up to four digits and a space
 _NAME_ROOM = 14
 

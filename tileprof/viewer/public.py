@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from tileprof.errors import UsageError, suggestion
 from tileprof.profile import Profile
-from tileprof.viewer.changes import render_changes
 from tileprof.viewer.code.lines import render_lines
 from tileprof.viewer.code.pc_data import lines_json, sass_json
 from tileprof.viewer.code.pc_texts import render_texts, texts_json
@@ -15,7 +14,7 @@ from tileprof.viewer.code.sass import render_blame, render_sass
 from tileprof.viewer.columns import available as available_metrics
 from tileprof.viewer.ctas.text import render_cta
 from tileprof.viewer.data import diff_json, view_csv, view_json
-from tileprof.viewer.diff import render_diff
+from tileprof.viewer.diff import render_changes, render_diff
 from tileprof.viewer.exports import EXPORTS, FOLDER_EXPORTS, export, export_folder
 from tileprof.viewer.options import DiffOptions, Mode, ViewOptions
 from tileprof.viewer.series_text import counters_json, render_counters

@@ -14,17 +14,7 @@ import numpy.typing as npt
 
 from tileprof.profile import Profile
 from tileprof.profile.shares import Share, line_shares, roles_of, shares_of
-from tileprof.viewer.units import format_value
-
-__all__ = [
-    "LEGEND",
-    "count_text",
-    "line_texts",
-    "share_column",
-    "share_names",
-    "share_notes",
-    "share_text",
-]
+from tileprof.profile.units import format_value
 
 LEGEND = "At sites: their part of the samples of the kernel, with its 95 % interval."
 _PARTS = {"share": "share", "share_low": "low", "share_high": "high"}

@@ -25,9 +25,6 @@ from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
 from tileprof.viewer.options import ViewOptions
 
-__all__ = ["Fold", "Selection", "select", "shown_metrics"]
-
-
 _ELAPSED = "elapsed_time"
 """Metric that scopes of coroutines and generators have beside the time in which they ran."""
 

@@ -17,8 +17,6 @@ from tileprof.errors import UsageError
 from tileprof.once import cached_property
 from tileprof.profile import CounterSeries, Profile, TimelineEvents
 
-__all__ = ["Ran", "SeriesView", "Stretch", "series_views", "shown_columns"]
-
 STRETCHES = 50
 """Number of parts into which a series is cut to find the extreme ones."""
 _LEAST_ROWS = 4

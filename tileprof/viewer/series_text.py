@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 
 from tileprof.profile import Profile, SeriesMetric
+from tileprof.profile.units import format_value
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Label, arrange, wrap
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.series import SeriesView, Stretch, series_views, shown_columns
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, encodable, fit, paint, shorten
-from tileprof.viewer.units import format_value
-
-__all__ = ["counters_json", "render_counters"]
 
 _LEVELS = {UNICODE: " ▁▂▃▄▅▆▇█", ASCII: " .:-=+*#%"}
 _MOST_RAN = 2

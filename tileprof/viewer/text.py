@@ -11,21 +11,6 @@ from dataclasses import dataclass
 
 from tileprof.profile.storage.plain_text import clean_text
 
-__all__ = [
-    "ASCII",
-    "UNICODE",
-    "Glyphs",
-    "bar",
-    "clean",
-    "encodable",
-    "fit",
-    "heat",
-    "paint",
-    "plain",
-    "shorten",
-    "width_of",
-]
-
 _NARROW = re.compile(r"[\x00-\u02ff\u2010-\u2027\u2500-\u259f]*")  # Latin, dashes, boxes, blocks
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tileprof.profile import PcRecording, Profile
 from tileprof.profile.transform.regroup import HIDDEN
+from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.kernel_facts import with_facts
@@ -28,9 +29,6 @@ from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.sample_shares import LEGEND, share_names
 from tileprof.viewer.selection import Selection, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
-from tileprof.viewer.units import cells, format_percent, format_value
-
-__all__ = ["render"]
 
 _BAR_WIDTH = 8
 _LEGENDS = {

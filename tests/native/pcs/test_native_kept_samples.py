@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.binary.support import need_disassembler
-from tests.native.cupti_programs import Fake
 from tests.native.keep_pc_samples import build_keeper
 from tests.native.kept_samples import (
     Kept,
@@ -33,13 +32,6 @@ from tileprof.viewer.code.pc_functions import SeenFunction
 DATA = Path(__file__).parents[1] / "data"
 ROW_KEYS = ("function", "offset", "stall", "samples")
 FACTS = {"device": "played", "period": 4096}
-
-
-@pytest.fixture
-def sampling(stopped: Fake) -> Iterator[Sampling]:
-    """The played library with nobody recording; nothing may be called in a wrong order."""
-    with Sampling(stopped).ended() as sampling:
-        yield sampling
 
 
 def shortened(samples: dict[Key, int]) -> dict[Key, int]:

@@ -7,11 +7,10 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from tests.native.cupti_programs import LAUNCH, Fake, wait_until
+from tests.native.cupti_programs import LAUNCH, wait_until
 from tests.native.pc_programs import (
     ARRIVE,
     ARRIVE_LATENCY,
@@ -25,13 +24,6 @@ from tests.native.pc_programs import (
 
 PERIOD, STALLS, MODE, START_STOP = 1, 2, 5, 6
 CONTEXT_ENDS, MODULE_PROFILED, SERIAL_KERNEL = 2, 8, 3
-
-
-@pytest.fixture
-def sampling(stopped: Fake) -> Iterator[Sampling]:
-    """The played library with nobody recording; nothing may be called in a wrong order."""
-    with Sampling(stopped).ended() as sampling:
-        yield sampling
 
 
 def take_many(sampling: Sampling, count: int, seed: int = 1) -> None:

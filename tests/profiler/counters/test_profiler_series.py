@@ -15,8 +15,8 @@ import tileprof.profiler as profiler
 from tests.native.cupti_programs import LAUNCH, Fake
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import CounterSeries, Profile, SeriesMetric, load, merge
-from tileprof.profiler.counters import host, series_control, series_planning
-from tileprof.profiler.counters.series_planning import make_series_plan
+from tileprof.profiler.counters import host, series_control
+from tileprof.profiler.counters.series_control import make_series_plan
 from tileprof.profiler.counters.series_requests import (
     SERIES_SETS,
     USUAL_SETS,
@@ -162,7 +162,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
     recorder = pytest.importorskip("tileprof.native._recorder")
     played = build_fake()
     monkeypatch.setenv("TILEPROF_CUPTI", str(played))
-    plan = series_planning.make_series_plan
+    plan = series_control.make_series_plan
     monkeypatch.setattr(
         series_control, "make_series_plan", lambda asked: plan(asked, lambda path: "FAKE100")
     )

@@ -14,9 +14,9 @@ from tests.cuda.fake_driver import FakeDriver
 from tests.native.cupti_programs import Fake
 from tests.profiler_programs import FakeKernel, launch
 from tileprof.errors import MissingDependencyError
-from tileprof.profile import DevicePeak, KernelInfo, Profile, load
+from tileprof.profile import DeviceInfo, DevicePeak, KernelInfo, Profile, load
 from tileprof.profiler.device import devices
-from tileprof.profiler.device.variants import Variant, attributes
+from tileprof.profiler.device.activities import Variant, attributes
 from tileprof.runtime.cuda import driver as cuda_driver
 from tileprof.runtime.hooks import KernelDescription
 from tileprof.runtime.roofs import Roof, Roofs, keeping
@@ -25,6 +25,7 @@ KB = 1024
 H200 = (
     "Fake GPU, sm_90, 132 SMs, 141.0 GiB, clock 1980 MHz, memory clock 3201 MHz, driver CUDA 13.0"
 )
+KNOWN = DeviceInfo("cuda:0", "Fake GPU", 9, 0, 132, 141 * 2**30, 1980.0, 3201.0, "13.0")
 Use = Callable[[FakeDriver | None], None]
 
 
@@ -58,6 +59,7 @@ def test_a_device_as_its_driver_tells(use: Use) -> None:
     assert devices.facts(["cpu", "cuda:0", "cuda:0", "interpreter", "cuda:x"]) == {"cuda:0": H200}
     asked = len(fake.calls)
     assert devices.facts(["cuda:0"]) == {"cuda:0": H200}
+    assert devices.described(["cpu", "cuda:0", "cuda:x"]) == (KNOWN,)
     assert len(fake.calls) == asked
     fake.fails["cuDeviceGet"] = 101
     assert devices.facts(["cuda:1"]) == {}
@@ -164,6 +166,7 @@ def test_kernels_of_others(cupti: Fake) -> None:
     assert found["fill"].attributes["waves"] == 2.0
     assert profile.tables.provenance["cuda:0"] == H200
     assert profile.tables.provenance["device"] == "cuda:0"
+    assert profile.tables.devices == (KNOWN,)
 
 
 def test_what_the_device_does_at_most(

@@ -17,8 +17,9 @@ from tests.native.cupti_programs import Fake, fake_without
 from tileprof import profiler
 from tileprof.profile import Profile, load
 from tileprof.profile.counters import SETS, TIME
-from tileprof.profiler.counters import control, planning, series_control, series_planning
+from tileprof.profiler.counters import control, planning, series_control
 from tileprof.profiler.counters.instructions import make_instruction_plan
+from tileprof.profiler.counters.series_control import make_series_plan
 from tileprof.profiler.counters.series_requests import SERIES_SETS
 from tileprof.runtime.cuda.driver import _FUNCTIONS
 
@@ -62,7 +63,7 @@ HOST = (
     "cuptiRangeProfilerGetCounterDataInfo", "cuptiRangeProfilerCounterDataGetRangeInfo",
 )  # fmt: skip
 OPTIONAL = (
-    "cuptiActivityRegisterTimestampCallback", "cuptiActivityFlushPeriod", "cuptiGetGraphNodeId",
+    "cuptiActivityRegisterTimestampCallback", "cuptiGetGraphNodeId",
     "cuptiSubscribe_v2", "cuptiRegisterComputeCrcCallback", "cuptiGetCubinCrc",
 )  # fmt: skip
 MEMORY = {
@@ -118,7 +119,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Old]:
     )  # fmt: skip
     monkeypatch.setattr(
         series_control, "make_series_plan",
-        lambda asked: series_planning.make_series_plan(asked, lambda path: "FAKE100"),
+        lambda asked: make_series_plan(asked, lambda path: "FAKE100"),
     )  # fmt: skip
     recorder.gpu_after_fork()
     yield Old(tmp_path, monkeypatch)

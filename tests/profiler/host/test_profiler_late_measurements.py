@@ -18,6 +18,8 @@ from tileprof.profiler.host import scopes
 from tileprof.profiler.session.session import Session
 from tileprof.profiler.tree.contexts import CAPTURED
 from tileprof.profiler.tree.totals import DeviceTotals
+from tileprof.remarks import Remark
+from tileprof.remarks.measured import NotWhatRuns, PartlySeen
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import (
     KernelDescription,
@@ -25,7 +27,6 @@ from tileprof.runtime.hooks import (
     LateListener,
     Launch,
     Measured,
-    RemarkDescription,
     SiteDescription,
 )
 
@@ -157,9 +158,8 @@ def test_what_part_was_seen(session: Session, whole: int, share: float | None) -
     profile = session.snapshot()
     (found,) = profile.tables.kernels
     assert found.attributes.get("recorded_share") == (share and pytest.approx(1000 / whole))
-    assert [r.chosen[:46] for r in found.remarks] == (
-        ["sites are those of 25% of what its warps did: "] if share == 0.25 else []
-    )
+    said = [r.decision for r in found.remarks]
+    assert said == ([PartlySeen(0.25)] if share == 0.25 else [])
     assert profile.node(profile.find("load", "site")[0]).total("time") == 80
 
 
@@ -168,12 +168,12 @@ def test_what_is_known_of_a_kernel_later(session: Session) -> None:
     known: list[LateDescription] = [LateDescription()]
     launched(kernel(attributes={"registers": 40}, later=lambda: known[0]))
     assert session.snapshot().tables.kernels[0].attributes == {"registers": 40}
-    remark = RemarkDescription("measurement", None, "2 registers more")
+    remark = Remark(NotWhatRuns("k", registers=40, clean_registers=38), "measurement")
     more = (SiteDescription(1, "store", "op", None),)
     known[0] = LateDescription((remark,), more, {"registers": 0, "clean_registers": 38})
     (held,) = session.snapshot().tables.kernels
     assert held.attributes == {"registers": 40, "clean_registers": 38}
-    assert [r.chosen for r in held.remarks] == ["2 registers more"]
+    assert held.remarks == (remark,)
     assert [s.name for s in held.sites] == ["load", "store"]
 
 

@@ -13,11 +13,15 @@ from tests.profiler_programs import (
     tree,
 )
 from tileprof.errors import Location
-from tileprof.profile import KernelInfo, Profile, RemarkInfo, SiteInfo
+from tileprof.profile import KernelInfo, Profile, SiteInfo
+from tileprof.remarks import Rejection, Remark
+from tileprof.remarks.common import StepNotOne
+from tileprof.remarks.copies import LoadsAndStores, Tma
 from tileprof.runtime import hooks
-from tileprof.runtime.hooks import KernelDescription, RemarkDescription, SiteDescription
+from tileprof.runtime.hooks import KernelDescription, SiteDescription
 
 PLACE = Location("kernels.py", 7, function="matmul")
+REMARK = Remark(LoadsAndStores(), "copy", "A → a", PLACE, (Rejection(Tma(), StepNotOne()),))
 
 
 def test_launches_hang_below_their_call_path() -> None:
@@ -139,7 +143,7 @@ def test_the_kernel_is_described_once() -> None:
         source_line=7,
         code="void matmul() {}",
         code_language="cpp",
-        remarks=(RemarkDescription("copy", PLACE, "vector", (("dma", "no unit"),), "warning"),),
+        remarks=(REMARK,),
         sites=(SiteDescription(0, "load", "scope", PLACE),),
         attributes={"threads": 128},
     )
@@ -163,7 +167,7 @@ def test_the_kernel_is_described_once() -> None:
             source_line=7,
             code="void matmul() {}",
             code_language="cpp",
-            remarks=(RemarkInfo("copy", PLACE, "vector", (("dma", "no unit"),), "warning"),),
+            remarks=(REMARK,),
             sites=(SiteInfo(0, "load", "scope", PLACE),),
             attributes={"threads": 128},
         ),

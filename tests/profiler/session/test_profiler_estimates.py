@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileprof.profiler.session.estimates import Moments, students_t
+from tileprof.profiler.session.steps import Moments, students_t
 
 
 @pytest.mark.parametrize(

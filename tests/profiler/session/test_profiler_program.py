@@ -329,7 +329,7 @@ def test_pools_work_after_the_program(tmp_path: Path) -> None:
         tmp_path,
         caller="""
             from concurrent.futures import ThreadPoolExecutor
-            from tileprof.profiler.endings.remaining_threads import wait_for_threads
+            from tileprof.profiler.endings.finalizing import wait_for_threads
             left_open = ThreadPoolExecutor(2)
             print(left_open.submit(str, 1).result())
             wait_for_threads()

@@ -7,7 +7,6 @@ next wave if the L2 could not keep them (`panels`).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -16,13 +15,13 @@ from tileprof.analyzer.findings import Place
 from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.analyzer.tiles.work import tensor_bytes, written_share
+from tileprof.remarks.launches import GroupedRows
 
 __all__ = ["Traffic", "grouped", "traffic_of"]
 
 _CANDIDATES = (1, 2, 4, 8, 16, 32)
 _AGAIN = 1.1
 """Of what is read once, from which on other orders of the axes are worth a look."""
-_GROUPS = re.compile(r"blocks in groups of (\d+) rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,6 @@ def _turned(grid: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 def grouped(case: KernelCase) -> tuple[int, Place]:
     """How many rows of blocks are in a group, and where that is said; 1 where they are in none."""
-    for remark in case.remarks:
-        if found := _GROUPS.match(remark.chosen):
-            return int(found[1]), case.place(remark.location, remark.op)
+    for remark, chosen in case.decided(GroupedRows):
+        return max(chosen.rows, 1), case.place(remark.location, remark.subject)
     return 1, launch_place(case)

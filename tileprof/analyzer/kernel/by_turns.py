@@ -29,14 +29,16 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.remarks import Reason
+from tileprof.remarks.common import NoProducer
+from tileprof.remarks.loops import GroupsMeet, InTurns, SharesRows, TakeTurns
 
 __all__ = ["ALONE", "SHARED", "kept_from", "left_in_turns", "takes_turns"]
 
-ALONE = ("no producer warp group",)
-"""What the compiler says against turns where all warps load their tiles themselves."""
-SHARED = ("warp groups share rows", "all warp groups meet")
-"""The same where warp groups exchange what they computed."""
-_SIDE, _TAKEN = "in turns", "consumer warp groups take turns"
+ALONE: tuple[type[Reason], ...] = (NoProducer,)
+"""Reasons against hand-overs between warp groups where all warps load their tiles themselves."""
+SHARED: tuple[type[Reason], ...] = (SharesRows, GroupsMeet)
+"""Reasons against them where warp groups exchange what they computed."""
 _BOTH = (1.3, 1.17, 1.0)
 """Of products at their roof and special functions, one after the other, the most, the likeliest,
 the least that is done in the same time."""
@@ -50,15 +52,18 @@ _SPECIAL_CYCLES = 8
 """Of a warp at the unit for special functions (CUDA programming guide, 9.0: 16 a cycle)."""
 
 
-def kept_from(case: KernelCase, against: Collection[str]) -> bool:
+def kept_from(case: KernelCase, against: tuple[type[Reason], ...]) -> bool:
     """Whether such a reason is what the compiler has against turns."""
-    reasons = (why for each in case.remarks for way, why in each.rejected if way == _SIDE)
-    return any(why.startswith(tuple(against)) for why in reasons)
+    rejected = (each for remark in case.remarks for each in remark.rejected)
+    return any(
+        isinstance(each.candidate, InTurns) and isinstance(each.reason, against)
+        for each in rejected
+    )
 
 
 def takes_turns(case: KernelCase) -> bool:
     """Whether warp groups do."""
-    return any(each.chosen.startswith(_TAKEN) for each in case.remarks)
+    return any(case.decided(TakeTurns))
 
 
 def left_in_turns(case: KernelCase, code: KernelCode, gone: Collection[int] = ()) -> Saving | None:

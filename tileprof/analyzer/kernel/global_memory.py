@@ -10,7 +10,6 @@ A request of a full warp needs as many sectors as one lane has bytes: 32 lanes t
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +20,8 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.machine.lanes import WARP, Block, Lanes, addresses
 from tileprof.errors import Location
+from tileprof.remarks import Remark
+from tileprof.remarks.layouts import GlobalAccess
 
 __all__ = [
     "ACCESSES", "ATOMICS", "LINE", "LOADS", "SECTOR", "STORES", "WIDEST", "Request", "Requests",
@@ -40,26 +41,29 @@ _WIDTHS = {
     "8": 1, "U8": 1, "S8": 1, "16": 2, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8,
     "128": 16,
 }  # fmt: skip
-_SAID = re.compile(r"(\d+)-byte accesses, (\d+) sectors? a request, (\d+) needed")
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """A remark about an access of a tensor: what one request of a warp takes, by its layout."""
 
-    op: str
-    """`load A`, `store C`, `atomic C`."""
-    location: Location | None
-    text: str
-    width: int
-    """Bytes a thread."""
-    sectors: int
-    needed: int
+    remark: Remark
+    access: GlobalAccess
+
+    @property
+    def op(self) -> str:
+        """Kind and name of the op: `load A`, `store C`, `atomic C`."""
+        return self.remark.subject
+
+    @property
+    def location(self) -> Location | None:
+        """Line of the access."""
+        return self.remark.location
 
     @property
     def ways(self) -> float:
         """Sectors for each that is needed."""
-        return self.sectors / max(self.needed, 1)
+        return self.access.sectors / max(self.access.needed, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +115,7 @@ def width_of(opcode: str) -> int:
 
 def told(case: KernelCase) -> tuple[Told, ...]:
     """What the compiler says of accesses of tensors."""
-    found = list[Told]()
-    for remark in case.remarks:
-        if said := _SAID.fullmatch(remark.chosen):
-            numbers = (int(each) for each in said.groups())
-            found.append(Told(remark.op, remark.location, remark.chosen, *numbers))
-    return tuple(found)
+    return tuple(Told(*each) for each in case.decided(GlobalAccess))
 
 
 def told_at(case: KernelCase, code: KernelCode, said: Told) -> list[int]:
@@ -126,11 +125,11 @@ def told_at(case: KernelCase, code: KernelCode, said: Told) -> list[int]:
     neighbour: where none has the remark's own, those of its kind and width whose line no other
     remark has.
     """
-    kinds, width = _kinds(said), said.width
+    kinds, width = _kinds(said), said.access.width
     alike = code.where(lambda e: e.name in kinds and width_of(e.opcode) == width)
     lines = {index: case.user_line(code.instructions[index].place) for index in alike}
     exact = [index for index in alike if same_line(lines[index], said.location)]
-    others = [e for e in told(case) if _kinds(e) == kinds and e.width == width]
+    others = [e for e in told(case) if _kinds(e) == kinds and e.access.width == width]
     return exact or [
         index for index in alike if not any(same_line(lines[index], e.location) for e in others)
     ]
@@ -186,4 +185,4 @@ def _parts(at: Lanes, width: int, size: int) -> int:
 
 
 def _kinds(said: Told) -> tuple[str, ...]:
-    return {"load": (*LOADS, "LDGSTS"), "store": STORES}.get(said.op.partition(" ")[0], ATOMICS)
+    return {"load": (*LOADS, "LDGSTS"), "store": STORES}.get(said.remark.op, ATOMICS)

@@ -16,6 +16,9 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.tiles.values import values_of
+from tileprof.remarks.copies import TmaLoad, TmaStore
+from tileprof.remarks.launches import Persistent, TilesInTurn
+from tileprof.remarks.products import GemmInstruction
 
 __all__ = [
     "SCHEDULERS", "Launch", "busy_share", "clock_mhz", "has_products", "is_pipelined", "launch_of",
@@ -25,19 +28,13 @@ __all__ = [
 SCHEDULERS = 4
 """Of a multiprocessor; each issues one instruction a cycle at most."""
 _WARP = 32
-_MULTIPROCESSORS = re.compile(r"\b(\d+) SMs\b")
-_CLOCK = re.compile(r"(?<!memory )\bclock ([\d,]+) MHz")
 _PRODUCTS = (*PRODUCTS, "HMMA", "IMMA", "BMMA", "DMMA", "QMMA")
 _ENGINES = (*PRODUCTS, "UTMALDG")
 """Products of warp groups, and copies of tiles: work that goes on while warps wait."""
 _SCHEDULED = 128
 """Threads of a block from which each scheduler has a warp of it."""
-_FORMS = re.compile(r"^(wgmma|tma)\b")
-"""How the compiler says that it chose them."""
-_PERSISTENT = "persistent:"
-"""How it says that blocks take tile after tile."""
-_IN_TURN = "tiles in turn"
-"""How it says that they take the next one when they are free, because tiles take different time."""
+_COPIES = (TmaLoad, TmaStore)
+"""Decisions of the compiler for copies by an engine."""
 _BLOCK_NUMBER = re.compile(r"\bSR_CTAID\b")
 
 
@@ -89,30 +86,25 @@ def launch_of(case: KernelCase) -> Launch | None:
     """How a kernel is launched; None where its device, or how it holds blocks, is not known."""
     grid, block = (case.extent(name) for name in ("grid", "block"))
     held = case.number("blocks_per_sm")
-    device = _MULTIPROCESSORS.search(_described(case))
-    if not (grid and block and held and device):
+    device = case.device_info
+    if not (grid and block and held and device and device.multiprocessors):
         return None
-    return Launch(grid, block, int(device[1]), int(held), _tiles(case))
+    return Launch(grid, block, device.multiprocessors, int(held), _tiles(case))
 
 
-def clock_mhz(case: KernelCase) -> int:
-    """The highest clock of its device; 0 where that is not known."""
-    found = _CLOCK.search(_described(case))
-    return int(found[1].replace(",", "")) if found else 0
-
-
-def _described(case: KernelCase) -> str:
-    return case.program.profile.tables.provenance.get(case.device, "")
+def clock_mhz(case: KernelCase) -> float:
+    """Return the highest clock of its device, in MHz; 0 where that is not known."""
+    return case.device_info.clock_mhz if case.device_info else 0.0
 
 
 def _tiles(case: KernelCase) -> int:
     """Tiles of a persistent kernel; 0 where it is none, they are known at launch only, or go to the
     block that is free, so that there are no rounds of them."""
-    if any(each.chosen.startswith(_IN_TURN) for each in case.remarks):
+    if any(case.decided(TilesInTurn)):
         return 0
     own = (op.operands[1:2] for op in case.tiles.named("for") if op.word == "persistent")
     extents = next(own, ())
-    if not extents and any(each.chosen.startswith(_PERSISTENT) for each in case.remarks):
+    if not extents and any(case.decided(Persistent)):
         extents = next((op.listed for op in case.tiles.named("launch")), ())
     values = values_of(case.tiles)
     return math.prod(values.number(name) or 0 for name in extents) if extents else 0
@@ -159,7 +151,9 @@ def is_pipelined(case: KernelCase) -> bool:
     code = case.code
     if code is not None and code.named(*_ENGINES):
         return True
-    return any(_FORMS.match(each.chosen) for each in case.remarks)
+    products = (chosen for _, chosen in case.decided(GemmInstruction))
+    is_engine = any(each.instruction == "wgmma" for each in products)
+    return is_engine or any(isinstance(each.decision, _COPIES) for each in case.remarks)
 
 
 def busy_share(code: KernelCode) -> float:

@@ -6,12 +6,12 @@ blocks for it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.launches import Launch
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
+from tileprof.remarks.launches import BlocksNeed
 
 __all__ = ["MOST_WARPS", "Step", "next_step"]
 
@@ -62,10 +62,8 @@ def next_step(case: KernelCase, launch: Launch) -> Step | None:
 
 def _told(case: KernelCase) -> str:
     """What the compiler says that the next step needs, or nothing."""
-    said = (
-        each.rejected[0][1] for each in case.remarks if each.op == "occupancy" and each.rejected
-    )
-    return next(said, "").removeprefix("they need ")
+    said = (why for remark in case.remarks for why in remark.reasons(BlocksNeed))
+    return next((why.rendered("{needs:&}") for why in said), "")
 
 
 def _fewest_change(
@@ -93,9 +91,8 @@ def _needs(after: tuple[int, int], before: tuple[int, int], limits: list[str]) -
 
 
 def _multiprocessor(case: KernelCase) -> Multiprocessor | None:
-    described = case.program.profile.tables.provenance.get(case.device, "")
-    found = re.search(r"\bsm_(\d+)(\d)\b", described)
-    return MULTIPROCESSORS.get((int(found[1]), int(found[2]))) if found else None
+    device = case.device_info
+    return MULTIPROCESSORS.get((device.major, device.minor)) if device else None
 
 
 def _shared(case: KernelCase) -> int:

@@ -13,7 +13,6 @@ bytes a persistent block would need, and how many there are:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import prod
 
@@ -22,10 +21,9 @@ from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.kernel_ir import TileKernel
+from tileprof.remarks.launches import MemoryForStaged, PersistentCandidate
 
 __all__ = ["fragment_bytes", "tile_ends"]
-
-_TOO_MUCH = re.compile(r"need ([\d,]+) bytes, ([\d,]+) are there")
 
 
 def fragment_bytes(kernel: TileKernel, names: Iterable[str]) -> int:
@@ -49,7 +47,5 @@ def tile_ends(case: KernelCase, code: KernelCode, freed: int) -> Weights | None:
 def _told(case: KernelCase) -> Iterable[tuple[int, int]]:
     """Bytes that persistent blocks would need, and those that there are."""
     for remark in case.remarks:
-        for name, reason in remark.rejected:
-            if name == "persistent" and (said := _TOO_MUCH.search(reason)):
-                needed, held = (int(each.replace(",", "")) for each in said.groups())
-                yield needed, held
+        for reason in remark.reasons(MemoryForStaged, PersistentCandidate):
+            yield reason.needed, reason.there

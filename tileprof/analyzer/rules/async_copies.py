@@ -37,34 +37,63 @@ from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_with
 from tileprof.analyzer.tiles.rings import rings_of
-from tileprof.profile import RemarkInfo
+from tileprof.remarks import Reason, Remark
+from tileprof.remarks.common import AsAsked
+from tileprof.remarks.copies import (
+    AlsoRead,
+    AlsoUsed,
+    AlsoWritten,
+    AskedReason,
+    Converts,
+    CpAsync,
+    CpAsyncCandidate,
+    InnermostStride,
+    KernelWrites,
+    LoadsAndStores,
+    NothingOverlaps,
+    OtherShape,
+    OutsideReads,
+    RowStride,
+    RowsUnaligned,
+    StrideAtLaunch,
+    TileAlsoWritten,
+    TileUsedBefore,
+    TileUsedElsewhere,
+    UnalignedAddress,
+)
+from tileprof.remarks.loops import WaitedAtOnce
 
 __all__ = ["RULE"]
 
 _COLD = 0.01
 _HALFWAY, _MOST = 0.5, 0.98
 _LONG = ("long_scoreboard",)
-_BY_HAND = "loads and stores"
 _COMPILER = "The faster lowering of this copy was rejected: {}."
 _FOREIGN = (
     "Load by cp.async (16 bytes a thread, a ring of two to four tiles) or by TMA, so that the next"
     " tile is on its way while this one is used."
 )
-_WAYS = (
-    ("as asked", "Remove the annotation or control that forbids it"),
-    ("it converts", "Copy the tile in the tensor's own type, and convert it where it is used"),
-    ("nothing overlaps", "Write the loop as `T.Pipelined` with `num_stages=2` or more"),
-    ("at launch", "Bind the extents of rows by `T.const`"),
-    ("not a multiple of", "Pad the tensor's rows, and begin tiles, at multiples of 16 bytes"),
-    ("not multiples of", "Pad the tensor's rows, and begin tiles, at multiples of 16 bytes"),
-    ("no multiple of", "Pass a tensor that begins at a multiple of 16 bytes"),
-    ("stride is", "Keep the tensor with the tile's last dimension side by side"),
-    ("outside read as", "Let elements outside read as 0, and mask the result"),
-    ("another shape", "Copy from the tensor under its own shape"),
-    ("also", "Load into a buffer that nothing else in the loop writes"),
-    ("before it is loaded", "Load into a buffer that nothing else in the loop writes"),
+_REMOVE = "Remove what prevents it"
+_OTHER_USES = (
+    AlsoRead, AlsoUsed, AlsoWritten, KernelWrites, TileAlsoWritten, TileUsedBefore,
+    TileUsedElsewhere,
+)  # fmt: skip
+_WAYS: tuple[tuple[tuple[type[Reason], ...], str], ...] = (
+    ((AskedReason, AsAsked), "Remove the annotation or control that forbids it"),
+    ((Converts,), "Copy the tile in the tensor's own type, and convert it where it is used"),
+    ((NothingOverlaps,), "Write the loop as `T.Pipelined` with `num_stages=2` or more"),
+    ((StrideAtLaunch,), "Bind the extents of rows by `T.const`"),
+    (
+        (RowStride, RowsUnaligned),
+        "Pad the tensor's rows, and begin tiles, at multiples of 16 bytes",
+    ),
+    ((UnalignedAddress,), "Pass a tensor that begins at a multiple of 16 bytes"),
+    ((InnermostStride,), "Keep the tensor with the tile's last dimension side by side"),
+    ((OutsideReads,), "Let elements outside read as 0, and mask the result"),
+    ((OtherShape,), "Copy from the tensor under its own shape"),
+    (_OTHER_USES, "Load into a buffer that nothing else in the loop writes"),
 )
-"""Maps a rejection code to the suggested change; the first match wins."""
+"""Maps reasons against a faster copy to the suggested change; the first match wins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,21 +119,22 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield from _foreign(case, case.sampled)
 
 
-def _is_missed(remark: RemarkInfo) -> bool:
+def _is_missed(remark: Remark) -> bool:
     """Whether it is about a load into shared memory that does not run ahead as it could."""
-    if not remark.op.startswith("copy "):
+    if remark.op != "copy":
         return False
-    names = [name for name, _ in remark.rejected]
-    by_hand = remark.chosen == _BY_HAND and "cp.async" in names
-    return by_hand or (remark.chosen.startswith("cp.async, ") and remark.severity == "missed")
+    could = any(isinstance(each.candidate, CpAsyncCandidate) for each in remark.rejected)
+    by_hand = isinstance(remark.decision, LoadsAndStores) and could
+    is_late = isinstance(remark.decision, CpAsync | WaitedAtOnce) and remark.severity == "missed"
+    return by_hand or is_late
 
 
-def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
+def _told(case: KernelCase, told: list[Remark]) -> Iterator[Draft]:
     code = case.sampled
     if code is None or not code.named("LDG", "LDGSTS"):
         for remark in told:
             if remark.severity == "missed":
-                place = case.place(remark.location, remark.op)
+                place = case.place(remark.location, remark.subject)
                 yield Draft("warning", _title([remark]), place, (_static(remark),), _way(remark),
                             _compiler(remark))  # fmt: skip
         return
@@ -124,7 +154,7 @@ def _told(case: KernelCase, told: list[RemarkInfo]) -> Iterator[Draft]:
     # Neighbouring loads may all count for the line of one of them.
     missed = [each for each in told if each.severity == "missed"]
     first, *others = dict.fromkeys([*at, *missed])
-    place = case.place(first.location, first.op, (hot.offset, hot.offset))
+    place = case.place(first.location, first.subject, (hot.offset, hot.offset))
     yield _draft(case, code, waits, place, _title([first, *others]), _static(first), _way(first),
                  _compiler(first))  # fmt: skip
 
@@ -226,25 +256,30 @@ def _hidden(code: KernelCode, waits: _Waits) -> Saving:
 # -- words
 
 
-def _title(told: list[RemarkInfo]) -> str:
-    names = " and ".join(dict.fromkeys(f"`{each.op.removeprefix('copy ')}`" for each in told))
-    how = "loads and stores" if told[0].chosen == _BY_HAND else "the instructions of all threads"
+def _title(told: list[Remark]) -> str:
+    names = " and ".join(dict.fromkeys(f"`{each.name}`" for each in told))
+    by_hand = isinstance(told[0].decision, LoadsAndStores)
+    how = "loads and stores" if by_hand else "the instructions of all threads"
     return f"{names} {'is' if len(told) == 1 else 'are'} left to {how}"
 
 
-def _static(remark: RemarkInfo) -> Evidence:
-    against = "; ".join(f"not {name}: {reason}" for name, reason in remark.rejected)
-    return Evidence("static", f"{remark.op}: {remark.chosen}, {against}")
+def _static(remark: Remark) -> Evidence:
+    against = "; ".join(f"not {each}" for each in remark.rejected)
+    text = f"{remark.subject}: {remark.decision}, {against}"
+    return Evidence("static", text, remark=remark)
 
 
-def _way(remark: RemarkInfo) -> str:
-    reason = remark.rejected[-1][1] if remark.rejected else ""
-    way = next((way for part, way in _WAYS if part in reason), "Remove what prevents it")
-    return f"{way}: {reason}."
+def _way(remark: Remark) -> str:
+    if not remark.rejected:
+        return f"{_REMOVE}."
+    reason = remark.rejected[-1].reason
+    within = tuple(reason.within())
+    fits = (way for kinds, way in _WAYS if any(isinstance(each, kinds) for each in within))
+    return f"{next(fits, _REMOVE)}: {reason}."
 
 
-def _compiler(remark: RemarkInfo) -> str:
-    return _COMPILER.format("; ".join(f"{name}: {reason}" for name, reason in remark.rejected))
+def _compiler(remark: Remark) -> str:
+    return _COMPILER.format(remark.against)
 
 
 RULE = KernelRule("missed-async-copy", find)

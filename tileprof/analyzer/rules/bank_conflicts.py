@@ -17,7 +17,6 @@ conflicts from many accesses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -35,6 +34,8 @@ from tileprof.analyzer.kernel.queues import behind, of_ways, passes_of
 from tileprof.analyzer.kernel.shared_memory import passes_at
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
 from tileprof.errors import Location
+from tileprof.remarks import Remark
+from tileprof.remarks.layouts import Conflicts, SharedAccess, SharedLayoutOf
 
 __all__ = ["RULE"]
 
@@ -54,8 +55,6 @@ _FEWEST = 20
 """Of samples that issue such accesses, below which they do not tell how many requests there are."""
 _Told: TypeAlias = tuple[float, Location | None]
 """Ways, and where."""
-_WAYS = re.compile(r"(\d+)-way bank conflict")
-_COUNTED = re.compile(r"\d+ wavefronts?\b")
 _ADVICE = (
     "Let lanes of a warp touch different banks: leave the buffer's layout to the compiler (no"
     " annotation), pad its rows by 16 bytes, or let the lanes go along its last dimension."
@@ -182,7 +181,9 @@ def _place(case: KernelCase, code: KernelCode, accesses: list[int]) -> Place:
     assert hot is not None
     line = case.user_line(hot.place)
     shared = (
-        e.op for e in case.remarks if same_line(e.location, line) and _COUNTED.search(e.chosen)
+        each.subject
+        for each in case.remarks
+        if same_line(each.location, line) and _is_counted(each)
     )
     return case.place(line, next(shared, case.op_at(hot.place)), (hot.offset, hot.offset))
 
@@ -211,7 +212,7 @@ def _conflicts(
     }
     if by_launch:
         return _Conflicts("counters", _passes_text(by_launch), by_launch)
-    if any(_COUNTED.search(remark.chosen) for remark in case.remarks):
+    if any(map(_is_counted, case.remarks)):
         return None
     ways = {index: passes / ideal for index, (passes, ideal) in passes_at(case).items()}
     return _Conflicts("static", "by the addresses of its lanes", _much(ways)) if ways else None
@@ -236,11 +237,23 @@ def _passes_text(ways: dict[int, float]) -> str:
 
 def _told(case: KernelCase) -> list[_Told]:
     """What the compiler says, the most ways first."""
-    found = list[_Told]()
-    for remark in case.remarks:
-        texts = (remark.chosen, *(reason for _, reason in remark.rejected))
-        found += [(float(each[1]), remark.location) for t in texts if (each := _WAYS.search(t))]
+    found = [
+        (float(reason.ways), remark.location)
+        for remark in case.remarks
+        for reason in remark.reasons(Conflicts)
+    ]
     return sorted(found, key=lambda each: -each[0])
+
+
+def _is_counted(remark: Remark) -> bool:
+    """Whether the compiler counted the wavefronts of an access to shared memory."""
+    match remark.decision:
+        case SharedAccess():
+            return True
+        case SharedLayoutOf(ways=ways):
+            return ways > 0
+        case _:
+            return False
 
 
 def _taken(code: KernelCode, accesses: list[int]) -> Weights:

@@ -92,8 +92,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def _is_meant(case: KernelCase, said: Told) -> bool:
     """Neither an atomic nor a tile of products that is stored as its lanes hold it."""
     products = bool(case.code and case.code.named(*PRODUCTS))
-    tile = products and said.op.startswith("store") and said.ways <= _OF_PRODUCTS
-    return "atomic" not in said.op and not tile
+    tile = products and said.remark.op == "store" and said.ways <= _OF_PRODUCTS
+    return said.remark.op != "atomic" and not tile
 
 
 def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
@@ -206,7 +206,7 @@ def _symptom(case: KernelCase) -> Iterator[Draft]:
 
 
 def _static(said: Told) -> Evidence:
-    return Evidence("static", f"{said.op}: {said.text}, by the layout")
+    return Evidence("static", f"{said.op}: {said.access}, by the layout", remark=said.remark)
 
 
 def _rate_text(rate: float) -> Evidence:

@@ -51,6 +51,7 @@ from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.lanes import WARP
 from tileprof.analyzer.machine.loops import loop_around, loops_of
+from tileprof.remarks.copies import StoresFromRegisters
 
 __all__ = ["RULE"]
 
@@ -224,7 +225,7 @@ def _sectors(case: KernelCase, code: KernelCode) -> dict[int, float]:
     found = {i: WARP * width_of(code.instructions[i].opcode) / SECTOR for i in every}
     found |= {index: float(each.sectors) for index, each in worked_out(case).items()}
     for said in told(case):
-        found |= {index: float(said.sectors) for index in told_at(case, code, said)}
+        found |= {index: float(said.access.sectors) for index in told_at(case, code, said)}
     return found
 
 
@@ -236,10 +237,9 @@ def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[E
         f"{len(stores) - len(atomics)} stores and {len(atomics)} atomics at the end, of"
         f" {min(widths)} bytes a thread on",
     )
-    for remark in case.remarks:
-        if remark.op.startswith("copy") and "stores from registers" in remark.chosen:
-            reasons = [f": not {candidate}: {why}" for candidate, why in remark.rejected[:1]]
-            yield Evidence("static", f"{remark.op}: {remark.chosen}{''.join(reasons)}")
+    for remark, chosen in case.decided(StoresFromRegisters, "copy"):
+        against = "".join(f": not {each}" for each in remark.rejected[:1])
+        yield Evidence("static", f"{remark.subject}: {chosen}{against}", remark=remark)
 
 
 def _place(case: KernelCase, code: KernelCode, index: int) -> Place:

@@ -39,7 +39,8 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.errors import Location
-from tileprof.profile import RemarkInfo
+from tileprof.remarks import Remark
+from tileprof.remarks.layouts import Converted, FilledOnce
 
 __all__ = ["RULE"]
 
@@ -51,9 +52,10 @@ _OFTEN = 0.05
 _LEAST_KEPT = 0.02
 """Of the time, what is left in any case."""
 _EXCHANGE = ("STS", "LDS", "STSM", "LDSM", "BAR")
+_TILES = ("copy", "load", "store")
+"""Kinds of ops that bring tiles, or take them away."""
 _ELSEWHERE = "long_scoreboard"
 _TURNS = "warp groups that exchange what they computed do not take turns with products"
-_CONVERTED, _FILLED = "converted to ", "filled through shared memory"
 _ADVICE = (
     "Let both ops use the same layout of the fragment: the same order of indices in their"
     " `T.Parallel`, the"
@@ -74,7 +76,7 @@ _COMPILER = (
 class _Exchange:
     """Conversions that are one finding, and their instructions."""
 
-    remarks: tuple[RemarkInfo, ...]
+    remarks: tuple[Remark, ...]
     """The one with the most samples first."""
     where: tuple[int, ...] = ()
     first: tuple[int, ...] = ()
@@ -95,7 +97,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 
 def _exchanges(case: KernelCase) -> Iterator[_Exchange]:
-    lines = dict[Location | None, list[RemarkInfo]]()
+    lines = dict[Location | None, list[Remark]]()
     for remark in case.remarks:
         if _is_exchange(remark):
             lines.setdefault(remark.location, []).append(remark)
@@ -117,26 +119,29 @@ def _exchanges(case: KernelCase) -> Iterator[_Exchange]:
         )  # fmt: skip
 
 
-def _is_exchange(remark: RemarkInfo) -> bool:
-    converted = remark.chosen.startswith(_CONVERTED)
-    through = remark.chosen.endswith("through shared memory")
-    return remark.op.startswith("buffer ") and through and (converted or remark.chosen == _FILLED)
+def _is_exchange(remark: Remark) -> bool:
+    match remark.decision:
+        case Converted(through="shared memory") | FilledOnce():
+            return remark.op == "buffer"
+        case _:
+            return False
 
 
 def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
     remark, code = exchange.remarks[0], case.sampled
-    names = list(dict.fromkeys(f"`{each.op.removeprefix('buffer ')}`" for each in exchange.remarks))
+    names = list(dict.fromkeys(f"`{each.name}`" for each in exchange.remarks))
     verb = "is" if len(names) == 1 else "are"
     listed = " and ".join([*filter(None, [", ".join(names[:-1])]), names[-1]])
     title = f"{listed} {verb} exchanged between threads through shared memory"
-    against = ", ".join(f"{other} ({reason})" for other, reason in remark.rejected)
-    static = Evidence("static", f"{remark.op}: {remark.chosen}, not {against}")
-    advice = _ONCE if remark.chosen == _FILLED else _ADVICE
+    against = ", ".join(f"{each.candidate} ({each.reason})" for each in remark.rejected)
+    text = f"{remark.subject}: {remark.decision}, not {against}"
+    static = Evidence("static", text, remark=remark)
+    advice = _ONCE if isinstance(remark.decision, FilledOnce) else _ADVICE
     hot = code.hottest(exchange.first) if code else None
     if code is None or hot is None:
-        place = case.place(remark.location, remark.op)
+        place = case.place(remark.location, remark.subject)
         return Draft("warning", title, place, (static,), advice, _COMPILER)
-    place = case.place(remark.location, remark.op, (hot.offset, hot.offset))
+    place = case.place(remark.location, remark.subject, (hot.offset, hot.offset))
     taken = _taken(code, exchange.where)
     share = float(taken.sum()) / code.whole
     text = f"{percent(share)} of the samples are at the exchange or wait for it"
@@ -169,7 +174,7 @@ def _saving(
     if loop is not None and has_products(code, loop):
         taken, more = _in_loop(case, code, loop, taken)
         whole = max(code.whole - loading_apart(code, loop), 1.0)
-    names = (each.op.removeprefix("buffer ") for each in exchange.remarks)
+    names = (each.name for each in exchange.remarks)
     ends = tile_ends(case, code, fragment_bytes(case.tiles, names))
     if ends is not None and ends.sum() >= _COLD * code.whole:
         taken = np.maximum(taken, ends)
@@ -199,15 +204,15 @@ def _in_loop(
 
 def _between_warps(case: KernelCase, code: KernelCode, loop: range) -> list[int]:
     """What else threads of a loop tell each other through shared memory: not copies of tiles."""
-    return [
-        index
-        for index in code.named(*_EXCHANGE)
-        if index in loop
-        and not case.op_at(code.instructions[index].place).startswith(("copy ", "load ", "store "))
-    ]
+    found = list[int]()
+    for index in code.named(*_EXCHANGE):
+        remark = case.remark_at(code.instructions[index].place)
+        if index in loop and (remark is None or remark.op not in _TILES):
+            found.append(index)
+    return found
 
 
-def _at(case: KernelCase, code: KernelCode, remark: RemarkInfo) -> tuple[int, ...]:
+def _at(case: KernelCase, code: KernelCode, remark: Remark) -> tuple[int, ...]:
     """What the exchange can be made of in its line."""
     line = remark.location.line if remark.location else 0
     return tuple(

@@ -182,8 +182,9 @@ def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
 
 def _is_narrow(said: Told) -> bool:
     """Whether a remark is about lanes side by side that move less than they could."""
-    moves = said.op.startswith(("load", "store"))
-    return moves and said.width < WIDEST and said.width == said.needed == said.sectors
+    access = said.access
+    narrow = access.width < WIDEST and access.width == access.needed == access.sectors
+    return narrow and said.remark.op in ("load", "store")
 
 
 def _narrow(code: KernelCode) -> list[int]:
@@ -194,17 +195,17 @@ def _static(case: KernelCase, said: list[Told]) -> Iterator[Evidence]:
     """The narrowest access, and why what moves it is no faster copy."""
     if not said:
         return
-    first = min(said, key=lambda each: each.width)
-    yield Evidence("static", f"{first.op}: {first.text}")
+    first = min(said, key=lambda each: each.access.width)
+    yield Evidence("static", f"{first.op}: {first.access}", remark=first.remark)
     for remark in case.remarks:
-        if remark.op.startswith("copy") and remark.location == first.location:
-            for candidate, reason in remark.rejected[:1]:
-                yield Evidence("static", f"not {candidate}: {reason}")
+        if remark.op == "copy" and remark.location == first.location:
+            for each in remark.rejected[:1]:
+                yield Evidence("static", f"not {each}", remark=remark)
 
 
 def _title(code: KernelCode | None, where: Collection[int], said: list[Told] | None = None) -> str:
     widths = {width_of(code.instructions[i].opcode) for i in where} if code else set[int]()
-    width = min(widths | {each.width for each in said or ()})
+    width = min(widths | {each.access.width for each in said or ()})
     return f"accesses of {width} bytes a thread where 16 would do"
 
 

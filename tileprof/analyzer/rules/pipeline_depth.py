@@ -39,7 +39,8 @@ from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_til
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.tiles.rings import Ring, rings_of
-from tileprof.profile import RemarkInfo
+from tileprof.remarks import Remark
+from tileprof.remarks.loops import WaitedAtOnce
 
 __all__ = ["RULE"]
 
@@ -50,7 +51,6 @@ _MUCH = 0.1
 """Of the time, what is worth a word where no gain can be told."""
 _TITLE, _EACH = "loads do not run far enough ahead", "tiles are waited for at once"
 _NONE = "no load runs ahead of its use"
-_AT_ONCE = "cp.async, waited for at once"
 _MOST_STAGES = 8
 _LEAST_REST = 0.02
 """Of a turn, what is never hidden: more would be a guess."""
@@ -72,7 +72,7 @@ class _Loads:
     """What is known of how loads run ahead."""
 
     ring: Ring | None
-    said: RemarkInfo | None
+    said: Remark | None
     """Of copies that are waited for at once, whatever the ring has."""
 
     @property
@@ -84,11 +84,11 @@ class _Loads:
 def find(case: KernelCase) -> Iterator[Draft]:
     """The loop that waits the most."""
     code = case.sampled
-    said = next((each for each in case.remarks if each.chosen == _AT_ONCE), None)
+    said = next((each for each, _ in case.decided(WaitedAtOnce)), None)
     if code is None or not code.named(*COPIES):
         if said:
-            place = case.place(said.location, said.op)
-            static = Evidence("static", f"{said.op}: {said.chosen}, not {_against(said)}")
+            place = case.place(said.location, said.subject)
+            static = Evidence("static", _at_once(said), remark=said)
             yield Draft("warning", _EACH, place, (static,), _run_ahead(said), _COMPILER)
         elif code and (not case.remarks or single_stage(case)):
             yield from _by_hand(case, code)
@@ -101,7 +101,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         ring = rings[0] if rings else ring_in_code(case, code, found.loop)
         yield from _draft(case, code, found, _Loads(ring, said))
     elif said:
-        place = case.place(said.location, said.op)
+        place = case.place(said.location, said.subject)
         text = "less than 1% of the time is spent waiting for copies"
         yield Draft(
             "ignore",
@@ -221,7 +221,7 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
 
 def _seen(code: KernelCode, wait: TileWait, loads: _Loads) -> str:
     if loads.said:
-        return f"{loads.said.op}: {loads.said.chosen}, not {_against(loads.said)}"
+        return _at_once(loads.said)
     if loads.ring:
         kilobytes = loads.ring.stage_bytes / 1024
         loop = f"loop {loads.ring.variable}" if loads.ring.variable else "a loop of cp.async"
@@ -232,12 +232,12 @@ def _seen(code: KernelCode, wait: TileWait, loads: _Loads) -> str:
     return f"{what} is waited for in a loop of {len(wait.loop)} instructions"
 
 
-def _against(said: RemarkInfo) -> str:
-    return "; ".join(f"{name}: {reason}" for name, reason in said.rejected)
+def _at_once(said: Remark) -> str:
+    return f"{said.subject}: {said.decision}, not {said.against}"
 
 
-def _run_ahead(said: RemarkInfo) -> str:
-    return f"Let the loads run ahead: {'; '.join(reason for _, reason in said.rejected)}."
+def _run_ahead(said: Remark) -> str:
+    return f"Let the loads run ahead: {'; '.join(str(each.reason) for each in said.rejected)}."
 
 
 def _advice(loads: _Loads, stages: int) -> str:

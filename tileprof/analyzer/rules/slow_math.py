@@ -100,7 +100,8 @@ def _lines(case: KernelCase, code: KernelCode, signs: list[int], form: Form) -> 
     found = set(signs)
     for line, where in held.items():
         part = len(found.intersection(where)) / len(where)
-        if form.once and line and case.op_at(line) == "launch":
+        remark = case.remark_at(line) if form.once and line else None
+        if remark is not None and remark.op == "launch":
             continue  # that line has all that a block does to find its tile
         if line is not None and (part >= _PART or line.line in calling):
             found.update(where)

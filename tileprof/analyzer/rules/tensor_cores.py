@@ -27,14 +27,29 @@ from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.errors import Location
-from tileprof.profile import RemarkInfo
+from tileprof.remarks import Reason, Remark
+from tileprof.remarks.common import TargetHasNone, TurnedOff
+from tileprof.remarks.products import (
+    ExtentMultiple,
+    FragmentOperand,
+    GemmInstruction,
+    InstructionCandidate,
+    LiesAcross,
+    NoFloat64,
+    OperandShape,
+    SwizzleOff,
+    Tf32Off,
+    ThreadsMultiple,
+    TypeOnTarget,
+    TypesUnsupported,
+)
 
 __all__ = ["RULE"]
 
 _COLD = 0.01
 _FASTEST_FIRST = ("wgmma", "mma", "fma")
-_FOR_GOOD = ("has none", "multiplies no")
-"""In reasons that nobody can do anything about."""
+_FOR_GOOD = (TargetHasNone, NoFloat64, TypeOnTarget)
+"""Reasons that nobody can do anything about."""
 _MMA = 0.62
 """Of the peak of wgmma, what mma reaches on Hopper (Luo et al., "Benchmarking and Dissecting the
 Nvidia Hopper GPU Architecture via Microbenchmarking", IPDPS 2024)."""
@@ -53,17 +68,17 @@ _MANY, _MOSTLY, _AGAIN = 64, 0.5, 2.0
 """Sums in a loop that is a product; of its instructions; by operands: 8 × 8 sums have 16."""
 _SURE = 0.8
 """Of the likely gain, what comes at least where the work is known."""
-_WAYS = (
-    ("turned off", "Remove the control that turns it off"),
-    ("tf32 is off", "Allow tf32, which keeps 10 bits after the point, or multiply bfloat16"),
-    ("not supported", "Bring the operands to one 16-bit type, and sum in float32"),
-    ("threads=", "Launch as many threads as it needs"),
-    ("lies in a fragment", "Keep B in shared memory"),
-    ("transpose_", "Store the operand the other way round"),
-    ("not a multiple of", "Take a tile whose extents fit"),
-    ("seen under another shape", "Give the operand a buffer of its own shape"),
+_WAYS: tuple[tuple[tuple[type[Reason], ...], str], ...] = (
+    ((TurnedOff, SwizzleOff), "Remove the control that turns it off"),
+    ((Tf32Off,), "Allow tf32, which keeps 10 bits after the point, or multiply bfloat16"),
+    ((TypesUnsupported,), "Bring the operands to one 16-bit type, and sum in float32"),
+    ((ThreadsMultiple,), "Launch as many threads as it needs"),
+    ((FragmentOperand,), "Keep B in shared memory"),
+    ((LiesAcross,), "Store the operand the other way round"),
+    ((ExtentMultiple,), "Take a tile whose extents fit"),
+    ((OperandShape,), "Give the operand a buffer of its own shape"),
 )
-"""Maps a rejection code to the suggested change; the first match wins."""
+"""Maps reasons against an instruction to the suggested change; the first match wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,7 @@ class _Product:
     chosen: str
     wanted: str
     reason: str
-    evidence: str
+    evidence: Evidence
     author: str
     location: Location | None
     op: str
@@ -86,10 +101,9 @@ class _Product:
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Products for which there is a faster instruction that could be had."""
-    for remark in case.remarks:
-        wanted, reason = _missed(remark)
-        if wanted:
-            yield _draft(case, _of_remark(case, remark, wanted, reason))
+    for remark, chosen in case.decided(GemmInstruction, "gemm"):
+        if missed := _missed(remark, chosen):
+            yield _draft(case, _of_remark(case, remark, chosen, *missed))
     code = case.code
     if code is None or case.remarks:
         return
@@ -97,31 +111,34 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield _draft(case, product)
 
 
-def _missed(remark: RemarkInfo) -> tuple[str, str]:
-    """The fastest instruction that could be had, and what is against it; '' for none."""
-    chosen = remark.chosen.partition(" ")[0]
-    if remark.op != "gemm" or chosen not in _FASTEST_FIRST:
-        return "", ""
-    faster = _FASTEST_FIRST[: _FASTEST_FIRST.index(chosen)]
-    for name, reason in remark.rejected:
-        if name in faster and not any(part in reason for part in _FOR_GOOD):
-            return name, reason
-    return "", ""
+def _missed(remark: Remark, chosen: GemmInstruction) -> tuple[str, Reason] | None:
+    """The fastest instruction that could be had, and what is against it; None where none could."""
+    faster = _FASTEST_FIRST[: _FASTEST_FIRST.index(chosen.instruction)]
+    for each in remark.rejected:
+        candidate = each.candidate
+        if not isinstance(candidate, InstructionCandidate) or candidate.instruction not in faster:
+            continue
+        if not any(isinstance(why, _FOR_GOOD) for why in each.reason.within()):
+            return candidate.instruction, each.reason
+    return None
 
 
-def _of_remark(case: KernelCase, remark: RemarkInfo, wanted: str, reason: str) -> _Product:
+def _of_remark(
+    case: KernelCase, remark: Remark, chosen: GemmInstruction, wanted: str, reason: Reason
+) -> _Product:
     code = case.sampled
+    text = f"gemm: {chosen}, not {wanted}: {reason}"
     return _Product(
-        remark.chosen.partition(" ")[0], wanted, reason,
-        f"gemm: {remark.chosen}, not {wanted}: {reason}", f"{_way(reason)}: {reason}.",
-        remark.location, remark.op, _at(case, code, remark.location) if code else [],
+        chosen.instruction, wanted, str(reason), Evidence("static", text, remark=remark),
+        f"{_way(reason)}: {reason}.", remark.location, remark.subject,
+        _at(case, code, remark.location) if code else [],
     )  # fmt: skip
 
 
 def _draft(case: KernelCase, product: _Product) -> Draft:
     chosen, wanted = product.chosen, product.wanted
     title = f"a matrix product is done by {chosen}, not by {wanted}"
-    static = Evidence("static", product.evidence)
+    static = product.evidence
     compiler = f"The choice of instructions turned {wanted} down: {product.reason}."
     code, where = case.sampled, product.where
     hot = code.hottest(where) if code else None
@@ -171,7 +188,8 @@ def _dot(case: KernelCase, code: KernelCode) -> _Product | None:
         else f"its tile is {shape}, or its operands are of two types"
     )  # fmt: skip
     return _Product(
-        "fma", wanted, reason, f"tt.dot of a tile of {shape} in a blocked layout: {reason}",
+        "fma", wanted, reason,
+        Evidence("static", f"tt.dot of a tile of {shape} in a blocked layout: {reason}"),
         "Allow tf32 (`input_precision=\"tf32\"`), which keeps 10 bits after the point, or convert"
         " the operands to bfloat16." if dtype == "tf32"
         else "Bring the operands to one 16-bit type, and take a tile of at least 16 × 16 × 16.",
@@ -189,9 +207,9 @@ def _by_hand(case: KernelCase, code: KernelCode) -> _Product | None:
     hot = code.hottest(many)
     here = case.user_line(hot.place) if hot else None
     reason = "it is written with sums and products of floats"
+    text = f"a loop of {len(many)} FFMA multiplies registers by registers, read from shared memory"
     return _Product(
-        "fma", "mma", reason,
-        f"a loop of {len(many)} FFMA multiplies registers by registers, read from shared memory",
+        "fma", "mma", reason, Evidence("static", text),
         "If this is a product of matrices, do it by tensor cores (`mma`, `wgmma`, a library): tf32"
         " keeps 10 bits after the point; bfloat16 and float16 are faster still.",
         here, case.op_at(here), list(loop), "tf32", "low",
@@ -226,8 +244,10 @@ def _peak(case: KernelCase, instruction: str, dtype: str = "") -> float:
     return (held.value if held else sheet) * (_MMA if instruction == "mma" else 1.0)
 
 
-def _way(reason: str) -> str:
-    return next((way for part, way in _WAYS if part in reason), "Remove what prevents it")
+def _way(reason: Reason) -> str:
+    within = tuple(reason.within())
+    fits = (way for kinds, way in _WAYS if any(isinstance(each, kinds) for each in within))
+    return next(fits, "Remove what prevents it")
 
 
 RULE = KernelRule("tensor-core-missed", find)

@@ -36,6 +36,8 @@ from tileprof.analyzer.kernel.launches import busy_share, launch_place
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
 from tileprof.analyzer.tiles.padding import Padded, padded_ops
+from tileprof.remarks import Remark
+from tileprof.remarks.host import Guarded
 
 __all__ = ["RULE"]
 
@@ -122,12 +124,16 @@ def _reaching(op: Padded) -> str:
 
 def _place(case: KernelCase, op: Padded) -> Place:
     """What the compiler says of the op; else the launch."""
-    names = (op.op, f"load {op.tensor}", f"store {op.tensor}")
-    held = [each for each in case.remarks if each.op == op.op] or [
-        each for each in case.remarks if each.op in names or each.op.startswith(f"{op.op} ")
-    ]
+    same = [each for each in case.remarks if (each.op, each.name) == (op.op, op.name)]
+    held = same or [each for each in case.remarks if _may_be(each, op)]
     at = op.number if op.op == _PRODUCT and op.number < len(held) else 0
-    return case.place(held[at].location, held[at].op) if held else launch_place(case)
+    return case.place(held[at].location, held[at].subject) if held else launch_place(case)
+
+
+def _may_be(remark: Remark, op: Padded) -> bool:
+    """Whether a remark is about the op, or about an access of its tensor that it became."""
+    is_access = remark.op in ("load", "store") and remark.name == op.tensor
+    return is_access or (remark.op == op.op and remark.names[0] == op.name)
 
 
 def _idle_lanes(case: KernelCase) -> Iterator[Draft]:
@@ -211,10 +217,10 @@ def _counted(code: KernelCode, hot: Instruction, lanes: Mapping[int, float]) -> 
 def _guards(case: KernelCase, hot: Instruction) -> Iterator[Evidence]:
     """What the compiler says of a guard in that line."""
     here = case.user_line(hot.place)
-    for each in case.remarks:
-        if here and each.location and each.location.line == here.line and "guarded" in each.chosen:
-            reasons = "; ".join(reason for _, reason in each.rejected)
-            yield Evidence("static", f"{each.op} keeps its guard: {reasons}")
+    for each, _ in case.decided(Guarded):
+        if here and each.location and each.location.line == here.line:
+            reasons = "; ".join(str(rejected.reason) for rejected in each.rejected)
+            yield Evidence("static", f"{each.subject} keeps its guard: {reasons}", remark=each)
 
 
 RULE = KernelRule("wasted-lanes", find, ("counters", "samples"))

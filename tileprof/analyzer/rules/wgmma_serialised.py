@@ -33,11 +33,13 @@ from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.profile import RemarkInfo
+from tileprof.remarks import Remark
+from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized
 
 __all__ = ["RULE"]
 
-_SAID = ("each wgmma waits for the one before it", "ptxas put in a wait for all matrix products")
+_SAID = (Serialized, MovedWait)
+"""What ptxas reports, the surest first."""
 _WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"
 _COLD = 0.01
 _COMES_BACK = 0.95
@@ -81,10 +83,7 @@ class _Serial:
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Serial products that ptxas, or the code, tells of."""
-    said = min(
-        (each for each in case.remarks if each.op == "ptxas" and each.chosen in _SAID),
-        key=lambda each: _SAID.index(each.chosen), default=None,
-    )  # fmt: skip
+    said = next((each for kind in _SAID for each, _ in case.decided(kind, "ptxas")), None)
     code = case.code
     serial = _serial(case, code) if code else None
     if said is None and (serial is None or not serial.where):
@@ -93,7 +92,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     line = said.location if said else case.user_line(hot.place if hot else None)
     sass = (hot.offset, hot.offset) if hot else None
     place = case.place(line, case.op_at(line), sass)
-    static = Evidence("static", _static(said, serial))
+    static = Evidence("static", _static(said, serial), remark=said)
     author = _advice(said)
     if code is None or serial is None or not code.whole or not serial.where:
         yield Draft("warning", _TITLE, place, (static,), author, _COMPILER)
@@ -162,9 +161,10 @@ def _takes_part(code: KernelCode, index: int) -> bool:
     return each.name in PRODUCTS or each.opcode.startswith("WARPGROUP.DEPBAR")
 
 
-def _static(said: RemarkInfo | None, serial: _Serial | None) -> str:
+def _static(said: Remark | None, serial: _Serial | None) -> str:
     if said is not None:
-        return f"ptxas: {said.chosen}: {'; '.join(reason for _, reason in said.rejected)}"
+        reasons = "; ".join(str(each.reason) for each in said.rejected)
+        return f"ptxas: {said.decision}: {reasons}"
     assert serial is not None
     return f"in a loop of {len(serial.loops[0])} instructions each wgmma is followed by a wait"
 
@@ -177,13 +177,17 @@ def _dynamic(serial: _Serial) -> str:
     )
 
 
-def _advice(said: RemarkInfo | None) -> str:
+def _advice(said: Remark | None) -> str:
     """What ptxas's reason asks for; the general way out where there is none."""
     if said is None or not said.rejected:
         return _ADVICE
-    reason = said.rejected[0][1].partition(" [ptxas")[0]
-    cause, _, way = reason.partition("; ")
-    return f"{way[:1].upper()}{way[1:]}: {cause}." if way else f"{_ADVICE} ptxas says: {cause}."
+    match said.rejected[0].reason:
+        case PtxasReason(cause=cause, way=way):
+            return f"{way[:1].upper()}{way[1:]}: {cause}."
+        case PtxasSaid(words=words):
+            return f"{_ADVICE} ptxas says: {words}."
+        case reason:
+            return f"{_ADVICE} ptxas says: {reason}."
 
 
 RULE = KernelRule("wgmma-serialized", find)

@@ -47,7 +47,9 @@ class Padded:
     """An op with tiles that are partly outside."""
 
     op: str
-    """`gemm`, `load X`, `store X`, `atomic X`, or `copy X` for either direction."""
+    """`gemm`, `load`, `store`, `atomic`, or `copy` for either direction."""
+    name: str
+    """Tensor that it accesses; empty for a product."""
     number: int
     """Among the products of the kernel."""
     inside: float
@@ -63,7 +65,7 @@ class Padded:
 def padded_ops(kernel: TileKernel) -> tuple[Padded, ...]:
     """The ops with tiles that reach beyond their tensors, those that waste most first."""
     reader = _Reader(kernel)
-    products = (_padded("gemm", each.number, each.beyond) for each in reader.products.values())
+    products = (_padded("gemm", "", each.number, each.beyond) for each in reader.products.values())
     found = [*reader.accesses, *(each for each in products if each.beyond)]
     return tuple(sorted(found, key=lambda each: each.inside))
 
@@ -72,7 +74,7 @@ def products_inside(kernel: TileKernel) -> float:
     """Of the work of all matrix products, the part that is inside; 1 where there are none."""
     products = _Reader(kernel).products.values()
     whole = sum(each.work for each in products)
-    inside = (_padded("gemm", 0, each.beyond).inside * (each.work / whole) for each in products)
+    inside = (_padded("gemm", "", 0, each.beyond).inside * (each.work / whole) for each in products)
     return sum(inside) if whole else 1.0
 
 
@@ -139,7 +141,7 @@ class _Reader:
             self.views[op.result] = wide if len(wide) == _MATRIX else beyond[-_MATRIX:]
             self.tensors[op.result], kind = tensor, "copy"
         if held := {(each.tensor, each.dim): each for each in beyond if each}:
-            self.accesses.append(_padded(f"{kind} {tensor[1:]}", self.count, held))
+            self.accesses.append(_padded(kind, tensor[1:], self.count, held))
 
     def _beyond(
         self, tensor: str, indices: tuple[str, ...], lengths: tuple[int, ...]
@@ -196,6 +198,6 @@ def _combined(kind: str, a: _Interval | None, b: _Interval | None) -> _Interval 
     return None
 
 
-def _padded(op: str, number: int, beyond: Mapping[tuple[str, int], Outside]) -> Padded:
+def _padded(op: str, name: str, number: int, beyond: Mapping[tuple[str, int], Outside]) -> Padded:
     held = tuple(beyond.values())
-    return Padded(op, number, prod(each.extent / each.reach for each in held), held)
+    return Padded(op, name, number, prod(each.extent / each.reach for each in held), held)

@@ -14,10 +14,11 @@ from tileprof import ir
 from .buffers import Buffer, Extent, paren
 from .context import Context, Place
 from .types import is_narrow, literal, stored, value_type
+from .values import Values
 
-__all__ = ["emit_atomic", "emit_load", "emit_store"]
+__all__ = ["ATOMICS", "bounds", "element_place", "emit_atomic", "emit_load", "emit_store"]
 
-_ATOMIC = {
+ATOMICS = {
     "add": "TpAdd",
     "max": "TpLarger",
     "min": "TpSmaller",
@@ -26,6 +27,7 @@ _ATOMIC = {
     "xor": "TpXor",
     "exchange": "TpExchange",
 }
+"""The struct of the prelude that combines two elements, by the kind of an atomic."""
 
 
 def emit_load(ctx: Context, op: ir.Load) -> None:
@@ -65,7 +67,7 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
     # Only the caller's memory is seen by several blocks; a block is the work of one thread.
     function = "tp_atomic" if buffer.is_global else "tp_combine"
     value = f"({value_type(buffer.dtype)})({ctx.bare(op.value)})"
-    call = f"{function}<{_ATOMIC[op.kind]}>(&{buffer.element(indices)}, {value})"
+    call = f"{function}<{ATOMICS[op.kind]}>(&{buffer.element(indices)}, {value})"
     if ctx.uses.get(op.result):
         ctx.define(
             op.result, f"{guard} ? {call} : {literal(buffer.safe, buffer.dtype)}" if guard else call
@@ -89,23 +91,8 @@ def _checked(
     texts = [ctx.index(v) for v in indices]
     if proved or op in ctx.inside or not indices:
         return texts, ""
-    texts = [t if isinstance(t, int) else _named(ctx, t) for t in texts]
-    low, high = [], []
-    for value, text, extent in zip(indices, texts, buffer.shape, strict=True):
-        known_low, known_high = ctx.interval(value)
-        if known_low is None or known_low < 0:
-            low.append(f"{text} >= 0")
-        if not isinstance(extent, int) or known_high is None or known_high >= extent:
-            high.append(f"{text} < {paren(extent)}")
-    access = "read" if isinstance(op, ir.Load) else "written"
-    place = Place(
-        "element",
-        op.span,
-        buffer=buffer.name,
-        shape=buffer.dims,
-        rank=len(indices),
-        access=access,
-    )
+    texts, low, high = bounds(ctx, indices, buffer.shape)
+    place = element_place(op, buffer.name, buffer.dims)
     if not buffer.is_global:
         if low or high:
             ctx.fail_unless(" && ".join(low + high), place, texts)
@@ -115,10 +102,32 @@ def _checked(
     return texts, " && ".join(high)
 
 
-def _named(ctx: Context, text: str) -> str:
+def bounds(
+    ctx: Values, indices: Sequence[ir.Value], shape: Sequence[Extent]
+) -> tuple[list[Extent], list[str], list[str]]:
+    """The indices as text, and what of `0 <= index` and of `index < extent` is not known."""
+    texts = [_named(ctx, v) for v in indices]
+    low, high = [], []
+    for value, text, extent in zip(indices, texts, shape, strict=True):
+        known_low, known_high = ctx.interval(value)
+        if known_low is None or known_low < 0:
+            low.append(f"{text} >= 0")
+        if not isinstance(extent, int) or known_high is None or known_high >= extent:
+            high.append(f"{text} < {paren(extent)}")
+    return texts, low, high
+
+
+def _named(ctx: Values, value: ir.Value) -> Extent:
     """A name for an index that is written several times."""
-    if text.isidentifier():
+    text = ctx.index(value)
+    if isinstance(text, int) or text.isidentifier():
         return text
     name = ctx.names.fresh("at")
-    ctx.writer.line(f"const int64_t {name} = {text};")
+    ctx.writer.line(f"const {ctx.type_of(value)} {name} = {text};")
     return name
+
+
+def element_place(op: ir.OpBase, buffer: str, dims: tuple[ir.Dim, ...]) -> Place:
+    """The place of an access that may be outside of the buffer."""
+    access = "read" if isinstance(op, ir.Load) else "written"
+    return Place("element", op.span, "", buffer, dims, len(dims), access)

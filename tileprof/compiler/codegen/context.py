@@ -50,15 +50,7 @@ class Context(Values):
             raise InternalError("a view of a view reached the C++ emitter")
         buffer = self.buffers[view.base]
         offsets = tuple(self.index(o) for o in view.offsets)
-        fits = tuple(
-            self._fits(offset, size, extent)
-            for offset, size, extent in zip(view.offsets, view.sizes, buffer.shape, strict=True)
-        )
-        return Tile(buffer, offsets, view.sizes, fits)
-
-    def _fits(self, offset: ir.Value, size: int, extent: Extent) -> bool:
-        high = self.interval(offset)[1]
-        return isinstance(extent, int) and high is not None and high + size <= extent
+        return Tile(buffer, offsets, view.sizes, self.fits(view, buffer.shape))
 
     def take(self, bytes: int) -> str:
         """A pointer to memory for the tile op at hand."""

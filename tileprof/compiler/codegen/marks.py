@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from tileprof import ir
 from tileprof.instrument.placement.marks import note_scopes
 from tileprof.instrument.placement.placing import place_marks
+from tileprof.ir.rewriter import inline_scopes
 
 __all__ = ["marked"]
 
@@ -23,23 +24,11 @@ _PIECES = (
 
 def marked(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with marks, sites and states; as it is where it has no step."""
-    made = place_marks(_without_scopes(note_scopes(kernel)), "sample")
+    made = place_marks(ir.rewrite(note_scopes(kernel), inline_scopes), "sample")
     for op in made.ops():
         if isinstance(op, ir.For | ir.While) and not _has_pieces(op):
             _unmark(op)
     return made
-
-
-def _without_scopes(kernel: ir.Kernel) -> ir.Kernel:
-    """The ops of scopes in their place."""
-
-    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if not isinstance(op, ir.Scope):
-            return None
-        builder.block.ops += op.body.ops
-        return []
-
-    return ir.rewrite(kernel, rule)
 
 
 def _has_pieces(loop: ir.For | ir.While) -> bool:

@@ -12,6 +12,7 @@ the whole nest are compared once.  What cannot be hoisted stays checked at each 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -36,9 +37,7 @@ def emit_parallel(
 ) -> None:
     """The nest once, or once without and once with guards; with `mirror`, the first one does the
     work of `copy`."""
-    for variable, extent in zip(op.body.args, op.extents, strict=True):
-        high = ctx.interval(extent)[1]
-        ctx.known[variable] = (0, None if high is None else high - 1)
+    ctx.bound(op)
     buffers = ctx.buffers
     conditions, proved = hoisted(ctx, op, lambda v: buffers[v].shape if v in buffers else None)
     outside, always = ctx.inside, not conditions
@@ -114,9 +113,7 @@ def _copied(ctx: Context, buffer: Buffer) -> Buffer:
     if buffer.variable:
         ctx.writer.line(f"{buffer.type} {name} = {buffer.variable};")
         return replace(buffer, pointer=f"&{name}", variable=name)
-    count = 1
-    for extent in buffer.shape:
-        count *= int(extent)
+    count = math.prod(int(extent) for extent in buffer.shape)
     ctx.writer.line(f"{buffer.type} {name}[{count}];")
     ctx.writer.line(f"tp_copy_row({name}, 1, {buffer.pointer}, 1, {count});")
     return replace(buffer, pointer=name)

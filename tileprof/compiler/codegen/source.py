@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -9,7 +10,8 @@ from tileprof import ir
 from tileprof.errors import KernelError
 from tileprof.instrument.records import c_struct
 
-from .buffers import Buffer, Extent, row_major
+from .buffers import Buffer, Extent
+from .captures import captured, users
 from .context import Context, Place, aligned
 from .inlining import inlined
 from .statements import STACK_LIMIT, emit_block, emit_op
@@ -75,10 +77,7 @@ class _Unit:
         self.places: list[Place] = []
         self.headers = {"tiles.h"}
         self.functions: list[list[Line]] = []
-        self.uses: dict[ir.Value, list[ir.OpBase]] = {}
-        for op in kernel.ops():
-            for value in op.operand_values():
-                self.uses.setdefault(value, []).append(op)
+        self.uses = users(kernel)
 
     def _context(self) -> Context:
         return Context(Writer(), Names(), self.places, self.headers, self.uses)
@@ -202,10 +201,7 @@ class _Unit:
 
 
 def _parameter(ctx: Context, param: ir.Param, type_: ir.BufferType, text: str) -> Buffer:
-    shape = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in type_.shape)
-    strides = row_major(shape)
-    if type_.strides is not None:
-        strides = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in type_.strides)
+    shape, strides = ctx.extents(type_.shape), ctx.strides(type_)
     return Buffer(
         text, type_.dtype, "global", shape, strides, param.name, type_.shape, param.safe_value
     )
@@ -234,24 +230,8 @@ def _moved(buffer: Buffer, host: Context, body: Context) -> Buffer:
 
 
 def _captured(op: ir.Launch, kernel: ir.Kernel) -> list[ir.Value]:
-    """What the body of a launch uses from outside, in order of definition."""
-    used: dict[ir.Value, None] = {}
-    inner = {v for o in ir.walk(op.body) for v in o.results} | set(op.body.args)
-    for each in ir.walk(op.body):
-        inner |= {a for b in each.blocks() for a in b.args}
-
-    def use(value: ir.Value) -> None:
-        if value in inner or isinstance(value.owner, ir.Constant):
-            return
-        if isinstance(value.owner, ir.View):
-            for part in value.owner.operand_values():
-                use(part)
-        else:
-            used[value] = None
-
-    for each in ir.walk(op.body):
-        for value in each.operand_values():
-            use(value)
+    """What a launch uses from outside, in order of definition."""
+    used = set(captured(op, ir.View, grid=False))
     # Shapes and strides may name any symbol.
     symbols = list(kernel.symbol_values().values())
     order = [*kernel.param_values(), *symbols]
@@ -265,9 +245,7 @@ def _lay_out(ctx: Context, op: ir.Launch) -> None:
     for each in ir.walk(op.body):
         if not isinstance(each, ir.Alloc):
             continue
-        size = each.dtype.bytes
-        for extent in each.shape:
-            size *= extent
+        size = each.dtype.bytes * math.prod(each.shape)
         if each.space != "local" or size > STACK_LIMIT:
             ctx.arena[each] = at
             at += aligned(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import assert_never, cast
 
 from tileprof import ir
@@ -9,6 +10,7 @@ from tileprof.errors import InternalError
 
 from . import tiles
 from .access import emit_atomic, emit_load, emit_store
+from .branches import emit_if, emit_while
 from .buffers import Buffer, reshaped, row_major
 from .context import Context, Place
 from .expressions import Pure, bare, needs_functions, render
@@ -89,9 +91,10 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
         case ir.Parallel():
             emit_parallel(ctx, op, emit_block)
         case ir.While():
-            _while(ctx, op)
+            emit_while(ctx, op, emit_block)
         case ir.If():
-            _if(ctx, op)
+            if not _ternary(ctx, op):
+                emit_if(ctx, op, emit_block)
         case ir.Break():
             ctx.writer.line("break;")
         case ir.Continue():
@@ -137,9 +140,7 @@ def _alloc(ctx: Context, op: ir.Alloc) -> None:
         at = at.replace(" + 0,", ",")
         ctx.writer.line(f"{type_} *const {name} = ({type_} *){at};")
     else:
-        count = 1
-        for extent in op.shape:
-            count *= extent
+        count = math.prod(op.shape)
         ctx.writer.line(f"{type_} {name}[{count}] __attribute__((aligned(64)));")
     pointer = f"&{name}" if variable else name
     ctx.buffers[op.result] = Buffer(
@@ -159,8 +160,7 @@ def _reinterpret(ctx: Context, op: ir.Reinterpret) -> None:
     name = ctx.names.fresh(op.result.name or base.name)
     type_ = storage(op.dtype)
     ctx.writer.line(f"{type_} *const {name} = ({type_} *)({base.pointer});")
-    shape = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in op.shape)
-    ctx.buffers[op.result] = reshaped(base, name, op.dtype, shape)
+    ctx.buffers[op.result] = reshaped(base, name, op.dtype, ctx.extents(op.shape))
 
 
 # -- loops and branches
@@ -209,40 +209,6 @@ def _pragma(op: ir.For, start: int | str, stop: int | str, step: int | str) -> s
         return ""
     count = len(range(start, stop, step)) if isinstance(step, int) and step else 0
     return f"TP_UNROLL({count}) " if 1 < count <= UNROLL_LIMIT else ""
-
-
-def _while(ctx: Context, op: ir.While) -> None:
-    with ctx.writer.braces("while (true)"), ctx.scope():
-        emit_block(ctx, op.condition)
-        last = op.condition.ops[-1]
-        assert isinstance(last, ir.Yield)
-        ctx.writer.line(f"if (!{ctx.text(last.values[0])}) break;")
-        emit_block(ctx, op.body)
-
-
-def _if(ctx: Context, op: ir.If) -> None:
-    if op.results and _ternary(ctx, op):
-        return
-    for value in op.results:
-        name = ctx.names.fresh(value.name)
-        ctx.values[value] = name
-        ctx.writer.line(f"{value_type(value.dtype)} {name};")
-    ctx.writer.line(f"if ({ctx.bare(op.condition)}) {{")
-    with ctx.writer.deeper(), ctx.scope():
-        _branch(ctx, op, op.then)
-    if any(not isinstance(o, ir.Yield) or o.values for o in op.otherwise.ops):
-        ctx.writer.close("} else {")
-        with ctx.writer.deeper(), ctx.scope():
-            _branch(ctx, op, op.otherwise)
-    ctx.writer.close("}")
-
-
-def _branch(ctx: Context, op: ir.If, block: ir.Block) -> None:
-    emit_block(ctx, block)
-    last = block.ops[-1] if block.ops else None
-    if isinstance(last, ir.Yield):
-        for value, given in zip(op.results, last.values, strict=True):
-            ctx.writer.line(f"{ctx.values[value]} = {ctx.bare(given)};")
 
 
 def _ternary(ctx: Context, op: ir.If) -> bool:

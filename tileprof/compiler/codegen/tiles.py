@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tileprof import ir
 
+from .access import ATOMICS
 from .buffers import Extent, Tile, packed, times
 from .context import Context, Place
 from .matmul import emit_gemm
@@ -25,7 +27,6 @@ _REDUCE = {
     "bitor": "TpBitOr",
     "bitxor": "TpBitXor",
 }
-_ATOMIC = {"add": "TpAdd", "max": "TpLarger", "min": "TpSmaller"}
 
 
 def emit_tile_op(ctx: Context, op: TileOp) -> None:
@@ -111,9 +112,7 @@ def _there(tile: Tile, dims: Sequence[int]) -> list[Extent]:
 def copy(ctx: Context, source: Tile, target: Tile) -> None:
     """`tp_copy(target, source, safe)`, or one long row where both lie without gaps."""
     if source.is_whole() and target.is_whole() and _contiguous(source) and _contiguous(target):
-        count = 1
-        for dim in source.dims:
-            count *= int(source.size[dim])
+        count = math.prod(int(source.size[dim]) for dim in source.dims)
         ctx.writer.line(f"tp_copy_row({target.pointer}, 1, {source.pointer}, 1, {count});")
         return
     dtype = target.buffer.dtype
@@ -138,9 +137,7 @@ def _in_block(ctx: Context, tile: Tile, *, write_back: bool = False) -> Iterator
     if not tile.buffer.is_global:
         yield tile
         return
-    count = 1
-    for size in tile.size:
-        count *= int(size)
+    count = math.prod(int(size) for size in tile.size)
     memory = ctx.take(count * tile.buffer.dtype.bytes)
     held = packed(f"(({tile.buffer.type} *){memory})", tile.buffer.dtype, tile.size)
     copy(ctx, tile, held)
@@ -244,6 +241,6 @@ def _tile_atomic(ctx: Context, op: ir.TileAtomic) -> None:
     ctx.headers.add("atomics.h")
     with _in_block(ctx, _operand(ctx, op, op.source)) as source:
         target = _operand(ctx, op, op.target)
-        kind, shared = _ATOMIC[op.kind], str(target.buffer.is_global).lower()
+        kind, shared = ATOMICS[op.kind], str(target.buffer.is_global).lower()
         tiles = f"{tile_text(target)}, {tile_text(source, const=True)}"
         ctx.writer.line(f"tp_tile_atomic<{kind}, {shared}>({tiles});")

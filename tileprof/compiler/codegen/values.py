@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tileprof import ir
 from tileprof.errors import InternalError
 
-from .buffers import Extent
+from .buffers import Extent, row_major
 from .expressions import bare, render
 from .places import Place
 from .ranges import Interval, interval
@@ -64,11 +64,35 @@ class Values:
             return int(owner.value)
         return self.bare(value)
 
+    def extents(self, dims: Sequence[ir.Dim]) -> tuple[Extent, ...]:
+        """Numbers, and symbols by their C++ names."""
+        return tuple(d if isinstance(d, int) else self.symbols[d] for d in dims)
+
+    def strides(self, type_: ir.BufferType) -> tuple[Extent, ...]:
+        """Strides in elements of a buffer type, row-major where it names none."""
+        if type_.strides is None:
+            return row_major(self.extents(type_.shape))
+        return self.extents(type_.strides)
+
+    def bound(self, op: ir.Parallel) -> None:
+        """Note the bounds of the variables of a loop over points."""
+        for variable, extent in zip(op.body.args, op.extents, strict=True):
+            high = self.interval(extent)[1]
+            self.known[variable] = (0, None if high is None else high - 1)
+
     def interval(self, value: ir.Value) -> Interval:
         """Fixed bounds of an index."""
         if len(self.known) != self._found_of:
             self._found, self._found_of = {}, len(self.known)
         return interval(value, self.known, self._found)
+
+    def fits(self, view: ir.View, shape: Sequence[Extent]) -> tuple[bool, ...]:
+        """Whether each dimension of a view is known to end inside of a buffer of that shape."""
+        made = []
+        for offset, size, extent in zip(view.offsets, view.sizes, shape, strict=True):
+            high = self.interval(offset)[1]
+            made.append(isinstance(extent, int) and high is not None and high + size <= extent)
+        return tuple(made)
 
     def type_of(self, value: ir.Value) -> str:
         """The C++ type of a scalar."""

@@ -28,6 +28,11 @@ class Lowering:
     instrument: Mode = "off"
     """What is measured inside of the kernel."""
 
+    def stages(self, loop: ir.For) -> int:
+        """Return how many iterations of a loop are loaded ahead, the current one included."""
+        asked = self.controls.stages
+        return loop.num_stages if asked is None else asked
+
 
 def line_of(op: ir.OpBase) -> int:
     """Return the line of the author's file that an op stands in; 0 where it is not known."""

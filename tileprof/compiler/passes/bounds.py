@@ -43,7 +43,7 @@ def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
     if not prover.inside and not claimed:
         return kernel
     # The rewriter shows ops in this order, inner ones before the op that holds them.
-    order = _inner_first(kernel.body)
+    order = ir.walk_inner_first(kernel.body)
 
     def rule(op: ir.OpBase, builder: ir.Builder) -> tuple[ir.Value, ...] | None:
         inside = next(order) in prover.inside
@@ -59,13 +59,6 @@ def guard_reasons(kernel: ir.Kernel) -> dict[ir.OpBase, MayLeave]:
     prover = _Prover(kernel)
     prover.block(kernel.body, ())
     return prover.outside
-
-
-def _inner_first(block: ir.Block) -> Iterator[ir.OpBase]:
-    for op in block.ops:
-        for inner in op.blocks():
-            yield from _inner_first(inner)
-        yield op
 
 
 class _Prover:

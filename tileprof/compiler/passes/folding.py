@@ -16,7 +16,7 @@ import numpy as np
 
 from tileprof import ir
 
-__all__ = ["Number", "exact", "fold", "holds_every", "wrap"]
+__all__ = ["COMPARE", "INTEGER", "Number", "exact", "fold", "holds_every", "wrap"]
 
 Number = bool | int | float
 
@@ -53,7 +53,7 @@ def fold(op: ir.OpBase, numbers: list[Number]) -> Number | None:
         case ir.Unary(kind=kind, operand=operand):
             return _unary(kind, numbers[0], operand.dtype)
         case ir.Compare(kind=kind):
-            return bool(_COMPARE[kind](numbers[0], numbers[1]))
+            return bool(COMPARE[kind](numbers[0], numbers[1]))
         case ir.Select():
             return numbers[1] if numbers[0] else numbers[2]
         case ir.Cast(operand=operand, dtype=dtype):
@@ -65,7 +65,7 @@ def fold(op: ir.OpBase, numbers: list[Number]) -> Number | None:
 def _binary(kind: str, a: Number, b: Number, dtype: ir.DType) -> Number | None:
     if dtype.is_float:
         return _float_binary(kind, float(a), float(b), dtype)
-    function = _INTEGER.get(kind)
+    function = INTEGER.get(kind)
     if function is None:
         return None
     if dtype.kind == "bool":
@@ -92,7 +92,7 @@ def _truncmod(a: int, b: int) -> int:
 
 
 _DIVISIONS = frozenset({"floordiv", "floormod", "truncdiv", "truncmod"})
-_INTEGER: dict[str, Callable[[Any, Any], int]] = {
+INTEGER: dict[str, Callable[[Any, Any], int]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -108,7 +108,7 @@ _INTEGER: dict[str, Callable[[Any, Any], int]] = {
     "shl": operator.lshift,
     "shr": operator.rshift,
 }
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "lt": operator.lt,
     "le": operator.le,
     "gt": operator.gt,
@@ -131,9 +131,14 @@ def _float_binary(kind: str, a: float, b: float, dtype: ir.DType) -> float | Non
     # Which zero is the lesser one is not defined.
     if function is None or (kind in ("min", "max") and a == b):
         return None
+    return _computed(function, dtype, a, b)
+
+
+def _computed(function: Callable[..., Any], dtype: ir.DType, *values: float) -> float | None:
+    """A function of floats, rounded to their type; None for NaN."""
     work = np.float64 if dtype.bits == 64 else np.float32
     with np.errstate(all="ignore"):
-        made = float(_rounded(function(work(a), work(b)), dtype))
+        made = float(_rounded(function(*map(work, values)), dtype))
     return None if math.isnan(made) else made
 
 
@@ -157,7 +162,8 @@ def _unary(kind: str, value: Number, dtype: ir.DType) -> Number | None:
     if kind in _PREDICATES:
         return _PREDICATES[kind](float(value))
     if dtype.is_float:
-        return _float_unary(kind, float(value), dtype)
+        function = _UNARY.get(kind)
+        return None if function is None else _computed(function, dtype, float(value))
     match kind:
         case "not":
             return not value if dtype.kind == "bool" else wrap(~int(value), dtype)
@@ -167,16 +173,6 @@ def _unary(kind: str, value: Number, dtype: ir.DType) -> Number | None:
             return wrap(abs(int(value)), dtype)
         case _:
             return None
-
-
-def _float_unary(kind: str, value: float, dtype: ir.DType) -> float | None:
-    function = _UNARY.get(kind)
-    if function is None:
-        return None
-    work = np.float64 if dtype.bits == 64 else np.float32
-    with np.errstate(all="ignore"):
-        made = float(_rounded(function(work(value)), dtype))
-    return None if math.isnan(made) else made
 
 
 def _cast(value: Number, source: ir.DType, target: ir.DType) -> Number | None:

@@ -18,20 +18,11 @@ from tileprof import ir
 
 from .affine import Atom, Linear
 
-__all__ = ["Ranges", "type_range"]
+__all__ = ["Ranges"]
 
 EXTENT_LIMIT = 1 << 48
 MOST_TERMS = 64
 """Terms of one expression; a longer one is replaced by an unknown number between its bounds."""
-
-
-def type_range(dtype: ir.DType) -> tuple[int, int]:
-    """The least and the greatest number of an integer type."""
-    if dtype.kind == "bool":
-        return 0, 1
-    if dtype.kind == "uint":
-        return 0, (1 << dtype.bits) - 1
-    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
 class Ranges:
@@ -52,7 +43,7 @@ class Ranges:
         """The expression of an integer value."""
         found = self._known.get(value)
         if found is None:
-            found = self._known[value] = self._atom(*type_range(value.dtype))
+            found = self._known[value] = self._atom(*value.dtype.limits)
         return found
 
     def extent(self, dim: ir.Dim) -> Linear:
@@ -99,7 +90,7 @@ class Ranges:
         return self._atom(0, max(int(last.high), 0), uppers=(last,))
 
     def _fitting(self, value: Linear | None, dtype: ir.DType) -> Linear:
-        low, high = type_range(dtype)
+        low, high = dtype.limits
         if value is None or value.low < low or value.high > high:
             return self._atom(low, high)
         if len(value.terms) > MOST_TERMS:

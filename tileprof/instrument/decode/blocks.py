@@ -16,8 +16,6 @@ from tileprof.instrument.slots import SlotHeads
 
 from .imbalance import Spread
 
-__all__ = ["Groups", "blocks_of"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

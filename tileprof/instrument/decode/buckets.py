@@ -20,8 +20,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BUCKETS", "PLACES", "Histograms", "count_places", "middle_of", "place_of"]
-
 Ints = NDArray[np.int64]
 
 BUCKETS: Final = 60 * 32

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from tileprof.instrument.slots import SlotHeads, Slots
 
-__all__ = ["LaunchClocks", "cycles_of", "launch_clocks"]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

@@ -21,8 +21,6 @@ from tileprof.instrument.records import Bytes, Records, read, read_lost
 from .buckets import PLACES, count_places, place_of
 from .times import Counted, Ints, PathTimes, SiteTimes, combine
 
-__all__ = ["decode", "decode_records"]
-
 PIECE = 1 << 16
 """Records that are worked through at once."""
 TABLE = 1 << 16

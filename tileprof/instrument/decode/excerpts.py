@@ -21,9 +21,6 @@ from .clocks import cycles_of, launch_clocks
 from .queues import Flights, flights_of
 from .timeline import Timeline, Visits, timeline_of, visits_of
 
-__all__ = ["MOST_BLOCKS", "Excerpt", "ExcerptBlock", "ExcerptWarp", "Passages", "excerpt_of"]
-__all__ += ["one_replay"]
-
 MOST_BLOCKS = 4
 """Largest number of blocks kept of a launch."""
 MOST_VISITS = 50_000

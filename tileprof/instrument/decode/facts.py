@@ -1,6 +1,6 @@
 """Facts that times inside a kernel give: numbers, each with a sentence.
 
-In: times by site; for overlaps asynchronous work (`overlaps.py`), for tails slots (`tails.py`).
+In: times by site; for overlaps asynchronous work (`queues.py`), for tails the slots of one launch.
 Out: facts.  A fact says what was measured, not what to change.  Sites are recognised by what
 `steps.py` and `regions.py` say of them: the queue that they wait for, and the names of waits for
 free slots, of prologues and of epilogues.
@@ -8,6 +8,7 @@ free slots, of prologues and of epilogues.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,16 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
+from tileprof.instrument.decode.blocks import blocks_of
+from tileprof.instrument.decode.queues import Flights, loads_tiles
+from tileprof.instrument.decode.times import SiteTimes
+from tileprof.instrument.slots import Slots
 from tileprof.remarks import Decision, measured
-from tileprof.remarks.measured import AroundLoop, ConsumersIdle, ProducersIdle, Uneven
-
-from .launch_fill import Tail, tail
-from .overlaps import Hidden, Overlap, hidden_work, overlap
-from .queues import loads_tiles
-from .times import SiteTimes
-
-__all__ = ["ExposedWait", "Hidden", "Imbalance", "Overlap", "Share", "Tail", "exposed_waits"]
-__all__ += ["hidden_work", "imbalances", "overlap", "shares", "tail"]
+from tileprof.remarks.measured import AroundLoop, ConsumersIdle, Overlapped, ProducersIdle, Uneven
 
 FREE_SLOT = "wait for a free slot"
 """Beginning of the names of sites at which a producer has no slot to fill."""
@@ -174,3 +171,167 @@ def imbalances(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Imbalance]:
     ]
     # Of an outer and an inner site that cost the same, the inner one says more.
     return sorted(found, key=lambda f: (-round((f.factor - 1) * f.share, 9), -f.factor))
+
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Share of the GPU that a launch fills over its time, from blocks that were recorded."""
+
+    recorded: int
+    blocks: int
+    span_ns: float
+    """Time from the first begin to the last end, in ns."""
+    busy: float
+    """Blocks that ran at a time on average, over the most that did; 0 to 1."""
+    tail: float
+    """Share of the span after which some of the most were never at work again."""
+    waves: float
+    """Blocks of the launch over those that fit at a time; NaN where that is not known."""
+
+    @property
+    def filled(self) -> float:
+        """Share of the GPU that whole waves of equal blocks fill: waves over waves rounded up."""
+        return self.waves / math.ceil(self.waves)
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        of = f"{self.recorded:,} of {self.blocks:,} blocks"
+        said = f"By {of}, multiprocessors run empty during the last {self.tail:.1%} of a launch"
+        if math.isnan(self.waves):
+            return f"{said}."
+        return f"{said}; {self.waves:.2f} waves of blocks fill {self.filled:.1%} of whole ones."
+
+
+def tail(slots: Slots, blocks: int, resident: int | None = None) -> Tail | None:
+    """Return the tail of one launch of `blocks` blocks; None where nothing was recorded.
+
+    `resident`: blocks that the GPU holds at a time.  Where only some blocks are recorded, busy and
+    tail are those of the few, which is coarse: a step of one block in `recorded`.
+    """
+    if not len(slots):
+        return None
+    number = blocks_of(slots.heads)
+    begin = np.full(int(number.max()) + 1, np.iinfo(np.int64).max)
+    end = np.zeros(len(begin), np.int64)
+    np.minimum.at(begin, number, slots.heads["begin_ns"].astype(np.int64))
+    np.maximum.at(end, number, slots.heads["end_ns"].astype(np.int64))
+    span = int(end.max() - begin.min())
+    if not span:
+        return None
+    at, running = _running(begin, end)
+    most = int(running.max())
+    last = at[np.flatnonzero(running == most)[-1] + 1]
+    busy = float((end - begin).sum()) / (most * span)
+    waves = blocks / resident if resident else float("nan")
+    return Tail(len(begin), blocks, span, busy, float(end.max() - last) / span, waves)
+
+
+def _running(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return times at which blocks begin or end, and how many run from each on."""
+    times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
+    change = np.zeros(len(times), np.int64)
+    np.add.at(change, place[: len(begin)], 1)
+    np.add.at(change, place[len(begin) :], -1)
+    return times, np.cumsum(change)
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Share of a queue's asynchronous work that goes on while nobody waits for it."""
+
+    queue: str
+    groups: int
+    flight_ns: float
+    """Time from starts to ends of waits, summed, in ns."""
+    exposed_ns: float
+    """Part of that time in which a warp waited, in ns."""
+
+    @property
+    def share(self) -> float:
+        """Hidden, 0 to 1."""
+        return 1 - self.exposed_ns / self.flight_ns
+
+    @property
+    def decision(self) -> Decision:
+        """The fact as a remark has it."""
+        return measured.Hidden(_work(self.queue), self.share)
+
+
+def _work(queue: str) -> str:
+    names = {"wgmma": "a matrix product", "cp.async": "a copy", "bulk": "a store"}
+    return names.get(queue, f"a load ({queue})")
+
+
+def hidden_work(flights: Sequence[Flights]) -> list[Hidden]:
+    """Return one fact for each queue in which something was retired."""
+    made = [
+        Hidden(f.queue, len(f), float(f.flight_ns.sum()), float(f.exposed_ns.sum()))
+        for f in flights
+    ]
+    return [each for each in made if each.flight_ns > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Times in which loads and matrix products of one block are under way, alone and together."""
+
+    loads_ns: float
+    products_ns: float
+    both_ns: float
+
+    @property
+    def share(self) -> float:
+        """Time in which both are under way, as a share of the shorter of the two, 0 to 1."""
+        return self.both_ns / min(self.loads_ns, self.products_ns)
+
+    @property
+    def decision(self) -> Decision:
+        """The fact as a remark has it."""
+        if self.loads_ns <= self.products_ns:
+            return Overlapped("loads", "matrix products", self.share)
+        return Overlapped("matrix products", "loads", self.share)
+
+
+def overlap(flights: Sequence[Flights]) -> Overlap | None:
+    """Return the overlap over all blocks; None unless both kinds of work are asynchronous.
+
+    Work is under way until somebody who waits for it knows that it is done, so both times are upper
+    bounds.
+    """
+    loads = [f for f in flights if loads_tiles(f.queue)]
+    products = [f for f in flights if f.queue == "wgmma"]
+    blocks = sorted({b for f in (*loads, *products) for b in f.block.tolist()})
+    sums = np.zeros(3)
+    for block in blocks:
+        a, b = _union(loads, block), _union(products, block)
+        sums += (_length(a), _length(b), _length(a) + _length(b) - _length(_merged([a, b])))
+    return Overlap(*sums.tolist()) if sums[0] > 0 and sums[1] > 0 else None
+
+
+_Spans = NDArray[np.float64]
+"""(spans, 2): begin and end, apart from each other and in order."""
+
+
+def _union(flights: Sequence[Flights], block: int) -> _Spans:
+    chosen = [f.block == block for f in flights]
+    spans = [np.stack([f.issued[c], f.retired[c]], axis=1) for f, c in zip(flights, chosen)]
+    return _merged([np.empty((0, 2)), *spans])
+
+
+def _merged(parts: Sequence[_Spans]) -> _Spans:
+    spans = np.concatenate(parts)
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    if not len(spans):
+        return spans
+    until = np.maximum.accumulate(spans[:, 1])
+    first = np.flatnonzero(np.append(True, spans[1:, 0] > until[:-1]))
+    last = np.append(first[1:], len(spans)) - 1
+    return np.stack([spans[first, 0], until[last]], axis=1)
+
+
+def _length(spans: _Spans) -> float:
+    return float((spans[:, 1] - spans[:, 0]).sum())

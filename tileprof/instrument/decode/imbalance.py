@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Spread"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

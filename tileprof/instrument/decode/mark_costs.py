@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MarkCosts"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

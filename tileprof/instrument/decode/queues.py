@@ -26,8 +26,6 @@ from tileprof import ir
 
 from .timeline import Timeline
 
-__all__ = ["IN_ORDER", "Flights", "flights_of", "loads_tiles"]
-
 IN_ORDER = ("wgmma", "cp.async", "bulk")
 """Queues of a warp's own; any other is a ring."""
 

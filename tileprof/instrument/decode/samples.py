@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.errors import ProfileFileError
 
-__all__ = ["NOT_SAMPLED", "SAMPLING", "Counts", "Role", "SampleTotals"]
-__all__ += ["counted_words", "read_counts", "sampling"]
-
 Role = Literal["block", "producer", "consumer"]
 Floats = NDArray[np.float64]
 
@@ -203,3 +200,29 @@ def _inside(sites: Sequence[ir.Site], states: Sequence[ir.State]) -> Floats:
             found[at, number] = 1
             at = sites[at].parent
     return found
+
+
+FEWEST_LAUNCHES = 8
+"""Fewest launches from which the variance between launches is taken into account."""
+
+
+def effective_sample_size(samples: SampleTotals, row: int) -> int:
+    """Return the effective sample size of one role.
+
+    Samples of several warps at one moment count once.  Where launches differ by more than chance,
+    samples count for less: by the mean effect of that on the variances of the role's shares (Rao
+    and Scott, The analysis of categorical data from complex sample surveys, JASA 76, 1981).
+    """
+    total = float(samples.samples[row])
+    looks, launches = min(samples.looks, int(total)), samples.launches
+    if not looks or launches < FEWEST_LAUNCHES:
+        return looks
+    shares = samples.seen[row] / total
+    rest = (
+        samples.squares[row]
+        - 2 * shares * samples.products[row]
+        + shares * shares * samples.samples_squares[row]
+    )
+    found = launches / (launches - 1) * float(rest.clip(min=0).sum()) / total**2
+    expected = float((shares * (1 - shares)).sum()) / looks
+    return int(looks * min(expected / found, 1.0)) if found else looks

@@ -18,8 +18,6 @@ from tileprof.instrument.slots import Slots
 from .blocks import blocks_of
 from .clocks import cycles_of, launch_clocks
 
-__all__ = ["Timeline", "Visits", "timeline_of", "visits_of"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

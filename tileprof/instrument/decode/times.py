@@ -12,8 +12,6 @@ from .buckets import PLACES, Histograms
 from .imbalance import Spread
 from .mark_costs import MarkCosts
 
-__all__ = ["Counted", "Floats", "Ints", "PathTimes", "SiteTimes", "combine"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Counted = tuple[tuple[Ints, Ints], ...]

@@ -30,8 +30,6 @@ from .clocks import cycles_of, launch_clocks
 from .mark_costs import MarkCosts
 from .times import Floats, Ints, SiteTimes
 
-__all__ = ["decode_slots"]
-
 Flags = NDArray[np.bool_]
 
 PIECE = 1 << 15

@@ -30,8 +30,6 @@ from tileprof.ir.kernel import SiteKind
 
 from .stages import Stage, op_name, split
 
-__all__ = ["Mode", "insert", "strip"]
-
 Mode = Literal["off", "scopes", "stages", "ops", "sample"]
 
 

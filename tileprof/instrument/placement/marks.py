@@ -14,8 +14,6 @@ from tileprof import ir
 from tileprof.errors import Location
 from tileprof.ir.rewriter import clone
 
-__all__ = ["note_scopes", "strip_marks"]
-
 
 def note_scopes(kernel: ir.Kernel) -> ir.Kernel:
     """Return the kernel with its scopes as sites, and each op's innermost one in `Location.scope`.

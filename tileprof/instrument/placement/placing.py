@@ -30,8 +30,6 @@ from .marks import strip_marks
 from .regions import Item, Region, Regions
 from .steps import is_glue
 
-__all__ = ["place_marks"]
-
 
 def place_marks(kernel: ir.Kernel, mode: Mode) -> ir.Kernel:
     """Return the kernel with marks for the sites of `mode`, and its tables of sites and states.

@@ -24,8 +24,6 @@ from tileprof.ir.kernel import SiteKind
 from .insertion import Mode
 from .steps import Step, Steps, is_glue
 
-__all__ = ["Item", "Region", "Regions"]
-
 
 @dataclass(slots=True, eq=False)
 class Region:

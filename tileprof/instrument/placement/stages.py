@@ -16,8 +16,6 @@ from tileprof import ir
 from tileprof.errors import Location
 from tileprof.ir.memory import base
 
-__all__ = ["Stage", "buffer_name", "op_kind", "op_name", "split"]
-
 NAMES_SHOWN = 4
 """Distinct ops that the name of a part lists."""
 

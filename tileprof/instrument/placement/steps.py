@@ -15,8 +15,6 @@ from tileprof import ir
 
 from .stages import NAMES_SHOWN, buffer_name
 
-__all__ = ["Step", "StepKind", "Steps", "is_glue", "listed"]
-
 StepKind = Literal[
     "wait slot", "load", "wait tile", "wait turn", "issue", "wait products", "wait copies",
     "wait stores", "barrier", "compute", "write",

@@ -22,7 +22,7 @@ from tileprof.lang.regions import Region
 from tileprof.lang.static import as_number, is_number
 from tileprof.lang.trace import Given, Knowledge, Tracer
 from tileprof.lang.trace.scalars import literal_type
-from tileprof.lang.values import Expr, Placeholder, Scalar, Var
+from tileprof.lang.values import Expr, Placeholder, Var
 from tileprof.runtime.interpreter.convert import constant
 from tileprof.runtime.interpreter.dispatch import HANDLERS
 
@@ -185,13 +185,7 @@ class Live(Tracer):
 
     def chosen(self, wanted: Any, other: Any) -> Any:
         """One of two values in the type in which they meet."""
-        for held in (wanted, other):
-            if not isinstance(held, Scalar) and not is_number(held):
-                self.fail(
-                    UnsupportedPython,
-                    f"a choice made when the kernel runs gives a scalar, not {held!r:.60}",
-                    "Use an `if` statement, with the operations in its branches.",
-                )
+        self.need_scalars(wanted, other)
         kind = self._meeting(wanted, other)
         return self.cast(self.live(Expr(self.value(wanted, kind), self.regions[-1])), kind)
 

@@ -12,9 +12,8 @@ from tileprof import ir
 from tileprof.errors import Location
 from tileprof.runtime.interpreter.executable import _limit
 from tileprof.runtime.interpreter.facts import Facts
-from tileprof.runtime.interpreter.output import Output
 from tileprof.runtime.interpreter.recording import Recorder
-from tileprof.runtime.interpreter.state import Options, State
+from tileprof.runtime.interpreter.state import Options, Output, State
 
 from .known import Environment
 

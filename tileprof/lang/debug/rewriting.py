@@ -91,12 +91,7 @@ class _Direct(ControlRewriter):
         return [self._store(token, begin, node.iter), *adopted, self._at(loop, node)]
 
     def visit_While(self, node: ast.While) -> Any:
-        if isinstance(node.test, ast.Constant) and node.test.value:
-            self._refuse(
-                node.test,
-                "`while` with a condition that is always true",
-                "Give it a condition that the kernel computes, or use `for i in T.serial(n)`.",
-            )
+        self._refuse_endless(node)
         flow, token = self._flows[node], self._token()
         test = self._call(self._load(token), "test", self.visit(node.test))
         self._loops.append(token)

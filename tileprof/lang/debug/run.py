@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from tileprof.errors import Location
 from tileprof.lang.calls import given_of, spec_of
 from tileprof.lang.context import activate
 from tileprof.lang.functions import Kernelized, PrimFunc
-from tileprof.lang.spans import is_ours
+from tileprof.lang.spans import users_traceback
+from tileprof.lang.specialize import unannotated
 from tileprof.lang.static import is_number
 from tileprof.lang.tensors import TensorType
 from tileprof.lang.trace import Knowledge, Retrace
-from tileprof.lang.values import Poison
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
 
@@ -55,11 +54,7 @@ def run_eager(
 
 
 def _eager_argument(call: Call, name: str, value: Any, annotation: Any) -> Any:
-    unknown = Poison(
-        f"`{name}` is used before its annotation",
-        f"Annotate it first: `{name}: T.Tensor((M, N), dtype)`.",
-    )
-    held = unknown if name in call.given else value
+    held = unannotated(name) if name in call.given else value
     return held if annotation is None else call.argument(name, held, annotation)
 
 
@@ -130,25 +125,12 @@ def _run(
             if listener is not None and token is not None:
                 listener.abandon(token)
             # Raised by the caller: fewer frames of ours stand between the user's.
-            return None, error.with_traceback(_users(error.__traceback__))
+            return None, error.with_traceback(users_traceback(error.__traceback__))
     call.write_back()
     taken = time.perf_counter_ns() - begin
     if listener is not None and token is not None:
         listener.end(token, _launch(kernel, call, taken))
     return made, None
-
-
-def _users(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of tileprof."""
-    kept = []
-    while trace is not None:
-        if not is_ours(trace.tb_frame.f_code.co_filename):
-            kept.append(trace)
-        trace = trace.tb_next
-    made: TracebackType | None = None
-    for each in reversed(kept):
-        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return made
 
 
 def _launch(kernel: _Description, call: Call, taken: int) -> hooks.Launch:

@@ -25,53 +25,13 @@ def number_of(value: ir.Value) -> Any:
     return held
 
 
-class LiveScalar(Expr):
-    """A scalar.  Arithmetic follows the rules of the language; where Python needs a number (a
-    condition, an index of a list, a format) it is one."""
-
-    __slots__ = ()
-
-    def __bool__(self) -> bool:
-        return bool(number_of(self.value))
-
-    def __index__(self) -> int:
-        if not self.value.dtype.is_integer:
-            raise TypeError(f"{self.value.dtype} cannot be used as an integer")
-        return int(number_of(self.value))
-
-    def __int__(self) -> int:
-        return int(number_of(self.value))
-
-    def __float__(self) -> float:
-        return float(number_of(self.value))
-
-    def __hash__(self) -> int:
-        return hash(number_of(self.value))
-
-    def __str__(self) -> str:
-        return str(number_of(self.value))
-
-    def __format__(self, spec: str) -> str:
-        held = number_of(self.value)
-        return format(held.item() if isinstance(held, np.generic) else held, spec)
-
-    def __repr__(self) -> str:
-        return _shown(self.value)
-
-    def numpy(self) -> Any:
-        """Return the value as a NumPy scalar."""
-        return np.asarray(number_of(self.value), self.value.dtype.to_numpy())[()]
-
-
-class LiveVar(Var):
-    """A variable that shows its value."""
+class _Shown:
+    """Value that is a number where Python needs one: a condition, an index of a list, a format."""
 
     __slots__ = ()
 
     def _now(self) -> Any:
-        buffer = self.buffer
-        assert isinstance(buffer, LiveBuffer)
-        return buffer.element(tuple(int(i) for i in self.indices))
+        raise NotImplementedError
 
     def __bool__(self) -> bool:
         return bool(self._now())
@@ -85,15 +45,51 @@ class LiveVar(Var):
     def __float__(self) -> float:
         return float(self._now())
 
-    def __hash__(self) -> int:
-        return id(self)
-
     def __str__(self) -> str:
         return str(self._now())
 
     def __format__(self, spec: str) -> str:
         held = self._now()
         return format(held.item() if isinstance(held, np.generic) else held, spec)
+
+
+class LiveScalar(_Shown, Expr):
+    """A scalar.  Arithmetic follows the rules of the language; where Python needs a number it is
+    one."""
+
+    __slots__ = ()
+
+    def _now(self) -> Any:
+        return number_of(self.value)
+
+    def __index__(self) -> int:
+        if not self.value.dtype.is_integer:
+            raise TypeError(f"{self.value.dtype} cannot be used as an integer")
+        return super().__index__()
+
+    def __hash__(self) -> int:
+        return hash(self._now())
+
+    def __repr__(self) -> str:
+        return _shown(self.value)
+
+    def numpy(self) -> Any:
+        """The value as a NumPy scalar."""
+        return np.asarray(self._now(), self.value.dtype.to_numpy())[()]
+
+
+class LiveVar(_Shown, Var):
+    """A variable that shows its value."""
+
+    __slots__ = ()
+
+    def _now(self) -> Any:
+        buffer = self.buffer
+        assert isinstance(buffer, LiveBuffer)
+        return buffer.element(tuple(int(i) for i in self.indices))
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def __repr__(self) -> str:
         try:
@@ -106,6 +102,13 @@ class _Array:
     """NumPy's functions see what a buffer holds now, so that one can print `np.sum(tile)`."""
 
     __slots__ = ()
+
+    def numpy(self) -> NDArray[Any]:
+        """The values as an array over the same memory."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.numpy(), dtype=dtype, copy=bool(copy) or dtype is not None)
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return getattr(function, method)(*map(_as_array, inputs), **options)
@@ -149,9 +152,6 @@ class LiveBuffer(_Array, Buffer):
             raise ValueError("it was never written")
         return self.numpy()[at]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.numpy(), dtype=dtype, copy=bool(copy) or dtype is not None)
-
     def __repr__(self) -> str:
         head = f"{self.name or 'buffer'}: {self.type}"
         return f"{head}\n{_shown_array(self.numpy(), self.written())}"
@@ -175,9 +175,6 @@ class LiveRegion(_Array, BufferRegion):
         starts = [int(number_of(o)) if isinstance(o, ir.Value) else int(o) for o in self.offsets]
         sizes = (n - s if e is None else e for s, e, n in zip(starts, self.extents, held.shape))
         return held[tuple(slice(s, s + max(e, 0)) for s, e in zip(starts, sizes))]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.numpy(), dtype=dtype, copy=bool(copy) or dtype is not None)
 
     def __repr__(self) -> str:
         starts = [int(number_of(o)) if isinstance(o, ir.Value) else int(o) for o in self.offsets]

@@ -86,12 +86,7 @@ class ControlRewriter(NameRewriter):
 
     def visit_While(self, node: ast.While) -> Any:
         """The condition is evaluated once to see who decides it, then in a block of its own."""
-        if isinstance(node.test, ast.Constant) and node.test.value:
-            self._refuse(
-                node.test,
-                "`while` with a condition that is always true",
-                "Give it a condition that the kernel computes, or use `for i in T.serial(n)`.",
-            )
+        self._refuse_endless(node)
         flow, token = self._flows[node], self._token()
 
         def condition() -> ast.expr:
@@ -187,7 +182,10 @@ class ControlRewriter(NameRewriter):
         """`and`, `or`."""
         self._no_walrus(node)
         kind = "and" if isinstance(node.op, ast.And) else "or"
-        first, *others = [self.visit(v) for v in node.values]
+        return self._chain(node, kind, [self.visit(v) for v in node.values])
+
+    def _chain(self, node: ast.BoolOp, kind: str, visited: list[Any]) -> Any:
+        first, *others = visited
         node.values = [self._at(self._hook("bool_first", ast.Constant(kind), first), first)]
         node.values += [self._at(self._hook("bool_next", v), v) for v in others]
         return self._at(self._hook("bool_end", node), node)
@@ -207,16 +205,7 @@ class ControlRewriter(NameRewriter):
             parts.append(ast.copy_location(pair, node))
             left = ast.copy_location(ast.Name(keep, ast.Load()), right)
         chain = self._at(ast.BoolOp(ast.And(), parts), node)
-        return self._boolean_chain(chain)
-
-    def _boolean_chain(self, chain: ast.BoolOp) -> ast.expr:
-        visited: list[Any] = [self.generic_visit(v) for v in chain.values]
-        first, *others = visited
-        values = [self._at(self._hook("bool_first", ast.Constant("and"), first), first)]
-        values += [self._at(self._hook("bool_next", v), v) for v in others]
-        chain.values = values
-        made: ast.expr = self._at(self._hook("bool_end", chain), chain)
-        return made
+        return self._chain(chain, "and", [self.generic_visit(v) for v in parts])
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """`not`."""
@@ -257,6 +246,14 @@ class ControlRewriter(NameRewriter):
         for inner in ast.walk(node):
             if isinstance(inner, ast.NamedExpr):
                 self._refuse(inner, "`:=` inside a condition", "Assign on a line of its own.")
+
+    def _refuse_endless(self, node: ast.While) -> None:
+        if isinstance(node.test, ast.Constant) and node.test.value:
+            self._refuse(
+                node.test,
+                "`while` with a condition that is always true",
+                "Give it a condition that the kernel computes, or use `for i in T.serial(n)`.",
+            )
 
     # -- pieces
 

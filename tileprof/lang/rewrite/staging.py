@@ -22,7 +22,6 @@ from tileprof.lang.context import Loop, current
 from tileprof.lang.dtypes import dtype_of, is_dtype
 from tileprof.lang.loops import Frame
 from tileprof.lang.static import is_number
-from tileprof.lang.trace import Tracer
 from tileprof.lang.values import Buffer, BufferRegion, Expr, Placeholder, Poison, Scalar, Var
 
 from .branches import Branch, Choice, Conjunction
@@ -36,12 +35,6 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     ">>": operator.irshift, "&": operator.iand, "|": operator.ior, "^": operator.ixor,
     "@": operator.imatmul,
 }  # fmt: skip
-
-
-def _tracer() -> Tracer:
-    held = current()
-    assert isinstance(held, Tracer)
-    return held
 
 
 class Staging:
@@ -72,10 +65,10 @@ class Staging:
         if isinstance(held, Var) and (is_number(value) or isinstance(value, Scalar)):
             fresh = isinstance(value, Var) and not value.buffer.value.name and not value.indices
             if not fresh or held.promoted is not None:
-                _tracer().store_var(held, value)
+                current().store_var(held, value)
                 return held
         if isinstance(held, Var) and held.promoted is not None and value is not held:
-            _tracer().fail(
+            current().fail(
                 UnsupportedPython,
                 f"`{name}` is a number before the loop and {type(value).__name__} in it",
                 "Use another name: what a loop changes keeps its kind.",
@@ -87,21 +80,21 @@ class Staging:
         if isinstance(held, Poison):
             held.fail()
         if isinstance(held, (Buffer, BufferRegion)):
-            _tracer().fail(
+            current().fail(
                 UnsupportedPython,
                 f"`{name} {sign}= …` on a whole buffer",
                 f"Loop over its elements: `for i in T.Parallel(n): {name}[i] {sign}= …`.",
             )
         if isinstance(held, Var):
             old = self.read(held)
-            _tracer().store_var(held, _IN_PLACE[sign](old, value))
+            current().store_var(held, _IN_PLACE[sign](old, value))
             return held
         return self.name(name, _IN_PLACE[sign](held, value))
 
     def read(self, value: Any) -> Any:
         """Return a name that is read: what its variable holds now."""
         if isinstance(value, Var):
-            return _tracer().load_var(value)
+            return current().load_var(value)
         if isinstance(value, Poison):
             value.fail()
         return value
@@ -117,23 +110,23 @@ class Staging:
     def typed(self, annotation: Any, value: Any) -> Any:
         """`name: T.int32 = value` converts."""
         if is_dtype(annotation) and (is_number(value) or isinstance(value, Scalar)):
-            return _tracer().cast(value, dtype_of(annotation))
+            return current().cast(value, dtype_of(annotation))
         return value
 
     def argument(self, name: str, value: Any, annotation: Any) -> Any:
         """`A: T.Tensor(…)` in the body, for a parameter."""
-        return _tracer().argument(name, value, annotation)
+        return current().argument(name, value, annotation)
 
     # -- functions and blocks
 
     def function(self) -> Entry:
         """Return the start of a function."""
-        return Entry(len(_tracer().regions))
+        return Entry(len(current().regions))
 
     def enter(self, manager: Any, names: Any) -> Entered:
         """`with manager as names:`."""
         if not isinstance(manager, Frame):
-            _tracer().fail(
+            current().fail(
                 UnsupportedPython,
                 f"`with` of {type(manager).__name__}",
                 "In a kernel, `with` takes `T.Kernel(…)` and `T.scope(name)`.",
@@ -145,7 +138,7 @@ class Staging:
         if isinstance(condition, Placeholder):
             return True
         if isinstance(condition, Scalar):
-            _tracer().fail(
+            current().fail(
                 UnsupportedPython,
                 "`assert` of a condition that is known only when the kernel runs",
                 'Use `T.device_assert(condition, "message")`.',
@@ -158,7 +151,7 @@ class Staging:
         """`range(…)` after `for … in`: a loop of the kernel inside `T.Kernel`."""
         if function is not builtins.range:
             return function(*args)
-        tracer = _tracer()
+        tracer = current()
         if tracer.inner("launch") is None and not any(isinstance(a, Scalar) for a in args):
             return builtins.range(*args)
         start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}[len(args)]
@@ -166,11 +159,11 @@ class Staging:
 
     def loop(self, iterable: Any, names: Any) -> LoopToken:
         """`for names in iterable`."""
-        return LoopToken(_tracer(), iterable, names)
+        return LoopToken(current(), iterable, names)
 
     def loop_while(self) -> WhileToken:
         """`while …`."""
-        return WhileToken(_tracer())
+        return WhileToken(current())
 
     # -- conditions
 
@@ -178,36 +171,36 @@ class Staging:
         """`if condition:`; `joined` are the names that its branches bind and later code reads."""
         if not isinstance(condition, Scalar) or isinstance(condition, (Poison, Placeholder)):
             return Branch(None, bool(condition), joined, {})
-        return Branch(_tracer(), condition, joined, names_of_caller())
+        return Branch(current(), condition, joined, names_of_caller())
 
     def negate(self, value: Any) -> Any:
         """`not value`."""
         if not isinstance(value, Scalar) or isinstance(value, (Poison, Placeholder)):
             return not value
-        tracer = _tracer()
+        tracer = current()
         return tracer.result(ir.Unary("not", tracer.condition(value)))
 
     def bool_first(self, kind: str, value: Any) -> Any:
         """Return the first operand of `and` or `or`."""
-        tracer = _tracer()
+        tracer = current()
         tracer.pending.append(Conjunction(tracer, kind))
         return self.bool_next(value)
 
     def bool_next(self, value: Any) -> Any:
         """Take a further operand, and return a truth value that lets Python go on."""
-        held = _tracer().pending[-1]
+        held = current().pending[-1]
         assert isinstance(held, Conjunction)
         return held.operand(value)
 
     def bool_end(self, result: Any) -> Any:
         """Return the value of the whole."""
-        held = _tracer().pending.pop()
+        held = current().pending.pop()
         assert isinstance(held, Conjunction)
         return held.end(result)
 
     def choice(self, condition: Any) -> bool:
         """Return the condition of `a if condition else b`."""
-        tracer = _tracer()
+        tracer = current()
         held = Choice(tracer, condition)
         tracer.pending.append(held)
         return held.wants_then()
@@ -227,11 +220,11 @@ class Staging:
     def choice_end(self, then: Any, otherwise: Any) -> Any:
         """Return the one that is chosen."""
         held = self._choice()
-        _tracer().pending.pop()
+        current().pending.pop()
         return held.end(then, otherwise)
 
     def _choice(self) -> Choice:
-        held = _tracer().pending[-1]
+        held = current().pending[-1]
         assert isinstance(held, Choice)
         return held
 
@@ -243,7 +236,7 @@ class Entry:
     depth: int
 
     def _straight(self, what: str) -> None:
-        tracer = _tracer()
+        tracer = current()
         tracer.entries.append(self.depth)
         try:
             tracer.need_straight(what)
@@ -274,14 +267,14 @@ class Entered(AbstractContextManager[Any]):
         held = value if isinstance(value, tuple) else (value,)
         names = self.names if isinstance(self.names, tuple) else (self.names,)
         if isinstance(self.names, tuple) and len(names) != len(held):
-            _tracer().fail(
+            current().fail(
                 UnsupportedPython,
                 f"the grid has {len(held)} axes and `as` names {len(names)}",
                 "Name one index for each axis: `with T.Kernel(m, n) as (bx, by):`.",
             )
         for each, name in zip(held, names):
             if isinstance(each, Expr) and isinstance(name, str) and name != "_":
-                _tracer().name(each.value, name)
+                current().name(each.value, name)
         return value
 
     def __exit__(

@@ -146,21 +146,6 @@ class Buffers(Scalars):
         value = self.whole(buffer)
         return self.result(ir.Load(value, self._indices(buffer, parts)))
 
-    def store(self, buffer: Buffer, key: Any, value: Any) -> None:
-        """`buffer[key] = value`, converted to the element type."""
-        parts = self._parts(buffer, key)
-        if any(isinstance(p, slice) for p in parts):
-            region = self._region(buffer, parts)
-            if isinstance(value, (Buffer, BufferRegion)):
-                self.copy(value, region, ())
-            else:
-                self.fill(region, value)
-            return
-        self.need_launch("an element of a buffer")
-        kind = buffer.type.dtype
-        held = self.cast(value, kind).value
-        self.emit(ir.Store(held, self.whole(buffer), self._indices(buffer, parts)))
-
     def _parts(self, buffer: Buffer, key: Any) -> list[Any]:
         parts = list(key) if isinstance(key, (tuple, list)) else [key]
         rank = buffer.ndim

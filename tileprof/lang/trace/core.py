@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeVar
 
 from tileprof import ir
 from tileprof.errors import KernelError, Location, TileprofError, UnsupportedPython
-from tileprof.lang.context import Context
 from tileprof.lang.regions import Kind, Region
 from tileprof.lang.spans import here
 from tileprof.lang.values import Expr
@@ -24,7 +23,7 @@ class Retrace(Exception):
     """The trace has learned something that it should have known at its start: run it again."""
 
 
-class Core(Context):
+class Core:
     """Emits ops into the innermost open block, each with the user's line."""
 
     def __init__(self, root: CodeType | None) -> None:

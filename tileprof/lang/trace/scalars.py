@@ -287,6 +287,16 @@ class Scalars(Core):
 
     # -- two ways to one value
 
+    def need_scalars(self, *choices: Any) -> None:
+        """Raise an error where a choice is no scalar."""
+        for held in choices:
+            if not isinstance(held, Scalar) and not is_number(held):
+                self.fail(
+                    UnsupportedPython,
+                    f"a choice made when the kernel runs gives a scalar, not {held!r:.60}",
+                    "Use an `if` statement, with the operations in its branches.",
+                )
+
     def type_in(self, region: Region, held: Any) -> ir.DType | None:
         """Return the type of what a closed block gives; None for a number."""
         if is_number(held):
@@ -302,13 +312,7 @@ class Scalars(Core):
         Where both are cheap and cannot go wrong they are computed and one is selected; else the
         block that is not wanted does not run.
         """
-        for _, held in (then, otherwise):
-            if not isinstance(held, Scalar) and not is_number(held):
-                self.fail(
-                    UnsupportedPython,
-                    f"a choice made when the kernel runs gives a scalar, not {held!r:.60}",
-                    "Use an `if` statement, with the operations in its branches.",
-                )
+        self.need_scalars(then[1], otherwise[1])
         _, values = self._settle(then, otherwise)
         if self.cheap(then[0]) and self.cheap(otherwise[0]):
             self.splice(then[0])

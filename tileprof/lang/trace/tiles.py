@@ -88,6 +88,21 @@ class Tiles(Buffers):
 
     # -- copy and fill
 
+    def store(self, buffer: Buffer, key: Any, value: Any) -> None:
+        """`buffer[key] = value`, converted to the element type."""
+        parts = self._parts(buffer, key)
+        if any(isinstance(p, slice) for p in parts):
+            region = self._region(buffer, parts)
+            if isinstance(value, (Buffer, BufferRegion)):
+                self.copy(value, region, ())
+            else:
+                self.fill(region, value)
+            return
+        self.need_launch("an element of a buffer")
+        kind = buffer.type.dtype
+        held = self.cast(value, kind).value
+        self.emit(ir.Store(held, self.whole(buffer), self._indices(buffer, parts)))
+
     def copy(self, source: Any, target: Any, hints: Hints) -> None:
         """Copy a tile; an element on both sides copies one element."""
         if isinstance(target, Var):

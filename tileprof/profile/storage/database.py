@@ -26,8 +26,6 @@ from tileprof.profile.storage import limits
 from tileprof.profile.storage.plain_text import clean_lines, clean_texts
 from tileprof.profile.storage.schema import TABLES, Field, Table, Type, quoted
 
-__all__ = ["Database", "Rows", "opened"]
-
 Integers = npt.NDArray[np.int64]
 
 _TYPES: dict[Type, tuple[type, ...]] = {
@@ -133,6 +131,8 @@ class Database:
         """Bytes of texts that the file can still hold: overlapping pages repeat without end."""
         self._read: dict[str, Rows] = {}
         self._ids: dict[str, Integers] = {}
+        self.version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        """Version of the format that the file says it has."""
         self._tables = self._checked_tables()
         connection.set_authorizer(_authorize)
 
@@ -164,7 +164,7 @@ class Database:
         if len(stored) != len(found):
             raise ProfileFileError(f"`{table.name}` has computed columns")
         for field in table.fields:
-            if field.name not in stored:
+            if field.name not in stored and field.since <= self.version:
                 raise ProfileFileError(f"`{table.name}` has no column `{field.name}`")
 
     def has(self, table: Table) -> bool:
@@ -188,16 +188,19 @@ class Database:
         """Return some columns of the rows that fulfil a condition."""
         # An index of the file's own must not decide the order of rows.
         source = f"FROM {table.name} NOT INDEXED {where}"
-        packed = [field for field in fields if self._is_whole(field, source, values)]
-        others = [field for field in fields if field not in packed]
+        stored = [field for field in fields if field.since <= self.version]
+        packed = [field for field in stored if self._is_whole(field, source, values)]
+        others = [field for field in stored if field not in packed]
         cells = self._packed(table, packed, source, values)
         # What is not whole after all is fetched like texts, or refused there.
         others += [field for field in packed if field.name not in cells]
         cells |= self._fetched(table, others, source, values)
         if len({len(column) for column in cells.values()}) > 1:
             raise ProfileFileError(f"the columns of `{table.name}` differ in length")
+        count = len(cells[stored[0].name])
+        cells |= {field.name: [""] * count for field in fields if field not in stored}
         made = {field.name: self._column(table, field, cells[field.name]) for field in fields}
-        return Rows(table, made, len(cells[fields[0].name]))
+        return Rows(table, made, count)
 
     def _is_whole(self, field: Field, source: str, values: Sequence[int]) -> bool:
         """Return whether a column holds whole numbers, as far as its first row says."""

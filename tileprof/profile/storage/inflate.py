@@ -7,8 +7,6 @@ import zlib
 from tileprof.errors import ProfileFileError
 from tileprof.profile.storage.limits import INFLATED_BYTES
 
-__all__ = ["inflated"]
-
 
 def inflated(content: bytes, what: str, limit: int = INFLATED_BYTES) -> bytes:
     """Return the decompressed bytes of `what`, which an error names.

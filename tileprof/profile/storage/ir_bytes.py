@@ -26,8 +26,6 @@ from tileprof.profile.storage import ir_text, limits
 from tileprof.profile.storage.inflate import inflated
 from tileprof.profile.storage.plain_text import clean_text
 
-__all__ = ["VERSION", "programs", "rows"]
-
 VERSION: Final = 1
 """Version of the JSON.  A program of a later version is not read."""
 _NAME: Final = re.compile(r"%\w+|_", re.ASCII)

@@ -18,8 +18,6 @@ import numpy as np
 from tileprof.kernel_ir import Attribute, Block, Op, Parameter, TileKernel, Type
 from tileprof.profile.storage.limits import NESTING
 
-__all__ = ["read"]
-
 _RESULTS = re.compile(r"(%\w+(?:, %\w+)*) = ")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|%\w+|[\[\]{}=,:]|[^\s\[\]{}=,:"%]+')
 _OPENS = re.compile(r"(.*?) ?\b([a-z]\w*)(?:\(([^()]*)\))? \{")

@@ -31,6 +31,10 @@ CALLERS: Final = 100
 ROWS: Final = 1_000_000
 """Most rows of any other table.  A recording keeps at most 100,000 instructions."""
 
+REMARKS: Final = 200_000
+"""Most remarks, and most candidates that they turn down.  A kernel has some ten; checking the facts
+of 100,000 takes 2 s."""
+
 KERNELS: Final = 20_000
 """Most kernels, each with a program, source and code of its own."""
 

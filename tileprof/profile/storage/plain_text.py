@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["CONTROL", "clean_lines", "clean_text", "clean_texts", "escape"]
-
 _UNSEEN = r"\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
 CONTROL = r"\x00-\x1f" + _UNSEEN
 """C0 and C1 controls, invisible characters, direction overrides and halves of surrogate pairs, as

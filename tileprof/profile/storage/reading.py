@@ -22,13 +22,15 @@ from tileprof.profile.storage import (
     cta_bytes,
     ir_bytes,
     limits,
+    older_devices,
     pc_reading,
+    remark_rows,
     schema,
     series_tables,
     timeline_bytes,
 )
 from tileprof.profile.storage.database import Database, check_ascending
-from tileprof.profile.tables import DevicePeak, KernelInfo, RemarkInfo, SiteInfo, Tables
+from tileprof.profile.tables import DeviceInfo, DevicePeak, KernelInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, Track
 from tileprof.profile.tree.forest import depths
 from tileprof.profile.tree.model import Profile, build
@@ -72,6 +74,7 @@ def from_database(database: Database) -> Profile:
         timeline=_timeline(database, len(nodes)),
         ctas=_ctas(database),
         pc=pc_reading.read(database, places),
+        devices=_devices(database),
         device_peaks=_device_peaks(database),
         series=series_tables.read(database),
     )
@@ -154,6 +157,14 @@ def _ctas(database: Database) -> CtaTimelines:
     )
 
 
+def _devices(database: Database) -> tuple[DeviceInfo, ...]:
+    if database.version < 2:
+        provenance = database.rows(schema.PROVENANCE).tuples("key", "value")
+        return tuple(each for row in provenance for each in older_devices.devices(*row))
+    names = [field.name for field in fields(DeviceInfo)]
+    return tuple(DeviceInfo(*row) for row in database.rows(schema.DEVICES).tuples(*names))
+
+
 def _device_peaks(database: Database) -> tuple[DevicePeak, ...]:
     names = [field.name for field in fields(DevicePeak)]
     return tuple(DevicePeak(*row) for row in database.rows(schema.DEVICE_PEAKS).tuples(*names))
@@ -181,7 +192,7 @@ def _tables(database: Database, places: Sequence[Location]) -> Tables:
         "kernel", "name", "value"
     ):
         attributes[kernel][name] = value
-    remarks, sites = _remarks(database, places), _sites(database, places)
+    remarks, sites = _grouped(remark_rows.read(database, places)), _sites(database, places)
     texts = ("name", "device", "ir", "source", "source_file", "source_line", "code")
     kernels = list[KernelInfo]()
     for number, row in enumerate(database.rows(schema.KERNELS).tuples(*texts, "code_language")):
@@ -200,21 +211,6 @@ def _with_programs(database: Database, kernels: Sequence[KernelInfo]) -> tuple[K
     stored = {kernel: (version, content) for kernel, version, content in rows}
     programs = ir_bytes.programs([each.ir for each in kernels], stored)
     return tuple(replace(each, program=own) for each, own in zip(kernels, programs))
-
-
-def _remarks(database: Database, places: Sequence[Location]) -> dict[int, list[RemarkInfo]]:
-    rejected = _grouped(
-        (remark, (candidate, reason))
-        for remark, candidate, reason in database.rows(schema.REJECTIONS).tuples(
-            "remark", "candidate", "reason"
-        )
-    )
-    columns = ("kernel", "op", "location", "chosen", "severity")
-    rows = enumerate(database.rows(schema.REMARKS).tuples(*columns))
-    return _grouped(
-        (kernel, RemarkInfo(op, _at(places, at), chosen, tuple(rejected[number]), severity))
-        for number, (kernel, op, at, chosen, severity) in rows
-    )
 
 
 def _sites(database: Database, places: Sequence[Location]) -> dict[int, list[SiteInfo]]:

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from tileprof.profile.storage import limits
 from tileprof.profile.tree.symbol import KINDS
+from tileprof.remarks import Severity
 
 APPLICATION_ID: Final = 0x54505246
 """The letters `TPRF`."""
-VERSION: Final = 1
+VERSION: Final = 2
+"""Version 2 has remarks as codes with facts, and devices as numbers; version 1 had sentences."""
 
 Type = Literal["integer", "number", "line", "text", "value", "bytes"]
 """Kinds of columns: whole numbers, numbers, text of one line or of several, text or a number (for
@@ -53,6 +55,8 @@ class Field:
     choices: tuple[str, ...] = ()
     """Texts that a cell may hold; empty if any text is allowed."""
     unique: bool = False
+    since: int = 1
+    """Version of the format that brought the column; texts of older files are empty there."""
 
     def sql(self, is_key: bool) -> str:
         """Return the column's part of `CREATE TABLE`; `is_key` for a sole primary key."""
@@ -132,12 +136,18 @@ def _number(
     return Field(name, "number", low, high, null)
 
 
-def _line(name: str, choices: Iterable[str] = (), *, unique: bool = False) -> Field:
-    return Field(name, "line", high=limits.LINE_CHARACTERS, choices=tuple(choices), unique=unique)
+def _line(name: str, choices: Iterable[str] = (), *, unique: bool = False, since: int = 1) -> Field:
+    high, words = limits.LINE_CHARACTERS, tuple(choices)
+    return Field(name, "line", high=high, choices=words, unique=unique, since=since)
 
 
-def _text(name: str) -> Field:
-    return Field(name, "text", high=limits.TEXT_CHARACTERS)
+def _text(name: str, *, since: int = 1) -> Field:
+    return Field(name, "text", high=limits.TEXT_CHARACTERS, since=since)
+
+
+def _statement(name: str) -> tuple[Field, Field, Field]:
+    """The code of a statement, its facts as JSON, and its sentence."""
+    return _line(f"{name}_code", since=2), _text(f"{name}_facts", since=2), _text(name)
 
 
 def _bytes(name: str, *, null: bool = False) -> Field:
@@ -273,18 +283,24 @@ NODE_KERNELS: Final = Table(
 REMARKS: Final = Table(
     "remarks",
     (
-        _id(), _to("kernel", "kernels"), _line("op"), _to("location", "locations", null=True),
-        _text("chosen"), _line("severity"),
+        _id(), _to("kernel", "kernels"), _line("op"), _line("name", since=2),
+        _to("location", "locations", null=True), _line("severity", get_args(Severity)),
+        *_statement("chosen"),
     ),
     ("id",),
+    rows=limits.REMARKS,
     required=True,
 )  # fmt: skip
 REJECTIONS: Final = Table(
     "rejections",
-    (_to("remark", "remarks"), _integer("position"), _text("candidate"), _text("reason")),
+    (
+        _to("remark", "remarks"), _integer("position"), *_statement("candidate"),
+        *_statement("reason"),
+    ),
     ("remark", "position"),
+    rows=limits.REMARKS,
     required=True,
-)
+)  # fmt: skip
 SITES: Final = Table(
     "sites",
     (
@@ -295,6 +311,15 @@ SITES: Final = Table(
     ),
     ("kernel", "position"),
     required=True,
+)  # fmt: skip
+DEVICES: Final = Table(
+    "devices",
+    (
+        _line("device"), _line("name"), _integer("major"), _integer("minor"),
+        _integer("multiprocessors"), _count("memory"), _number("clock_mhz", 0),
+        _number("memory_clock_mhz", 0), _line("driver"),
+    ),
+    rows=limits.KERNELS,
 )  # fmt: skip
 DEVICE_PEAKS: Final = Table(
     "device_peaks",
@@ -395,7 +420,8 @@ COUNTER_COLUMNS: Final = Table(
 BASE: Final = (
     PROVENANCE, FILES, LOCATIONS, SYMBOLS, NODES, METRICS, NODE_VALUES, SKETCHES,
     TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES, CTA_COLUMNS, KERNELS,
-    KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES, DEVICE_PEAKS, SOURCES,
+    KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES, DEVICES, DEVICE_PEAKS,
+    SOURCES,
 )  # fmt: skip
 """Tables of every file that this version writes."""
 PC_TABLES: Final = (

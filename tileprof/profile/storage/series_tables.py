@@ -18,8 +18,6 @@ from tileprof.profile.storage.limits import INFLATED_BYTES
 from tileprof.profile.storage.schema import COUNTER_COLUMNS, COUNTER_SERIES
 from tileprof.profile.storage.timeline_bytes import packed, unpacked
 
-__all__ = ["column_rows", "read", "series_rows"]
-
 
 def series_rows(series: Sequence[CounterSeries]) -> Iterator[tuple[object, ...]]:
     """Return the rows of `counter_series`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import astuple
@@ -23,6 +24,8 @@ from tileprof.profile.storage.schema import PC_TABLES, SCHEMA, SERIES_TABLES, st
 from tileprof.profile.tables import Attribute, KernelInfo
 from tileprof.profile.timeline import Timeline
 from tileprof.profile.tree.model import Profile
+from tileprof.remarks import Candidate, Decision, Reason
+from tileprof.remarks.stored import stored
 
 
 def to_bytes(profile: Profile) -> bytes:
@@ -62,6 +65,7 @@ class _Writer:
         self._pc_samples(profile.tables.pc)
         self._series(profile.tables.series)
         self._insert("node_kernels", profile.tables.node_kernels.items())
+        self._insert("devices", (astuple(each) for each in profile.tables.devices))
         self._insert("device_peaks", (astuple(each) for each in profile.tables.device_peaks))
         self._insert("sources", _texts(profile.tables.sources.items()))
         self._insert("files", ((number, name) for name, number in self._files.items()))
@@ -201,11 +205,14 @@ class _Writer:
         for remark in kernel.remarks:
             self._remark_count += 1
             place = self._location(remark.location)
-            texts = map(_text, (remark.chosen, remark.severity))
-            row = (self._remark_count, number, _text(remark.op), place, *texts)
+            about = (_text(remark.op), _text(remark.name), place, remark.severity)
+            row = (self._remark_count, number, *about, *_statement(remark.decision))
             self._insert("remarks", [row])
-            rejected = enumerate(_texts(remark.rejected))
-            self._insert("rejections", [(self._remark_count, i, *pair) for i, pair in rejected])
+            rejected = (
+                (*_statement(each.candidate), *_statement(each.reason)) for each in remark.rejected
+            )
+            rows = ((self._remark_count, i, *cells) for i, cells in enumerate(rejected))
+            self._insert("rejections", rows)
 
     def _location(self, place: Location | None) -> int | None:
         if place is None:
@@ -252,6 +259,12 @@ def _attribute(value: Attribute) -> Attribute:
     if isinstance(value, str) or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         return _text(str(value))
     return value
+
+
+def _statement(statement: Decision | Candidate | Reason) -> tuple[str, str, str]:
+    held = stored(statement)
+    facts = json.dumps(held.facts, separators=(",", ":"), ensure_ascii=False)
+    return _text(held.code), _text(facts), _text(held.text)
 
 
 def _texts(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

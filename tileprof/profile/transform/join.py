@@ -86,6 +86,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         tables[0].timeline if len(tables) == 1 else Timeline(),
         CtaTimelines.joined(ctas),
         PcSamples.joined([table.pc for table in tables], starts),
+        tuple(dict.fromkeys(device for table in tables for device in table.devices)),
         tuple(dict.fromkeys(peak for table in tables for peak in table.device_peaks)),
         # Each of its own run's time: beside each other, not one after the other.
         tuple(each for table in tables for each in table.series),

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from tileprof.profile.storage.plain_text import clean_text
 
-__all__ = ["MOST_ROWS", "Card", "short"]
-
 MOST_ROWS = 5
 """Rows of a card: with title, facts and the last line it has ten lines at most."""
 _WIDTH = 88

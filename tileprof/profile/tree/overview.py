@@ -12,8 +12,6 @@ from tileprof.profile.tree.cards import MOST_ROWS, Card, short
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.units import format_percent, format_value
 
-__all__ = ["card_of", "main_metric", "tree_text"]
-
 _FIRST = ("time", "cpu_time")
 _MOST_INDENT = 40
 """Levels of a tree that are indented; of deeper nodes the level is a number instead."""

@@ -15,8 +15,6 @@ from .planning import Plan, make_plan
 from .problems import NOT_READ, or_why_not, problem
 from .requests import Asked, AskedInstructions
 
-__all__ = ["CounterControl", "Prepared", "prepare"]
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:

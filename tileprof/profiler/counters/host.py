@@ -15,8 +15,6 @@ from typing import Any, Literal, get_args
 from tileprof.errors import MissingDependencyError, TileprofError
 from tileprof.profiler.cupti.cupti_library import other_copy
 
-__all__ = ["CuptiFailure", "Host", "Kind", "base_metrics", "open_library", "text_of"]
-
 _Size, _Pointer = C.c_size_t, C.c_void_p
 
 _NEEDED = (

@@ -25,8 +25,6 @@ from .lookup import find_instruction_metrics
 from .problems import NOT_READ, problem
 from .requests import AskedInstructions
 
-__all__ = ["InstructionCounting", "InstructionPlan", "make_instruction_plan"]
-
 
 @dataclass(frozen=True, slots=True)
 class InstructionPlan:

@@ -16,8 +16,6 @@ from tileprof.errors import MissingDependencyError, TileprofError
 
 from .host import CuptiFailure, open_library, text_of
 
-__all__ = ["chip_of", "find_chip", "find_instruction_metrics"]
-
 _PATIENCE_S = 60.0
 
 

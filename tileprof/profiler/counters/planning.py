@@ -20,8 +20,6 @@ from .host import CuptiFailure, Host, Kind, base_metrics, open_library
 from .lookup import find_chip
 from .requests import Asked
 
-__all__ = ["Plan", "Wanted", "make_plan", "open_found", "planned"]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -11,8 +11,6 @@ from tileprof.profiler import native
 from tileprof.profiler.cupti.cupti_library import other_copy
 from tileprof.profiler.cupti.refusals import INSTEAD, refusal
 
-__all__ = ["NOT_READ", "or_why_not", "problem"]
-
 _T = TypeVar("_T")
 
 NOT_READ = "counters not read"

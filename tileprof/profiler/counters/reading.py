@@ -26,8 +26,6 @@ from .control import CounterControl
 from .host import CuptiFailure, Host, open_library
 from .planning import Plan
 
-__all__ = ["GRAPH", "UNKNOWN", "CounterReading", "in_order"]
-
 GRAPH = "graph"
 """Name of the kernel that stands for all of a graph."""
 UNKNOWN = "launches that could not be told apart"

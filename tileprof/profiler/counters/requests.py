@@ -9,8 +9,6 @@ from tileprof.errors import UsageError
 from tileprof.profile.counters import SETS, TIME, Counter, counters_of
 from tileprof.profile.instruction_counts import NAMES, SET, is_of_instructions
 
-__all__ = ["Asked", "AskedInstructions", "metric_names", "parse_metrics"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -6,18 +6,20 @@ series of devices; and sentences: how often was sampled, why not, what was lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
+from tileprof.errors import UsageError
 from tileprof.profile import CounterSeries
-
-from .problems import or_why_not, problem
-from .series_planning import SeriesPlan, make_series_plan
-from .series_requests import SeriesAsked
-
-__all__ = ["NOT_SAMPLED", "PreparedSeries", "SeriesControl", "prepare_series"]
+from tileprof.profiler.counters.lookup import find_chip
+from tileprof.profiler.counters.planning import open_found, planned
+from tileprof.profiler.counters.problems import or_why_not, problem
+from tileprof.profiler.counters.series_requests import SeriesAsked
 
 NOT_SAMPLED = "counters not sampled"
 """Key of the provenance for the reason."""
@@ -123,3 +125,54 @@ class SeriesControl:
         elif status["code"]:
             facts[NOT_SAMPLED] = problem(self._native, status["code"], status["text"])
         return facts
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPlan:
+    """Input of the native recorder."""
+
+    asked: SeriesAsked
+    chip: str
+    """The kind of device, as CUPTI calls it: `GH100`."""
+    image: bytes
+
+
+def make_series_plan(
+    asked: SeriesAsked, find: Callable[[Path | str], str] = find_chip, chip: str | None = None
+) -> SeriesPlan:
+    """Plan counters over time on this machine's first device, or on a `chip`.
+
+    MissingDependencyError where there is no CUPTI or no device; UsageError for a metric that such a
+    device does not have, and for more than it counts at once.
+    """
+    path, library = open_found()
+    name = chip or find(path)
+    passes, image = planned(library, name, asked, "time")
+    if passes > 1:
+        raise UsageError(
+            f"{name} cannot count {', '.join(asked.names)} at once: that takes {passes} passes, and"
+            " counters over time have one",
+            hint=_way_out(library, name, asked),
+        )
+    return SeriesPlan(asked, name, image)
+
+
+def _way_out(library: Any, chip: str, asked: SeriesAsked) -> str:
+    """Return what to leave out: one name if that is enough, else all for which the first ones leave
+    no room."""
+
+    def fits(names: Iterable[str]) -> bool:
+        some = replace(asked, names=tuple(names))
+        return planned(library, chip, some, "time")[0] == 1
+
+    alone = [name for name in asked.names if not fits([name])]
+    if alone:
+        return f"Leave out {', '.join(alone)}: this takes several passes by itself."
+    enough = [name for name in asked.names if fits(n for n in asked.names if n != name)]
+    if enough:
+        return f"Leave out {' or '.join(enough)}."
+    kept: list[str] = []
+    for name in asked.names:
+        if fits([*kept, name]):
+            kept.append(name)
+    return f"Leave out {', '.join(name for name in asked.names if name not in kept)}."

@@ -17,8 +17,6 @@ from tileprof.profile.counters import is_count, is_percent, metric_name, unit_of
 
 from .requests import metric_names
 
-__all__ = ["SERIES_SETS", "Series", "SeriesAsked", "parse_pm_sampling"]
-
 USUAL_INTERVAL = 200_000
 """ns. Reading a sample of the usual counters takes 80 µs or so of a processor's core (H200)."""
 LEAST, MOST = 20_000, 1_000_000_000

@@ -27,8 +27,6 @@ from pathlib import Path
 
 from tileprof.profiler.cupti.shared_objects import Needed, mapped_libraries, needed_by
 
-__all__ = ["CuptiLibrary", "find_cupti", "other_copy", "remedy", "version", "why_not"]
-
 CUDA_13_DRIVER = 580
 """The first driver series that runs CUDA 13; CUPTI must not be of a newer major version."""
 

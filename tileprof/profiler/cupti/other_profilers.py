@@ -27,8 +27,6 @@ from tileprof.profiler.locks import new_lock
 
 _Function = Callable[..., Any]
 
-__all__ = ["KINETO", "OtherProfilers", "watch", "who_holds", "who_keeps", "who_may_hold"]
-
 KINETO = "torch.profiler"
 PROTON = "Proton (triton.profiler)"
 NSIGHT_SYSTEMS = "Nsight Systems"
@@ -40,7 +38,7 @@ _VARIABLES = (
     ("NV_TPS_LAUNCH_TOKEN", NSIGHT_COMPUTE),
     ("NV_NSIGHT_INJECTION_PORT_BASE", NSIGHT_COMPUTE),
 )
-"""Which variables those tools set for the programs that they launch."""
+"""Variables that these tools set for the programs that they launch."""
 
 _LIBRARIES = (
     ("libToolsInjection", NSIGHT_SYSTEMS),
@@ -48,7 +46,7 @@ _LIBRARIES = (
     ("libTreeLauncherTargetInjection", NSIGHT_COMPUTE),
     ("libsanitizer-collection", "Compute Sanitizer"),
 )
-"""Which libraries they load into them, by the begin of the name."""
+"""Libraries that these tools load into programs, by the begin of the name."""
 
 
 def who_holds() -> str | None:
@@ -110,7 +108,7 @@ class OtherProfilers:
         self._resume = resume
         self._lock = new_lock()
         self._open: set[Hashable] = set(tracing)
-        """What of others is active; whatever they are, there is one gap."""
+        """Active sources of others' work; whatever they are, there is one gap."""
         self._replaced: list[tuple[ModuleType, str, Any, Any]] = []
         self._forgotten = False
         self._imports = [

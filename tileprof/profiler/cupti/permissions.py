@@ -11,8 +11,6 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["counters", "counters_remedy", "refused_remedy", "why_no_counters"]
-
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
 PROCESS_STATUS = Path("/proc/self/status")
 WSL_DEVICE = Path("/dev/dxg")

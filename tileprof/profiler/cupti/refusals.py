@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from tileprof.profiler.cupti import permissions
 
-__all__ = ["BUSY", "INSTEAD", "PERMISSION", "REFUSALS", "refusal"]
-
 BUSY = 26
 """CUPTI's result where another process uses the hardware that counts."""
 PERMISSION = 35
@@ -59,10 +57,10 @@ REFUSALS = {
         "update to WSL 2 and an NVIDIA driver of version 545 or later",
     ),
 }
-"""Where or when CUPTI refuses, and what to change, by CUPTI's result (`cupti_result.h`)."""
+"""Situations in which CUPTI refuses, and the remedy, by CUPTI's result (`cupti_result.h`)."""
 
 INSTEAD = "`--instrument sample` needs no counters"
-"""What can be measured without CUPTI's counters and samples."""
+"""Measurement that works without CUPTI's counters and samples."""
 
 
 def refusal(code: int, detail: str, what: str) -> str:

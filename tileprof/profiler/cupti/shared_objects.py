@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["Needed", "mapped_libraries", "needed_by"]
-
 MAPS = "/proc/self/maps"
 
 _LOAD, _DYNAMIC = 1, 2

@@ -10,19 +10,17 @@ Asked of the driver when a kernel has run there, so nothing is loaded that the p
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tileprof.errors import ExecutionError, MissingDependencyError
 from tileprof.once import once
-from tileprof.profile import DevicePeak
+from tileprof.profile import DeviceInfo, DevicePeak
 
 if TYPE_CHECKING:
     from tileprof.binary.occupancy import Multiprocessor
     from tileprof.runtime.cuda.driver import Driver
-
-__all__ = ["Device", "facts", "find", "peaks"]
 
 _CUDA = "cuda:"
 
@@ -91,12 +89,18 @@ def facts(names: Iterable[str]) -> dict[str, str]:
 
     A name is as a kernel has it: `cuda:0`, `cpu`.
     """
-    found = {}
-    for name in dict.fromkeys(names):
-        number = name.removeprefix(_CUDA)
-        if name.startswith(_CUDA) and number.isdecimal() and (device := find(int(number))):
-            found[name] = str(device)
-    return found
+    return {name: str(device) for name, device in _gpus(names)}
+
+
+def described(names: Iterable[str]) -> tuple[DeviceInfo, ...]:
+    """Return devices by their names as profiles keep them, without those that are no GPU."""
+    return tuple(
+        DeviceInfo(
+            name, device.name, *device.capability, device.multiprocessors, device.memory,
+            device.clock / 1000, device.memory_clock / 1000, device.driver,
+        )
+        for name, device in _gpus(names)
+    )  # fmt: skip
 
 
 def peaks(names: Iterable[str]) -> tuple[DevicePeak, ...]:
@@ -117,6 +121,14 @@ def peaks(names: Iterable[str]) -> tuple[DevicePeak, ...]:
                 for each in roofs
             ]  # fmt: skip
     return tuple(found)
+
+
+def _gpus(names: Iterable[str]) -> Iterator[tuple[str, Device]]:
+    """Yield each device that its driver describes, with its name."""
+    for name in dict.fromkeys(names):
+        number = name.removeprefix(_CUDA)
+        if name.startswith(_CUDA) and number.isdecimal() and (device := find(int(number))):
+            yield name, device
 
 
 def _asked(driver: Driver, number: int) -> Device:

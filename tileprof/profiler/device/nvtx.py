@@ -18,8 +18,6 @@ import os
 
 from tileprof.profiler import native
 
-__all__ = ["enable", "why_not"]
-
 VARIABLE = "NVTX_INJECTION64_PATH"
 LIBRARY = "libtileprof_recorder.so"
 """The SONAME of the native recorder (CMakeLists.txt)."""

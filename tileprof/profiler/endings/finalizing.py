@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import sys
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -44,3 +47,28 @@ def say(sentence: str) -> None:
     with suppress(OSError, ValueError):
         if select.select([], [2], [], 0)[1]:
             os.write(2, f"tileprof: {sentence}\n".encode(errors="replace")[: select.PIPE_BUF])
+
+
+def wait_for_threads() -> None:
+    """Wait until no thread is left that holds up the interpreter's end, while that is recorded."""
+    # Pools end their threads when they are told of the end. They will be told again, which they
+    # do not mind.
+    for tell in reversed(getattr(threading, "_threading_atexits", [])):
+        with suppress(Exception):
+            tell()
+    # Sleeping, because some of them may be replaced by others meanwhile.
+    while any(_holds_exit(thread) for thread in threading.enumerate()):
+        time.sleep(0.005)
+    _reopen_pools()
+
+
+def _reopen_pools() -> None:
+    # They believe that the interpreter ends; but what runs after the program may want some.
+    for name, flag in (("thread", "_shutdown"), ("process", "_global_shutdown")):
+        module = sys.modules.get(f"concurrent.futures.{name}")
+        if getattr(module, flag, False):
+            setattr(module, flag, False)
+
+
+def _holds_exit(thread: threading.Thread) -> bool:
+    return thread is not threading.current_thread() and not thread.daemon

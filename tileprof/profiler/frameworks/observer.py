@@ -27,8 +27,6 @@ from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.tree import paths
 
-__all__ = ["attach", "detach", "facts", "pause", "use_ranges", "why_not"]
-
 _lock = new_lock()
 _wanted = False
 _paused = False

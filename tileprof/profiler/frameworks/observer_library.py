@@ -26,8 +26,6 @@ from tileprof.native.building import (
     one_at_a_time,
 )
 
-__all__ = ["Tell", "extension", "load"]
-
 Tell: TypeAlias = Callable[[str], None]
 """Function that takes a line for the user."""
 

@@ -17,8 +17,6 @@ from tileprof.profile import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits
 if TYPE_CHECKING:
     from tileprof.instrument.decode.excerpts import Excerpt
 
-__all__ = ["MOST_VISITS", "Excerpts", "cta_timelines"]
-
 MOST_VISITS = 200_000
 """Largest number of excerpts kept in one profile."""
 

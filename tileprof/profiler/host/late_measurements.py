@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from tileprof.profile import KernelInfo, RemarkInfo, SiteInfo
+from tileprof.profile import KernelInfo, SiteInfo
 from tileprof.profiler.tree.totals import DeviceTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
+from tileprof.remarks import Remark
+from tileprof.remarks.measured import PartlySeen
 from tileprof.runtime.hooks import LateDescription, Measured
-
-__all__ = ["Late", "add_late", "add_records", "give_to_replays"]
-
 
 _ALL = 0.99
 """Share of the warps' time, 0 to 1, from which no remark says that sites were partly seen."""
@@ -60,10 +59,7 @@ def add_late(info: KernelInfo, late: LateDescription) -> KernelInfo:
     """Return a kernel with what came to be known of it; what devices tell of it goes first."""
     return replace(
         info,
-        remarks=info.remarks
-        + tuple(
-            RemarkInfo(r.op, r.location, r.chosen, r.rejected, r.severity) for r in late.remarks
-        ),
+        remarks=info.remarks + late.remarks,
         sites=info.sites
         + tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in late.sites),
         attributes={**late.attributes, **info.attributes},
@@ -91,15 +87,11 @@ def add_records(info: KernelInfo, launches: list[LaunchTotals]) -> KernelInfo:
     return replace(info, remarks=remarks, attributes={**info.attributes, **found})
 
 
-def _partly_seen(share: float) -> tuple[RemarkInfo, ...]:
+def _partly_seen(share: float) -> tuple[Remark, ...]:
     """Return a remark that sites are those of a part of the launches, if they are."""
     if share >= _ALL:
         return ()
-    said = (
-        f"sites are those of {share:.0%} of what its warps did: the room of a warp's records was"
-        " full (--inside records=N, warps=roles)"
-    )
-    return (RemarkInfo("measurement", None, said, (), "missed"),)
+    return (Remark(PartlySeen(share), "measurement", severity="missed"),)
 
 
 # -- kernels of graphs

@@ -18,12 +18,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
-from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
+from tileprof.profile import CounterSeries, KernelInfo, PcSamples, SiteInfo, TreeBuilder
 from tileprof.profiler.device.timeline import Part, TimelineStore
 from tileprof.profiler.host.entries import NOBODY, NODE, STOP, Entry, ThreadState, top
-from tileprof.profiler.host.kernels import converted
 from tileprof.profiler.host.late_measurements import Late, add_late
-from tileprof.profiler.host.pausing import Pause
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
@@ -32,7 +30,7 @@ from tileprof.profiler.tree.paths import Paths
 from tileprof.profiler.tree.totals import HostTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Tree
 from tileprof.runtime import hooks
-from tileprof.runtime.hooks import LateDescription, LaunchedKernel, Measured
+from tileprof.runtime.hooks import KernelDescription, LateDescription, LaunchedKernel, Measured
 
 if TYPE_CHECKING:
     from tileprof.profiler.device.native_events import Events
@@ -288,3 +286,53 @@ class Recorder:
         events = sum(node.host.count + node.host.samples for node in nodes)
         open_since = [s.last for s in list(self.threads.values()) if s.current is not s.root]
         return len(nodes), launches, events, open_since, self._news
+
+
+def converted(described: KernelDescription) -> KernelInfo:
+    """Return what the runtime says about a kernel as the profile keeps it."""
+    return KernelInfo(
+        name=described.name,
+        device=described.device,
+        ir=described.ir,
+        source=described.source,
+        source_file=described.source_file,
+        source_line=described.source_line,
+        code=described.code,
+        code_language=described.code_language,
+        remarks=described.remarks,
+        sites=tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in described.sites),
+        attributes=dict(described.attributes),
+        program=described.program,
+    )
+
+
+class Pause:
+    """Owner of the tree's numbers while nobody records.
+
+    Handing out the numbers of all nodes takes a microsecond each, so the cost of a pause would grow
+    with the tree. While nobody records, they stay in it until somebody asks for them; scopes, which
+    go on to count, count into spare numbers.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._spare: list[HostTotals] = []
+        """Totals that nobody reads, by place in `tree.scopes`."""
+        self.stores: list[Store] = []
+
+    def begin(self, stores: list[Store]) -> None:
+        """Keep what is in the tree for these."""
+        self.stores = stores
+        self._swap()
+
+    def end(self) -> list[Store]:
+        """Put everything as it was, and return whose the numbers are."""
+        self._swap()
+        stores, self.stores = self.stores, []
+        return stores
+
+    def _swap(self) -> None:
+        scopes, spare = self._tree.scopes[:], self._spare
+        spare += [HostTotals() for _ in range(len(scopes) - len(spare))]
+        for at, node in enumerate(scopes):
+            node.host, spare[at] = spare[at], node.host

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from tileprof.profile import InstructionCounts, PcFunction, PcRecording, PcRows, PcSamples
 from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
 
-__all__ = ["UNREAD", "Modules", "attribute", "attribute_counts", "short_names"]
-
 _Ints = npt.NDArray[np.int64]
 
 UNREAD = "the program has not ended, or was ended"

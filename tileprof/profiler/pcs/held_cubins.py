@@ -14,8 +14,6 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 
-__all__ = ["HeldCubins", "ModuleCubins", "held_texts"]
-
 _ELF = b"\x7fELF"
 
 

@@ -19,8 +19,6 @@ from tileprof.profiler.tree import metrics
 from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.tree import Node
 
-__all__ = ["Period", "add_pc_samples", "below", "shared_out"]
-
 FunctionsOf = Callable[[Node], Sequence[str]]
 """The CUDA functions whose work is at a kernel's node, by the names that the compiler gave them."""
 

@@ -26,8 +26,6 @@ from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples
 if TYPE_CHECKING:
     from tileprof.binary import Chain, Function, Instruction, Wait
 
-__all__ = ["explaining", "files_of", "with_code"]
-
 BYTES = 16
 """Size of an instruction, in bytes."""
 MOST_INSTRUCTIONS = 100_000

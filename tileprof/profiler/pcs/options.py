@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from tileprof.errors import UsageError
 from tileprof.profiler.pcs.raw import Mode
 
-__all__ = ["PcOptions", "parse_pc_sampling"]
-
 LEAST, MOST = 5, 31
 """Periods are powers of two: of 2^5 to 2^31 cycles."""
 USUAL = 16

@@ -13,8 +13,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Mode", "RawCounts", "RawPcSamples"]
-
 Mode = Literal["continuous", "exact"]
 """Kernels run as ever, or one after the other so that each sample knows its launch."""
 

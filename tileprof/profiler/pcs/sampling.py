@@ -18,8 +18,6 @@ from tileprof.profiler.pcs.held_cubins import ModuleCubins
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawPcSamples
 
-__all__ = ["PcSampling"]
-
 _REFUSED = "CUPTI takes no samples"
 """Beginning of the sentence where CUPTI refuses to sample."""
 

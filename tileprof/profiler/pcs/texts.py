@@ -12,8 +12,6 @@ from typing import TypeAlias
 
 from tileprof.profile import PcSamples, PcText
 
-__all__ = ["FORMS", "with_texts"]
-
 FORMS = ("ttgir", "ptx")
 LARGEST_TEXT = 1 << 20
 """Bytes of one, before it is compressed."""

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from tileprof.errors import UsageError
 from tileprof.runtime.hooks import Instrument
 
-__all__ = ["MODES", "Inside", "parse_instrument", "widest"]
-
 MODES: tuple[Instrument, ...] = ("off", "scopes", "sample", "stages", "ops")
 """Modes from the least to the most detailed; records give more than samples."""
 _SHORTEST_NS = 100

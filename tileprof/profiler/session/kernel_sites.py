@@ -18,8 +18,6 @@ from tileprof.profiler.tree.totals import LaunchTotals, SiteTotals
 if TYPE_CHECKING:
     from tileprof.instrument.decode.samples import SampleTotals
 
-__all__ = ["add_samples", "add_sites"]
-
 
 def add_sites(
     builder: TreeBuilder,
@@ -72,7 +70,7 @@ def add_samples(
 
     `groups`: of variants that differ in their roles.
     """
-    from tileprof.instrument.decode.effective_samples import effective_sample_size
+    from tileprof.instrument.decode.samples import effective_sample_size
 
     sites = sorted(info.sites, key=lambda site: site.id)
     nodes = _seen_sites(builder, kernel, sites, groups)

@@ -20,9 +20,8 @@ from types import TracebackType
 from typing import Literal
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
-from tileprof.profiler.endings.finalizing import say_unwritten
+from tileprof.profiler.endings.finalizing import say_unwritten, wait_for_threads
 from tileprof.profiler.endings.os_exit import writing_at_exit
-from tileprof.profiler.endings.remaining_threads import wait_for_threads
 from tileprof.profiler.endings.termination import SAVE_S, finalize_on_terminate
 from tileprof.profiler.session.children import follow_spawned
 from tileprof.profiler.session.recording import finalize_all, open_sessions

@@ -238,6 +238,7 @@ class Session:
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),
             ctas=ctas,
+            devices=devices.described(ran_on),
             device_peaks=devices.peaks(ran_on),
             pc=pc,
             series=recorder.series(self._began[0 if setup else -1]) if self.over_time else (),

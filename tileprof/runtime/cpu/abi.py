@@ -6,8 +6,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-__all__ = ["MAX_INDICES", "NO_MEMORY", "Failure", "Message", "Run"]
-
 MAX_INDICES = 16
 NO_MEMORY = 1 << 30
 """The place of a failure that is no op's."""

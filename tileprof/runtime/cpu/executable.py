@@ -12,6 +12,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tileprof import ir
 from tileprof.compiler.build import load
 from tileprof.compiler.codegen import ENTRY, CppSource
@@ -19,15 +22,13 @@ from tileprof.errors import ArgumentError
 from tileprof.instrument import SiteTimes
 from tileprof.instrument import records as layout
 from tileprof.instrument.decode.decoding import decode
+from tileprof.instrument.decode.samples import Counts, SampleTotals
+from tileprof.runtime import hooks
 from tileprof.runtime.arguments import address, is_writable, word_of
+from tileprof.runtime.cpu import pool as cpu_pool
+from tileprof.runtime.cpu.abi import Run
+from tileprof.runtime.cpu.report import raise_failure, show_printed
 from tileprof.runtime.device import RunResult, taken, written_params
-
-from . import pool as cpu_pool
-from .abi import Run
-from .report import raise_failure, show_printed
-from .samples import Seen
-
-__all__ = ["CpuExecutable"]
 
 _FIRST_CAPACITY = 1 << 18
 _MOST_CAPACITY = 1 << 22
@@ -133,3 +134,39 @@ class CpuExecutable:
 def _packer(type_: ir.BufferType | ir.DType) -> Callable[[Any], int]:
     """Return a function from an argument to its word."""
     return address if isinstance(type_, ir.BufferType) else word_of(type_)
+
+
+SHORTEST_NS = 20_000
+"""Shortest period that may be asked for: a thread takes as long to wake up."""
+_LINE = 8
+"""64-bit words that nobody else writes to."""
+_IDLE = 0xFFFFFFFF
+
+
+class Seen:
+    """The counts of one launch."""
+
+    def __init__(self, source: CppSource, workers: int) -> None:
+        self._source = source
+        states = len(source.states)
+        row = _LINE + -(-states // _LINE) * _LINE
+        held = np.zeros(workers * row + _LINE, np.uint64)
+        begin = -held.ctypes.data // 8 % _LINE
+        self._rows: NDArray[np.uint64] = held[begin : begin + workers * row].reshape(workers, row)
+        self._rows[:, 0] = _IDLE
+
+    def give_to(self, run: Run) -> None:
+        """Have a run looked at."""
+        run.samples = self._rows.ctypes.data
+        run.sample_bytes = self._rows.strides[0]
+        run.states = len(self._source.states)
+        asked = hooks.sample_period_ns
+        run.period_ns = max(asked, SHORTEST_NS) if asked else 0
+
+    def totals(self, looks: int) -> SampleTotals | None:
+        """Return the totals of so many samples; None where there were none."""
+        if not looks:
+            return None
+        states = self._source.states
+        seen = self._rows[:, _LINE : _LINE + len(states)].astype(np.int64)
+        return SampleTotals.of(Counts(looks, seen), self._source.sites, states, len(seen))

@@ -13,8 +13,6 @@ from tileprof.once import once
 
 from .abi import Run
 
-__all__ = ["compiler", "load_pool", "set_threads", "threads"]
-
 _ENVIRONMENT = "TILEPROF_NUM_THREADS"
 _chosen: int | None = None
 

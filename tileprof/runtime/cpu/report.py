@@ -16,8 +16,6 @@ from tileprof.errors import BoundsError, DeviceAssertError, ExecutionError
 
 from .abi import NO_MEMORY, Failure, Message, Run
 
-__all__ = ["Speaking", "line_of", "raise_failure", "show_printed"]
-
 
 class Speaking(Protocol):
     """Emitted source: places by the number that the kernel gives."""

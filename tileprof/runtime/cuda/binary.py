@@ -19,8 +19,6 @@ from .records.comparison import Comparison, compare
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
 
-__all__ = ["CudaBinary"]
-
 
 @dataclass(frozen=True, slots=True)
 class CudaBinary:

@@ -21,8 +21,6 @@ from tileprof.runtime.typed_json import read_as
 from .binary import CudaBinary
 from .host_values import HostProgram, check_host
 
-__all__ = ["read_binary", "write_binary"]
-
 
 def write_binary(binary: CudaBinary) -> dict[str, Any]:
     """Everything but the image, as JSON has it."""

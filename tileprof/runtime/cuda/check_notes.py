@@ -40,8 +40,6 @@ from .report import HEAD_BYTES, Origin, Report
 if TYPE_CHECKING:
     from .device import CudaDevice
 
-__all__ = ["Lent", "Notes"]
-
 _EACH = -(-HEAD_BYTES // 64) * 64
 """Bytes from report to report: whole lines, which no two launches write at once."""
 _AT_ONCE = 255

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from ctypes import byref, c_uint64
+from typing import Any
 
 from tileprof.compiler.cuda.target import Target, find_target
 from tileprof.errors import ArgumentError, MissingDependencyError
 from tileprof.once import once
-
-from .check_notes import Notes
-from .driver import (
+from tileprof.runtime.cuda.check_notes import Notes
+from tileprof.runtime.cuda.driver import (
     CLOCK_RATE,
     COMPUTE_MAJOR,
     COMPUTE_MINOR,
+    EVENT_WITHOUT_TIME,
     MULTIPROCESSORS,
+    NOT_READY,
+    STREAM_NON_BLOCKING,
     Driver,
     driver_start,
     load_driver,
 )
-from .held_arrays import HeldArrays
-from .tile_counters import TileCounters
-
-__all__ = ["CudaDevice", "find_device"]
 
 _TARGET = "TILEPROF_CUDA_TARGET"
 
@@ -102,3 +103,97 @@ def find_device(number: int) -> CudaDevice:
             hint="Devices count from 0; CUDA_VISIBLE_DEVICES may hide some.",
         )
     return CudaDevice(driver, number)
+
+
+class HeldArrays:
+    """References to arrays of one device's launches.
+
+    PyTorch and CuPy give freed memory to later work in the order of the stream that the launch
+    is on, and freeing by the driver waits. Any other framework, whose arrays come through
+    DLPack, may reuse memory on a stream of its own as soon as the last reference is gone.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._held: list[tuple[int, Sequence[Any]]] = []
+        """An event after each launch, and its arrays."""
+        self._lock = threading.Lock()
+
+    def keep(self, arrays: Sequence[Any], stream: int) -> None:
+        """Hold arrays until what is enqueued on the stream by now is over.
+
+        Drops the arrays of earlier launches that are over; the device's context is the thread's.
+        """
+        event = self._driver.pointer("cuEventCreate", EVENT_WITHOUT_TIME)
+        self._driver.call("cuEventRecord", event, stream)
+        query = self._driver.function("cuEventQuery")
+        with self._lock:
+            codes = [query(each) for each, _ in self._held]
+            # Any other code is a fault, after which nothing runs any more.
+            over = [each for each, code in zip(self._held, codes) if code != NOT_READY]
+            self._held = [each for each, code in zip(self._held, codes) if code == NOT_READY]
+            self._held.append((event, arrays))
+        for done, _ in over:
+            self._driver.function("cuEventDestroy_v2")(done)
+
+
+_EACH = 32
+"""Bytes from counter to counter: one sector of L2, which blocks of one launch alone write."""
+_AT_ONCE = 1024
+"""Counters that are allocated together."""
+
+
+class TileCounters:
+    """The counters of one device; what is allocated is kept.
+
+    In: the stream of a launch. Out: the address of 32 bits that are 0 when the launch starts
+    and that no launch beside it uses.
+
+    A launch leaves its counter at 0 (`prelude/tiles.cuh`), so nothing has to be cleared between
+    two. Launches on one stream run one after the other and share a counter; each stream has its
+    own, by its number, which the driver never gives twice (a handle may come back while its old
+    work still runs). A launch that is recorded into a graph has one for itself, for ever: a
+    graph may be replayed at any time, beside any other, but never beside itself. So a graph and
+    its clone, or two instances of one graph, must not run at once, as they must not for the
+    tensors that they write.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._of_stream: dict[int, int] = {}
+        self._free = range(0)
+        self._lock = threading.Lock()
+
+    def address(self, stream: int) -> int:
+        """Return the address of the next launch's counter on a stream; the thread's context is the
+        device's."""
+        driver = self.driver
+        if driver.is_capturing(stream):
+            with self._lock:
+                return self._take()
+        number = c_uint64()
+        driver.call("cuStreamGetId", stream, byref(number))
+        found = self._of_stream.get(number.value)
+        if found is None:
+            with self._lock:
+                found = self._of_stream.get(number.value) or self._take()
+                self._of_stream[number.value] = found
+        return found
+
+    def _take(self) -> int:
+        """Return a counter that nobody has had."""
+        if not self._free:
+            self._free = self._allocated()
+        address, self._free = self._free[0], self._free[1:]
+        return address
+
+    def _allocated(self) -> range:
+        """Addresses of new counters, which are 0 when this returns."""
+        driver, size = self.driver, _EACH * _AT_ONCE
+        with driver.beside_captures():
+            stream = driver.pointer("cuStreamCreate", STREAM_NON_BLOCKING)
+            start = driver.pointer("cuMemAllocAsync", size, stream)
+            driver.call("cuMemsetD8Async", start, 0, size, stream)
+            driver.call("cuStreamSynchronize", stream)
+            driver.call("cuStreamDestroy_v2", stream)
+        return range(start, start + size, _EACH)

@@ -26,11 +26,6 @@ from typing import Any
 from tileprof.errors import ExecutionError, MissingDependencyError
 from tileprof.once import Guard, once
 
-__all__ = [
-    "CLUSTER_DIMENSION", "EARLY_START", "Attribute", "Copy2D", "Driver", "DriverFailure",
-    "LaunchConfig", "driver_start", "load_driver",
-]  # fmt: skip
-
 _LIBRARY = "nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1"
 """Name of the driver's library, as the system's loader knows it."""
 

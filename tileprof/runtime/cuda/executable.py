@@ -38,8 +38,6 @@ from .records.samples import SampledFunction
 from .report import Origin, Report, Reports
 from .tensor_maps import value_of
 
-__all__ = ["CudaExecutable", "CudaVariant", "Need"]
-
 Need = tuple[frozenset[int], bool]
 """Parameters that are not aligned to 16 bytes, and whether a written one overlaps another."""
 _Facts = tuple[frozenset[int], tuple[tuple[int, int, int, int], ...]]

@@ -18,8 +18,6 @@ from tileprof.runtime.device import HostCopy
 
 from .device import CudaDevice
 
-__all__ = ["Staged"]
-
 
 @dataclass(slots=True)
 class _Piece:

@@ -16,8 +16,6 @@ from tileprof.errors import ExecutionError, InternalError
 from tileprof.runtime.interpreter import arithmetic
 from tileprof.runtime.interpreter.convert import bitcast, cast, constant
 
-__all__ = ["HostProgram", "check_host"]
-
 _MAX_KNOWN = 4096
 _HOST_OPS = (ir.Constant, ir.Binary, ir.Unary, ir.Compare, ir.Fma, ir.Select, ir.Cast, ir.Bitcast)
 _HOST_OPS_MOST = 2000

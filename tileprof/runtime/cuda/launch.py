@@ -40,8 +40,6 @@ from .tensor_maps import BYTES, TensorMaps
 if TYPE_CHECKING:
     from .check_notes import Lent
 
-__all__ = ["Call", "Frame", "Function", "Parameter", "layout_of"]
-
 _MAP_ALIGNMENT = 64
 _STATIC_SHARED = 48 * 1024
 _PORTABLE_CLUSTER = 8

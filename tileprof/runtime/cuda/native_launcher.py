@@ -31,8 +31,6 @@ from .tensor_maps import DATA_TYPES, SWIZZLES, value_of
 if TYPE_CHECKING:
     from .executable import CudaExecutable
 
-__all__ = ["Known", "Launcher", "launcher_library", "why_not"]
-
 _SOURCES = FOLDER / "launcher"
 _BY_VALUE, _TENSOR, _INTEGER, _FLOAT = range(4)
 _POINTER_FIELD, _INTEGER_FIELD, _FLOAT_FIELD, _COUNTER_FIELD = range(4)

@@ -24,8 +24,6 @@ from .driver import HOST_PORTABLE_MAPPED, Driver
 if TYPE_CHECKING:
     from .launch import Call, Function
 
-__all__ = ["HEAD_BYTES", "Origin", "Report", "Reports"]
-
 _VALUES = 12
 _CAPACITY = 1 << 20
 

@@ -18,8 +18,6 @@ from tileprof.ir.types import Dim
 
 from .driver import Driver, DriverFailure
 
-__all__ = ["BYTES", "DATA_TYPES", "SWIZZLES", "TensorMaps", "value_of"]
-
 BYTES = 128
 _MAX_MAPS = 4096
 DATA_TYPES = {

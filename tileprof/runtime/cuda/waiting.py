@@ -17,8 +17,6 @@ from tileprof.runtime import hooks
 from .device import CudaDevice
 from .driver import DriverFailure
 
-__all__ = ["PATIENCE_S", "begin_waiting", "wait_for"]
-
 PATIENCE_S = 10.0
 """Seconds that the end of a recording waits for a device."""
 

@@ -20,8 +20,6 @@ from tileprof.ir.scalar import PREDICATES
 from .convert import narrow, wide
 from .lanes import Array, Scalar, tidy
 
-__all__ = ["DIVISIONS", "binary", "compare", "fma", "unary"]
-
 Function = Callable[..., Any]
 
 DIVISIONS = frozenset({"floordiv", "floormod", "truncdiv", "truncmod"})

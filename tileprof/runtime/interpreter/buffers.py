@@ -18,8 +18,6 @@ from tileprof.errors import Location as Place
 
 from .lanes import Array, Mask, Scalar
 
-__all__ = ["Buffer", "Cell", "Memory", "Tile", "reinterpret", "whole"]
-
 
 @dataclass(slots=True, eq=False)
 class Memory:

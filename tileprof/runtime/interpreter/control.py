@@ -17,9 +17,6 @@ from .buffers import Buffer, Cell
 from .lanes import Mask, Scalar, as_mask, both, either, some, uniform, without
 from .state import Loop, State
 
-__all__ = ["branch", "loop", "loop_while", "parallel", "run", "take_break", "take_continue"]
-__all__ += ["give"]
-
 
 def run(state: State, block: ir.Block) -> None:
     """Run the ops of a block; there is an active lane."""

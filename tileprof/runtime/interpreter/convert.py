@@ -10,8 +10,6 @@ from tileprof import ir
 
 from .lanes import Array, Scalar, tidy
 
-__all__ = ["bitcast", "cast", "constant", "narrow", "wide"]
-
 NARROW = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2")
 """Floats that are computed in float32 and rounded: for + - * / sqrt that equals rounding once."""
 

@@ -10,16 +10,12 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.errors import DeviceAssertError, ExecutionError, ShapeError
-
-from . import arithmetic, control, elements, faults, tileops, tiles
-from .batches import batch_size
-from .buffers import Buffer, Cell, Memory, Tile, reinterpret
-from .convert import bitcast, cast, constant
-from .facts import Facts
-from .lanes import Array, Scalar, as_mask, both, some, without
-from .state import MAX_BLOCKS, Code, Handler, State
-
-__all__ = ["HANDLERS", "prepare"]
+from tileprof.runtime.interpreter import arithmetic, control, elements, faults, tileops, tiles
+from tileprof.runtime.interpreter.buffers import Buffer, Cell, Memory, Tile, reinterpret
+from tileprof.runtime.interpreter.convert import bitcast, cast, constant
+from tileprof.runtime.interpreter.facts import Facts, evaluate
+from tileprof.runtime.interpreter.lanes import Array, Scalar, as_mask, both, some, without
+from tileprof.runtime.interpreter.state import MAX_BLOCKS, Code, Handler, State
 
 
 def prepare(
@@ -249,3 +245,34 @@ HANDLERS: Mapping[type[ir.OpBase], Handler] = {
     ir.Scope: _scope,
     ir.Record: _record,
 }
+
+
+BATCH_BYTES = 2 << 20
+"""Bytes of buffers and temporaries of a batch."""
+MOST_BLOCKS = 1 << 16
+"""Blocks at most."""
+_GUESSED_EXTENT = 256
+"""The extent of a `parallel` that is not known before its block runs."""
+
+
+def batch_size(launch: ir.Launch, known: dict[ir.Value, object]) -> int:
+    """Blocks of a launch to run at once; `known` are the values outside it."""
+    return max(1, min(BATCH_BYTES // max(_bytes(launch.body, known), 1), MOST_BLOCKS))
+
+
+def _bytes(block: ir.Block, known: dict[ir.Value, object], points: int = 1) -> int:
+    """Bytes that a block of ops holds for one block of the grid: its buffers, and one temporary of
+    8 bytes for each point of its largest `parallel`."""
+    buffers, temporaries = 0, 0
+    for op in block.ops:
+        match op:
+            case ir.Alloc(shape=shape, dtype=dtype):
+                buffers += math.prod(shape) * dtype.bytes * points
+            case ir.Parallel(extents=extents, body=body):
+                sizes = [evaluate(e, known) for e in extents]
+                box = points * math.prod(max(_GUESSED_EXTENT if s is None else s, 1) for s in sizes)
+                temporaries = max(temporaries, box * 8 + _bytes(body, known, box))
+            case _:
+                inner = [_bytes(b, known, points) for b in op.blocks()]
+                temporaries = max(temporaries, *inner, 0)
+    return buffers + temporaries

@@ -15,8 +15,6 @@ from .buffers import Buffer, Cell
 from .lanes import Array, Mask, Scalar, as_mask, both, either, some, span, tidy, uniform, without
 from .state import State
 
-__all__ = ["atomic", "combine", "load", "store"]
-
 Indices = list[Scalar]
 
 

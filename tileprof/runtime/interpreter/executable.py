@@ -14,17 +14,15 @@ from tileprof.errors import ArgumentError, InternalError, TileprofError, UsageEr
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import as_array, is_writable
 from tileprof.runtime.device import RunResult
+from tileprof.runtime.interpreter.state import Output
 
 from . import control
 from .buffers import Buffer, Memory
 from .convert import constant
 from .dispatch import prepare
 from .facts import find_facts
-from .output import Output
 from .recording import Recorder
 from .state import Options, State
-
-__all__ = ["InterpreterExecutable"]
 
 WHILE_LIMIT = "TILEPROF_WHILE_LIMIT"
 

@@ -9,8 +9,6 @@ from tileprof.ir.memory import base
 
 from .arithmetic import INDEX
 
-__all__ = ["Facts", "evaluate", "find_facts"]
-
 
 @dataclass(slots=True)
 class Facts:

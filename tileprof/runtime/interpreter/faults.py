@@ -17,8 +17,6 @@ from tileprof.errors import (
 from .buffers import Buffer
 from .state import State
 
-__all__ = ["Access", "negative", "nothing_inside", "outside", "race", "unwritten", "zero_divisor"]
-
 Access = Literal["read", "written"]
 Index = Sequence[int]
 

@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 
-__all__ = ["Array", "Mask", "Scalar", "as_mask", "both", "either", "some", "tidy", "uniform"]
-__all__ += ["span", "without"]
-
 Array = NDArray[Any]
 Scalar = Any
 Mask = bool | NDArray[np.bool_]

@@ -23,8 +23,6 @@ from .buffers import Buffer
 from .lanes import Array
 from .state import STAMP_BITS, State
 
-__all__ = ["clash", "refuse", "watched", "writers_of"]
-
 _STAMP = (1 << STAMP_BITS) - 1
 
 

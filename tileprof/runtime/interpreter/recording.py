@@ -17,8 +17,6 @@ from tileprof.instrument import SiteTimes
 from tileprof.instrument.decode.decoding import decode_records
 from tileprof.instrument.records import make_records
 
-__all__ = ["OpClock", "Recorder"]
-
 
 @dataclass(slots=True)
 class OpClock:

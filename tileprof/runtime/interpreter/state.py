@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,13 +15,9 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.errors import ExecutionError, Location
-
-from .facts import Facts
-from .lanes import Array, Mask, Scalar
-from .output import Output
-from .recording import Recorder
-
-__all__ = ["MAX_BLOCKS", "STAMP_BITS", "Code", "Handler", "Loop", "Options", "Parallel", "State"]
+from tileprof.runtime.interpreter.facts import Facts
+from tileprof.runtime.interpreter.lanes import Array, Mask, Scalar
+from tileprof.runtime.interpreter.recording import Recorder
 
 STAMP_BITS = 36
 MAX_BLOCKS = 1 << (63 - STAMP_BITS - 1)
@@ -266,3 +263,24 @@ class State:
         if np.ndim(scalar) == 0:
             return scalar
         return scalar[tuple(min(i, n - 1) for i, n in zip(lane, scalar.shape))]
+
+
+@dataclass(slots=True)
+class Output:
+    """The lines of a batch, by block, until the batch is over or an error ends it.
+
+    Every block prints: a message under `if bx == 0` appears once.
+    """
+
+    _lines: dict[int, list[str]] = field(default_factory=dict)
+
+    def add(self, block: int, line: str) -> None:
+        """A line of a block of the batch."""
+        self._lines.setdefault(block, []).append(line)
+
+    def flush(self) -> None:
+        """Write everything to stdout."""
+        if self._lines:
+            lines = [line for block in sorted(self._lines) for line in self._lines[block]]
+            self._lines.clear()
+            sys.stdout.write("\n".join(lines) + "\n")

@@ -14,8 +14,6 @@ from .convert import NARROW, cast
 from .lanes import Array
 from .state import State
 
-__all__ = ["copy", "fill", "gemm", "reduce", "scan", "tile_atomic"]
-
 
 def copy(state: State, op: ir.Copy) -> None:
     """`ir.Copy`: an element that was never written may be copied only to where it is dropped."""

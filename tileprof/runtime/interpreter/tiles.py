@@ -21,8 +21,6 @@ from .buffers import Buffer, Tile, whole
 from .lanes import Array, Scalar, uniform
 from .state import State
 
-__all__ = ["flat_elements", "need", "operand", "read", "write"]
-
 Ints = NDArray[np.int64]
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tileprof.runtime.cuda.device import CudaDevice
     from tileprof.runtime.cuda.driver import Driver
 
-__all__ = ["known_roofs", "measured_roofs", "place_of", "uuid_of"]
-
 _TARGET = "TILEPROF_CUDA_TARGET"
 
 

@@ -27,8 +27,6 @@ from .model import Roof
 from .plans import Attempt, Memory, Plan, plans
 from .texts import source
 
-__all__ = ["Progress", "measure"]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 Progress = Callable[[str], None]
 """Hears the name of each roof before it is measured."""

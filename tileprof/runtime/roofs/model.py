@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Roof", "Roofs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Roof:

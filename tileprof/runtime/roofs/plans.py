@@ -13,8 +13,6 @@ from tileprof.compiler.cuda.target import Target
 
 from . import texts
 
-__all__ = ["Attempt", "Memory", "Plan", "plans"]
-
 _L2_BYTES = 16 << 20
 """Fits into the half of an L2 that is nearest, in GPUs whose L2 has two."""
 

@@ -15,10 +15,6 @@ from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import Target
 from tileprof.ir import types
 
-__all__ = ["ARITHMETIC_THREADS", "CHAINS", "LINKS", "MEMORY_THREADS", "PRODUCTS",
-           "SHARED_READS", "SHARED_THREADS", "TENSOR_THREADS", "VECTORS", "Product", "products",
-           "source"]  # fmt: skip
-
 MEMORY_THREADS: Final = 256
 VECTORS: Final = (4, 8)
 """Accesses of 16 bytes of a thread in a turn: each kind of kernel is there with both numbers."""

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 
 from tileprof.profile import InstructionCounts
 from tileprof.profile.instruction_counts import EXECUTIONS, NAMES
+from tileprof.profile.units import format_value
 from tileprof.viewer.grid import Field
-from tileprof.viewer.units import format_value
-
-__all__ = ["CountColumn", "Sums", "count_columns", "count_fields", "counted_text", "summed"]
 
 Sums = Mapping[str, int]
 """Counts, keyed by metric."""

@@ -16,15 +16,13 @@ from tileprof.errors import UsageError
 from tileprof.once import cached_property
 from tileprof.profile import Profile
 from tileprof.profile.instruction_counts import EXECUTIONS
+from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.instruction_columns import Sums
 from tileprof.viewer.code.pc_functions import Stalls, line_counts, line_samples, whole_weight
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.sample_shares import line_texts
 from tileprof.viewer.selection import select, shown_metrics
-from tileprof.viewer.units import format_percent, format_value
-
-__all__ = ["LineCosts", "line_costs"]
 
 Costs: TypeAlias = dict[str, dict[int, tuple[float, ...]]]
 """Own values of the nodes at each line, keyed by file and line, one number a metric."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tileprof.profile import Profile
+from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.code.instruction_columns import count_columns, count_fields, counted_text
 from tileprof.viewer.code.line_costs import LineCosts, line_costs
 from tileprof.viewer.code.pc_functions import sampling_text, stall_text, weight_text
@@ -29,9 +30,6 @@ from tileprof.viewer.text import (
     shorten,
     width_of,
 )
-from tileprof.viewer.units import cells, format_percent, format_value
-
-__all__ = ["render_lines"]
 
 _AROUND = 1
 """Lines of source shown above and below one with a cost."""

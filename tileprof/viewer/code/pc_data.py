@@ -20,8 +20,6 @@ from tileprof.viewer.data import view_document
 from tileprof.viewer.options import ViewOptions
 from tileprof.viewer.text import encodable
 
-__all__ = ["lines_json", "sass_json"]
-
 _SCHEMA = 1
 
 

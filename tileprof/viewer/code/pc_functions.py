@@ -18,24 +18,8 @@ from tileprof.profile import PcBlame, PcFunction, PcInstruction, PcSamples, Prof
 from tileprof.profile.instruction_counts import EXECUTIONS
 from tileprof.profile.pc_samples import NOT_ISSUED
 from tileprof.profile.transform.operations import regular
+from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.instruction_columns import Sums, summed
-from tileprof.viewer.units import format_percent, format_value
-
-__all__ = [
-    "Place",
-    "SeenFunction",
-    "SeenInstruction",
-    "Stalls",
-    "line_counts",
-    "line_samples",
-    "sampling_text",
-    "seen_functions",
-    "share_text",
-    "stall_text",
-    "user_line",
-    "weight_text",
-    "whole_weight",
-]
 
 Stalls = dict[str, int]
 """Samples by stall reason, the most first."""

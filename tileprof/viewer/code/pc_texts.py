@@ -16,8 +16,6 @@ from tileprof.profile import PcText, Profile
 from tileprof.viewer.code.pc_functions import SeenFunction, seen_functions, share_text
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, encodable
 
-__all__ = ["render_texts", "texts_json"]
-
 _SCHEMA = 1
 _COMMENT = "// "
 """Begins a comment in both forms."""

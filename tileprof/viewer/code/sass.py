@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tileprof.errors import Location
 from tileprof.profile import Profile
 from tileprof.profile.instruction_counts import EXECUTIONS
+from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.instruction_columns import (
     CountColumn,
     Sums,
@@ -37,9 +38,6 @@ from tileprof.viewer.kernel_names import printed_forms, short_forms
 from tileprof.viewer.notes import missing_from, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, fit, heat, paint, shorten, width_of
-from tileprof.viewer.units import format_percent, format_value
-
-__all__ = ["render_blame", "render_sass"]
 
 _MOST_FUNCTIONS = 10
 _FUNCTION_SHARE = 0.01

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tileprof.profile import Profile
 
-__all__ = ["SourceTexts"]
-
 
 class SourceTexts:
     """The files of a profile, each split into lines when it is first asked for."""

@@ -16,8 +16,6 @@ import numpy as np
 
 from tileprof.profile import CtaLaunch, Profile
 
-__all__ = ["Placed", "places"]
-
 _SOON_NS = 1_000_000
 """A launch that is counted as issued is called by then."""
 _COARSE_NS = 2_000

@@ -18,8 +18,6 @@ from tileprof.profile import Cta, CtaLaunch, CtaTimelines, Profile, SiteInfo
 from tileprof.profile.transform.operations import regular
 from tileprof.viewer.text import encodable
 
-__all__ = ["Ctas", "FlightRow", "has_ctas"]
-
 _Ints = npt.NDArray[np.int64]
 
 

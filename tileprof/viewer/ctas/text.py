@@ -21,11 +21,9 @@ from itertools import groupby
 
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
+from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.ctas.ctas import Ctas
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, paint, shorten, width_of
-from tileprof.viewer.units import format_percent, format_value
-
-__all__ = ["render_cta"]
 
 _MOST_SITES = 40
 """Largest number of sites in a legend."""

@@ -6,6 +6,7 @@ In: profiles that are to be read as one, each with its name and rank.  Out: tabl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,29 +16,27 @@ import pyarrow as pa
 from tileprof.profile import Attribute, KernelInfo, Metric, Profile
 from tileprof.profile import metrics as law
 from tileprof.profile.transform.join import held, united_metrics
+from tileprof.remarks import Candidate, Decision, Reason
+from tileprof.remarks.stored import columns
 from tileprof.viewer.columns import PERCENTS, quantile_column, sketched
-from tileprof.viewer.exports.arrow_fields import (
+from tileprof.viewer.exports.arrow_gpu import (
     INT,
     PLACE,
     TEXT,
     Fields,
     Row,
-    free_name,
-    names_of,
-    number_field,
-    place_of,
-)
-from tileprof.viewer.exports.arrow_gpu import (
     count_fields,
     counter_fields,
     counter_series,
+    free_name,
     instruction_counts,
+    names_of,
+    number_field,
     pc_samples,
+    place_of,
 )
 from tileprof.viewer.exports.layout import check_paths
 from tileprof.viewer.text import encodable
-
-__all__ = ["TABLES", "Columns", "Origin", "columns_of", "table_of"]
 
 _NODE: Fields = [
     ("id", INT), ("parent", INT), ("depth", INT), ("kind", TEXT), ("name", TEXT), *PLACE,
@@ -51,9 +50,13 @@ _KERNEL: Fields = [
 _SITE: Fields = [
     ("kernel", INT), ("id", INT), ("parent", INT), ("name", TEXT), ("kind", TEXT), *PLACE,
 ]  # fmt: skip
+_REJECTED: Fields = [
+    (f"{name}{part}", TEXT) for name in ("candidate", "reason") for part in ("_code", "_facts", "")
+]
 _REMARK: Fields = [
-    ("kernel", INT), ("op", TEXT), *PLACE, ("chosen", TEXT), ("severity", TEXT),
-    ("rejected", pa.list_(pa.struct([("candidate", TEXT), ("reason", TEXT)]))),
+    ("kernel", INT), ("op", TEXT), ("name", TEXT), *PLACE, ("severity", TEXT),
+    *((f"chosen{part}", TEXT) for part in ("_code", "_facts", "")),
+    ("rejected", pa.list_(pa.struct(_REJECTED))),
 ]  # fmt: skip
 _COMMON = 0.5
 """Part of the kernels that have an attribute from which on it is a column of its own."""
@@ -239,13 +242,26 @@ def _sites(profile: Profile, _: Columns) -> pa.Table:
 
 def _remarks(profile: Profile, _: Columns) -> pa.Table:
     rows = (
-        {"kernel": number, "op": encodable(remark.op), **place_of(remark.location)}
-        | {"chosen": encodable(remark.chosen), "severity": encodable(remark.severity)}
-        | {"rejected": [tuple(map(encodable, pair)) for pair in remark.rejected]}
+        {"kernel": number, "op": encodable(remark.op), "name": encodable(remark.name)}
+        | {"severity": remark.severity, **place_of(remark.location)}
+        | _statement("chosen", remark.decision)
+        | {
+            "rejected": [
+                _statement("candidate", each.candidate) | _statement("reason", each.reason)
+                for each in remark.rejected
+            ]
+        }
         for number, kernel in enumerate(profile.tables.kernels)
         for remark in kernel.remarks
     )
     return _of_rows(_REMARK, rows)
+
+
+def _statement(name: str, statement: Decision | Candidate | Reason) -> Row:
+    """The code of a statement, its facts as JSON, and its sentence."""
+    held = columns(name, statement)
+    held[f"{name}_facts"] = json.dumps(held[f"{name}_facts"], ensure_ascii=False)
+    return {column: encodable(text) for column, text in held.items()}
 
 
 def _pairs(first: str, second: str, pairs: Mapping[str, str]) -> pa.Table:

@@ -14,8 +14,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.columns import default_metric
 from tileprof.viewer.exports.layout import called, check_paths, held, walk
 
-__all__ = ["to_collapsed"]
-
 _SPECIAL = re.compile(r"[\\;\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
 
 

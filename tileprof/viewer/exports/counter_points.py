@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from tileprof.profile import CounterSeries, Profile
 
-__all__ = ["CounterPoints", "has_counters", "of_devices"]
-
 
 @dataclass(frozen=True, slots=True)
 class CounterPoints:

@@ -15,8 +15,6 @@ from tileprof.viewer.ctas.axis import Placed, places
 from tileprof.viewer.ctas.ctas import Ctas, FlightRow
 from tileprof.viewer.exports.slices import has_slices
 
-__all__ = ["CtaProcess", "CtaRow", "CtaSlice", "processes"]
-
 
 @dataclass(frozen=True, slots=True)
 class CtaSlice:

@@ -8,8 +8,6 @@ from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.profile.storage.limits import NESTING
 
-__all__ = ["to_hatchet_json"]
-
 
 def to_hatchet_json(profile: Profile) -> str:
     """Return the literal of `profile.to_literal()` as JSON text.

@@ -11,8 +11,6 @@ from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.profile.storage.limits import EXPORT_BYTES
 
-__all__ = ["called", "check_paths", "held", "walk", "widths"]
-
 
 def held(profile: Profile, metric: str) -> list[int]:
     """Return what each node holds outside its children, as whole numbers of the metric's unit.

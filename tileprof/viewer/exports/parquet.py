@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from tileprof.errors import from_extra
 from tileprof.profile import Profile
 
-__all__ = ["rank_of", "to_parquet"]
-
 _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
 
 

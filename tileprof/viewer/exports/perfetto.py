@@ -9,7 +9,7 @@ those of Perfetto's public `.proto` files.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,10 @@ import numpy.typing as npt
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.ctas.ctas import has_ctas
-from tileprof.viewer.exports.counter_points import has_counters
-from tileprof.viewer.exports.perfetto_counters import counter_packets
-from tileprof.viewer.exports.perfetto_ctas import cta_packets
-from tileprof.viewer.exports.protobuf import message, number, tag, text, varint
+from tileprof.viewer.exports.counter_points import CounterPoints, has_counters, of_devices
+from tileprof.viewer.exports.cta_slices import CtaProcess, CtaRow, CtaSlice, processes
 from tileprof.viewer.exports.slices import Slices, has_slices
-
-__all__ = ["to_perfetto"]
+from tileprof.viewer.text import encodable
 
 _BEGIN, _END = 1, 2
 _CLEARED, _NEEDED = 1, 2
@@ -156,3 +153,164 @@ def _stamps(times: npt.NDArray[np.int64]) -> Iterator[bytes]:
             told = digits.tobytes()
             for at in range(0, len(told), size + 1):
                 yield told[at : at + size + 1]
+
+
+_CTA_SEQUENCE = 2
+_FIRST_LAUNCH = 10_000_000
+_FIRST_LAUNCH_TRACK = 1 << 62
+"""No track of a thread or of a stream has such a number."""
+_KINDS, _NAMES, _NOTES, _TEXTS = 1, 2, 3, 29
+"""Fields of texts written once: categories, names, names of notes, texts of notes."""
+
+
+class _Told:
+    """Texts by number, from 1."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, dict[str, int]] = {
+            field: {} for field in (_KINDS, _NAMES, _NOTES, _TEXTS)
+        }
+
+    def number(self, field: int, told: str) -> int:
+        """Return the number of a text."""
+        numbers = self._numbers[field]
+        return numbers.setdefault(told, len(numbers) + 1)
+
+    def packet(self) -> bytes:
+        """Return the packet that defines all texts."""
+        told = [
+            message(field, number(1, at) + text(2, told))
+            for field, numbers in self._numbers.items()
+            for told, at in numbers.items()
+        ]
+        return number(10, _CTA_SEQUENCE) + number(13, _CLEARED) + message(12, b"".join(told))
+
+
+def cta_packets(profile: Profile) -> bytes:
+    """Return all packets: tracks, texts, slices."""
+    made, told = list(processes(profile)), _Told()
+    tracks = list(_tracks(made))
+    slices = bytearray()
+    for uuid, row in tracks:
+        for packet in _slices(uuid, row, told):
+            slices += message(1, packet)
+    head = b"".join(message(1, packet) for packet in _cta_descriptors(made))
+    return head + message(1, told.packet()) + bytes(slices)
+
+
+def _tracks(made: Iterable[CtaProcess]) -> Iterator[tuple[int, CtaRow]]:
+    """Yield all rows with the numbers of their tracks."""
+    for at, process in enumerate(made):
+        for rank, row in enumerate(process.rows, 1):
+            yield _track(at, rank), row
+
+
+def _track(process: int, rank: int) -> int:
+    return _FIRST_LAUNCH_TRACK + (process << 20) + rank
+
+
+def _cta_descriptors(made: Iterable[CtaProcess]) -> Iterator[bytes]:
+    explicit = 3
+    for at, process in enumerate(made):
+        above = _track(at, 0)
+        about = number(1, _FIRST_LAUNCH + at) + text(6, process.name)
+        yield message(60, number(1, above) + message(3, about) + number(11, explicit))
+        for rank, row in enumerate(process.rows, 1):
+            track = number(1, _track(at, rank)) + text(2, row.name)
+            yield message(60, track + number(5, above) + number(12, rank))
+
+
+def _slices(uuid: int, row: CtaRow, told: _Told) -> Iterator[bytes]:
+    """Yield the begins and ends of a track's slices; the slice begun last ends first."""
+    track = number(11, uuid)
+    end = number(9, _END) + track
+    known: dict[int, bytes] = {}
+    opened: list[int] = []
+    for each in row.slices:
+        while opened and opened[-1] <= each.begin:
+            yield _packet(opened.pop(), end)
+        # Notes of a site are one object, of asynchronous work each has its own.
+        if (begin := known.get(id(each.notes))) is None:
+            begin = known[id(each.notes)] = _begin(each, told) + track
+        yield _packet(each.begin, begin)
+        opened.append(each.end)
+    while opened:
+        yield _packet(opened.pop(), end)
+
+
+def _begin(each: CtaSlice, told: _Told) -> bytes:
+    notes = b"".join(
+        message(4, number(1, told.number(_NOTES, name)) + number(17, told.number(_TEXTS, note)))
+        for name, note in each.notes.items()
+    )
+    kind, name = told.number(_KINDS, each.kind), told.number(_NAMES, each.name)
+    return number(9, _BEGIN) + number(3, kind) + number(10, name) + notes
+
+
+def _packet(stamp: int, event: bytes) -> bytes:
+    flags = number(10, _CTA_SEQUENCE) + number(13, _NEEDED)
+    return number(8, stamp) + flags + message(11, event)
+
+
+_COUNTER = 4
+"""Type of an event that holds a counter's value."""
+_COUNTER_SEQUENCE = 3
+_FIRST_DEVICE = 20_000_000
+_FIRST_COUNTER_TRACK = 3 << 61
+"""No track of a thread, of a stream or of a launch has such a number."""
+
+
+def counter_packets(profile: Profile) -> bytes:
+    """Return all packets: tracks, then values."""
+    return b"".join(message(1, packet) for packet in _packets(profile))
+
+
+def _packets(profile: Profile) -> Iterator[bytes]:
+    explicit = 3
+    for at, (name, counters) in enumerate(of_devices(profile)):
+        above = _FIRST_COUNTER_TRACK + (at << 20)
+        process = number(1, _FIRST_DEVICE + at) + text(6, name)
+        yield message(60, number(1, above) + message(3, process) + number(11, explicit))
+        for rank, counter in enumerate(counters, 1):
+            unit = message(8, text(6, counter.unit))
+            about = number(1, above + rank) + text(2, counter.name) + number(5, above)
+            yield message(60, about + unit + number(12, rank))
+            yield from _values(above + rank, counter)
+
+
+def _values(uuid: int, counter: CounterPoints) -> Iterator[bytes]:
+    head = number(9, _COUNTER) + number(11, uuid) + tag(44, 1)
+    for time, value in zip(counter.times.tolist(), counter.values.tolist()):
+        event = message(11, head + struct.pack("<d", value))
+        yield number(8, time) + number(10, _COUNTER_SEQUENCE) + event
+
+
+def varint(value: int) -> bytes:
+    """Return a 64-bit number, 7 bits a byte, lowest first; negatives as two's complement."""
+    digits = bytearray()
+    value &= 0xFFFFFFFFFFFFFFFF
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)
+
+
+def tag(field: int, kind: int) -> bytes:
+    """Return what precedes a value: field and kind (0 number, 1 8 bytes, 2 with a length)."""
+    return varint(field << 3 | kind)
+
+
+def number(field: int, value: int) -> bytes:
+    """Return a number of 64 bits."""
+    return tag(field, 0) + varint(value)
+
+
+def message(field: int, content: bytes) -> bytes:
+    """Return a message within a message."""
+    return tag(field, 2) + varint(len(content)) + content
+
+
+def text(field: int, content: str) -> bytes:
+    """Return a text field."""
+    return message(field, encodable(content).encode())

@@ -19,8 +19,6 @@ from tileprof.profile import Profile, TimelineEvents, Track
 from tileprof.viewer.exports.layout import called
 from tileprof.viewer.text import encodable
 
-__all__ = ["Slices", "has_slices"]
-
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
 

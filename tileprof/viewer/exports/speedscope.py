@@ -15,8 +15,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.columns import default_metric
 from tileprof.viewer.exports.layout import called, held, walk, widths
 
-__all__ = ["to_speedscope"]
-
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 

@@ -14,13 +14,11 @@ import numpy as np
 
 from tileprof.errors import UsageError, from_extra
 from tileprof.profile import Profile
+from tileprof.profile.units import format_value
 from tileprof.viewer.series import SeriesView, series_views, shown_columns
-from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-__all__ = ["counters_over_time"]
 
 _POINTS = 2000
 """Of a curve at most; of more rows, means."""

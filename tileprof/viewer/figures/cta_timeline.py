@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from tileprof.errors import from_extra
 from tileprof.profile import Profile
+from tileprof.profile.units import format_value
 from tileprof.viewer.ctas.ctas import Ctas
-from tileprof.viewer.units import format_value
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-__all__ = ["cta_timeline"]
 
 _WORK = ("#4c78a8", "#54a24b", "#b279a2", "#2fa5a0", "#9d755d", "#7f6bd3", "#8a9a2b", "#5f9ed1")
 _WAITS = ("#e45756", "#f58518", "#d9b12a", "#ee7f92")

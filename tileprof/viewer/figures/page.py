@@ -13,8 +13,6 @@ from tileprof.profile import Profile
 from tileprof.viewer.ctas.ctas import Ctas
 from tileprof.viewer.figures.cta_timeline import figure_of
 
-__all__ = ["cta_page"]
-
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>

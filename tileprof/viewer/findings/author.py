@@ -6,19 +6,20 @@ In: a report.  Out: lines. The most useful findings come first; what does not fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from tileprof.analyzer import Report, Tier
+from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS
 from tileprof.analyzer.program.host import HostTime
+from tileprof.errors import UsageError
+from tileprof.profile.transform.operations import regular
+from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.notes import missing_from, title_of
-from tileprof.viewer.units import format_percent, format_value
-
-__all__ = ["BELOW", "author_text", "fitting", "runs_text", "tiers_text"]
 
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
@@ -43,17 +44,38 @@ def author_text(
     tail = [*_together(report, paper), *runs_text(report.runs, paper)]
     sources = SourceTexts(report.program.profile)
     entries = [entry(each, "author", paper, sources) for each in report.findings]
+    return joined(
+        head,
+        entries,
+        tail,
+        options,
+        paper,
+        lambda shown: f": {count_text(report.findings[shown:])}",
+    )
+
+
+def joined(
+    head: list[str],
+    entries: list[list[str]],
+    tail: list[str],
+    options: ReportOptions,
+    paper: Paper,
+    rest: Callable[[int], str] = lambda shown: "",
+) -> list[str]:
+    """Return a report's lines; of the entries those that fit, and a sentence on the others.
+
+    `rest` says what all entries from a number on are.
+    """
     room = None if options.include is not None else options.height - len(head) - len(tail) - BELOW
-    shown = fitting(entries, room)
+    shown = _fitting(entries, room)
     lines = head + [line for each in entries[:shown] for line in ["", *each]]
     if shown < len(entries):
-        rest = count_text(report.findings[shown:])
-        said = f"{len(entries) - shown} more: {rest}; see them with -i RE (-i . shows all)."
+        said = f"{len(entries) - shown} more{rest(shown)}; see them with -i RE (-i . shows all)."
         lines += ["", *paper.sentence(said, "2")]
     return lines + tail
 
 
-def fitting(entries: list[list[str]], room: int | None) -> int:
+def _fitting(entries: list[list[str]], room: int | None) -> int:
     """Return how many entries, with a line between them, fit; at least one, and all for None."""
     if room is None:
         return len(entries)
@@ -144,3 +166,45 @@ def runs_text(runs: Sequence[tuple[Tier, str, tuple[str, ...]]], paper: Paper) -
     for _, run, rules in sorted(runs, key=lambda each: not each[2]):
         surer = f"; would confirm: {', '.join(rules)}" if rules else ""
         yield from paper.sentence(f"{run}{surer}", "", "  ")
+
+
+def chosen(reports: Mapping[str, Report], include: str | None) -> dict[str, Report]:
+    """Return the reports with what matches `include`: by kernel, path or rule.
+
+    Raises UsageError where nothing of any report does.
+    """
+    if include is None:
+        return dict(reports)
+    kept = {name: _matching(report, include) for name, report in reports.items()}
+    if not any(each.findings or each.kernels for each in kept.values()):
+        names = dict.fromkeys(
+            each.case.name for report in reports.values() for each in report.kernels
+        )
+        longest = ", ".join(list(names)[:5])
+        raise UsageError(
+            f"no kernel, path or rule matches `{include}`",
+            hint=f"The longest kernels are: {longest}." if longest else "No kernel was recorded.",
+        )
+    return kept
+
+
+def _matching(report: Report, include: str) -> Report:
+    pattern = regular(include)
+
+    def matches(finding: Finding) -> bool:
+        names = (finding.rule, finding.place.kernel, *finding.place.path)
+        return any(pattern.search(name) for name in names)
+
+    findings = tuple(each for each in report.findings if matches(each))
+    named = {each.place.kernel for each in findings}
+    kernels = tuple(
+        each
+        for each in report.kernels
+        if each.case.name in named or pattern.search(each.case.name)
+    )  # fmt: skip
+    rules = {each.rule for each in findings}
+    runs = tuple(
+        (tier, run, tuple(rule for rule in surer if rule in rules))
+        for tier, run, surer in report.runs
+    )
+    return replace(report, findings=findings, kernels=kernels, runs=runs)

@@ -13,17 +13,15 @@ from typing import get_args
 
 from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS, Severity
-from tileprof.analyzer.reasons import Reason, reasons
+from tileprof.analyzer.reasons import TurnedDown, reasons
+from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
-from tileprof.viewer.findings.author import BELOW, fitting, runs_text, tiers_text
+from tileprof.viewer.findings.author import joined, runs_text, tiers_text
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.grid import Field, Label, arrange
 from tileprof.viewer.text import heat
-from tileprof.viewer.units import cells, format_percent, format_value
-
-__all__ = ["compiler_text"]
 
 _ORDER: tuple[Severity, ...] = get_args(Severity)
 _MOST_NAMED = 4
@@ -62,13 +60,7 @@ def compiler_text(
     head = [*_title(reports, whole, paper), *_counts(held, paper)]
     table = [*_reasons(reports, options, whole, paper), *runs_text(_runs(reports), paper)]
     entries = [_entry(each, len(reports) > 1, whole, paper) for each in ours]
-    left = options.height - len(head) - len(table) - BELOW
-    shown = fitting(entries, None if options.include is not None else left)
-    lines = head + [line for each in entries[:shown] for line in ["", *each]]
-    if shown < len(entries):
-        said = f"{len(entries) - shown} more; see them with -i RE (-i . shows all)."
-        lines += ["", *paper.sentence(said, "2")]
-    return lines + table
+    return joined(head, entries, table, options, paper)
 
 
 def _title(reports: Mapping[str, Report], whole: float, paper: Paper) -> Iterator[str]:
@@ -161,7 +153,7 @@ def _reasons(
     for row, each in enumerate(shown):
         said = paper.text(f"{each.op}: not {each.candidate}")
         yield grid.row(row, Label(said, notes=(paper.text(_where(each)),)))
-        yield from paper.sentence(each.reason, "", indent)
+        yield from paper.sentence(str(each.reason), "", indent)
     if len(found) > len(shown):
         yield from paper.sentence(f"{len(found) - len(shown)} more; see them with -i RE.", "2")
 
@@ -175,7 +167,7 @@ def _runs(reports: Mapping[str, Report]) -> list[tuple[Tier, str, tuple[str, ...
     return [(tier, run, tuple(surer)) for (tier, run), surer in rules.items()]
 
 
-def _where(reason: Reason) -> str:
+def _where(reason: TurnedDown) -> str:
     place = short_place(reason.location)
     name = kernel_text(reason.kernel)
     return f"{name}, {place}" if place else name

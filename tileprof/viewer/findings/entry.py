@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator
 
 from tileprof.analyzer import Evidence, Finding, Place
 from tileprof.errors import Location
+from tileprof.profile.units import format_value
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.options import Voice
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.kernel_names import short_forms
 from tileprof.viewer.text import UNICODE, shorten, width_of
-from tileprof.viewer.units import format_value
-
-__all__ = ["count_text", "entry", "kernel_text", "place_text", "short_place"]
 
 _STYLES = {
     "suggestion": "1;32", "symptom": "1;33", "warning": "33", "stop": "36", "ignore": "2",

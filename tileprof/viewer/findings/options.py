@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias, get_args
 
 from tileprof.viewer.options import check_choice
 
-__all__ = ["VOICES", "ReportOptions", "Voice"]
-
 Voice: TypeAlias = Literal["author", "compiler"]
 
 VOICES: tuple[Voice, ...] = get_args(Voice)

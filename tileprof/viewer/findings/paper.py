@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from tileprof.viewer.grid import MINIMUM_WIDTH
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, fit, paint
 
-__all__ = ["Paper"]
-
 _INDENT = "  "
 _NAME = 9
 """Cells of a field's name, with the gap after it."""

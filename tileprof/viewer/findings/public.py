@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileprof.analyzer import Report
-from tileprof.viewer.findings.author import author_text
+from tileprof.viewer.findings.author import author_text, chosen
 from tileprof.viewer.findings.compiler import compiler_text
 from tileprof.viewer.findings.options import VOICES, ReportOptions, Voice
 from tileprof.viewer.findings.paper import Paper
-from tileprof.viewer.findings.selection import chosen
 
 __all__ = ["VOICES", "ReportOptions", "Voice", "chosen", "render_reports"]
 

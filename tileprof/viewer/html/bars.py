@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bars", "bars_of"]
-
 _Ints = npt.NDArray[np.int64]
 
 

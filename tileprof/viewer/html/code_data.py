@@ -9,20 +9,24 @@ of kernels where nothing is known of instructions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.report import Report
 from tileprof.once import cached_property
-from tileprof.profile import Profile
-from tileprof.viewer.code.pc_functions import Place, SeenFunction, sampling_text, seen_functions
-from tileprof.viewer.html.machine_code import machine_code
-from tileprof.viewer.html.site_lines import site_lines, site_measure
+from tileprof.profile import INSIDE, Profile
+from tileprof.profile.shares import SAMPLES
+from tileprof.viewer.code.pc_functions import (
+    Place,
+    SeenFunction,
+    SeenInstruction,
+    sampling_text,
+    seen_functions,
+    user_line,
+)
 from tileprof.viewer.html.tree_data import number
 from tileprof.viewer.text import encodable
-
-__all__ = ["CodeData"]
 
 _MOST_INSTRUCTIONS = 20_000
 """Largest number of instructions on a page (about 1.7 MB); further functions are without."""
@@ -185,8 +189,12 @@ class CodeData:
         """Yield the compiler's decisions: line, op, choice, and what it rejected and why."""
         for each in unit.case.remarks if unit.case else ():
             line = each.location.line if each.location else 0
-            rejected = [[encodable(what), encodable(why)] for what, why in each.rejected]
-            yield [line, encodable(each.op), encodable(each.chosen), rejected, each.severity]
+            rejected = [
+                [encodable(str(rejected.candidate)), encodable(str(rejected.reason))]
+                for rejected in each.rejected
+            ]
+            chosen = encodable(str(each.decision))
+            yield [line, encodable(each.subject), chosen, rejected, each.severity]
 
     def _file(self, file: str) -> int:
         return self._files.setdefault(file, len(self._files))
@@ -227,3 +235,73 @@ def _lines_of(code: str) -> list[int]:
         here = int(mark[1]) if mark else here
         found.append(here)
     return found
+
+
+def machine_code(
+    profile: Profile, seen: SeenFunction, file_of: Callable[[str], int]
+) -> dict[str, Any]:
+    """Return the columns; `file_of` says which file of the page a name is."""
+    stalls = {name: place for place, name in enumerate(profile.tables.pc.stalls)}
+    held = seen.instructions
+    lines = [user_line(profile, each.instruction.place) for each in held]
+    places: dict[Place | None, int] = {None: -1}
+    for line in lines:
+        places.setdefault(line, len(places) - 1)
+    return {
+        "offset": [each.instruction.offset for each in held],
+        "text": [encodable(each.instruction.text) for each in held],
+        "depth": [each.instruction.depth for each in held],
+        "place": [places[line] for line in lines],
+        "places": [[file_of(place[0]), place[1]] for place in places if place is not None],
+        "samples": [each.samples for each in held],
+        "weight": [each.weight for each in held],
+        "stalls": [_flat(each.stalls, stalls) for each in held],
+        "not_issued": [sum(each.not_issued.values()) for each in held],
+        "blames": list(_blames(held, stalls)),
+    }
+
+
+def _flat(stalls: dict[str, int], places: dict[str, int]) -> list[int]:
+    """Return reasons and samples alternately, the most samples first."""
+    return [value for name, n in stalls.items() if n for value in (places[name], n)]
+
+
+def _blames(held: list[SeenInstruction], stalls: dict[str, int]) -> Iterator[list[Any]]:
+    """Yield who waits, the reason, the offset of the producer, and what passes between them."""
+    for place, each in enumerate(held):
+        for blame in each.blames:
+            if blame.stall in each.stalls:
+                through = encodable(blame.through)
+                yield [place, stalls[blame.stall], blame.producer, through]
+
+
+_MEASURES = {SAMPLES: "samples", "block_time": "ns"}
+
+
+def site_measure(profile: Profile) -> str:
+    """Return the weight of sites' lines: `samples`, `ns`, or '' where nothing was measured."""
+    return _MEASURES[_metric(profile)] if _metric(profile) else ""
+
+
+def site_lines(profile: Profile) -> dict[int, dict[Place, float]]:
+    """Return for each kernel's node what its lines hold themselves; values below 0 are left out."""
+    metric = _metric(profile)
+    found: dict[int, dict[Place, float]] = {}
+    if not metric:
+        return found
+    own = (profile.own[metric] + profile.absorbed[metric]).tolist()
+    kernel = [-1] * len(profile)
+    for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
+        if kind == "kernel":
+            kernel[node] = node
+        elif kind in INSIDE and parent >= 0:
+            kernel[node] = kernel[parent]
+            at = profile.locations[node]
+            if kernel[node] >= 0 and at is not None and own[node] > 0:
+                lines = found.setdefault(kernel[node], {})
+                lines[at.file, at.line] = lines.get((at.file, at.line), 0.0) + own[node]
+    return found
+
+
+def _metric(profile: Profile) -> str:
+    return next((m for m in _MEASURES if m in profile.metrics and profile.whole[m] > 0), "")

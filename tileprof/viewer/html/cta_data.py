@@ -17,8 +17,6 @@ from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.text import encodable
 
-__all__ = ["ctas_of"]
-
 _MOST_BARS = 4000
 """Largest number of bars of a CTA."""
 _MOST_OF_ALL = 30_000

@@ -20,8 +20,6 @@ from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.tree_data import number
 from tileprof.viewer.text import encodable
 
-__all__ = ["findings_of", "header_of", "kernels_of", "roofs_of", "runs_of"]
-
 _Ids = npt.NDArray[np.int64]
 _HEAD = ("start", "duration", "tileprof", "torch", "triton", "git", "pc sampling", "options")
 """Keys of the provenance that the header shows, as far as they are there."""

@@ -16,8 +16,6 @@ from tileprof.profile import KINDS, Column, Metric, Profile, Symbol, cut
 from tileprof.profile.tree.overview import main_metric
 from tileprof.viewer.text import encodable
 
-__all__ = ["kept_tree", "number", "tree_of"]
-
 _MOST_NODES = 20_000
 """Largest number of nodes on a page, by total.  20,000 with eight metrics weigh 1.7 MB."""
 _DIGITS = 7

@@ -1,21 +1,8 @@
 // Read, combine and write one element: at once where other blocks may do the same.
 #pragma once
 #include "tiles.h"
+#include "combining.h"
 
-struct TpAdd { template <class V> TP_INLINE V join(V a, V b) { return (V)(a + b); } };
-struct TpLarger { template <class V> TP_INLINE V join(V a, V b) { return tp_max(a, b); } };
-struct TpSmaller { template <class V> TP_INLINE V join(V a, V b) { return tp_min(a, b); } };
-struct TpAnd { template <class V> TP_INLINE V join(V a, V b) { return (V)(a & b); } };
-struct TpOr { template <class V> TP_INLINE V join(V a, V b) { return (V)(a | b); } };
-struct TpXor { template <class V> TP_INLINE V join(V a, V b) { return (V)(a ^ b); } };
-struct TpExchange { template <class V> TP_INLINE V join(V, V b) { return b; } };
-
-// In a buffer of the block; gives what was there.
-template <class Kind, class T, class V> TP_INLINE V tp_combine(T *at, V value) {
-  const V old = tp_value(*at);
-  *at = tp_store<T>(Kind::join(old, value));
-  return old;
-}
 // In memory that other threads write too.
 template <class Kind, class T, class V> TP_INLINE V tp_atomic(T *at, V value) {
   T old, wanted;

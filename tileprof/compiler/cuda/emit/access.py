@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileprof import ir
+from tileprof.compiler.codegen.access import ATOMICS, bounds, element_place
 from tileprof.compiler.codegen.buffers import Extent, paren, plus
-from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, is_pair, literal, storage, stored, value_type
 from tileprof.errors import InternalError
 
@@ -21,16 +21,6 @@ from .loops.points import Frame
 
 __all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "is_element", "shared_address"]
 __all__ += ["stored_text"]
-
-_ATOMIC = {
-    "add": "TpAdd",
-    "max": "TpLarger",
-    "min": "TpSmaller",
-    "and": "TpAnd",
-    "or": "TpOr",
-    "xor": "TpXor",
-    "exchange": "TpExchange",
-}
 
 
 def emit_load(ctx: Context, op: ir.Load) -> None:
@@ -107,7 +97,7 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
     function = "tp_combine" if private else "tp_atomic"
     element = _element(ctx, op, buffer, indices)
     value = f"({value_type(buffer.dtype)})({ctx.bare(op.value)})"
-    call = f"{function}<{_ATOMIC[op.kind]}>(&{element}, {value})".replace("&*", "")
+    call = f"{function}<{ATOMICS[op.kind]}>(&{element}, {value})".replace("&*", "")
     alone = _alone(ctx, buffer)
     when = " && ".join(p for p in (alone, guard) if p)
     if not ctx.uses.get(op.result):
@@ -177,28 +167,10 @@ def checked(
     texts = [ctx.index(v) for v in indices]
     if proved or op in ctx.inside or not indices or isinstance(buffer, FragmentBuffer):
         return texts, ""
-    texts = [t if isinstance(t, int) else _named(ctx, v, t) for v, t in zip(indices, texts)]
-    low, high = [], []
-    for value, text, extent in zip(indices, texts, buffer.shape, strict=True):
-        known_low, known_high = ctx.interval(value)
-        if known_low is None or known_low < 0:
-            low.append(f"{text} >= 0")
-        if not isinstance(extent, int) or known_high is None or known_high >= extent:
-            high.append(f"{text} < {paren(extent)}")
-    access = "read" if isinstance(op, ir.Load) else "written"
-    rank = len(indices)
-    place = Place("element", op.span, "", buffer.name, buffer.dims, rank, access)
+    texts, low, high = bounds(ctx, indices, buffer.shape)
+    place = element_place(op, buffer.name, buffer.dims)
     if not isinstance(buffer, GlobalBuffer):
         low, high = low + high, []
     if low:
         ctx.note_unless(" && ".join(low), place, texts)
     return texts, " && ".join(low + high)
-
-
-def _named(ctx: Context, value: ir.Value, text: str) -> str:
-    """A name for an index that is written several times."""
-    if text.isidentifier():
-        return text
-    name = ctx.names.fresh("at")
-    ctx.writer.line(f"const {ctx.type_of(value)} {name} = {text};")
-    return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from tileprof import ir
@@ -154,9 +155,7 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
         raise InternalError(f"{op!r} does not go from global to shared memory")
     step = width // buffer.dtype.bytes
     columns = int(source.sizes[-1]) // step
-    rows = 1
-    for size in source.sizes[:-1]:
-        rows *= int(size)
+    rows = math.prod(int(size) for size in source.sizes[:-1])
     total, line = rows * columns, ctx.writer.line
     rounds = -(-total // ctx.threads)
     line("#pragma unroll")

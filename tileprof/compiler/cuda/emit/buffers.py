@@ -15,8 +15,20 @@ from tileprof.ir.types import Dim
 __all__ = ["Buffer", "FragmentBuffer", "GlobalBuffer", "LocalBuffer", "SharedBuffer"]
 
 
+class Typed:
+    """What holds elements of one type."""
+
+    __slots__ = ()
+    dtype: ir.DType
+
+    @property
+    def type(self) -> str:
+        """The C++ type of an element."""
+        return storage(self.dtype)
+
+
 @dataclass(frozen=True, slots=True)
-class GlobalBuffer:
+class GlobalBuffer(Typed):
     """A parameter, or a part of one under another shape."""
 
     pointer: str
@@ -37,11 +49,6 @@ class GlobalBuffer:
     wide: bool = True
     """Whether offsets may pass 2³¹ elements."""
 
-    @property
-    def type(self) -> str:
-        """The C++ type of an element."""
-        return storage(self.dtype)
-
     def offset(self, indices: Sequence[Extent]) -> Extent:
         """Elements from the start to the element at `indices`."""
         terms = []
@@ -56,7 +63,7 @@ class GlobalBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedBuffer:
+class SharedBuffer(Typed):
     """A tile in the block's shared memory; `pointer` is the text of an `unsigned char *`."""
 
     pointer: str
@@ -64,11 +71,6 @@ class SharedBuffer:
     layout: SharedLayout
     name: str
     dims: tuple[Dim, ...] = ()
-
-    @property
-    def type(self) -> str:
-        """The C++ type of an element."""
-        return storage(self.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -142,7 +144,7 @@ def _mask(row: Extent, layout: SharedLayout) -> Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentBuffer:
+class FragmentBuffer(Typed):
     """A tile in registers: `array` holds the elements of this thread by register number."""
 
     array: str
@@ -152,18 +154,13 @@ class FragmentBuffer:
     dims: tuple[Dim, ...] = ()
 
     @property
-    def type(self) -> str:
-        """The C++ type of an element."""
-        return storage(self.dtype)
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Extents in elements."""
         return self.layout.shape
 
 
 @dataclass(frozen=True, slots=True)
-class LocalBuffer:
+class LocalBuffer(Typed):
     """Memory of one thread: a variable (rank 0) or an array, row-major."""
 
     variable: str
@@ -171,11 +168,6 @@ class LocalBuffer:
     shape: tuple[int, ...]
     name: str
     dims: tuple[Dim, ...] = ()
-
-    @property
-    def type(self) -> str:
-        """The C++ type of an element."""
-        return storage(self.dtype)
 
     def element(self, indices: Sequence[Extent]) -> str:
         """The element as an lvalue."""

@@ -119,9 +119,6 @@ class Context(Values):
 
     def tile(self, value: ir.Value) -> Tile:
         """A buffer or a view as an operand of a tile op; views of views add up."""
-        offsets: list[Extent] = []
-        sizes: Sequence[Extent] = ()
-        in_bounds = False
         view = value.owner
         if not isinstance(view, ir.View):
             held = self.buffer(value)
@@ -130,17 +127,9 @@ class Context(Values):
         if isinstance(view.base.owner, ir.View):
             raise InternalError("a view of a view reached the CUDA emitter")
         held = self.buffer(view.base)
-        offsets = [self.index(o) for o in view.offsets]
-        sizes, in_bounds = view.sizes, view.in_bounds
-        inside = tuple(
-            in_bounds or self._fits(offset, size, extent)
-            for offset, size, extent in zip(view.offsets, view.sizes, held.shape, strict=True)
-        )
-        return Tile(held, tuple(offsets), tuple(sizes), inside)
-
-    def _fits(self, offset: ir.Value, size: int, extent: Extent) -> bool:
-        high = self.interval(offset)[1]
-        return isinstance(extent, int) and high is not None and high + size <= extent
+        offsets = tuple(self.index(o) for o in view.offsets)
+        inside = (True,) * len(offsets) if view.in_bounds else self.fits(view, held.shape)
+        return Tile(held, offsets, tuple(view.sizes), inside)
 
     # -- statements
 

@@ -35,18 +35,15 @@ def emit_convert(ctx: Context, op: ir.ConvertLayout) -> None:
     same = tuple(range(source.layout.rank))
     weights = target.layout.register_weights(same, source.layout)
     plan = plan_shuffles(source.layout, target.layout, source.dtype.bytes)
-    with ctx.names.scope():
-        ctx.writer.line("{")
-        with ctx.writer.deeper():
-            if weights is not None:
-                digits = [(d, (w,)) for d, w in zip(target.layout.registers, weights, strict=True)]
-                to, (at,) = _loops(ctx, runs_of(digits))
-                ctx.writer.line(f"{target.array}[{to}] = {source.array}[{at}];")
-            elif plan is not None:
-                _by_shuffles(ctx, op, plan)
-            else:
-                _through_memory(ctx, op)
-        ctx.writer.close("}")
+    with ctx.names.scope(), ctx.writer.braces(""):
+        if weights is not None:
+            digits = [(d, (w,)) for d, w in zip(target.layout.registers, weights, strict=True)]
+            to, (at,) = _loops(ctx, runs_of(digits))
+            ctx.writer.line(f"{target.array}[{to}] = {source.array}[{at}];")
+        elif plan is not None:
+            _by_shuffles(ctx, op, plan)
+        else:
+            _through_memory(ctx, op)
 
 
 def _loops(ctx: Context, runs: Sequence[Run]) -> tuple[Extent, list[Extent]]:

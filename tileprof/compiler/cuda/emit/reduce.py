@@ -33,11 +33,9 @@ from tileprof.errors import InternalError
 
 from .buffers import FragmentBuffer
 from .context import Context
-from .convert import emit_convert
 from .loops.points import thread_coordinates
-from .scan import emit_scan
 
-__all__ = ["emit_all_reduce", "emit_convert", "emit_reduce", "emit_scan", "joined"]
+__all__ = ["emit_all_reduce", "emit_reduce", "joined"]
 
 _INFIX = {"sum": "+", "abssum": "+", "bitand": "&", "bitor": "|", "bitxor": "^"}
 _CALLS = {"max": "tp_max", "absmax": "tp_max", "min": "tp_min"}
@@ -63,14 +61,8 @@ def identity(kind: str, dtype: ir.DType) -> str:
     elif dtype.is_float:
         # An infinity would win against elements that are all NaN.
         number = float("nan")
-    elif dtype.kind == "bool":
-        number = kind == "min"
     else:
-        signed = dtype.kind != "uint"
-        low, high = (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
-        if not signed:
-            low, high = 0, (1 << dtype.bits) - 1
-        number = high if kind == "min" else low
+        number = dtype.limits[kind == "min"]
     return literal(number, dtype)
 
 
@@ -79,27 +71,21 @@ def emit_reduce(ctx: Context, op: ir.Reduce) -> None:
     source, target = ctx.fragment(op.source), ctx.fragment(op.target)
     working = working_type(op.source.dtype, op.target.dtype)
     plan = plan_reduce(source.layout, op.dim)
-    with ctx.names.scope():
-        ctx.writer.line("{")
-        with ctx.writer.deeper():
-            part = ctx.names.fresh(f"{target.array}_part")
-            ctx.writer.line(f"{value_type(working)} {part}[{len(plan.groups)}];")
-            _in_threads(ctx, op, source, plan, working, part)
-            if not op.partial:
-                _between_threads(ctx, op, source.layout, plan, working, part)
-            _stored(ctx, op, source, target, working, part)
-        ctx.writer.close("}")
+    with ctx.names.scope(), ctx.writer.braces(""):
+        part = ctx.names.fresh(f"{target.array}_part")
+        ctx.writer.line(f"{value_type(working)} {part}[{len(plan.groups)}];")
+        _in_threads(ctx, op, source, plan, working, part)
+        if not op.partial:
+            _between_threads(ctx, op, source.layout, plan, working, part)
+        _stored(ctx, op, source, target, working, part)
 
 
 def emit_all_reduce(ctx: Context, op: ir.AllReduce) -> None:
     """The parts of a fragment, each register with the same register of other threads."""
     target = ctx.fragment(op.target)
     plan = plan_all_reduce(target.layout, op.lanes, op.warps)
-    with ctx.names.scope():
-        ctx.writer.line("{")
-        with ctx.writer.deeper():
-            _between_threads(ctx, op, target.layout, plan, op.target.dtype, target.array)
-        ctx.writer.close("}")
+    with ctx.names.scope(), ctx.writer.braces(""):
+        _between_threads(ctx, op, target.layout, plan, op.target.dtype, target.array)
 
 
 def _tree(parts: Sequence[str], join: Callable[[str, str], str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import Extent, row_major
+from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.errors import InternalError
 
@@ -20,7 +20,7 @@ def reinterpreted(ctx: Context, op: ir.Reinterpret) -> Buffer:
     row-major and has no fragments among them."""
     base = ctx.buffer(op.base)
     name = ctx.names.fresh(op.result.name or base.name)
-    shape: tuple[Extent, ...] = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in op.shape)
+    shape = ctx.extents(op.shape)
     match base:
         case GlobalBuffer():
             kind = replace(base, dtype=op.dtype).type

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent
+from tileprof.compiler.codegen.expressions import bare
 from tileprof.compiler.codegen.types import is_narrow, storage, stored, value_type
 from tileprof.compiler.cuda.layouts.exchange import has_thread_lines, working_type
 
 from .buffers import SharedBuffer
 from .context import Context
+from .reduce import joined
 
 __all__ = ["emit_scan"]
 
@@ -50,9 +52,7 @@ def emit_scan(ctx: Context, op: ir.Scan) -> None:
 
 
 def _join(op: ir.Scan, dtype: ir.DType, left: str, right: str) -> str:
-    if op.kind == "max":
-        return f"tp_max{'' if dtype.is_float else f'<{value_type(dtype)}>'}({left}, {right})"
-    return f"({value_type(dtype)})({left} + {right})" if dtype.bits < 32 else f"{left} + {right}"
+    return bare(joined(op.kind, dtype, left, right))
 
 
 def _thread_line(ctx: Context, op: ir.Scan, line: str, length: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from tileprof import ir
+from tileprof.compiler.codegen.branches import emit_if, emit_while
 from tileprof.compiler.codegen.expressions import Pure, bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
@@ -13,11 +15,13 @@ from tileprof.errors import InternalError
 from . import access, asynchronous, output, reduce, rings, tilecopy, turns
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
+from .convert import emit_convert
 from .gemm import common as gemm
 from .grid import emit_next_tile
 from .loops import parallel
 from .marks import emit_mark
 from .reshape import reinterpreted
+from .scan import emit_scan
 
 __all__ = ["emit_block", "emit_op"]
 
@@ -72,9 +76,9 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
         case ir.AllReduce():
             reduce.emit_all_reduce(ctx, op)
         case ir.Scan():
-            reduce.emit_scan(ctx, op)
+            emit_scan(ctx, op)
         case ir.ConvertLayout():
-            reduce.emit_convert(ctx, op)
+            emit_convert(ctx, op)
         case ir.AsyncCopy() | ir.Commit() | ir.Wait():
             asynchronous.emit(ctx, op)
         case ir.Barrier():
@@ -100,9 +104,9 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
         case ir.For():
             _for(ctx, op)
         case ir.While():
-            _while(ctx, op)
+            emit_while(ctx, op, emit_block)
         case ir.If():
-            _if(ctx, op)
+            emit_if(ctx, op, emit_block)
         case ir.Break():
             ctx.writer.line("break;")
         case ir.Continue():
@@ -159,9 +163,7 @@ def _alloc(ctx: Context, op: ir.Alloc) -> None:
     match op.space:
         case "local":
             local = LocalBuffer(name, op.dtype, op.shape, shown, op.shape)
-            count = 1
-            for extent in op.shape:
-                count *= extent
+            count = math.prod(op.shape)
             ctx.writer.line(f"{local.type} {name}{f'[{count}]' if op.shape else ''}{{}};")
             ctx.buffers[op.result] = local
         case "fragment":
@@ -259,35 +261,3 @@ def _numbers_registers(op: ir.For) -> bool:
         elif not found.isdisjoint(each.operand_values()):
             found |= set(each.results)
     return False
-
-
-def _while(ctx: Context, op: ir.While) -> None:
-    with ctx.writer.braces("while (true)"), ctx.scope():
-        emit_block(ctx, op.condition)
-        last = op.condition.ops[-1]
-        assert isinstance(last, ir.Yield)
-        ctx.writer.line(f"if (!{ctx.text(last.values[0])}) break;")
-        emit_block(ctx, op.body)
-
-
-def _if(ctx: Context, op: ir.If) -> None:
-    for value in op.results:
-        name = ctx.names.fresh(value.name)
-        ctx.values[value] = name
-        ctx.writer.line(f"{ctx.type_of(value)} {name};")
-    ctx.writer.line(f"if ({ctx.bare(op.condition)}) {{")
-    with ctx.writer.deeper(), ctx.scope():
-        _branch(ctx, op, op.then)
-    if any(not isinstance(o, ir.Yield) or o.values for o in op.otherwise.ops):
-        ctx.writer.close("} else {")
-        with ctx.writer.deeper(), ctx.scope():
-            _branch(ctx, op, op.otherwise)
-    ctx.writer.close("}")
-
-
-def _branch(ctx: Context, op: ir.If, block: ir.Block) -> None:
-    emit_block(ctx, block)
-    last = block.ops[-1] if block.ops else None
-    if isinstance(last, ir.Yield):
-        for value, given in zip(op.results, last.values, strict=True):
-            ctx.writer.line(f"{ctx.values[value]} = {ctx.bare(given)};")

@@ -19,7 +19,7 @@ from tileprof.compiler.cuda.layouts import RegisterLayout
 
 from .buffers import FragmentBuffer, SharedBuffer
 from .context import Context
-from .gemm.matrices import Matrices, SharedTile, find_matrices, loops, shared_tile
+from .gemm.matrices import Matrices, SharedTile, at, find_matrices, loops, shared_tile
 from .loops.parallel import emit_as_parallel
 from .loops.points import leader, thread_coordinates
 
@@ -58,8 +58,8 @@ def _stored(ctx: Context, op: ir.Copy, source: FragmentBuffer) -> bool:
         with loops(ctx, found.runs) as (number, steps):
             packed = ctx.names.fresh("packed")
             ctx.writer.line(f"uint32_t {packed}[{found.at_once}];")
-            first = _at(source.array, times(4 // op.target.dtype.bytes, number))
-            first = _at(first, _part_start(op.source, source))
+            first = at(source.array, times(4 // op.target.dtype.bytes, number))
+            first = at(first, _part_start(op.source, source))
             kind, count = storage(op.target.dtype), 2 * found.at_once
             call = f"pack<{kind}, {count}>" if narrows else f"to_words<{found.at_once}>"
             ctx.writer.line(f"tp_{call}({packed}, {first});")
@@ -80,17 +80,15 @@ def _loaded(ctx: Context, op: ir.Copy, target: FragmentBuffer) -> bool:
         return False
     found, tile = match
     ctx.headers.add("matrix.cuh")
-    ctx.writer.line("{")
-    with ctx.writer.deeper(), ctx.scope():
+    with ctx.writer.braces(""), ctx.scope():
         start = _first_row(ctx, found)
         with loops(ctx, found.runs) as (number, steps):
             packed = ctx.names.fresh("packed")
             ctx.writer.line(f"uint32_t {packed}[{found.at_once}];")
             address = tile.address(_moved(start, steps))
             ctx.writer.line(f"tp_ldmatrix{found.suffix}({packed}, {address});")
-            first = _at(target.array, times(4 // op.target.dtype.bytes, number))
+            first = at(target.array, times(4 // op.target.dtype.bytes, number))
             ctx.writer.line(f"tp_from_words<{found.at_once}>({first}, {packed});")
-    ctx.writer.close("}")
     return True
 
 
@@ -105,10 +103,6 @@ def _first_row(ctx: Context, found: Matrices) -> list[Extent]:
 
 def _moved(start: list[Extent], steps: list[Extent]) -> list[Extent]:
     return [plus(s, t) for s, t in zip(start, steps or [0] * len(start))]
-
-
-def _at(array: str, number: Extent) -> str:
-    return array if number == 0 else f"{array} + {number}"
 
 
 def _match(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import Extent, row_major
+from tileprof.compiler.codegen.captures import captured, users
 from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, storage, value_type
 from tileprof.compiler.codegen.writer import Line, Names, Writer
@@ -87,10 +87,7 @@ class _Unit:
 
     def __post_init__(self) -> None:
         self.name = re.sub(r"\W", "_", self.kernel.name)
-        self.uses: dict[ir.Value, list[ir.OpBase]] = {}
-        for op in self.kernel.ops():
-            for value in op.operand_values():
-                self.uses.setdefault(value, []).append(op)
+        self.uses = users(self.kernel)
 
     def source(self) -> CudaSource:
         """Everything."""
@@ -198,7 +195,7 @@ class _Unit:
     def _parameters(self, ctx: Context, op: ir.Launch) -> list[_Parameter]:
         """What the body may need from outside, and the context's names of it."""
         kernel = self.kernel
-        used = _captured(op)
+        used = captured(op, ir.View, ir.Reinterpret, grid=True)
         made: list[_Parameter] = []
         extents = {
             d for p in kernel.params if isinstance(p.type, ir.BufferType) for d in p.type.shape
@@ -243,20 +240,14 @@ class _Unit:
         return Argument("host", at, dtype)
 
     def _tensor(self, ctx: Context, param: ir.Param, type_: ir.BufferType, at: int) -> GlobalBuffer:
-        shape: tuple[Extent, ...] = tuple(
-            d if isinstance(d, int) else ctx.symbols[d] for d in type_.shape
-        )
-        strides = row_major(shape)
-        if type_.strides is not None:
-            strides = tuple(d if isinstance(d, int) else ctx.symbols[d] for d in type_.strides)
         count = 1
         for extent in type_.shape:
             count = count * extent if isinstance(extent, int) else INT32
         return GlobalBuffer(
             ctx.names.fresh(param.name),
             type_.dtype,
-            shape,
-            strides,
+            ctx.extents(type_.shape),
+            ctx.strides(type_),
             param.name,
             type_.shape,
             param.safe_value,
@@ -323,27 +314,3 @@ def _emit_body(ctx: Context, body: ir.Block, *, roles: bool) -> None:
     with ctx.writer.braces("else"), ctx.scope():
         emit_block(ctx, body)
     ctx.marks = marks
-
-
-def _captured(op: ir.Launch) -> list[ir.Value]:
-    """What the body of a launch uses from outside, in order of first use."""
-    inner = {v for o in ir.walk(op.body) for v in o.results} | set(op.body.args)
-    for each in ir.walk(op.body):
-        inner |= {a for b in each.blocks() for a in b.args}
-    used: dict[ir.Value, None] = {}
-
-    def use(value: ir.Value) -> None:
-        if value in inner or isinstance(value.owner, ir.Constant):
-            return
-        if isinstance(value.owner, ir.View | ir.Reinterpret):
-            for part in value.owner.operand_values():
-                use(part)
-        else:
-            used[value] = None
-
-    for value in op.grid:
-        use(value)
-    for each in ir.walk(op.body):
-        for value in each.operand_values():
-            use(value)
-    return list(used)

@@ -6,13 +6,14 @@ that they need, and the emitter for the steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tileprof import ir
 
-from .registers import RegisterLayout
+from .registers import RegisterLayout, weighted
 from .shuffles import plan_shuffles
 
 __all__ = ["Reduction", "convert_scratch", "is_within_threads", "plan_reduce", "reduce_scratch"]
@@ -61,19 +62,13 @@ def unreduced(op: ir.Reduce) -> tuple[int | None, ...]:
 def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
     """How to reduce a fragment along `dim`."""
     groups: list[list[int]] = [[0]]
-    weight = 1
-    for digit in source.registers:
+    for digit, weight in weighted(source.registers):
         numbers = [k * weight for k in range(digit.radix)]
         if digit.step[dim]:
             groups = [[r + n for n in numbers for r in g] for g in groups]
         elif not digit.is_copy:
             groups = [[r + n for r in g] for n in numbers for g in groups]
-        weight *= digit.radix
-    radices, weight = [], 1
-    for digit in source.warps:
-        if digit.step[dim]:
-            radices.append((weight, digit.radix))
-        weight *= digit.radix
+    radices = [(weight, d.radix) for d, weight in weighted(source.warps) if d.step[dim]]
     return Reduction(
         tuple(tuple(sorted(g)) for g in groups),
         tuple(1 << i for i, d in enumerate(source.lanes) if d.step[dim]),
@@ -182,7 +177,5 @@ def convert_scratch(source: RegisterLayout, target: RegisterLayout, dtype: ir.DT
     if is_within_threads(source, target) or plan_shuffles(source, target, dtype.bytes):
         return 0
     shape = staged_shape(source, target)
-    rows = 1
-    for extent in shape[:-1]:
-        rows *= extent
+    rows = math.prod(shape[:-1])
     return rows * staged_row(shape, dtype) * dtype.bytes

@@ -14,8 +14,9 @@ register is there and means nothing.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
-__all__ = ["Digit", "RegisterLayout", "blocked", "parse_layout", "unit"]
+__all__ = ["Digit", "RegisterLayout", "blocked", "parse_layout", "unit", "weighted"]
 
 Coordinates = tuple[int, ...]
 
@@ -45,6 +46,13 @@ class Digit(NamedTuple):
     def __str__(self) -> str:
         radix = "" if self.radix == 2 else f"{self.radix}x"
         return f"{radix}({','.join(map(str, self.step))})"
+
+
+def weighted(digits: Iterable[Digit], first: int = 1) -> Iterator[tuple[Digit, int]]:
+    """Each digit of a number with what its values count there; those of the first count `first`."""
+    for digit in digits:
+        yield digit, first
+        first *= digit.radix
 
 
 def _bits(digits: Iterable[Digit]) -> tuple[Digit, ...]:
@@ -86,10 +94,7 @@ class RegisterLayout:
     @staticmethod
     def count(digits: Iterable[Digit]) -> int:
         """How far digits count together."""
-        total = 1
-        for digit in digits:
-            total *= digit.radix
-        return total
+        return math.prod(digit.radix for digit in digits)
 
     @cached_property
     def registers_per_thread(self) -> int:
@@ -163,10 +168,7 @@ class RegisterLayout:
         same = self.select(dims, of.shape)
         if (same.lanes, same.warps) != (of.lanes, of.warps):
             return None
-        places, weight = {}, 1
-        for digit in of.registers:
-            places[digit] = weight
-            weight *= digit.radix
+        places = dict(weighted(of.registers))
         weights = []
         for digit in self.registers:
             step = tuple(0 if d is None else digit.step[d] for d in dims)

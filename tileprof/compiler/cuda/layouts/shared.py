@@ -12,6 +12,7 @@ panel.  Leading dimensions (slots of a ring, batches) are outermost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -80,10 +81,7 @@ class SharedLayout:
     @property
     def bytes(self) -> int:
         """Of the whole buffer."""
-        size = self.tile_bytes
-        for extent in self.shape[:-2]:
-            size *= extent
-        return size
+        return self.tile_bytes * math.prod(self.shape[:-2])
 
     @property
     def alignment(self) -> int:
@@ -118,11 +116,6 @@ class SharedLayout:
     def row_mask(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """f(row): which chunks of a row are exchanged; rows count on from panel to panel."""
         return row // (128 // self.swizzle) % (self.swizzle // CHUNK)
-
-    def with_slots(self, slots: int) -> SharedLayout:
-        """The layout of a ring of such buffers."""
-        shape = self.shape if len(self.shape) > 1 else (1, *self.shape)
-        return SharedLayout((slots, *shape), self.dtype, self.swizzle, self.pad)
 
     def __str__(self) -> str:
         if self.swizzle:

@@ -15,7 +15,7 @@ from functools import cache
 
 from tileprof.compiler.cuda.tuning import SHUFFLE_BARRIERS
 
-from .registers import Digit, RegisterLayout
+from .registers import RegisterLayout, weighted
 
 __all__ = ["Shuffles", "Swap", "plan_shuffles"]
 
@@ -87,16 +87,14 @@ def _keys(layout: RegisterLayout) -> tuple[list[Hashable], list[Hashable]] | Non
 def _matched(
     source: RegisterLayout, target: RegisterLayout, pack: int, same: int
 ) -> Shuffles | None:
-    weights = _weights(target)
+    weights = dict(weighted(target.registers))
     reads: dict[int, int] = {}
     leaves: list[tuple[int, int, int]] = []  # number of the digit, its weight, where it goes
-    weight = 1
-    for number, digit in enumerate(source.registers[same:]):
+    for number, (digit, weight) in enumerate(weighted(source.registers[same:])):
         if digit in target.lanes:
             if digit.radix != 2:
                 return None
             leaves.append((number, weight, target.lanes.index(digit)))
-        weight *= digit.radix
     enters: list[int] = []
     for bit, digit in enumerate(source.lanes):
         if digit.is_copy:
@@ -117,15 +115,6 @@ def _matched(
     counts = [d.radix for d in source.registers[same:]]
     lanes = tuple(reads[bit] for bit in range(5))
     return Shuffles(pack, tuple(swaps), lanes, tuple(zip(counts, places, strict=True)))
-
-
-def _weights(layout: RegisterLayout) -> dict[Digit, int]:
-    found: dict[Digit, int] = {}
-    weight = 1
-    for digit in layout.registers:
-        found[digit] = weight
-        weight *= digit.radix
-    return found
 
 
 def _cost(source: RegisterLayout, made: Shuffles) -> float:

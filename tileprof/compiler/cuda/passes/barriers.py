@@ -20,7 +20,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, per_launch
+from tileprof.ir.rewriter import per_launch
 
 from .control_flow import Flow
 from .pipeline.roles import written_globals
@@ -102,10 +102,7 @@ class _Barriers(Flow[_State]):
 
     def done(self) -> ir.Launch:
         """The launch with barriers."""
-        body = self.block(self.launch.body, _State())
-        made = clone(self.launch, {}, {"body": body})
-        assert isinstance(made, ir.Launch)
-        return made
+        return self.launch.with_body(self.block(self.launch.body, _State()))
 
     # -- what ops do
 
@@ -144,9 +141,7 @@ class _Barriers(Flow[_State]):
     # -- the walk
 
     def block(self, block: ir.Block, state: _State) -> ir.Block:
-        args = [ir.Value(a.type, a.name) for a in block.args]
-        self.mapping.update(zip(block.args, args))
-        made = ir.Block(args)
+        made = self.opened(block)
         for op in block.ops:
             self._op(op, made, state)
         return made

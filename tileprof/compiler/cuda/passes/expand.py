@@ -14,7 +14,7 @@ In: a kernel after `choose`.  Out: no fill, tile_atomic or copy without a loweri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.exchange import scan_scratch
@@ -44,7 +44,7 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
             case ir.Copy(lowering=None) if not _is_matrix(op):
                 as_parallel(op, builder, symbols)
             case ir.Copy(lowering=None):
-                builder.emit(ir.Copy(op.source, op.target, op.hints, Matrices()))
+                builder.emit(replace(op, lowering=Matrices()))
             case ir.Fill():
                 _fill(op, builder, symbols)
             case ir.TileAtomic():

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
-from tileprof.ir.rewriter import clone, per_launch, rebuilt
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.ir.scalar import BinaryKind, CompareKind
 
 __all__ = ["narrow_masks"]
@@ -45,9 +45,7 @@ def _narrowed(launch: ir.Launch) -> ir.Launch:
         return [limits[old].emit(mapping, builder)] if old in limits else None
 
     mapping: dict[ir.Value, ir.Value] = {}
-    made = clone(launch, {}, {"body": rebuilt(launch.body, mapping, rule)})
-    assert isinstance(made, ir.Launch)
-    return made
+    return with_originals(launch, rule, mapping)
 
 
 def _fills_fragments(loop: ir.Parallel) -> bool:

@@ -63,17 +63,8 @@ def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         at = offsets.get(before)
         if at is None:
             return None
-        if isinstance(op, ir.Alloc):
-            made: ir.OpBase = ir.Alloc(
-                op.space, op.shape, op.dtype, op.layout, at, span=op.span, hint=op.result.name
-            )
-        else:
-            assert isinstance(op, ir.Ring)
-            made = ir.Ring(
-                op.stages, op.bytes, op.consumers, op.cluster, at,
-                span=op.span, hint=op.result.name,
-            )  # fmt: skip
-        return list(builder.emit(made).results)
+        assert isinstance(op, ir.Alloc | ir.Ring)
+        return [builder.emit(replace(op, offset=at, hint=op.result.name)).result]
 
     made = with_originals(launch, rule)
     return made.scheduled(replace(made.schedule, shared=end))

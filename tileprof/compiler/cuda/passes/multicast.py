@@ -14,6 +14,7 @@ load have to go the same way in all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -247,10 +248,7 @@ def _rows(copy: ir.Copy) -> int:
 
 
 def _bytes(copy: ir.Copy) -> int:
-    size = copy.source.dtype.bytes
-    for extent in copy.source.buffer.static_shape:
-        size *= extent
-    return size
+    return copy.source.dtype.bytes * math.prod(copy.source.buffer.static_shape)
 
 
 def _marked(
@@ -258,5 +256,5 @@ def _marked(
 ) -> list[ir.Value] | None:
     if before not in shared or not isinstance(op, ir.Copy):
         return None
-    builder.emit(ir.Copy(op.source, op.target, op.hints, Tma(multicast=size), span=op.span))
+    builder.emit(replace(op, lowering=Tma(multicast=size)))
     return []

@@ -62,7 +62,7 @@ def _sliced(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     for each in found:
         decision = SlicedProduct(each.count, buffer_name(each.product.a))
         lowering.remarks.add("gemm", "", each.product.span, decision)
-    return _Rewrite(found).done(launch)
+    return with_originals(launch, _Rewrite(found).rule)
 
 
 def _computed(block: ir.Block, uses: Counter[ir.Value]) -> Iterator[_Computed]:
@@ -122,11 +122,7 @@ class _Rewrite:
         self.slices: dict[ir.Value, list[ir.Value]] = {}
         """By fragment."""
 
-    def done(self, launch: ir.Launch) -> ir.Launch:
-        """The launch with all of them sliced."""
-        return with_originals(launch, self._rule)
-
-    def _rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+    def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(op, ir.Alloc) and before.results[0] in self.fragments:
             self._allocate(before.results[0], op, builder)
             return [op.result]  # its two uses are replaced

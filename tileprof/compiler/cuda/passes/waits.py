@@ -157,15 +157,11 @@ class _Waits(Flow[_State]):
         state = _State()
         body = self.block(self.launch.body, state)
         self._drain(body, state)
-        made = clone(self.launch, {}, {"body": body})
-        assert isinstance(made, ir.Launch)
-        return made
+        return self.launch.with_body(body)
 
     def block(self, block: ir.Block, state: _State) -> ir.Block:
         """A copy of a block with waits; `state` becomes that at its end."""
-        args = [ir.Value(a.type, a.name) for a in block.args]
-        self.mapping.update(zip(block.args, args))
-        made = ir.Block(args)
+        made = self.opened(block)
         late: _Late = []
         self.starts |= _starts(block)
         for op in block.ops:
@@ -236,18 +232,7 @@ class _Waits(Flow[_State]):
                 self._before(touch, op, made, state)
         held = clone(op, self.mapping, {})
         assert isinstance(held, ir.Gemm)
-        new = ir.AsyncGemm(
-            held.a,
-            held.b,
-            held.c,
-            op.transpose_a,
-            op.transpose_b,
-            op.clear,
-            op.policy,
-            op.hints,
-            op.lowering,
-            span=op.span,
-        )
+        new = ir.AsyncGemm.of(held)
         made.ops.append(new)
         reads = frozenset({base(op.a), base(op.b)})
         state.wgmma = _committed(state.wgmma, _Group(op, 0, result, reads, new.result))

@@ -37,18 +37,23 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from tileprof.compiler.codegen import prelude
+
 __all__ = ["FOLDER", "text", "with_dependencies"]
 
 FOLDER = Path(__file__).parent
 """Where the headers are."""
 
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"', re.MULTILINE)
+_COMMON = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)
+"""A header of the C++ emitter's prelude, which a CPU and a GPU have in common."""
 
 
 @cache
 def text(header: str) -> str:
-    """The text of one header, as `#include` names it."""
-    return (FOLDER / header).read_text()
+    """The text of one header, as `#include` names it, with what it has in common with a CPU's."""
+    own = (FOLDER / header).read_text()
+    return _COMMON.sub(lambda found: (prelude.FOLDER / found[1]).read_text(), own)
 
 
 def with_dependencies(headers: Iterable[str]) -> tuple[tuple[str, str], ...]:

@@ -1,21 +1,7 @@
 // Read, combine and write one element, at once where other threads may do the same.
 #pragma once
 #include "numbers.cuh"
-
-struct TpAdd { template <class V> TP_INLINE V join(V a, V b) { return (V)(a + b); } };
-struct TpLarger { template <class V> TP_INLINE V join(V a, V b) { return tp_max(a, b); } };
-struct TpSmaller { template <class V> TP_INLINE V join(V a, V b) { return tp_min(a, b); } };
-struct TpAnd { template <class V> TP_INLINE V join(V a, V b) { return (V)(a & b); } };
-struct TpOr { template <class V> TP_INLINE V join(V a, V b) { return (V)(a | b); } };
-struct TpXor { template <class V> TP_INLINE V join(V a, V b) { return (V)(a ^ b); } };
-struct TpExchange { template <class V> TP_INLINE V join(V, V b) { return b; } };
-
-// In a buffer of the thread; gives what was there.
-template <class Kind, class T, class V> TP_INLINE V tp_combine(T *at, V value) {
-  const V old = tp_value(*at);
-  *at = tp_store<T>(Kind::join(old, value));
-  return old;
-}
+#include "combining.h"
 
 // Elements of any type and size: the word around one is replaced until nobody came between.  Where
 // nothing changes nothing is written, so that maxima settle.

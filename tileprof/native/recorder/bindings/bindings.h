@@ -1,16 +1,9 @@
 // Parts of the module that have files of their own.
 #pragma once
 
-#include <vector>
-
 #include <nanobind/nanobind.h>
 
 namespace tileprof {
-
-using Bind = void (*)(nanobind::module_ &);
-
-// All of them; a part adds its line in bindings.cpp.
-std::vector<Bind> bindings();
 
 // The result of work that is done without the GIL: CUPTI's threads may wait for threads that want
 // it, and other threads of Python go on.
@@ -25,8 +18,6 @@ void bind_counters(nanobind::module_ &);
 void bind_crashes(nanobind::module_ &);
 void bind_nvtx(nanobind::module_ &);
 void bind_pc(nanobind::module_ &);
-void bind_pm(nanobind::module_ &);
-void bind_sass(nanobind::module_ &);
 void bind_timeline(nanobind::module_ &);
 
 } // namespace tileprof

@@ -127,32 +127,19 @@ nb::list gpu_allocations() {
 nb::dict gpu_counts() {
   Gpu &one = gpu();
   const ActivityCounts counts = one.activities.counts();
-  nb::dict d;
-  d["records"] = counts.records;
-  d["kernels"] = counts.kernels;
-  d["dropped"] = counts.dropped;
-  d["untimed"] = counts.untimed;
-  d["unattributed"] = counts.unattributed;
-  d["outside"] = counts.outside;
-  d["foreign"] = counts.foreign;
-  d["unreadable"] = counts.unreadable;
-  d["uncaptured"] = counts.uncaptured;
-  d["evicted"] = one.correlations.evicted();
-  d["late"] = one.activities.late();
-  d["overwritten"] = one.activities.overwritten();
-  d["launches"] = one.subscriber.launches();
-  // Launches whose record may yet come. Read in this order, so that it is never too many.
+  // Of which a record may yet come. Read in this order, so that it is never too many.
   const uint64_t launches = one.subscriber.launches(), settled = one.correlations.settled();
-  d["unsettled"] = launches > settled ? launches - settled : 0;
-  return d;
+  return dict_of("records", counts.records, "kernels", counts.kernels, "dropped", counts.dropped,
+                 "untimed", counts.untimed, "unattributed", counts.unattributed, "outside",
+                 counts.outside, "foreign", counts.foreign, "unreadable", counts.unreadable,
+                 "uncaptured", counts.uncaptured, "evicted", one.correlations.evicted(), "late",
+                 one.activities.late(), "overwritten", one.activities.overwritten(), "launches",
+                 launches, "unsettled", launches > settled ? launches - settled : 0);
 }
 
 // Memory that grows with what is recorded, in bytes.
 nb::dict gpu_held_bytes() {
-  nb::dict d;
-  d["buffers"] = gpu().buffers.bytes();
-  d["waiting"] = gpu().activities.waiting_bytes();
-  return d;
+  return dict_of("buffers", gpu().buffers.bytes(), "waiting", gpu().activities.waiting_bytes());
 }
 
 nb::tuple gpu_start(const std::string &path, const std::vector<uint32_t> &kinds, size_t timeline,

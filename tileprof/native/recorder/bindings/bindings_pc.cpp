@@ -36,18 +36,12 @@ nb::list texts(const std::vector<std::string> &all) {
   return list;
 }
 
-void add_totals(const Copied &copied, nb::dict &d) {
-  d["total"] = copied.totals.total;
-  d["counted"] = copied.totals.counted;
-  d["dropped"] = copied.totals.dropped;
-  d["non_user"] = copied.totals.non_user;
-  d["overflows"] = copied.totals.overflows;
-  d["discarded"] = copied.totals.discarded;
-  d["reads"] = copied.totals.reads;
-  d["records"] = copied.totals.records;
-  d["names_freed"] = copied.totals.names_freed;
-  d["names_held"] = copied.names_held;
-  d["cubins_left_out"] = gpu().pcs.modules.left_out();
+nb::dict totals_of(const Copied &copied) {
+  const PcTotals &all = copied.totals;
+  return dict_of("total", all.total, "counted", all.counted, "dropped", all.dropped, "non_user",
+                 all.non_user, "overflows", all.overflows, "discarded", all.discarded, "reads",
+                 all.reads, "records", all.records, "names_freed", all.names_freed, "names_held",
+                 copied.names_held, "cubins_left_out", gpu().pcs.modules.left_out());
 }
 
 // Counts since `pc_configure`: columns of rows, functions as (module, name), stalls, totals.
@@ -65,7 +59,7 @@ nb::dict pc_drain() {
   }
   const auto &rows = copied.rows;
   const size_t n = rows.size();
-  nb::dict d;
+  nb::dict d = totals_of(copied);
   d["function"] = column<uint32_t>(n, [&](size_t i) { return rows[i].first.function; });
   d["offset"] = column<uint32_t>(n, [&](size_t i) { return rows[i].first.offset; });
   d["stall"] = column<uint16_t>(n, [&](size_t i) { return rows[i].first.stall; });
@@ -76,7 +70,6 @@ nb::dict pc_drain() {
     functions.append(nb::make_tuple(each.module, each.name));
   d["functions"] = functions;
   d["stalls"] = texts(copied.stalls);
-  add_totals(copied, d);
   return d;
 }
 
@@ -89,9 +82,7 @@ nb::dict pc_totals() {
       copied.names_held = counts.names_held();
     });
   }
-  nb::dict d;
-  add_totals(copied, d);
-  return d;
+  return totals_of(copied);
 }
 
 nb::bytes pc_cubin(uint32_t module) {
@@ -108,13 +99,8 @@ uint64_t pc_checksum(nb::bytes cubin) {
 
 nb::dict pc_status() {
   const PcStatus status = without_gil([] { return gpu().pcs.status(); });
-  nb::dict d;
-  d["code"] = status.code;
-  d["text"] = status.text;
-  d["sampled"] = status.sampled;
-  d["refused"] = status.refused;
-  d["hung"] = status.hung;
-  return d;
+  return dict_of("code", status.code, "text", status.text, "sampled", status.sampled,
+                 "refused", status.refused, "hung", status.hung);
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// NumPy arrays of what the recorder hands over.
+// Dictionaries and NumPy arrays of what the recorder hands over.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,20 @@ template <typename T, typename Fill> Column<T> column(size_t size, Fill fill) {
   T *data = values.release();
   nanobind::capsule owner(data, [](void *p) noexcept { delete[] static_cast<T *>(p); });
   return Column<T>(data, {size}, owner);
+}
+
+inline void put(nanobind::dict &) {}
+template <typename Value, typename... Rest>
+void put(nanobind::dict &d, const char *name, const Value &value, const Rest &...rest) {
+  d[name] = value;
+  put(d, rest...);
+}
+
+// A dictionary of names and values by turns.
+template <typename... Items> nanobind::dict dict_of(const Items &...items) {
+  nanobind::dict d;
+  put(d, items...);
+  return d;
 }
 
 } // namespace tileprof

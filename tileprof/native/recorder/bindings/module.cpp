@@ -121,7 +121,13 @@ NB_MODULE(_recorder, m) {
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] { recorder().after_fork(); });
-  for (Bind bind : bindings()) bind(m);
+  bind_backward(m);
+  bind_counters(m);
+  bind_crashes(m);
+  bind_cupti(m);
+  bind_nvtx(m);
+  bind_pc(m);
+  bind_timeline(m);
 }
 
 } // namespace

@@ -40,12 +40,13 @@ void Counters::configure(CounterOptions options) {
 }
 
 void Counters::begin() {
-  counting_ = wanted() && !cupti_.no_counters;
+  const char *missing = cupti_.lacking(CuptiFeature::Ranges);
+  counting_ = wanted() && !missing;
   if (!wanted() || counting_) return;
   std::lock_guard lock(reading_);
   if (status_.code) return;
   status_.code = kCannotCount;
-  status_.text = cupti_.lacks(cupti_.no_counters);
+  status_.text = cupti_.without(missing);
 }
 
 void Counters::cut() {
@@ -168,13 +169,13 @@ Counters::Target &Counters::target(void *context) {
 bool Counters::enable(Target &target) {
   if (!initialized_) {
     cupti::ProfilerStart parameters{sizeof(parameters), nullptr};
-    if (failed(cupti_.profiler_initialize(&parameters), "cuptiProfilerInitialize")) return false;
+    if (failed(cupti_.profiler_initialize, parameters)) return false;
     initialized_ = true;
   }
   if (failed(cupti_.device_of(target.context, &target.device), "cuptiGetDeviceId")) return false;
   if (!chip_fits(target)) return false;
   cupti::RangeEnable parameters{sizeof(parameters), nullptr, target.context, nullptr};
-  if (failed(cupti_.range_enable(&parameters), "cuptiRangeProfilerEnable")) return false;
+  if (failed(cupti_.range_enable, parameters)) return false;
   target.profiler = parameters.profiler;
   return true;
 }
@@ -200,11 +201,11 @@ bool Counters::make_image(Target &target, size_t ranges) {
   size.count = names.size();
   size.most_ranges = ranges;
   size.most_nodes = uint32_t(ranges);
-  if (failed(cupti_.range_image_size(&size), "cuptiRangeProfilerGetCounterDataSize")) return false;
+  if (failed(cupti_.range_image_size, size)) return false;
   target.image.assign(size.bytes, 0);
   cupti::RangeImage image{sizeof(image), nullptr, target.profiler, target.image.size(),
                           target.image.data()};
-  return !failed(cupti_.range_image(&image), "cuptiRangeProfilerCounterDataImageInitialize");
+  return !failed(cupti_.range_image, image);
 }
 
 // Whether the next launch of a context is a range.
@@ -223,9 +224,9 @@ bool Counters::start(Target &target, size_t ranges) {
   config.replay = cupti::kKernelReplay;
   config.most_ranges = ranges;
   config.levels = config.least_level = config.level = 1;
-  if (failed(cupti_.range_configure(&config), "cuptiRangeProfilerSetConfig")) return false;
+  if (failed(cupti_.range_configure, config)) return false;
   cupti::RangeProfiler parameters{sizeof(parameters), nullptr, target.profiler};
-  if (failed(cupti_.range_start(&parameters), "cuptiRangeProfilerStart")) return false;
+  if (failed(cupti_.range_start, parameters)) return false;
   target.refused = false;
   target.started = true;
   return true;
@@ -238,12 +239,12 @@ void Counters::finish(Target &target) {
   cupti::RangeStop stop{};
   stop.size = cupti::kRangeStopBytes;
   stop.profiler = target.profiler;
-  const bool stopped = !failed(cupti_.range_stop(&stop), "cuptiRangeProfilerStop");
+  const bool stopped = !failed(cupti_.range_stop, stop);
   CounterBatch batch{target.device, 0, {}, std::move(target.launches)};
   target.launches.clear();
   if (batch.launches.empty()) return;
   cupti::RangeDecode decode{sizeof(decode), nullptr, target.profiler, 0};
-  target.refused = !stopped || failed(cupti_.range_decode(&decode), "cuptiRangeProfilerDecodeData");
+  target.refused = !stopped || failed(cupti_.range_decode, decode);
   if (target.refused) return;
   batch.dropped = decode.dropped;
   batch.image = std::move(target.image);
@@ -258,7 +259,7 @@ void Counters::finish(Target &target) {
 void Counters::disable(Target &target) {
   if (!target.profiler) return;
   cupti::RangeProfiler parameters{sizeof(parameters), nullptr, target.profiler};
-  failed(cupti_.range_disable(&parameters), "cuptiRangeProfilerDisable");
+  failed(cupti_.range_disable, parameters);
   target.profiler = nullptr;
 }
 

@@ -10,7 +10,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,9 +24,39 @@
 #include "counters/chips.h"
 #include "host/contexts.h"
 #include "cupti/cupti_api.h"
-#include "counters/launch_turns.h"
 
 namespace tileprof {
+
+// A turn that one thread has at a time, given in the order of asking.
+class Turns {
+public:
+  // Whether the turn came in time.
+  bool take(double patience_s) {
+    using Clock = std::chrono::system_clock;  // the one whose waits sanitizers know
+    const auto patience = std::chrono::duration<double>(patience_s);
+    const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+    std::unique_lock lock(mutex_);
+    const auto mine = waiting_.insert(waiting_.end(), 0);
+    const bool had = given_.wait_until(
+        lock, until, [&] { return !taken_ && mine == waiting_.begin(); });
+    waiting_.erase(mine);
+    taken_ = taken_ || had;
+    // One that gives up may have been the first of those who wait.
+    if (!had) given_.notify_all();
+    return had;
+  }
+  void give() {
+    std::lock_guard lock(mutex_);
+    taken_ = false;
+    given_.notify_all();
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::list<char> waiting_;
+  bool taken_ = false;
+};
 
 struct CounterOptions {
   std::string chip;  // the plan is for devices of this kind alone
@@ -102,6 +136,10 @@ private:
   void enter_closely(void *context, uint32_t correlation, const CounterLaunch &launch);
   Target &target(void *context);
   bool failed(CuptiResult result, const char *what);
+  template <typename Parameters>
+  bool failed(const CuptiCall &call, Parameters &parameters) {
+    return failed(call(&parameters), call.name);
+  }
   bool enable(Target &target);
   bool chip_fits(Target &target);
   bool make_image(Target &target, size_t ranges);

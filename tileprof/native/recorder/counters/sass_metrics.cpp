@@ -11,27 +11,17 @@
 namespace tileprof {
 namespace {
 
-// Time that the end of a context, and a question of Python's, wait for calls that are under way.
-constexpr double kPatience_s = 2;
 // The worker works only on orders.
 constexpr uint32_t kSeldom_ms = 60'000;
 
 } // namespace
 
-SassMetrics::SassMetrics(PcModules &modules, Gate &gate)
-    : modules_(modules), gate_(gate), worker_(gate, [this](int order) { obey(order); }) {}
-
-// The lock; without it where it was not to be had in time.
-SassMetrics::Lock SassMetrics::locked() {
-  Lock lock(mutex_, std::defer_lock);
-  if (!worker_.hung()) taken_within(lock, kPatience_s);
-  return lock;
-}
+SassMetrics::SassMetrics(PcModules &modules, Gate &gate) : Collector(gate), modules_(modules) {}
 
 // -- what is wanted
 
 void SassMetrics::configure(SassOptions options) {
-  Lock lock = locked();
+  Lock lock = locked(kPatience_s);
   if (!lock) return;
   options_ = std::move(options);
   // First it waits for launches to return, then for CUPTI.
@@ -43,43 +33,26 @@ void SassMetrics::configure(SassOptions options) {
   targets_.remove_if([](const Target &each) { return !each.enabled; });
 }
 
-void SassMetrics::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
-  if (!wanted() || attached_.exchange(true)) return;
-  Lock lock = locked();
-  if (!lock) return;
-  cupti_ = cupti;
-  if (cupti_.register_crc) cupti_.register_crc(compute_crc);
-}
-
 void SassMetrics::begin() {
   if (!wanted()) return;
   // Two first launches at once of a function, which each patch it, end never (CUPTI 13.0).
   gate_.one_at_a_time(true);
   worker_.begin();
   worker_.tell(kForget);
-  Lock lock = locked();
+  Lock lock = locked(kPatience_s);
   if (!lock) return;
   seen_ = nullptr;
-  counting_ = !cupti_.no_instructions;
-  if (counting_ || status_.code) return;
+  const char *missing = cupti_.lacking(CuptiFeature::Instructions);
+  active_ = !missing;
+  if (active_ || status_.code) return;
   status_.code = kCannotCount;
-  status_.text = cupti_.lacks(cupti_.no_instructions);
-}
-
-void SassMetrics::pause() {
-  counting_ = false;
-  worker_.tell(kRead);
+  status_.text = cupti_.without(missing);
 }
 
 void SassMetrics::end() {
-  counting_ = attached_ = false;
-  worker_.tell(kEnd, true);
+  attached_ = false;
+  tell(kEnd, true);
   gate_.one_at_a_time(false);
-}
-
-void SassMetrics::abandon() {
-  counting_ = false;
-  worker_.abandon();
 }
 
 // -- the thread
@@ -126,8 +99,8 @@ bool SassMetrics::failed(CuptiResult result, const std::string &what) {
 void SassMetrics::see_closely(void *context) {
   if (OwnCall::under_way() || !context) return;
   // It waits where another thread's first launch is enabling: what is not patched is not counted.
-  Lock lock = locked();
-  if (!lock || !counting_) return;
+  Lock lock = locked(kPatience_s);
+  if (!lock || !active_) return;
   OwnCall ours;
   auto found = std::find_if(targets_.begin(), targets_.end(),
                             [context](const Target &each) { return each.context == context; });
@@ -141,13 +114,13 @@ void SassMetrics::see_closely(void *context) {
 bool SassMetrics::enable(Target &target) {
   if (!initialized_) {
     cupti::ProfilerStart parameters{sizeof(parameters), nullptr};
-    if (failed(cupti_.profiler_initialize(&parameters), "cuptiProfilerInitialize")) return false;
+    if (failed(cupti_.profiler_initialize, parameters)) return false;
     initialized_ = true;
   }
   if (failed(cupti_.device_of(target.context, &target.device), "cuptiGetDeviceId")) return false;
   if (!configure_device(target.device)) return false;
   cupti::SassEnable parameters{cupti::kSassEnableBytes, nullptr, target.context, 1};
-  if (failed(cupti_.sass_enable(&parameters), "cuptiSassMetricsEnable")) return false;
+  if (failed(cupti_.sass_enable, parameters)) return false;
   target.enabled = true;
   return true;
 }
@@ -159,10 +132,10 @@ bool SassMetrics::configure_device(uint32_t device) {
   if (set != configured_.end()) {
     cupti::SassForget former{cupti::kSassForgetBytes, nullptr, device};
     configured_.erase(set);
-    if (failed(cupti_.sass_forget(&former), "cuptiSassMetricsUnsetConfig")) return false;
+    if (failed(cupti_.sass_forget, former)) return false;
   }
   cupti::ChipName chip{sizeof(chip), nullptr, device, nullptr};
-  if (failed(cupti_.chip_name(&chip), "cuptiDeviceGetChipName")) return false;
+  if (failed(cupti_.chip_name, chip)) return false;
   std::vector<cupti::SassConfig> configs;
   std::vector<uint64_t> numbers;
   for (const std::string &metric : options_.metrics) {
@@ -174,14 +147,14 @@ bool SassMetrics::configure_device(uint32_t device) {
   }
   cupti::SassConfigure parameters{cupti::kSassConfigureBytes, nullptr, configs.size(),
                                   configs.data(), device};
-  if (failed(cupti_.sass_configure(&parameters), "cuptiSassMetricsSetConfig")) return false;
+  if (failed(cupti_.sass_configure, parameters)) return false;
   configured_[device] = {options_.metrics, std::move(numbers)};
   return true;
 }
 
 void SassMetrics::gone(void *context) {
   if (OwnCall::under_way() || !context) return;
-  Lock lock = locked();
+  Lock lock = locked(kPatience_s);
   if (!lock) return;
   OwnCall ours;
   if (seen_ == context) seen_ = nullptr;
@@ -206,7 +179,7 @@ void SassMetrics::read(Target &target, bool counts) {
 void SassMetrics::flush(Target &target, bool counts) {
   if (!target.enabled) return;
   cupti::SassExtent extent{sizeof(extent), nullptr, target.context, 0, 0};
-  if (failed(cupti_.sass_extent(&extent), "cuptiSassMetricsGetDataProperties")) return;
+  if (failed(cupti_.sass_extent, extent)) return;
   if (!extent.records || !extent.values) return;
   // A record has one metric of one instruction.
   const size_t width = extent.values;
@@ -219,7 +192,7 @@ void SassMetrics::flush(Target &target, bool counts) {
   }
   cupti::SassFlush flush{cupti::kSassFlushBytes, nullptr, target.context, extent.records,
                          extent.values, records.data()};
-  if (failed(cupti_.sass_flush(&flush), "cuptiSassMetricsFlushData")) return;
+  if (failed(cupti_.sass_flush, flush)) return;
   status_.records += records.size();
   if (counts) add(target, records.data(), records.size(), width);
   for (cupti::SassRecord &record : records) std::free(record.name);
@@ -247,12 +220,12 @@ void SassMetrics::disable(Target &target) {
   if (!target.enabled) return;
   target.enabled = false;
   cupti::SassDisable parameters{sizeof(parameters), nullptr, target.context, 0};
-  failed(cupti_.sass_disable(&parameters), "cuptiSassMetricsDisable");
+  failed(cupti_.sass_disable, parameters);
   status_.dropped += parameters.dropped;
 }
 
 SassStatus SassMetrics::status() {
-  Lock lock = locked();
+  Lock lock = locked(kPatience_s);
   SassStatus status;
   if (lock) status = status_;
   status.hung = worker_.hung();
@@ -260,7 +233,7 @@ SassStatus SassMetrics::status() {
 }
 
 SassCounts SassMetrics::counts() {
-  Lock lock = locked();
+  Lock lock = locked(kPatience_s);
   return lock ? counts_ : SassCounts{};
 }
 

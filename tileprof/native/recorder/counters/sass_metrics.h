@@ -8,21 +8,17 @@
 // which some versions of CUPTI do not survive.
 #pragma once
 
-#include <atomic>
 #include <list>
 #include <map>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "counters/chips.h"
-#include "cupti/cupti_api.h"
-#include "cupti/gate.h"
+#include "cupti/collector.h"
 #include "pcs/pc_counts.h"
 #include "pcs/pc_modules.h"
-#include "cupti/worker.h"
 
 namespace tileprof {
 
@@ -56,34 +52,26 @@ struct SassCounts {
   std::vector<PcFunction> functions;
 };
 
-class SassMetrics {
+class SassMetrics : public Collector {
 public:
-  // Sums are read while no launch is under way: launches go through the gate.
   SassMetrics(PcModules &modules, Gate &gate);
 
   // Sets what is wanted from now on, and forgets all counts. Not while counting goes on.
   void configure(SassOptions options);
-  bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
-  // Tells CUPTI whom to ask about cubins; best before CUDA begins.
-  void attach(const Cupti &cupti, cupti::ComputeCrc compute_crc);
+  void attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
+    attach_once(cupti, compute_crc, kPatience_s);
+  }
   // Counts in each context from its next launch on; what was executed in a pause is forgotten.
   void begin();
   // Reads what was counted. Work that is under way has to have ended, here and below.
   void cut() { worker_.tell(kRead); }
   // The same, until `begin`. Functions stay patched: CUPTI counts none a second time.
-  void pause();
+  void pause() { tell(kRead); }
   // The same; contexts have to be found again. What a device is to count stays set: CUPTI takes it
   // once in a process.
   void end();
-  // Calls nothing more: the library hangs.
-  void abandon();
 
   // -- in callbacks
-  void see(void *context) {
-    if (counting_.load(std::memory_order_relaxed) &&
-        context != seen_.load(std::memory_order_relaxed))
-      see_closely(context);
-  }
   void gone(void *context);
 
   // -- reading
@@ -99,15 +87,10 @@ private:
   };
 
   enum Order { kRead = 1, kForget, kEnd };
-  using Lock = std::unique_lock<std::mutex>;
+  // Time that the end of a context, and a question of Python's, wait for calls that are under way.
+  static constexpr double kPatience_s = 2;
 
   PcModules &modules_;
-  Gate &gate_;
-  Worker worker_;
-  std::atomic<bool> wanted_{false}, counting_{false}, attached_{false};
-  std::atomic<void *> seen_{nullptr};  // the context of the last launch
-  std::mutex mutex_;  // of all that follows; held during calls of CUPTI
-  Cupti cupti_;
   SassOptions options_;
   SassCounts counts_;
   SassStatus status_;
@@ -121,12 +104,15 @@ private:
   std::map<uint32_t, Configured> configured_;
   bool initialized_ = false;
 
-  Lock locked();
   bool failed(CuptiResult result, const std::string &what);
-  void see_closely(void *context);
+  template <typename Parameters>
+  bool failed(const CuptiCall &call, Parameters &parameters) {
+    return failed(call(&parameters), call.name);
+  }
+  void see_closely(void *context) override;
   bool enable(Target &target);
   bool configure_device(uint32_t device);
-  void obey(int order);
+  void obey(int order) override;
   void read(Target &target, bool counts);
   void flush(Target &target, bool counts);
   void add(const Target &target, const void *records, size_t count, size_t values);

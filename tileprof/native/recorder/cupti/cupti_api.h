@@ -111,6 +111,61 @@ using ComputeCrc = void (*)(const void *cubin, size_t size, uint64_t *crc);
 
 } // namespace cupti
 
+// Functions that not every version has: for what they are, our name, CUPTI's. Each takes one structure
+// of parameters: those of samples of program counters are in cupti_pc.h, of launches' counters in
+// cupti_range.h, of counts by instruction in cupti_sass.h, of counters over time in cupti_pm.h.
+#define TILEPROF_CUPTI_CALLS(X) \
+  X(Pcs, pc_enable, "cuptiPCSamplingEnable") \
+  X(Pcs, pc_disable, "cuptiPCSamplingDisable") \
+  X(Pcs, pc_start, "cuptiPCSamplingStart") \
+  X(Pcs, pc_stop, "cuptiPCSamplingStop") \
+  X(Pcs, pc_data, "cuptiPCSamplingGetData") \
+  X(Pcs, pc_configure, "cuptiPCSamplingSetConfigurationAttribute") \
+  X(Pcs, pc_stall_count, "cuptiPCSamplingGetNumStallReasons") \
+  X(Pcs, pc_stall_names, "cuptiPCSamplingGetStallReasons") \
+  X(Cubins, cubin_crc, "cuptiGetCubinCrc") \
+  X(Devices, chip_name, "cuptiDeviceGetChipName") \
+  X(Devices, profiler_initialize, "cuptiProfilerInitialize") \
+  X(Ranges, range_enable, "cuptiRangeProfilerEnable") \
+  X(Ranges, range_disable, "cuptiRangeProfilerDisable") \
+  X(Ranges, range_configure, "cuptiRangeProfilerSetConfig") \
+  X(Ranges, range_start, "cuptiRangeProfilerStart") \
+  X(Ranges, range_stop, "cuptiRangeProfilerStop") \
+  X(Ranges, range_decode, "cuptiRangeProfilerDecodeData") \
+  X(Ranges, range_image_size, "cuptiRangeProfilerGetCounterDataSize") \
+  X(Ranges, range_image, "cuptiRangeProfilerCounterDataImageInitialize") \
+  X(Instructions, sass_properties, "cuptiSassMetricsGetProperties") \
+  X(Instructions, sass_configure, "cuptiSassMetricsSetConfig") \
+  X(Instructions, sass_forget, "cuptiSassMetricsUnsetConfig") \
+  X(Instructions, sass_enable, "cuptiSassMetricsEnable") \
+  X(Instructions, sass_disable, "cuptiSassMetricsDisable") \
+  X(Instructions, sass_extent, "cuptiSassMetricsGetDataProperties") \
+  X(Instructions, sass_flush, "cuptiSassMetricsFlushData") \
+  X(Pms, pm_enable, "cuptiPmSamplingEnable") \
+  X(Pms, pm_disable, "cuptiPmSamplingDisable") \
+  X(Pms, pm_configure, "cuptiPmSamplingSetConfig") \
+  X(Pms, pm_start, "cuptiPmSamplingStart") \
+  X(Pms, pm_stop, "cuptiPmSamplingStop") \
+  X(Pms, pm_decode, "cuptiPmSamplingDecodeData") \
+  X(Pms, pm_image_size, "cuptiPmSamplingGetCounterDataSize") \
+  X(Pms, pm_image, "cuptiPmSamplingCounterDataImageInitialize") \
+  X(Pms, pm_image_info, "cuptiPmSamplingGetCounterDataInfo") \
+  X(Pms, pm_sample_info, "cuptiPmSamplingCounterDataGetSampleInfo") \
+  X(Pms, host_initialize, "cuptiProfilerHostInitialize") \
+  X(Pms, host_deinitialize, "cuptiProfilerHostDeinitialize") \
+  X(Pms, host_values, "cuptiProfilerHostEvaluateToGpuValues")
+
+// For what a version may have functions: all of them, or it cannot do it.
+enum class CuptiFeature { Pcs, Cubins, Devices, Ranges, Instructions, Pms };
+
+// A function with its name; null where the library lacks it.
+struct CuptiCall {
+  const char *name;
+  CuptiResult (*function)(void *) = nullptr;
+  explicit operator bool() const { return function; }
+  CuptiResult operator()(void *parameters) const { return function(parameters); }
+};
+
 // The functions of a loaded library; those below the line are null where it lacks them.
 struct Cupti {
   CuptiResult (*get_version)(uint32_t *) = nullptr;
@@ -131,64 +186,23 @@ struct Cupti {
   CuptiResult (*graph_node_id)(void *, uint64_t *) = nullptr;
   CuptiResult (*subscribe_named)(void **, cupti::Callback, void *,
                                  cupti::SubscriberParameters *) = nullptr;
-  // Samples of program counters; the structures that they take are in cupti_pc.h.
-  CuptiResult (*pc_enable)(void *) = nullptr;
-  CuptiResult (*pc_disable)(void *) = nullptr;
-  CuptiResult (*pc_start)(void *) = nullptr;
-  CuptiResult (*pc_stop)(void *) = nullptr;
-  CuptiResult (*pc_data)(void *) = nullptr;
-  CuptiResult (*pc_configure)(void *) = nullptr;
-  CuptiResult (*pc_stall_count)(void *) = nullptr;
-  CuptiResult (*pc_stall_names)(void *) = nullptr;
   CuptiResult (*register_crc)(cupti::ComputeCrc) = nullptr;
-  CuptiResult (*cubin_crc)(void *) = nullptr;
-  // Hardware counters; the structures that they take are in cupti_range.h.
   CuptiResult (*device_of)(void *, uint32_t *) = nullptr;
-  CuptiResult (*chip_name)(void *) = nullptr;
-  CuptiResult (*profiler_initialize)(void *) = nullptr;
-  CuptiResult (*range_enable)(void *) = nullptr;
-  CuptiResult (*range_disable)(void *) = nullptr;
-  CuptiResult (*range_configure)(void *) = nullptr;
-  CuptiResult (*range_start)(void *) = nullptr;
-  CuptiResult (*range_stop)(void *) = nullptr;
-  CuptiResult (*range_decode)(void *) = nullptr;
-  CuptiResult (*range_image_size)(void *) = nullptr;
-  CuptiResult (*range_image)(void *) = nullptr;
-  // Counts by instruction; the structures that they take are in cupti_sass.h.
-  CuptiResult (*sass_properties)(void *) = nullptr;
-  CuptiResult (*sass_configure)(void *) = nullptr;
-  CuptiResult (*sass_forget)(void *) = nullptr;
-  CuptiResult (*sass_enable)(void *) = nullptr;
-  CuptiResult (*sass_disable)(void *) = nullptr;
-  CuptiResult (*sass_extent)(void *) = nullptr;
-  CuptiResult (*sass_flush)(void *) = nullptr;
-  // Hardware counters over time; the structures that they take are in cupti_pm.h.
-  CuptiResult (*pm_enable)(void *) = nullptr;
-  CuptiResult (*pm_disable)(void *) = nullptr;
-  CuptiResult (*pm_configure)(void *) = nullptr;
-  CuptiResult (*pm_start)(void *) = nullptr;
-  CuptiResult (*pm_stop)(void *) = nullptr;
-  CuptiResult (*pm_decode)(void *) = nullptr;
-  CuptiResult (*pm_image_size)(void *) = nullptr;
-  CuptiResult (*pm_image)(void *) = nullptr;
-  CuptiResult (*pm_image_info)(void *) = nullptr;
-  CuptiResult (*pm_sample_info)(void *) = nullptr;
-  CuptiResult (*host_initialize)(void *) = nullptr;
-  CuptiResult (*host_deinitialize)(void *) = nullptr;
-  CuptiResult (*host_values)(void *) = nullptr;
+#define TILEPROF_DECLARED(feature, member, name) CuptiCall member{name};
+  TILEPROF_CUPTI_CALLS(TILEPROF_DECLARED)
+#undef TILEPROF_DECLARED
 
   uint32_t version = 0;
   std::string path;
   // Bytes of a record of each kind; 0: not known, the library is asked at each.
   uint32_t record_sizes[cupti::kKinds] = {};
 
-  // The first function that is missing for samples of program counters, counters of launches,
-  // counts by instruction, and counters over time; null where all are there.
-  const char *no_pcs = "", *no_counters = "", *no_instructions = "", *no_pms = "";
-
   std::string text_of(CuptiResult code) const;
+  // The first function that this version lacks for a feature, null where it has all. Counters need
+  // those of devices, too.
+  const char *lacking(CuptiFeature feature) const;
   // A sentence on a function that is missing.
-  std::string lacks(const char *function) const;
+  std::string without(const char *function) const;
 };
 
 // Loads a library; an empty string, or why not.

@@ -11,75 +11,33 @@ template <typename F> bool find(void *library, const char *name, F &function) {
   return function != nullptr;
 }
 
-// Finds a function without which something cannot be done; notes the first one that is missing.
-template <typename F>
-void need(void *library, const char *name, F &function, const char *&missing) {
-  if (!find(library, name, function) && !missing) missing = name;
-}
-
-// The name of a function that is missing and without which nothing is recorded, or nullptr.
+// The name of a function that is missing, or nullptr.
 const char *find_functions(void *library, Cupti &c) {
   const char *missing = nullptr;
-  need(library, "cuptiGetVersion", c.get_version, missing);
-  need(library, "cuptiGetResultString", c.result_string, missing);
-  need(library, "cuptiSubscribe", c.subscribe, missing);
-  need(library, "cuptiUnsubscribe", c.unsubscribe, missing);
-  need(library, "cuptiEnableCallback", c.enable_callback, missing);
-  need(library, "cuptiGetCallbackState", c.callback_state, missing);
-  need(library, "cuptiGetCallbackName", c.callback_name, missing);
-  need(library, "cuptiActivityRegisterCallbacks", c.register_callbacks, missing);
-  need(library, "cuptiActivityEnable", c.enable, missing);
-  need(library, "cuptiActivityDisable", c.disable, missing);
-  need(library, "cuptiActivityFlushAll", c.flush_all, missing);
-  need(library, "cuptiActivityGetNextRecord", c.next_record, missing);
-  need(library, "cuptiActivityGetNumDroppedRecords", c.dropped, missing);
+  const auto need = [&](const char *name, auto &function) {
+    if (!find(library, name, function) && !missing) missing = name;
+  };
+  need("cuptiGetVersion", c.get_version);
+  need("cuptiGetResultString", c.result_string);
+  need("cuptiSubscribe", c.subscribe);
+  need("cuptiUnsubscribe", c.unsubscribe);
+  need("cuptiEnableCallback", c.enable_callback);
+  need("cuptiGetCallbackState", c.callback_state);
+  need("cuptiGetCallbackName", c.callback_name);
+  need("cuptiActivityRegisterCallbacks", c.register_callbacks);
+  need("cuptiActivityEnable", c.enable);
+  need("cuptiActivityDisable", c.disable);
+  need("cuptiActivityFlushAll", c.flush_all);
+  need("cuptiActivityGetNextRecord", c.next_record);
+  need("cuptiActivityGetNumDroppedRecords", c.dropped);
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
   find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);
-  find(library, "cuptiGetCubinCrc", c.cubin_crc);
-  c.no_pcs = nullptr;
-  need(library, "cuptiPCSamplingEnable", c.pc_enable, c.no_pcs);
-  need(library, "cuptiPCSamplingDisable", c.pc_disable, c.no_pcs);
-  need(library, "cuptiPCSamplingStart", c.pc_start, c.no_pcs);
-  need(library, "cuptiPCSamplingStop", c.pc_stop, c.no_pcs);
-  need(library, "cuptiPCSamplingGetData", c.pc_data, c.no_pcs);
-  need(library, "cuptiPCSamplingSetConfigurationAttribute", c.pc_configure, c.no_pcs);
-  need(library, "cuptiPCSamplingGetNumStallReasons", c.pc_stall_count, c.no_pcs);
-  need(library, "cuptiPCSamplingGetStallReasons", c.pc_stall_names, c.no_pcs);
-  const char *no_device = nullptr;
-  need(library, "cuptiGetDeviceId", c.device_of, no_device);
-  need(library, "cuptiDeviceGetChipName", c.chip_name, no_device);
-  need(library, "cuptiProfilerInitialize", c.profiler_initialize, no_device);
-  c.no_counters = c.no_instructions = c.no_pms = no_device;
-  need(library, "cuptiRangeProfilerEnable", c.range_enable, c.no_counters);
-  need(library, "cuptiRangeProfilerDisable", c.range_disable, c.no_counters);
-  need(library, "cuptiRangeProfilerSetConfig", c.range_configure, c.no_counters);
-  need(library, "cuptiRangeProfilerStart", c.range_start, c.no_counters);
-  need(library, "cuptiRangeProfilerStop", c.range_stop, c.no_counters);
-  need(library, "cuptiRangeProfilerDecodeData", c.range_decode, c.no_counters);
-  need(library, "cuptiRangeProfilerGetCounterDataSize", c.range_image_size, c.no_counters);
-  need(library, "cuptiRangeProfilerCounterDataImageInitialize", c.range_image, c.no_counters);
-  need(library, "cuptiSassMetricsGetProperties", c.sass_properties, c.no_instructions);
-  need(library, "cuptiSassMetricsSetConfig", c.sass_configure, c.no_instructions);
-  need(library, "cuptiSassMetricsUnsetConfig", c.sass_forget, c.no_instructions);
-  need(library, "cuptiSassMetricsEnable", c.sass_enable, c.no_instructions);
-  need(library, "cuptiSassMetricsDisable", c.sass_disable, c.no_instructions);
-  need(library, "cuptiSassMetricsGetDataProperties", c.sass_extent, c.no_instructions);
-  need(library, "cuptiSassMetricsFlushData", c.sass_flush, c.no_instructions);
-  need(library, "cuptiPmSamplingEnable", c.pm_enable, c.no_pms);
-  need(library, "cuptiPmSamplingDisable", c.pm_disable, c.no_pms);
-  need(library, "cuptiPmSamplingSetConfig", c.pm_configure, c.no_pms);
-  need(library, "cuptiPmSamplingStart", c.pm_start, c.no_pms);
-  need(library, "cuptiPmSamplingStop", c.pm_stop, c.no_pms);
-  need(library, "cuptiPmSamplingDecodeData", c.pm_decode, c.no_pms);
-  need(library, "cuptiPmSamplingGetCounterDataSize", c.pm_image_size, c.no_pms);
-  need(library, "cuptiPmSamplingCounterDataImageInitialize", c.pm_image, c.no_pms);
-  need(library, "cuptiPmSamplingGetCounterDataInfo", c.pm_image_info, c.no_pms);
-  need(library, "cuptiPmSamplingCounterDataGetSampleInfo", c.pm_sample_info, c.no_pms);
-  need(library, "cuptiProfilerHostInitialize", c.host_initialize, c.no_pms);
-  need(library, "cuptiProfilerHostDeinitialize", c.host_deinitialize, c.no_pms);
-  need(library, "cuptiProfilerHostEvaluateToGpuValues", c.host_values, c.no_pms);
+  find(library, "cuptiGetDeviceId", c.device_of);
+#define TILEPROF_FOUND(feature, member, name) find(library, name, c.member.function);
+  TILEPROF_CUPTI_CALLS(TILEPROF_FOUND)
+#undef TILEPROF_FOUND
   return missing;
 }
 
@@ -103,7 +61,21 @@ std::string Cupti::text_of(CuptiResult code) const {
   return "CUPTI result " + std::to_string(code);
 }
 
-std::string Cupti::lacks(const char *function) const {
+const char *Cupti::lacking(CuptiFeature wanted) const {
+  const bool counters = wanted == CuptiFeature::Ranges || wanted == CuptiFeature::Instructions ||
+                        wanted == CuptiFeature::Pms;
+  if (counters && !device_of) return "cuptiGetDeviceId";
+  const auto needed = [&](CuptiFeature one) {
+    return one == wanted || (counters && one == CuptiFeature::Devices);
+  };
+#define TILEPROF_PRESENT(feature, member, name) \
+  if (needed(CuptiFeature::feature) && !member.function) return name;
+  TILEPROF_CUPTI_CALLS(TILEPROF_PRESENT)
+#undef TILEPROF_PRESENT
+  return nullptr;
+}
+
+std::string Cupti::without(const char *function) const {
   return path + " has no function " + function;
 }
 
@@ -116,8 +88,7 @@ std::string load_cupti(const std::string &path, Cupti &into) {
   }
   Cupti found;
   found.path = path;
-  if (const char *missing = find_functions(library, found))
-    return found.lacks(missing);
+  if (const char *missing = find_functions(library, found)) return found.without(missing);
   found.get_version(&found.version);
   into = found;
   return {};

@@ -22,7 +22,7 @@ bool PcContext::failed(CuptiResult result, const std::string &what) {
   return true;
 }
 
-bool PcContext::call(CuptiResult (*function)(void *), const char *what) {
+bool PcContext::call(const CuptiCall &function, const char *what) {
   cupti::PcParameters parameters{sizeof(parameters), nullptr, context_};
   return !failed(function(&parameters), what);
 }

@@ -68,7 +68,7 @@ private:
   // CUPTI fills the first by itself while sampling is enabled, the second when it is asked.
   std::unique_ptr<PcBuffer> configured_, asked_;
 
-  bool call(CuptiResult (*function)(void *), const char *what);
+  bool call(const CuptiCall &function, const char *what);
   bool failed(CuptiResult result, const std::string &what);
   bool learn_stalls();
   bool configure();

@@ -22,19 +22,12 @@ constexpr double kPatienceForAll_s = 5;
 } // namespace
 
 PcSampling::PcSampling(Correlations &correlations, Gate &gate)
-    : gate_(gate), counts_(modules, correlations) {}
-
-// The lock; without it where it was not to be had in time.
-PcSampling::Lock PcSampling::locked(double patience_s) {
-  Lock lock(mutex_, std::defer_lock);
-  taken_within(lock, worker_.hung() ? 0 : patience_s);
-  return lock;
-}
+    : Collector(gate), counts_(modules, correlations) {}
 
 // -- what is wanted
 
 void PcSampling::configure(const PcOptions &options) {
-  Lock lock = locked(kPatience_s);
+  Lock lock = locked_anyway(kPatience_s);
   if (!lock) return;
   options_ = options;
   counts_.clear();
@@ -51,36 +44,14 @@ void PcSampling::want(bool on) {
   wanted_ = on;
 }
 
-void PcSampling::attach(const Cupti &cupti, cupti::ComputeCrc compute_crc) {
-  if (!wanted() || attached_.exchange(true)) return;
-  Lock lock = locked(kPatience_s);
-  if (!lock) return;
-  cupti_ = cupti;
-  if (cupti_.register_crc) cupti_.register_crc(compute_crc);
-}
-
 void PcSampling::begin() {
   if (!wanted()) return;
   worker_.begin();
   tell(kStart);
 }
 
-void PcSampling::pause() { tell(kStop); }
-
-void PcSampling::end() { tell(kDisable); }
-
-void PcSampling::abandon() {
-  sampling_ = false;
-  worker_.abandon();
-}
-
-void PcSampling::tell(Order order) {
-  sampling_ = false;  // no callback begins something meanwhile
-  worker_.tell(order, order == kDisable);
-}
-
 PcStatus PcSampling::status() {
-  Lock lock = locked(kPatience_s);
+  Lock lock = locked_anyway(kPatience_s);
   PcStatus status;
   if (lock) status = status_;
   status.hung = worker_.hung();
@@ -127,10 +98,11 @@ void PcSampling::for_all(int order) {
 
 void PcSampling::go_on() {
   seen_ = nullptr;
-  sampling_ = !cupti_.no_pcs && !worker_.hung();
-  if (!cupti_.no_pcs || status_.code) return;
+  const char *missing = cupti_.lacking(CuptiFeature::Pcs);
+  active_ = !missing && !worker_.hung();
+  if (!missing || status_.code) return;
   status_.code = kCannotSample;
-  status_.text = cupti_.lacks(cupti_.no_pcs);
+  status_.text = cupti_.without(missing);
 }
 
 void PcSampling::drain(PcContext &context) {
@@ -173,7 +145,7 @@ void PcSampling::note_problems() {
 void PcSampling::see_closely(void *context) {
   if (OwnCall::under_way() || !context) return;
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !sampling_) return;
+  if (!lock || !active_) return;
   OwnCall ours;
   seen_ = context;
   bool alone = true;
@@ -195,7 +167,7 @@ void PcSampling::see_closely(void *context) {
 
 void PcSampling::gone(void *context) {
   if (OwnCall::under_way() || !context || !wanted() || worker_.hung()) return;
-  Lock lock = locked(kPatienceAtEnd_s);
+  Lock lock = locked_anyway(kPatienceAtEnd_s);
   if (!lock) return;
   OwnCall ours;
   if (seen_ == context) seen_ = nullptr;

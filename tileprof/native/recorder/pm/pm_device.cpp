@@ -24,15 +24,15 @@ bool PmDevice::failed(CuptiResult result, const char *what) {
 bool PmDevice::enable() {
   if (problem_ || enabled()) return enabled();
   cupti::ProfilerStart begin{sizeof(begin), nullptr};
-  if (failed(cupti_.profiler_initialize(&begin), "cuptiProfilerInitialize")) return false;
+  if (failed(cupti_.profiler_initialize, begin)) return false;
   problem_ = chip_problem(cupti_, number_, options_.chip, tried_);
   if (problem_) return false;
   cupti::HostStart host{sizeof(host), nullptr, cupti::kForPmSampling, options_.chip.c_str(),
                         nullptr, nullptr};
-  if (failed(cupti_.host_initialize(&host), "cuptiProfilerHostInitialize")) return false;
+  if (failed(cupti_.host_initialize, host)) return false;
   host_ = host.host;
   cupti::PmEnable enable{sizeof(enable), nullptr, number_, nullptr};
-  const bool refused = failed(cupti_.pm_enable(&enable), "cuptiPmSamplingEnable");
+  const bool refused = failed(cupti_.pm_enable, enable);
   if (!refused) sampler_ = enable.sampler;
   if (!refused && configure()) return true;
   disable();
@@ -49,7 +49,7 @@ bool PmDevice::configure() {
   config.interval = options_.interval_ns;
   config.trigger = cupti::kEachInterval;
   config.append = cupti::kKeepOldest;
-  if (failed(cupti_.pm_configure(&config), "cuptiPmSamplingSetConfig")) return false;
+  if (failed(cupti_.pm_configure, config)) return false;
   names_.clear();
   for (const std::string &metric : options_.metrics) names_.push_back(metric.c_str());
   values_.assign(names_.size(), 0);
@@ -59,14 +59,14 @@ bool PmDevice::configure() {
   size.metrics = names_.data();
   size.count = names_.size();
   size.most_samples = uint32_t(options_.image_samples);
-  if (failed(cupti_.pm_image_size(&size), "cuptiPmSamplingGetCounterDataSize")) return false;
+  if (failed(cupti_.pm_image_size, size)) return false;
   image_.assign(size.bytes, 0);
   return clear_image();
 }
 
 bool PmDevice::clear_image() {
   cupti::PmImage image{sizeof(image), nullptr, sampler_, image_.size(), image_.data()};
-  return !failed(cupti_.pm_image(&image), "cuptiPmSamplingCounterDataImageInitialize");
+  return !failed(cupti_.pm_image, image);
 }
 
 // -- sampling
@@ -74,7 +74,7 @@ bool PmDevice::clear_image() {
 bool PmDevice::start() {
   if (problem_ || started_ || !enabled()) return started_;
   cupti::PmSampler parameters{sizeof(parameters), nullptr, sampler_};
-  started_ = !failed(cupti_.pm_start(&parameters), "cuptiPmSamplingStart");
+  started_ = !failed(cupti_.pm_start, parameters);
   last_end_ = 0;
   return started_;
 }
@@ -93,21 +93,21 @@ void PmDevice::stop() {
   if (!started_) return;
   started_ = false;
   cupti::PmSampler parameters{sizeof(parameters), nullptr, sampler_};
-  failed(cupti_.pm_stop(&parameters), "cuptiPmSamplingStop");
+  failed(cupti_.pm_stop, parameters);
   if (!decode()) ++totals_.overflows;
 }
 
 void PmDevice::disable() {
   if (sampler_) {
     cupti::PmSampler parameters{sizeof(parameters), nullptr, sampler_};
-    if (started_) failed(cupti_.pm_stop(&parameters), "cuptiPmSamplingStop");
+    if (started_) failed(cupti_.pm_stop, parameters);
     started_ = false;
-    failed(cupti_.pm_disable(&parameters), "cuptiPmSamplingDisable");
+    failed(cupti_.pm_disable, parameters);
     sampler_ = nullptr;
   }
   if (host_) {
     cupti::HostEnd parameters{sizeof(parameters), nullptr, host_};
-    failed(cupti_.host_deinitialize(&parameters), "cuptiProfilerHostDeinitialize");
+    failed(cupti_.host_deinitialize, parameters);
     host_ = nullptr;
   }
   image_.clear();
@@ -130,7 +130,7 @@ bool PmDevice::decode() {
     info.size = sizeof(info);
     info.image = image_.data();
     info.bytes = image_.size();
-    if (failed(cupti_.pm_image_info(&info), "cuptiPmSamplingGetCounterDataInfo")) return true;
+    if (failed(cupti_.pm_image_info, info)) return true;
     for (size_t i = 0; i < info.completed && !problem_; ++i) take(i);
     if (info.completed && !clear_image()) return true;
     if (full) return false;
@@ -145,7 +145,7 @@ void PmDevice::take(size_t index) {
   sample.image = image_.data();
   sample.bytes = image_.size();
   sample.index = index;
-  if (failed(cupti_.pm_sample_info(&sample), "cuptiPmSamplingCounterDataGetSampleInfo")) return;
+  if (failed(cupti_.pm_sample_info, sample)) return;
   // CUPTI hands over samples without a time after a full image, and without a length at the end.
   if (!sample.start || sample.end <= sample.start || sample.start < last_end_) return;
   const bool first = !last_end_;
@@ -154,7 +154,7 @@ void PmDevice::take(size_t index) {
   if (first) return;
   cupti::HostValues values{sizeof(values), nullptr, host_, image_.data(), image_.size(), index,
                            names_.data(), names_.size(), values_.data()};
-  if (failed(cupti_.host_values(&values), "cuptiProfilerHostEvaluateToGpuValues")) return;
+  if (failed(cupti_.host_values, values)) return;
   for (size_t i = 0; i < values_.size(); ++i)
     if (options_.counted[i]) values_[i] *= 1e9 / double(sample.end - sample.start);
   totals_.missed += (sample.start - before + options_.interval_ns / 2) / options_.interval_ns;

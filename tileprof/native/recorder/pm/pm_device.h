@@ -75,6 +75,10 @@ private:
   uint64_t last_end_ = 0;  // of the last sample since the start; 0: there was none yet
 
   bool failed(CuptiResult result, const char *what);
+  template <typename Parameters>
+  bool failed(const CuptiCall &call, Parameters &parameters) {
+    return failed(call(&parameters), call.name);
+  }
   bool configure();
   bool clear_image();
   bool decode();

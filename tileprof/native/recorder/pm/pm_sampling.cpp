@@ -12,21 +12,11 @@ constexpr double kPatienceBetween_s = 0.5;
 
 } // namespace
 
-PmSampling::PmSampling(Gate &gate)
-    : gate_(gate), worker_(gate, [this](int order) { obey(order); }) {}
-
-// The lock; without it where it was not to be had in time.
-PmSampling::Lock PmSampling::locked() {
-  Lock lock(mutex_, std::defer_lock);
-  if (!worker_.hung()) taken_within(lock, kPatience_s);
-  return lock;
-}
-
 // -- what is wanted
 
 void PmSampling::configure(PmOptions options) {
   end();
-  Lock lock = locked();
+  Lock lock = locked(kPatience_s);
   if (!lock) return;
   devices_.clear();
   options_ = std::move(options);
@@ -38,27 +28,13 @@ void PmSampling::configure(PmOptions options) {
 }
 
 void PmSampling::attach(const Cupti &cupti) {
-  if (Lock lock = locked()) cupti_ = cupti;
+  if (Lock lock = locked(kPatience_s)) cupti_ = cupti;
 }
 
 void PmSampling::begin() {
   if (!wanted()) return;
   worker_.begin();
   tell(kStart);
-}
-
-void PmSampling::pause() { tell(kStop); }
-
-void PmSampling::end() { tell(kDisable); }
-
-void PmSampling::abandon() {
-  sampling_ = false;
-  worker_.abandon();
-}
-
-void PmSampling::tell(Order order) {
-  sampling_ = false;  // no callback begins something meanwhile
-  worker_.tell(order, order == kDisable);
 }
 
 // -- the thread
@@ -77,10 +53,11 @@ void PmSampling::obey(int order) {
   note_problems();
   if (order == kDisable) seen_ = nullptr;
   if (order != kStart) return;
-  sampling_ = !cupti_.no_pms && !worker_.hung();
-  if (!cupti_.no_pms || status_.code) return;
+  const char *missing = cupti_.lacking(CuptiFeature::Pms);
+  active_ = !missing && !worker_.hung();
+  if (!missing || status_.code) return;
   status_.code = kNoPmSampling;
-  status_.text = cupti_.lacks(cupti_.no_pms);
+  status_.text = cupti_.without(missing);
 }
 
 void PmSampling::for_all(int order) {
@@ -116,7 +93,7 @@ void PmSampling::note_problems() {
 void PmSampling::see_closely(void *context) {
   if (!context) return;
   Lock lock(mutex_, std::try_to_lock);
-  if (!lock || !sampling_) return;
+  if (!lock || !active_) return;
   OwnCall ours;
   uint32_t device = 0;
   if (cupti_.device_of(context, &device) != cupti::kSuccess) return;
@@ -132,14 +109,14 @@ void PmSampling::see_closely(void *context) {
 
 std::vector<PmSampling::Part> PmSampling::rows() {
   std::vector<Part> all;
-  if (Lock lock = locked())
+  if (Lock lock = locked(kPatience_s))
     for (const PmDevice &each : devices_) all.push_back({each.number(), each.rows()});
   return all;
 }
 
 PmStatus PmSampling::status() {
   PmStatus status;
-  if (Lock lock = locked()) {
+  if (Lock lock = locked(kPatience_s)) {
     status = status_;
     for (const PmDevice &each : devices_) {
       status.totals.samples += each.totals().samples;

@@ -5,15 +5,12 @@
 // also stops and disables; a launch that finds the lock taken leaves its device to the next one.
 #pragma once
 
-#include <atomic>
 #include <list>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "cupti/gate.h"
+#include "cupti/collector.h"
 #include "pm/pm_device.h"
-#include "cupti/worker.h"
 
 namespace tileprof {
 
@@ -25,31 +22,19 @@ struct PmStatus {
   bool hung = false;  // a call did not return in time
 };
 
-class PmSampling {
+class PmSampling : public Collector {
 public:
-  // Each launch goes through the gate while something is wanted: CUPTI starts and stops while none
-  // is under way, as for samples of program counters.
-  explicit PmSampling(Gate &gate);
+  explicit PmSampling(Gate &gate) : Collector(gate) {}
 
   // Sets what is wanted from the next `begin` on; ends the current series and forgets all rows.
   void configure(PmOptions options);
-  bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
   void attach(const Cupti &cupti);
   // Samples, on devices that are known at once, on others from the next launch on.
   void begin();
   // Stops until `begin`, and reads all there is.
-  void pause();
+  void pause() { tell(kStop); }
   // Also gives back what devices hold for it.
-  void end();
-  // Calls nothing more: the library hangs.
-  void abandon();
-
-  // -- in callbacks
-  void see(void *context) {
-    if (sampling_.load(std::memory_order_relaxed) &&
-        context != seen_.load(std::memory_order_relaxed))
-      see_closely(context);
-  }
+  void end() { tell(kDisable, true); }
 
   // -- reading
   struct Part {
@@ -62,24 +47,14 @@ public:
 private:
   enum Order : int { kRead, kStart, kStop, kDisable };
 
-  std::mutex mutex_;  // of all below it up to the line; held during calls of CUPTI
-  Cupti cupti_;
   PmOptions options_;
   std::list<PmDevice> devices_;
   PmStatus status_;
-  // --
-  Gate &gate_;
-  std::atomic<bool> wanted_{false}, sampling_{false};
-  std::atomic<void *> seen_{nullptr};  // the context of the last launch
-  Worker worker_;
 
-  using Lock = std::unique_lock<std::mutex>;
-  Lock locked();
-  void tell(Order order);
-  void obey(int order);
+  void obey(int order) override;
   void for_all(int order);
   void read_all();
-  void see_closely(void *context);
+  void see_closely(void *context) override;
   void note_problems();
   void note_busy();
 };

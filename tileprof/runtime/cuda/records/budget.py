@@ -12,8 +12,6 @@ import threading
 import time
 from dataclasses import dataclass
 
-__all__ = ["Budget", "Share", "one_in"]
-
 WINDOW_S = 0.25
 """Kernels share the room of a time as long as this."""
 _RESERVE = 8

@@ -37,8 +37,6 @@ from tileprof.runtime.cuda.device import CudaDevice
 from tileprof.runtime.cuda.driver import STREAM_NON_BLOCKING
 from tileprof.runtime.cuda.launch import Call, Function
 
-__all__ = ["Calibration", "RecordCost", "measure", "source"]
-
 PATIENCE_S = 3.0
 """Seconds that a reader of records waits for the number."""
 _AGREED = 1.0

@@ -7,19 +7,27 @@ the slots that are ready, whose room is then free again.
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
+from ctypes import addressof, c_uint8
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tileprof.instrument import slots
 from tileprof.instrument.slots import Slots
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda.device import CudaDevice
-from tileprof.runtime.cuda.driver import OUT_OF_MEMORY, DriverFailure
+from tileprof.runtime.cuda.driver import (
+    DEVICE_MEMORY,
+    HOST_MEMORY,
+    HOST_PORTABLE_MAPPED,
+    OUT_OF_MEMORY,
+    STREAM_NON_BLOCKING,
+    Copy2D,
+    DriverFailure,
+)
+from tileprof.runtime.cuda.records.budget import Budget
 from tileprof.runtime.record_options import LEAST_SLOTS
-
-from .arena import DeviceArena
-from .budget import Budget
-
-__all__ = ["MEMORY", "Room", "memory_of"]
 
 MEMORY = 512 << 20
 """Bytes: some 28 launches of 8 blocks with 9 warps each, of 32,768 records a warp."""
@@ -90,3 +98,102 @@ class Room:
         assert self.arena is not None
         fill = slots.heads["kept"] / self.arena.capacity
         return float(np.maximum(fill, _LEAST_FILL).sum())
+
+
+_AT_ONCE = 1 << 20
+"""Bytes of slots that are copied at once, and so at most of a part that is decoded at once."""
+_TURNS = 1024
+"""Counts behind the slots, for kernels in graphs; more kernels than that share some."""
+
+
+class DeviceArena:
+    """Memory of a GPU for records of warps, laid out as `instrument/slots.py` says.
+
+    All copies are on a stream of their own, for which no kernel waits; nothing here waits for a
+    kernel. DriverFailure wherever the driver does not do its work.
+    """
+
+    def __init__(self, device: CudaDevice, count: int, capacity: int) -> None:
+        self.device, self.slots, self.capacity = device, count, capacity
+        self._row = capacity * slots.RECORD.itemsize
+        self._at_once = min(max(_AT_ONCE // self._row, 1), count)
+        driver = device.driver
+        with device.current(), driver.beside_captures():
+            self._stream = driver.pointer("cuStreamCreate", STREAM_NON_BLOCKING)
+            head = slots.new_head(count, capacity)
+            size = slots.arena_bytes(count, capacity)
+            whole = size + 8 * _TURNS
+            held = driver.pointer("cuMemAllocAsync", whole + self._row, self._stream)
+            self.address = -(-held // self._row) * self._row
+            self._turns = self.address + size
+            try:
+                driver.call("cuMemsetD8Async", self.address, 0, whole, self._stream)
+                driver.call("cuMemcpyHtoDAsync_v2", self.address, head, len(head), self._stream)
+                # Now, for a launch waits for the device's own allocations and not again later.
+                self._heads = self._pinned(slots.heads_bytes(count))
+                self._rows = self._pinned(self._at_once * self._row)
+                driver.call("cuStreamSynchronize", self._stream)
+            except DriverFailure:
+                with suppress(DriverFailure):
+                    driver.call("cuMemFreeAsync", held, self._stream)
+                raise
+        self._refused = 0
+
+    def turns(self, tag: int) -> int:
+        """Address of the count of blocks that were asked whether they record, of a captured tag."""
+        return self._turns + 8 * (tag % _TURNS)
+
+    def take(self) -> tuple[list[slots.Slots], int]:
+        """Return the slots that are ready, in the order of their claims, which are free again
+        afterwards; and how many claims were refused since the last time."""
+        with self.device.current(), self.device.driver.beside_captures():
+            arena = self._read()
+            tickets, taken = arena.tickets(), []
+            for at in range(tickets.start, tickets.stop, self._at_once):
+                some = range(at, min(at + self._at_once, tickets.stop))
+                taken.append(self._collect(arena, some))
+                self._release(some.stop)
+        refused, self._refused = arena.lost - self._refused, arena.lost
+        return taken, refused
+
+    def _read(self) -> slots.Arena:
+        driver, size = self.device.driver, len(self._heads)
+        place = self._heads.ctypes.data
+        driver.call("cuMemcpyDtoHAsync_v2", place, self.address, size, self._stream)
+        driver.call("cuStreamSynchronize", self._stream)
+        return slots.read(self._heads)
+
+    def _pinned(self, size: int) -> NDArray[np.uint8]:
+        """Memory of the host that is copied to without a detour."""
+        place = self.device.driver.pointer("cuMemHostAlloc", size, HOST_PORTABLE_MAPPED)
+        return np.ctypeslib.as_array((c_uint8 * size).from_address(place))
+
+    def _collect(self, arena: slots.Arena, tickets: range) -> slots.Slots:
+        """Return the slots of these tickets; of each only as much as the fullest has."""
+        places = np.arange(tickets.start, tickets.stop) % self.slots
+        most = int(arena.heads["kept"][places].max(initial=0))
+        width = min(most, self.capacity) * slots.RECORD.itemsize
+        parts, begin = [], 0
+        for offset, size in arena.spans(tickets):
+            part = self._rows[begin : begin + size]
+            if width:
+                self._copy_rows(self.address + offset, part, width)
+            parts.append(part)
+            begin += size
+        self.device.driver.call("cuStreamSynchronize", self._stream)
+        return arena.collect(tickets, parts)
+
+    def _copy_rows(self, source: int, target: NDArray[np.uint8], width: int) -> None:
+        copy = Copy2D(
+            source_type=DEVICE_MEMORY, source_device=source, source_pitch=self._row,
+            target_type=HOST_MEMORY, target_host=target.ctypes.data, target_pitch=self._row,
+            width=width, height=len(target) // self._row,
+        )  # fmt: skip
+        self.device.driver.call("cuMemcpy2DAsync_v2", addressof(copy), self._stream)
+
+    def _release(self, ticket: int) -> None:
+        """Tell warps that all slots before a ticket are free."""
+        value = ctypes.c_uint64(ticket)
+        place = self.address + slots.RELEASED_AT
+        self.device.driver.call("cuMemcpyHtoDAsync_v2", place, addressof(value), 8, self._stream)
+        self.device.driver.call("cuStreamSynchronize", self._stream)

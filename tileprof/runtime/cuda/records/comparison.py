@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
     from tileprof.compiler.cuda.source import LaunchSpec
 
-__all__ = ["Comparison", "Taken", "compare"]
-
 
 @dataclass(frozen=True, slots=True)
 class Taken:

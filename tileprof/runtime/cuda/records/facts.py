@@ -20,8 +20,6 @@ from tileprof.instrument.decode.timeline import timeline_of
 from tileprof.instrument.slots import Slots
 from tileprof.remarks import Decision, Remark
 
-__all__ = ["Observed"]
-
 _MOST_SLOTS = 256
 """Largest number of slots whose single visits are examined."""
 _MOST_PARTS = 16

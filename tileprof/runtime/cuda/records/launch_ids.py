@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from .calibration import RecordCost
 
-__all__ = ["NOTHING", "SiteTable", "Source", "Tag", "is_kept"]
-
 NOTHING = bytes(RECORDING.itemsize)
 """The argument of a launch that records nothing."""
 

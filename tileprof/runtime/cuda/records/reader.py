@@ -17,8 +17,6 @@ from tileprof.runtime.cuda.waiting import PATIENCE_S, begin_waiting
 from .recorder import Records
 from .samples import Samples
 
-__all__ = ["Reader", "reader", "records_of", "samples_of"]
-
 PERIOD_S = 0.1
 """Seconds between two readings while launches are under way."""
 

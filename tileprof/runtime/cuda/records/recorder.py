@@ -30,14 +30,12 @@ from .calibration import Calibration, RecordCost, measure
 from .capacity import Room
 from .launch_ids import NOTHING, Source, Tag, is_kept
 
-__all__ = ["BLOCKS", "BLOCKS_OF_REPLAYS", "Records"]
-
 BLOCKS = 8
 """Blocks of a launch that record."""
 BLOCKS_OF_REPLAYS = 2
-"""Which replays of a graph node are recorded: the first 64, then every 16th."""
+"""Blocks of a launch in a graph that record, at least."""
 COMPARING_S = 3.0
-"""How long it finds out what marks cost kernels."""
+"""Seconds that finding out the marks' cost may take."""
 _MOST_RECORDS = 1 << 16
 """Records of 8 bytes that are kept undecoded.  Decoding more at once takes more memory, several
 times theirs, and more time: 65 ns a record of 52,000, 102 of 416,000 (measured on a CPU core)."""
@@ -56,12 +54,12 @@ class Records:
         self.device = device
         self._notice = notice
         self._cost = cost or Calibration(device, measure).cost
-        """What a record costs; asked only when some are decoded."""
+        """Function that gives the cost of a record; called only when some are decoded."""
         self.rooms: dict[tuple[int, int | None], Room] = {}
-        """By records of a warp, and memory for all: the options of a recording."""
+        """Rooms, keyed by (records of a warp, memory for all): the options of a recording."""
         self._options: RecordOptions | None = None
         self._room: Room | None = None
-        """What these options stand for."""
+        """Room for the current options."""
         self._tags: dict[int, Tag] = {}
         self._numbered = 0
         self._changed: set[Tag] = set()
@@ -69,11 +67,11 @@ class Records:
         self._late: hooks.LateListener | None = None
         """The last that was heard of."""
         self._comparisons: set[Callable[[], None]] = set()
-        """What is to be found out about kernels before a recording ends."""
+        """Comparisons of kernels to be made before a recording ends."""
         self._failure = ""
         self._lock = threading.RLock()
-        """For what launches see; taken for no longer than it takes to look.  A signal may end the
-        recording while a launch has it."""
+        """Lock of what launches read, held only for the read. A signal may end the recording while
+        a launch has it."""
         self._reading = threading.RLock()
 
     # -- at a launch
@@ -87,7 +85,7 @@ class Records:
         *,
         captured: bool = False,
     ) -> bytes:
-        """What a launch of so many blocks is given; `captured`: it goes into a graph."""
+        """Return the argument of a launch of so many blocks; `captured`: it goes into a graph."""
         options = hooks.record_options
         room = self._room
         if room is None or options is not self._options:
@@ -291,7 +289,7 @@ class Records:
         return ended
 
     def _fail(self, error: TileprofError) -> None:
-        """What was read stays; nothing more will come."""
+        """Keep what was read, and expect nothing more."""
         self._failure = error.message
         self._say(f"records of {self._name} could not be read: {error.message}")
 

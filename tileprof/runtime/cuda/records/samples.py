@@ -30,8 +30,6 @@ from tileprof.runtime.cuda.waiting import PATIENCE_S, wait_for
 
 from .budget import one_in
 
-__all__ = ["PERIOD_NS", "SampledFunction", "Samples"]
-
 PERIOD_NS = 1_000
 """Time from one look at a warp to the next; the nearest power of two in cycles is taken."""
 BLOCKS = 8

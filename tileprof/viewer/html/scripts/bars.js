@@ -52,7 +52,7 @@ class Bars extends TimeCanvas {
       const y = this.tops[row],
         high = this.tall(row);
       pen.fillStyle = color("quiet");
-      pen.fillText(this.fit(name, this.edge - 12), 0, y + high / 2);
+      pen.fillText(fitted(name, this.edge - 12), 0, y + high / 2);
       for (const [begin, end] of unknown) this.hatch(pen, color, begin, end, y, high - 2);
       pen.save();
       pen.beginPath();
@@ -84,7 +84,7 @@ class Bars extends TimeCanvas {
       pen.fillRect(x, y + high / 2 - 1, wide, 2);
     }
     const left = Math.max(x, this.edge),
-      shown = thin || bar.many ? "" : this.fit(text, x + wide - left - 8);
+      shown = thin || bar.many ? "" : fitted(text, x + wide - left - 8);
     if (shown) {
       pen.fillStyle = color("ink");
       pen.fillText(shown, left + 4, y + high / 2 + 0.5);

@@ -33,9 +33,8 @@ const codeView = {
         this.source();
       },
     });
-    this.note = make("span", { class: "quiet" });
-    this.kinds = make("div", {
-      class: "tabs",
+    this.note = make("span.quiet");
+    this.kinds = make("div.tabs", {
       role: "tablist",
       "aria-label": "Code of the function",
     });
@@ -45,23 +44,15 @@ const codeView = {
     this.right = new Rows("lines sass", "Machine code", "listbox", 18, (index) =>
       this.rightRow(index),
     );
-    this.facts = make("div", { class: "detail", "aria-live": "polite" });
-    this.detail = make("div", { class: "detail", "aria-live": "polite" });
+    this.facts = make("div.detail", { "aria-live": "polite" });
+    this.detail = make("div.detail", { "aria-live": "polite" });
     panel.append(
       make(
-        "div",
-        { class: "code" },
+        "div.code",
+        make("div.half", make("div.tools", this.units, this.files), this.left.box, this.facts),
         make(
-          "div",
-          { class: "half" },
-          make("div", { class: "tools" }, this.units, this.files),
-          this.left.box,
-          this.facts,
-        ),
-        make(
-          "div",
-          { class: "half" },
-          make("div", { class: "tools" }, this.kinds, make("span", { class: "grow" }), this.note),
+          "div.half",
+          make("div.tools", this.kinds, make("span.grow"), this.note),
           this.right.box,
           this.detail,
         ),
@@ -124,7 +115,6 @@ const codeView = {
         make(
           "button",
           {
-            type: "button",
             role: "tab",
             "aria-selected": String(place === tab),
             onclick: () => {

@@ -25,14 +25,13 @@ const machineSide = {
           else this.right.refresh();
         },
       },
-      make("span", { class: "gut" }, String(index + 1)),
+      make("span.gut", String(index + 1)),
       make(
-        "span",
-        { class: "hot" },
+        "span.hot",
         here && first ? `${percent(here.weight / (this.held().weight || 1))} %` : "",
       ),
-      make("span", { class: "why" }, first ? `line ${line}` : ""),
-      make("span", {}, this.rightLines[index] || " "),
+      make("span.why", first ? `line ${line}` : ""),
+      make("span", this.rightLines[index] || " "),
     );
     row.style.background = warmth((here?.weight ?? 0) / this.greatest);
     return row;
@@ -58,15 +57,14 @@ const machineSide = {
         "aria-selected": String(index === this.at),
         onclick: () => this.chooseInstruction(index),
       },
-      make("span", { class: "gut" }, sass.offset[index].toString(16).padStart(4, "0")),
-      make("span", { class: "hot" }, weight ? `${percent(weight / whole)} %` : ""),
-      make("span", { class: "why" }, code.why(sass.stalls[index])),
+      make("span.gut", sass.offset[index].toString(16).padStart(4, "0")),
+      make("span.hot", weight ? `${percent(weight / whole)} %` : ""),
+      make("span.why", code.why(sass.stalls[index])),
       make(
         "span",
-        {},
         "  ".repeat(sass.depth[index]),
         guard,
-        make("span", { class: "op" }, opcode),
+        make("span.op", opcode),
         rest,
         this.begun.get(sass.offset[index])?.map(findingTag),
       ),
@@ -97,9 +95,7 @@ const machineSide = {
   tell() {
     const sass = this.sass();
     if (this.rightLines || !sass || this.at < 0) {
-      this.detail.replaceChildren(
-        make("span", { class: "quiet" }, this.rightLines ? "" : data.code.sampling),
-      );
+      this.detail.replaceChildren(make("span.quiet", this.rightLines ? "" : data.code.sampling));
       return;
     }
     const at = this.at,
@@ -109,11 +105,9 @@ const machineSide = {
     this.detail.replaceChildren(
       make(
         "div",
-        {},
-        make("code", {}, `${sass.offset[at].toString(16).padStart(4, "0")}  ${sass.text[at]}`),
+        make("code", `${sass.offset[at].toString(16).padStart(4, "0")}  ${sass.text[at]}`),
         make(
-          "span",
-          { class: "quiet" },
+          "span.quiet",
           `  ${code.amount(this.unit, weight)}`,
           idle ? `, at ${format(idle, "1")} of them no other warp issued` : "",
         ),
@@ -124,10 +118,9 @@ const machineSide = {
         .map(([, stall, producer, through]) =>
           make(
             "div",
-            {},
-            make("span", { class: "quiet" }, `${data.code.stalls[stall]}: waits for `),
+            make("span.quiet", `${data.code.stalls[stall]}: waits for `),
             this.jump(producer),
-            make("span", { class: "quiet" }, ` through ${through}`),
+            make("span.quiet", ` through ${through}`),
           ),
         ),
     );
@@ -136,8 +129,8 @@ const machineSide = {
   jump(offset) {
     const index = this.sass().offset.indexOf(offset);
     return make(
-      "button",
-      { type: "button", class: "mono op", onclick: () => this.chooseInstruction(index) },
+      "button.mono.op",
+      { onclick: () => this.chooseInstruction(index) },
       `${offset.toString(16).padStart(4, "0")} ${this.sass().text[index] ?? ""}`,
     );
   },

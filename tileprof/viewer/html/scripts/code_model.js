@@ -93,7 +93,7 @@ function excerpt(each) {
     text = code.lines(file);
   const sums = each.unit >= 0 ? code.sums(each.unit).get(file) : null;
   const whole = code.units[each.unit]?.weight || 0,
-    box = make("div", { class: "excerpt" });
+    box = make("div.excerpt");
   const most = sums ? Math.max(...[...sums.values()].map((here) => here.weight)) : 0;
   for (
     let at = Math.max(line - 5, held.first);
@@ -104,9 +104,9 @@ function excerpt(each) {
     const row = make(
       "div",
       { class: at === line ? "here" : "" },
-      make("span", { class: "quiet" }, `${String(at).padStart(5)} `),
-      make("span", { class: "number" }, weight && whole ? `${percent(weight / whole)} % ` : ""),
-      make("span", {}, text[at - held.first]),
+      make("span.quiet", `${String(at).padStart(5)} `),
+      make("span.number", weight && whole ? `${percent(weight / whole)} % ` : ""),
+      make("span", text[at - held.first]),
     );
     if (most) row.style.background = warmth(weight / most);
     box.append(row);

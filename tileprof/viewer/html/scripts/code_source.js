@@ -4,14 +4,13 @@
 function bars(reasons) {
   const whole = reasons.reduce((sum, each) => sum + each[1], 0);
   return make(
-    "div",
-    { class: "reasons" },
+    "div.reasons",
     reasons
       .slice(0, 5)
       .flatMap(([name, n]) => [
-        make("span", {}, name),
+        make("span", name),
         bar(n / whole),
-        make("span", { class: "number quiet" }, `${percent(n / whole)} %`),
+        make("span.number.quiet", `${percent(n / whole)} %`),
       ]),
   );
 }
@@ -38,8 +37,7 @@ const sourceSide = {
     if (!lines.length)
       this.left.all.replaceChildren(
         make(
-          "p",
-          { class: "empty" },
+          "p.empty",
           this.file >= 0
             ? "The page does not hold the text of this file."
             : "No source line is known of this function.",
@@ -62,10 +60,10 @@ const sourceSide = {
           : null,
         onclick: () => this.chooseLine(line, true),
       },
-      make("span", { class: "gut" }, String(line)),
-      make("span", { class: "hot" }, here ? `${percent(here.weight / whole)} %` : ""),
-      make("span", {}, code.lines(this.file)[index] || " "),
-      make("span", {}, (this.findings.get(line) ?? []).map(findingTag)),
+      make("span.gut", String(line)),
+      make("span.hot", here ? `${percent(here.weight / whole)} %` : ""),
+      make("span", code.lines(this.file)[index] || " "),
+      make("span", (this.findings.get(line) ?? []).map(findingTag)),
     );
     row.style.background = warmth((here?.weight ?? 0) / this.greatest);
     return row;
@@ -90,23 +88,17 @@ const sourceSide = {
     this.facts.replaceChildren(
       make(
         "div",
-        {},
-        make("code", {}, `line ${this.line}`),
-        make("span", { class: "quiet" }, `  ${said}`),
+        make("code", `line ${this.line}`),
+        make("span.quiet", `  ${said}`),
         (this.findings.get(this.line) ?? []).map(findingTag),
       ),
       here ? bars(code.reasons(here.stalls)) : "",
       ...remarks.map(([, op, chosen, rejected]) =>
         make(
           "div",
-          {},
-          make("code", {}, op),
+          make("code", op),
           `: ${chosen}`,
-          make(
-            "span",
-            { class: "quiet" },
-            rejected.map(([what, why]) => `; not ${what}: ${why}`).join(""),
-          ),
+          make("span.quiet", rejected.map(([what, why]) => `; not ${what}: ${why}`).join("")),
         ),
       ),
     );

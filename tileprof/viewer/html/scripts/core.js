@@ -4,14 +4,18 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 
 // An element. Strings become text, never markup; `onclick` and the like become listeners.
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
+function make(selector, ...parts) {
+  const [tag, ...classes] = selector.split("."),
+    node = document.createElement(tag);
+  if (classes.length) node.className = classes.join(" ");
+  if (tag === "button") node.type = "button";
+  const attributes = parts[0]?.constructor === Object ? parts.shift() : {};
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...parts.flat().filter((child) => child !== null && child !== undefined));
   return node;
 }
 
@@ -70,10 +74,42 @@ function warmth(part) {
   return part > 0 ? `rgba(var(--heat), ${(0.06 + 0.5 * Math.sqrt(part)).toFixed(3)})` : "";
 }
 
+// A canvas of that size on any screen: its pen, and colours of the theme by name.
+function penOf(canvas, width, height) {
+  const scale = devicePixelRatio || 1,
+    style = getComputedStyle(document.documentElement),
+    known = new Map();
+  Object.assign(canvas, { width: width * scale, height: height * scale });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  const color = (name) => {
+    if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim());
+    return known.get(name);
+  };
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  pen.font = `11px ${color("mono")}`;
+  pen.textBaseline = "middle";
+  return [pen, color];
+}
+
+// The part of a text that fits, or nothing.
+function fitted(text, width) {
+  const letters = Math.floor(width / 6.7);
+  if (letters < 3) return "";
+  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
+}
+
+// What is said beside the mouse.
+function showTip(tip, event, ...told) {
+  tip.replaceChildren(...told);
+  tip.style.left = `${Math.max(0, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${Math.max(0, Math.min(event.clientY + 16, innerHeight - tip.offsetHeight - 8))}px`;
+}
+
 function bar(share) {
   const fill = make("i");
   fill.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-  return make("div", { class: "track" }, fill);
+  return make("div.track", fill);
 }
 
 // The theme: the browser's until the reader chooses one. A file may not be allowed to remember it.

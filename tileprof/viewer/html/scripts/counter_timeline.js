@@ -32,19 +32,13 @@ const counterTimeline = {
     const rows = series.metrics.map((metric) =>
       make(
         "tr",
-        {},
-        make("td", { class: "mono" }, metric.name),
-        make("td", { class: "number" }, value(metric)),
+        make("td.mono", metric.name),
+        make("td.number", value(metric)),
         this.stretch(view, metric.highest, metric.unit),
         this.stretch(view, metric.lowest, metric.unit),
       ),
     );
-    return make(
-      "table",
-      { class: "readings" },
-      make("thead", {}, make("tr", {}, head)),
-      make("tbody", {}, rows),
-    );
+    return make("table.readings", make("thead", make("tr", head)), make("tbody", rows));
   },
 
   // Its mean, which leads to it, and what ran meanwhile.
@@ -54,8 +48,7 @@ const counterTimeline = {
       go = () => view.drawing.zoom(2 * begin - end, 2 * end - begin);
     return make(
       "td",
-      {},
-      make("button", { type: "button", class: "link", onclick: go }, format(mean, unit)),
+      make("button.link", { onclick: go }, format(mean, unit)),
       ran ? ` ${ran}` : "",
     );
   },

@@ -30,10 +30,10 @@ class Curves extends TimeCanvas {
       const y = row * CURVE,
         high = CURVE - 12;
       pen.fillStyle = color("text");
-      pen.fillText(this.fit(metric.name, this.edge - 12), 0, y + 12);
+      pen.fillText(fitted(metric.name, this.edge - 12), 0, y + 12);
       pen.fillStyle = color("quiet");
       const told = `mean ${format(metric.mean, metric.unit)}, most ${format(metric.most, metric.unit)}`;
-      pen.fillText(this.fit(told, this.edge - 12), 0, y + 28);
+      pen.fillText(fitted(told, this.edge - 12), 0, y + 28);
       pen.fillStyle = color("strong");
       pen.fillRect(this.edge, y + high + 4, this.room, 1);
       this.curve(pen, color, metric.values, this.tops[row], y + 4, high);
@@ -75,8 +75,8 @@ class Curves extends TimeCanvas {
     const value = metric.values[this.index(this.time(x))];
     const when = timeText(this.time(x), this.span / 1000, this.to);
     return [
-      make("div", { class: "mono" }, `${metric.name} ${this.text(metric, value)}`),
-      make("div", { class: "quiet" }, `at ${when}`),
+      make("div.mono", `${metric.name} ${this.text(metric, value)}`),
+      make("div.quiet", `at ${when}`),
     ];
   }
   text(metric, value) {

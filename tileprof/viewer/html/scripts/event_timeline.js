@@ -39,9 +39,9 @@ const eventTimeline = {
       launch &&
       `launched by ${this.called(held, launch.what)}, ${format(bar.begin - launch.begin, "ns") || "0"} before`;
     return [
-      make("div", { class: "mono" }, severalText(bar), this.called(held, bar.what)),
-      make("div", {}, barTime(bar, rowName(held, bar.row))),
-      make("div", { class: "quiet" }, [kind, phase, by].filter(Boolean).join("; ")),
+      make("div.mono", severalText(bar), this.called(held, bar.what)),
+      make("div", barTime(bar, rowName(held, bar.row))),
+      make("div.quiet", [kind, phase, by].filter(Boolean).join("; ")),
     ];
   },
 
@@ -49,10 +49,9 @@ const eventTimeline = {
     const node = held.nodes[bar.what],
       go = () => view.drawing.set(launch);
     return make(
-      "div",
-      { class: "links" },
+      "div.links",
       node >= 0 ? make("a", { href: `#node-${node}` }, "call tree") : null,
-      launch ? make("button", { type: "button", class: "link", onclick: go }, "its launch") : null,
+      launch ? make("button.link", { onclick: go }, "its launch") : null,
     );
   },
 };

@@ -7,8 +7,7 @@ const findingParts = {
       kernels = data.kernels,
       whole = head.device_time;
     if (!whole) return make("div");
-    const strip = make("div", {
-      class: "strip",
+    const strip = make("div.strip", {
       role: "group",
       "aria-label": "Device time by kernel",
     });
@@ -37,8 +36,8 @@ const findingParts = {
     others.style.background = "color-mix(in srgb, var(--kernel) 25%, var(--raised))";
     const idle = whole - head.kernel_time;
     const waiting = make(
-      "a",
-      { class: "idle", href: "#tree", title: `idle or copying: ${format(idle, "ns")}` },
+      "a.idle",
+      { href: "#tree", title: `idle or copying: ${format(idle, "ns")}` },
       idle / whole > 0.08 ? "idle, copies" : "",
     );
     waiting.style.width = `${(idle / whole) * 100}%`;
@@ -54,19 +53,15 @@ const findingParts = {
       const facts = each.evidence.filter((fact) => tiers(fact[0]));
       return facts.length
         ? [
-            make("h3", {}, name),
+            make("h3", name),
             make(
-              "dl",
-              { class: "evidence" },
+              "dl.evidence",
               facts.flatMap(([tier, text, samples]) => [
-                make("dt", {}, make("span", { class: "chip" }, tier)),
+                make("dt", make("span.chip", tier)),
                 make(
                   "dd",
-                  {},
                   commands(text),
-                  samples
-                    ? make("span", { class: "quiet" }, ` (${format(samples, "1")} samples)`)
-                    : null,
+                  samples ? make("span.quiet", ` (${format(samples, "1")} samples)`) : null,
                 ),
               ]),
             ),
@@ -82,32 +77,26 @@ const findingParts = {
       .join(", ");
     const left = make(
       "div",
-      {},
       told("Known without running", (tier) => tier === "static"),
       told("Measured", (tier) => tier !== "static"),
-      each.author ? [make("h3", {}, "Advice"), make("p", {}, commands(each.author))] : null,
+      each.author ? [make("h3", "Advice"), make("p", commands(each.author))] : null,
       each.compiler
-        ? [make("h3", {}, "To the compiler's developers"), make("p", {}, commands(each.compiler))]
+        ? [make("h3", "To the compiler's developers"), make("p", commands(each.compiler))]
         : null,
-      make("h3", {}, "Gain"),
-      make("p", {}, gains || "unknown: no measurement bounds it"),
-      make(
-        "p",
-        { class: "quiet" },
-        `confidence ${each.confidence}; rule `,
-        make("code", {}, each.rule),
-      ),
+      make("h3", "Gain"),
+      make("p", gains || "unknown: no measurement bounds it"),
+      make("p.quiet", `confidence ${each.confidence}; rule `, make("code", each.rule)),
     );
-    return [left, make("div", {}, this.placeOf(each), this.links(each, place))];
+    return [left, make("div", this.placeOf(each), this.links(each, place))];
   },
 
   placeOf(each) {
-    const op = each.op ? [make("span", { class: "quiet" }, " in "), make("code", {}, each.op)] : [];
+    const op = each.op ? [make("span.quiet", " in "), make("code", each.op)] : [];
     const line = each.at ? `${each.at[0]}:${each.at[1]}` : each.kernel;
     return [
-      make("h3", {}, "Place"),
-      make("p", {}, make("code", {}, line), op),
-      each.path.length ? make("p", { class: "path" }, each.path.join(" › ")) : null,
+      make("h3", "Place"),
+      make("p", make("code", line), op),
+      each.path.length ? make("p.path", each.path.join(" › ")) : null,
       each.at && each.at[2] >= 0 ? excerpt(each) : null,
     ];
   },
@@ -115,8 +104,7 @@ const findingParts = {
   links(each, place) {
     const code = each.unit >= 0 || (each.at && each.at[2] >= 0);
     return make(
-      "p",
-      { class: "links" },
+      "p.links",
       code ? make("a", { href: codeLink(each) }, "Source and machine code") : null,
       each.node >= 0 ? make("a", { href: `#node-${each.node}` }, "In the call tree") : null,
       make("a", { href: `#finding-${place + 1}` }, "Link to this finding"),
@@ -127,22 +115,17 @@ const findingParts = {
   runs() {
     if (!data.runs.length) return make("div");
     return make(
-      "section",
-      { class: "runs" },
-      make("h3", {}, "To know more"),
+      "section.runs",
+      make("h3", "To know more"),
       make(
         "ul",
-        {},
         data.runs.map(([tier, run, rules]) =>
           make(
             "li",
-            {},
-            make("span", { class: "chip off" }, tier),
+            make("span.chip.off", tier),
             " ",
             commands(run),
-            rules.length
-              ? make("span", { class: "quiet" }, ` – would confirm: ${rules.join(", ")}`)
-              : null,
+            rules.length ? make("span.quiet", ` – would confirm: ${rules.join(", ")}`) : null,
           ),
         ),
       ),
@@ -152,5 +135,5 @@ const findingParts = {
 
 // Words, with what stands between backquotes as code.
 function commands(text) {
-  return text.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
+  return text.split("`").map((part, place) => (place % 2 ? make("code", part) : part));
 }

@@ -29,16 +29,11 @@ const findingsView = {
   kernel: "",
 
   build(panel) {
-    this.list = make("div", { class: "findings" });
-    this.shown = make("span", { class: "quiet", "aria-live": "polite" });
-    panel.append(this.filters(), make("div", { class: "scroll" }, this.list));
+    this.list = make("div.findings");
+    this.shown = make("span.quiet", { "aria-live": "polite" });
+    panel.append(this.filters(), make("div.scroll", this.list));
     this.cards = data.findings.map((each, place) => this.card(each, place));
-    this.list.append(
-      this.times(),
-      ...this.cards,
-      (this.none = make("p", { class: "empty" })),
-      this.runs(),
-    );
+    this.list.append(this.times(), ...this.cards, (this.none = make("p.empty")), this.runs());
     this.filter();
     if (data.findings.length) this.open(0, true);
   },
@@ -51,7 +46,6 @@ const findingsView = {
       const chip = make(
         "button",
         {
-          type: "button",
           class: `chip ${name}`,
           "aria-pressed": "true",
           title: MEANING[name],
@@ -79,8 +73,8 @@ const findingsView = {
       kernels.map((name) => make("option", { value: name }, name)),
     );
     return make(
-      "div",
-      { class: "tools", hidden: !data.findings.length },
+      "div.tools",
+      { hidden: !data.findings.length },
       chips,
       kernels.length > 1 ? this.select : null,
       this.shown,
@@ -101,28 +95,27 @@ const findingsView = {
   },
 
   card(each, place) {
-    const body = make("div", { class: "inside", hidden: true, id: `inside-${place + 1}` });
+    const body = make("div.inside", { hidden: true, id: `inside-${place + 1}` });
     const head = make(
       "button",
       {
-        type: "button",
         "aria-expanded": "false",
         "aria-controls": body.id,
         onclick: () => this.open(place, body.hidden),
       },
-      make("span", { class: "quiet number" }, String(place + 1)),
+      make("span.quiet.number", String(place + 1)),
       make(
         "span",
         { class: `severity ${each.severity}`, title: MEANING[each.severity] },
         each.severity,
       ),
-      make("span", { class: "gain" }, mainGain(each)),
-      make("span", { class: "title" }, each.title),
-      make("span", { class: "where mono" }, whereText(each)),
+      make("span.gain", mainGain(each)),
+      make("span.title", each.title),
+      make("span.where.mono", whereText(each)),
     );
     return make(
-      "article",
-      { class: "finding", id: `finding-${place + 1}`, "aria-label": `Finding ${place + 1}` },
+      "article.finding",
+      { id: `finding-${place + 1}`, "aria-label": `Finding ${place + 1}` },
       head,
       body,
     );

@@ -11,27 +11,26 @@ const flameView = {
 
   build(panel) {
     this.canvas = make("canvas", { tabindex: 0, role: "img" });
-    this.box = make("div", { class: "flame" }, this.canvas);
-    this.tip = make("div", { class: "tip", hidden: true });
-    this.said = make("span", { class: "mono", "aria-live": "polite" });
+    this.box = make("div.flame", this.canvas);
+    this.tip = make("div.tip", { hidden: true });
+    this.said = make("span.mono", { "aria-live": "polite" });
     const kinds = [...new Set(data.tree.symbols.kind.map((kind) => data.tree.kinds[kind]))];
     const key = kinds.map((kind) => {
-      const box = make("span", { class: "kind" });
+      const box = make("span.kind");
       box.style.background = `var(--${kind}, var(--frame))`;
-      return make("span", { class: "key" }, box, kind);
+      return make("span.key", box, kind);
     });
     panel.append(
       make(
-        "div",
-        { class: "tools" },
-        make("button", { type: "button", class: "plain", onclick: () => this.zoom(-1) }, "All"),
-        make("span", { class: "quiet" }, "click or Enter: zoom; Escape: out; arrow keys move"),
-        make("span", { class: "grow" }),
+        "div.tools",
+        make("button.plain", { onclick: () => this.zoom(-1) }, "All"),
+        make("span.quiet", "click or Enter: zoom; Escape: out; arrow keys move"),
+        make("span.grow"),
         key,
       ),
       this.box,
       this.tip,
-      make("div", { class: "tools" }, this.said),
+      make("div.tools", this.said),
     );
     new ResizeObserver(() => this.paint()).observe(this.box);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
@@ -85,46 +84,24 @@ const flameView = {
     if (width <= 0) return;
     this.drawn = this.layout(width);
     const height = (Math.max(0, ...this.drawn.map((each) => each.level)) + 1) * ROW + 2,
-      scale = devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: width * scale, height: height * scale });
-    Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
-    const pen = this.canvas.getContext("2d"),
-      style = getComputedStyle(document.documentElement);
-    const color = (name) => style.getPropertyValue(`--${name}`).trim();
-    const colors = Object.fromEntries(
-      data.tree.kinds.map((kind) => [kind, color(kind) || color("frame")]),
-    );
-    const ink = color("ink"),
-      text = color("accent"),
-      found = color("mark");
-    pen.scale(scale, scale);
-    pen.font = `11px ${color("mono")}`;
-    pen.textBaseline = "middle";
+      [pen, color] = penOf(this.canvas, width, height);
     const searching = chosen.matches.size > 0;
     for (const { node, level, x, width: wide } of this.drawn) {
       const here = searching && chosen.matches.has(node);
       pen.globalAlpha = searching && !here ? 0.4 : 1;
-      pen.fillStyle = colors[tree.kind(node)];
+      pen.fillStyle = color(tree.kind(node)) || color("frame");
       pen.fillRect(x, level * ROW, Math.max(wide - 1, 0.6), ROW - 1);
       if (here) {
-        pen.fillStyle = found;
+        pen.fillStyle = color("mark");
         pen.fillRect(x, level * ROW + ROW - 4, Math.max(wide - 1, 0.6), 3);
       }
       if (node === chosen.node) {
-        pen.strokeStyle = text;
+        pen.strokeStyle = color("accent");
         pen.lineWidth = 2;
         pen.strokeRect(x + 1, level * ROW + 1, Math.max(wide - 3, 1), ROW - 3);
       }
-      const letters = Math.floor((wide - 8) / 6.7),
-        name = tree.name(node);
-      if (letters >= 3) {
-        pen.fillStyle = ink;
-        pen.fillText(
-          name.length > letters ? `${name.slice(0, letters - 1)}…` : name,
-          x + 4,
-          level * ROW + ROW / 2,
-        );
-      }
+      pen.fillStyle = color("ink");
+      pen.fillText(fitted(tree.name(node), wide - 8), x + 4, level * ROW + ROW / 2);
     }
     this.canvas.setAttribute(
       "aria-label",
@@ -153,12 +130,12 @@ const flameView = {
     this.tip.hidden = node < 0;
     if (node < 0) return;
     const place = tree.place(node);
-    this.tip.replaceChildren(
-      make("div", { class: "mono" }, this.words(node)),
-      make("div", { class: "quiet" }, tree.kind(node), place ? ` · ${place[0]}:${place[1]}` : ""),
+    showTip(
+      this.tip,
+      event,
+      make("div.mono", this.words(node)),
+      make("div.quiet", tree.kind(node), place ? ` · ${place[0]}:${place[1]}` : ""),
     );
-    this.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - this.tip.offsetWidth - 8)}px`;
-    this.tip.style.top = `${Math.min(event.clientY + 16, innerHeight - this.tip.offsetHeight - 8)}px`;
   },
 
   key(event) {

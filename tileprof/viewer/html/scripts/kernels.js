@@ -12,79 +12,78 @@ const kernelsView = {
 
   build(panel) {
     this.body = make("tbody");
-    this.heads = this.columns().map(([key, title, right]) =>
+    this.heads = this.columns().map(({ name, title, look }) =>
       make(
         "th",
-        { scope: "col", class: right ? "number" : "" },
-        make("button", { type: "button", "data-key": key, onclick: () => this.sort(key) }, title),
+        { scope: "col", class: look === "number" ? look : "" },
+        make("button", { "data-key": name, onclick: () => this.sort(name) }, title),
       ),
     );
-    this.table = make(
-      "table",
-      { class: "table" },
-      make("thead", {}, make("tr", {}, this.heads)),
-      this.body,
-    );
-    this.more = make("button", {
-      type: "button",
-      class: "plain",
+    this.table = make("table.table", make("thead", make("tr", this.heads)), this.body);
+    this.more = make("button.plain", {
       onclick: () => {
         this.all = true;
         this.fill();
       },
     });
-    panel.append(
-      make(
-        "div",
-        { class: "scroll" },
-        this.table,
-        make("p", { class: "empty" }, this.more),
-        roofline(),
-      ),
-    );
+    panel.append(make("div.scroll", this.table, make("p.empty", this.more), roofline()));
     this.fill();
   },
 
-  // Key, title, whether it is a number, the text of a kernel's cell.
+  // Name, title, class of its cells, what it sorts by, what stands in a kernel's cell.
   columns() {
     const held = data.kernels,
       whole = data.header.kernel_time,
-      has = (name) => name in held;
-    const plain = (name, unit) => (place) => format(held[name][place], unit);
+      time = (place) => held.time[place],
+      each = (place) => (held.launches[place] ? time(place) / held.launches[place] : null);
+    const numbers = (name, title, value, text) => ({
+        name,
+        title,
+        look: "number",
+        key: (place) => value(place) ?? -1,
+        text,
+      }),
+      plain = (name, title, unit, value = (place) => held[name][place]) =>
+        numbers(name, title, value, (place) => format(value(place), unit)),
+      words = (name, title) => {
+        const text = (place) => held[name][place] ?? "";
+        return { name, title, look: "quiet", key: text, text };
+      },
+      only = (name, column) => (name in held ? [column] : []);
     return [
-      ["name", "kernel", false, null],
-      ["time", "time", true, plain("time", "ns")],
-      ["share", "%", true, (place) => (whole ? percent(held.time[place] / whole) : "")],
-      ["launches", "launches", true, plain("launches", "1")],
-      [
-        "mean",
-        "each",
-        true,
-        (place) =>
-          held.launches[place] ? format(held.time[place] / held.launches[place], "ns") : "",
-      ],
-      has("registers") && ["registers", "registers", true, plain("registers", "1")],
-      has("static_shared_bytes") && [
-        "shared",
-        "shared",
-        true,
-        (place) => format(this.shared(place), "bytes"),
-      ],
-      has("local_bytes") && ["local_bytes", "local", true, plain("local_bytes", "bytes")],
-      has("occupancy") && ["occupancy", "occupancy", true, plain("occupancy", "share")],
-      has("limited_by") && [
-        "limited_by",
-        "limited by",
-        false,
-        (place) => held.limited_by[place] ?? "",
-      ],
-      has("grid") && ["grid", "grid", false, (place) => held.grid[place] ?? ""],
-      has("block") && ["block", "block", false, (place) => held.block[place] ?? ""],
-      ["gain", "gain", true, (place) => gainText(this.gain(place))],
-      ["findings", "findings", false, null],
-    ].filter(Boolean);
+      { name: "name", title: "kernel", key: (place) => held.name[place], text: this.link },
+      plain("time", "time", "ns"),
+      numbers("share", "%", time, (place) => (whole ? percent(time(place) / whole) : "")),
+      plain("launches", "launches", "1"),
+      plain("mean", "each", "ns", each),
+      ...only("registers", plain("registers", "registers", "1")),
+      ...only("static_shared_bytes", plain("shared", "shared", "bytes", this.shared)),
+      ...only("local_bytes", plain("local_bytes", "local", "bytes")),
+      ...only("occupancy", plain("occupancy", "occupancy", "share")),
+      ...only("limited_by", words("limited_by", "limited by")),
+      ...only("grid", words("grid", "grid")),
+      ...only("block", words("block", "block")),
+      numbers(
+        "gain",
+        "gain",
+        (place) => this.gain(place)?.[1] ?? 0,
+        (place) => gainText(this.gain(place)),
+      ),
+      {
+        name: "findings",
+        title: "findings",
+        key: (place) => this.found(place).length,
+        text: (place) => this.found(place).map(([, at]) => findingTag(at)),
+      },
+    ];
   },
 
+  link(place) {
+    const held = data.kernels,
+      unit = held.unit[place],
+      href = unit >= 0 ? `#code-${unit}` : `#node-${held.node[place]}`;
+    return make("a.mono", { href, title: held.name[place] }, held.name[place]);
+  },
   shared(place) {
     return (
       (data.kernels.static_shared_bytes?.[place] ?? 0) +
@@ -105,35 +104,26 @@ const kernelsView = {
     return data.kernels.together?.[place] ?? gains.sort((a, b) => b[1] - a[1])[0] ?? null;
   },
 
-  key(place) {
-    const held = data.kernels;
-    if (this.by === "share") return held.time[place];
-    if (this.by === "mean") return held.time[place] / (held.launches[place] || 1);
-    if (this.by === "shared") return this.shared(place);
-    if (this.by === "gain") return this.gain(place)?.[1] ?? 0;
-    if (this.by === "findings") return this.found(place).length;
-    return held[this.by]?.[place] ?? (typeof held[this.by]?.[0] === "string" ? "" : -1);
-  },
-
-  sort(key) {
+  sort(name) {
     this.down =
-      this.by === key ? !this.down : !["name", "limited_by", "grid", "block"].includes(key);
-    this.by = key;
+      this.by === name ? !this.down : !["name", "limited_by", "grid", "block"].includes(name);
+    this.by = name;
     this.fill();
   },
 
   fill() {
     const count = this.number,
-      keys = Array.from({ length: count }, (_, place) => this.key(place));
+      columns = this.columns(),
+      { key } = columns.find((each) => each.name === this.by),
+      keys = Array.from({ length: count }, (_, place) => key(place));
     const order = keys
       .map((_, place) => place)
       .sort((a, b) => {
         const less = keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0;
         return (this.down ? -less : less) || a - b;
       });
-    const columns = this.columns();
     this.heads.forEach((head, place) => {
-      if (columns[place][0] === this.by)
+      if (columns[place].name === this.by)
         head.setAttribute("aria-sort", this.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
@@ -142,8 +132,7 @@ const kernelsView = {
       ...shown.map((place) =>
         make(
           "tr",
-          {},
-          columns.map((column) => this.cell(column, place)),
+          columns.map(({ look, text }) => make("td", { class: look }, text(place))),
         ),
       ),
     );
@@ -151,26 +140,6 @@ const kernelsView = {
     this.more.parentElement.hidden = this.more.hidden && count > 0;
     this.more.textContent = `Show all ${count.toLocaleString("en")} kernels`;
     if (!count) this.more.parentElement.replaceChildren("No kernel was recorded.");
-  },
-
-  cell([key, , right, text], place) {
-    const held = data.kernels;
-    if (key === "name") {
-      const unit = held.unit[place],
-        href = unit >= 0 ? `#code-${unit}` : `#node-${held.node[place]}`;
-      return make(
-        "td",
-        { title: held.name[place] },
-        make("a", { class: "mono", href }, held.name[place]),
-      );
-    }
-    if (key === "findings")
-      return make(
-        "td",
-        {},
-        this.found(place).map(([, at]) => findingTag(at)),
-      );
-    return make("td", { class: right ? "number" : "quiet" }, text(place));
   },
 
   show() {},

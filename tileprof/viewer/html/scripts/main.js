@@ -14,8 +14,7 @@ function head() {
     facts = document.getElementById("facts");
   document.getElementById("command").textContent = held.command;
   document.getElementById("command").title = held.command;
-  const fact = (name, value) =>
-    make("span", {}, make("span", { class: "quiet" }, `${name} `), make("b", {}, value));
+  const fact = (name, value) => make("span", make("span.quiet", `${name} `), make("b", value));
   facts.append(
     ...held.devices.map((each) =>
       make("span", { title: each }, each.split(",").slice(0, 4).join(",")),
@@ -24,10 +23,10 @@ function head() {
     fact("in kernels", format(held.kernel_time, "ns") || "none"),
     held.host_time ? fact("host time", format(held.host_time, "ns")) : "",
     fact("launches", format(held.launches, "1")),
-    ...held.told.map(([name, value]) => make("span", { class: "quiet" }, `${name} ${value}`)),
+    ...held.told.map(([name, value]) => make("span.quiet", `${name} ${value}`)),
     make(
-      "span",
-      { class: "tiers", title: "kinds of evidence in the profile" },
+      "span.tiers",
+      { title: "kinds of evidence in the profile" },
       held.tiers.map(([name, on]) =>
         make(
           "span",
@@ -58,8 +57,7 @@ function panels() {
       view.title,
       view.number === undefined ? null : ` ${view.number}`,
     );
-    view.panel = make("section", {
-      class: "panel",
+    view.panel = make("section.panel", {
       id: `panel-${view.id}`,
       role: "tabpanel",
       "aria-labelledby": `tab-${view.id}`,

@@ -20,10 +20,9 @@ function nodeFacts(node) {
       if (Number.isNaN(total) || (!total && !own)) return null;
       return make(
         "tr",
-        {},
         make("th", { scope: "row" }, metric.name.replaceAll("_", " ")),
-        make("td", { class: "number" }, format(total, metric.unit)),
-        make("td", { class: "number quiet" }, own && own !== total ? format(own, metric.unit) : ""),
+        make("td.number", format(total, metric.unit)),
+        make("td.number.quiet", own && own !== total ? format(own, metric.unit) : ""),
       );
     })
     .filter(Boolean);
@@ -33,30 +32,17 @@ function nodeFacts(node) {
       make("a", { href: `#code-${data.kernels.unit[kernel]}` }, "Source and machine code"),
     );
   return [
-    make("h2", {}, tree.name(node)),
-    make("p", { class: "quiet" }, [tree.kind(node), tree.phase(node)].filter(Boolean).join(", ")),
-    place
-      ? make("p", { class: "path mono" }, place[1] ? `${place[0]}:${place[1]}` : place[0])
-      : null,
-    make("p", { class: "links" }, links),
+    make("h2", tree.name(node)),
+    make("p.quiet", [tree.kind(node), tree.phase(node)].filter(Boolean).join(", ")),
+    place ? make("p.path.mono", place[1] ? `${place[0]}:${place[1]}` : place[0]) : null,
+    make("p.links", links),
     (tree.nodeFindings.get(node) ?? []).map((at) =>
-      make("p", {}, findingTag(at), ` ${data.findings[at].title}`),
+      make("p", findingTag(at), ` ${data.findings[at].title}`),
     ),
     make(
       "table",
-      {},
-      make(
-        "thead",
-        {},
-        make(
-          "tr",
-          {},
-          make("th", {}),
-          make("th", { class: "number" }, "total"),
-          make("th", { class: "number" }, "self"),
-        ),
-      ),
-      make("tbody", {}, rows),
+      make("thead", make("tr", make("th"), make("th.number", "total"), make("th.number", "self"))),
+      make("tbody", rows),
     ),
   ]
     .flat()

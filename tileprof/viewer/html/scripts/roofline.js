@@ -55,36 +55,19 @@ function roofline() {
     role: "img",
     "aria-label": `Roofline of ${device}: ${points.length} kernels`,
   });
-  for (let power = x0; power <= x1; power += 1)
-    svg.append(
-      shape("line", {
-        class: "grid",
-        x1: x(10 ** power),
-        x2: x(10 ** power),
-        y1: y(10 ** y0),
-        y2: y(10 ** y1),
-      }),
-      shape(
-        "text",
-        { x: x(10 ** power), y: high - foot + 15, "text-anchor": "middle" },
-        String(10 ** power),
-      ),
-    );
-  for (let power = y0; power <= y1; power += 1)
-    svg.append(
-      shape("line", {
-        class: "grid",
-        x1: x(10 ** x0),
-        x2: x(10 ** x1),
-        y1: y(10 ** power),
-        y2: y(10 ** power),
-      }),
-      shape(
-        "text",
-        { x: left - 8, y: y(10 ** power) + 4, "text-anchor": "end" },
-        format(10 ** power, "flop/s"),
-      ),
-    );
+  const words = (at, up, anchor, text) =>
+    svg.append(shape("text", { x: at, y: up, "text-anchor": anchor }, text));
+  const line = (x1, x2, y1, y2) => svg.append(shape("line", { class: "grid", x1, x2, y1, y2 }));
+  for (let power = x0; power <= x1; power += 1) {
+    const at = x(10 ** power);
+    line(at, at, y(10 ** y0), y(10 ** y1));
+    words(at, high - foot + 15, "middle", String(10 ** power));
+  }
+  for (let power = y0; power <= y1; power += 1) {
+    const at = y(10 ** power);
+    line(x(10 ** x0), x(10 ** x1), at, at);
+    words(left - 8, at + 4, "end", format(10 ** power, "flop/s"));
+  }
   let last = Infinity;
   for (const [, name, value] of [...compute].sort((a, b) => a[2] - b[2])) {
     const from = Math.max(10 ** x0, 10 ** y0 / slope);
@@ -92,16 +75,13 @@ function roofline() {
     svg.append(shape("path", { class: "limit", d: `M ${x(from)} ${y(slope * from)} ${bend}` }));
     if (last - y(value) < 11) continue; // its name would cover the one below
     last = y(value);
-    const said = `${name} ${format(value, "flop/s")}`;
-    svg.append(shape("text", { x: wide - 24, y: last - 4, "text-anchor": "end" }, said));
+    words(wide - 24, last - 4, "end", `${name} ${format(value, "flop/s")}`);
   }
   const longest = Math.max(...points.map((p) => p.time));
   for (const point of points.slice(0, 12)) {
     const [at, end] = x(point.x) > wide / 2 ? [-12, "end"] : [12, "start"];
-    const place = { x: x(point.x) + at, y: y(point.y) + 4, "text-anchor": end };
-    svg.append(
-      shape("text", place, point.name.length > 40 ? `${point.name.slice(0, 39)}…` : point.name),
-    );
+    const name = point.name.length > 40 ? `${point.name.slice(0, 39)}…` : point.name;
+    words(x(point.x) + at, y(point.y) + 4, end, name);
   }
   for (const point of points)
     svg.append(
@@ -115,12 +95,7 @@ function roofline() {
         ),
       ),
     );
-  svg.append(
-    shape(
-      "text",
-      { x: wide / 2, y: high - 6, "text-anchor": "middle" },
-      `flop for each byte; ${memory[0][1]} ${format(slope, "bytes/s")}`,
-    ),
-  );
-  return make("section", { class: "roof" }, make("h3", {}, `Roofs of ${device}, as measured`), svg);
+  const axis = `flop for each byte; ${memory[0][1]} ${format(slope, "bytes/s")}`;
+  words(wide / 2, high - 6, "middle", axis);
+  return make("section.roof", make("h3", `Roofs of ${device}, as measured`), svg);
 }

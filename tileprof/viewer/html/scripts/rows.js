@@ -8,7 +8,7 @@ class Rows {
     this.height = height;
     this.draw = draw;
     this.count = 0;
-    this.all = make("div", { class: "all", role: "presentation" });
+    this.all = make("div.all", { role: "presentation" });
     this.box = make(
       "div",
       { class: `rows ${name}`, role, tabindex: 0, "aria-label": label },

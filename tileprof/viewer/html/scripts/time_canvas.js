@@ -30,11 +30,11 @@ class TimeCanvas {
       to: begin + whole,
     });
     this.canvas = make("canvas", { tabindex: 0, role: "img", "aria-label": label });
-    this.axis = make("canvas", { class: "axis", "aria-hidden": "true" });
-    this.swept = make("div", { class: "swept", hidden: true });
-    this.tip = make("div", { class: "tip", hidden: true });
-    const body = make("div", { class: "drawn" }, this.canvas, this.swept);
-    this.box = make("div", { class: "times" }, this.axis, body, this.tip);
+    this.axis = make("canvas.axis", { "aria-hidden": "true" });
+    this.swept = make("div.swept", { hidden: true });
+    this.tip = make("div.tip", { hidden: true });
+    const body = make("div.drawn", this.canvas, this.swept);
+    this.box = make("div.times", this.axis, body, this.tip);
     this.watch = new ResizeObserver(() => this.paint());
     this.watch.observe(this.box);
     this.canvas.addEventListener("mousedown", (event) => this.press(event));
@@ -92,29 +92,12 @@ class TimeCanvas {
   paint() {
     this.width = this.box.clientWidth - 32;
     if (this.width <= this.edge) return;
-    const style = getComputedStyle(document.documentElement),
-      known = new Map();
-    const color = (name) => {
-      if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim());
-      return known.get(name);
-    };
-    this.ticks(this.pen(this.axis, AXIS, color), color);
+    this.ticks(...penOf(this.axis, this.width, AXIS));
     const height = this.height(),
-      pen = this.pen(this.canvas, height, color);
+      [pen, color] = penOf(this.canvas, this.width, height);
     pen.fillStyle = color("line");
     for (const time of this.marks()) pen.fillRect(Math.round(this.x(time)), 0, 1, height);
     this.draw(pen, color);
-  }
-
-  pen(canvas, height, color) {
-    const scale = devicePixelRatio || 1;
-    Object.assign(canvas, { width: this.width * scale, height: height * scale });
-    Object.assign(canvas.style, { width: `${this.width}px`, height: `${height}px` });
-    const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
-    pen.font = `11px ${color("mono")}`;
-    pen.textBaseline = "middle";
-    return pen;
   }
 
   get step() {
@@ -155,13 +138,6 @@ class TimeCanvas {
     pen.restore();
   }
 
-  // The part of a text that fits, or nothing.
-  fit(text, width) {
-    const letters = Math.floor(width / 6.7);
-    if (letters < 3) return "";
-    return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
-  }
-
   place(event) {
     const box = this.canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
@@ -195,10 +171,7 @@ class TimeCanvas {
   hover(event) {
     const told = this.told(...this.place(event));
     this.tip.hidden = !told;
-    if (!told) return;
-    this.tip.replaceChildren(...told);
-    this.tip.style.left = `${Math.max(0, Math.min(event.clientX + 14, innerWidth - this.tip.offsetWidth - 8))}px`;
-    this.tip.style.top = `${Math.max(0, Math.min(event.clientY + 16, innerHeight - this.tip.offsetHeight - 8))}px`;
+    if (told) showTip(this.tip, event, ...told);
   }
   leave() {
     this.tip.hidden = true;

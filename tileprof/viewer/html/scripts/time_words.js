@@ -30,5 +30,5 @@ function rowName(held, row) {
 function howTo() {
   const text =
     "drag, + and −: zoom; < and >: move; Escape: all; arrow keys: from bar to bar; Enter: zoom to it";
-  return make("span", { class: "quiet" }, text);
+  return make("span.quiet", text);
 }

@@ -12,21 +12,20 @@ const timelinesView = {
   spans: {},
 
   build(panel) {
-    this.tabs = make("div", { class: "tabs", role: "tablist", "aria-label": "Kinds" });
+    this.tabs = make("div.tabs", { role: "tablist", "aria-label": "Kinds" });
     this.choice = make("select", {
       "aria-label": "Which one",
       onchange: () => this.turn(this.part, Number(this.choice.value)),
     });
     const plain = (text, label, does) =>
-      make("button", { type: "button", class: "plain", "aria-label": label, onclick: does }, text);
-    this.note = make("span", { class: "quiet" });
-    this.legend = make("div", { class: "tools legend" });
-    this.holder = make("div", { class: "holder" });
-    this.detail = make("div", { class: "detail", "aria-live": "polite" });
+      make("button.plain", { "aria-label": label, onclick: does }, text);
+    this.note = make("span.quiet");
+    this.legend = make("div.tools.legend");
+    this.holder = make("div.holder");
+    this.detail = make("div.detail", { "aria-live": "polite" });
     panel.append(
       make(
-        "div",
-        { class: "tools" },
+        "div.tools",
         this.tabs,
         this.choice,
         plain("All", "All of the time", () => this.drawing?.all()),
@@ -91,7 +90,7 @@ const timelinesView = {
     this.choice.hidden = !list.length || part === eventTimeline;
     this.choice.value = String(this.which);
     for (const each of [this.legend, this.holder, this.detail, this.note]) each.replaceChildren();
-    if (held.damaged) this.holder.append(make("p", { class: "empty" }, held.damaged));
+    if (held.damaged) this.holder.append(make("p.empty", held.damaged));
     else this.fill(held, list[this.which]);
     this.legend.hidden = !this.legend.childElementCount;
   },
@@ -111,7 +110,6 @@ const timelinesView = {
     return make(
       "button",
       {
-        type: "button",
         role: "tab",
         "aria-selected": String(part === this.part),
         "data-part": part.id,
@@ -137,9 +135,9 @@ const timelinesView = {
 
   // An entry of the legend; where it is pressed, what it stands for does stand out.
   key(what, color, text) {
-    const box = make("span", { class: "kind" });
+    const box = make("span.kind");
     box.style.background = `var(--${color}, var(--frame))`;
-    if (what === null) return make("span", { class: "key" }, box, text);
+    if (what === null) return make("span.key", box, text);
     const press = (event) => {
       this.drawing.only = this.drawing.only === what ? null : what;
       for (const each of this.legend.querySelectorAll("button"))
@@ -147,11 +145,6 @@ const timelinesView = {
       event.currentTarget.setAttribute("aria-pressed", String(this.drawing.only === what));
       this.drawing.paint();
     };
-    return make(
-      "button",
-      { type: "button", class: "key", "aria-pressed": "false", onclick: press },
-      box,
-      text,
-    );
+    return make("button.key", { "aria-pressed": "false", onclick: press }, box, text);
   },
 };

@@ -8,16 +8,11 @@ const treeView = {
 
   build(panel) {
     this.list = new Rows("tree", "Call tree", "treegrid", 22, (index) => this.row(index));
-    this.side = make("aside", { class: "side", "aria-label": "The chosen node" });
-    this.head = make("div", { class: "treehead", "aria-hidden": "true" });
+    this.side = make("aside.side", { "aria-label": "The chosen node" });
+    this.head = make("div.treehead", { "aria-hidden": "true" });
     panel.append(
       this.tools(),
-      make(
-        "div",
-        { class: "split" },
-        make("div", { class: "treebox" }, this.head, this.list.box),
-        this.side,
-      ),
+      make("div.split", make("div.treebox", this.head, this.list.box), this.side),
     );
     this.list.box.addEventListener("keydown", (event) => this.key(event));
     chosen.listeners.push(() => {
@@ -46,11 +41,9 @@ const treeView = {
         make("option", { value: name, selected: name === tree.metric }, name.replaceAll("_", " ")),
       ),
     );
-    const button = (text, action) =>
-      make("button", { type: "button", class: "plain", onclick: action }, text);
+    const button = (text, action) => make("button.plain", { onclick: action }, text);
     return make(
-      "div",
-      { class: "tools" },
+      "div.tools",
       "by",
       this.metric,
       button("Hot paths", () => {
@@ -65,7 +58,7 @@ const treeView = {
         this.opened.clear();
         this.lay();
       }),
-      make("span", { class: "quiet" }, "arrow keys move and open"),
+      make("span.quiet", "arrow keys move and open"),
     );
   },
 
@@ -119,9 +112,8 @@ const treeView = {
       share = tree.share(node),
       unit = tree.unit();
     const twist = make(
-      "span",
+      "span.twist",
       {
-        class: "twist",
         "aria-hidden": "true",
         onclick: (event) => {
           event.stopPropagation();
@@ -130,19 +122,19 @@ const treeView = {
       },
       below ? (open ? "▾" : "▸") : "",
     );
-    const kind = make("span", { class: "kind", title: tree.kind(node) });
+    const kind = make("span.kind", { title: tree.kind(node) });
     kind.style.background = `var(--${tree.kind(node)}, var(--frame))`;
     const name = make(
-      "div",
-      { class: "name", role: "gridcell" },
+      "div.name",
+      { role: "gridcell" },
       twist,
       kind,
-      make("span", { class: "text", title: tree.name(node) }, tree.name(node)),
-      tree.phase(node) ? make("span", { class: "at" }, tree.phase(node)) : null,
+      make("span.text", { title: tree.name(node) }, tree.name(node)),
+      tree.phase(node) ? make("span.at", tree.phase(node)) : null,
       place
         ? make(
-            "span",
-            { class: "at", title: `${place[0]}:${place[1]}` },
+            "span.at",
+            { title: `${place[0]}:${place[1]}` },
             place[1] ? `${short(place[0])}:${place[1]}` : short(place[0]),
           )
         : null,
@@ -166,15 +158,10 @@ const treeView = {
         ondblclick: () => this.toggle(node),
       },
       name,
-      make(
-        "div",
-        { class: "part", role: "gridcell" },
-        bar(share),
-        make("span", {}, percent(share)),
-      ),
-      make("div", { class: "number", role: "gridcell" }, format(tree.value(node), unit)),
-      make("div", { class: "number quiet", role: "gridcell" }, own ? format(own, unit) : ""),
-      make("div", { class: "number quiet", role: "gridcell" }, count ? format(count, "1") : ""),
+      make("div.part", { role: "gridcell" }, bar(share), make("span", percent(share))),
+      make("div.number", { role: "gridcell" }, format(tree.value(node), unit)),
+      make("div.number.quiet", { role: "gridcell" }, own ? format(own, unit) : ""),
+      make("div.number.quiet", { role: "gridcell" }, count ? format(count, "1") : ""),
     );
   },
 

@@ -42,27 +42,13 @@ const tree = (() => {
       if (!made.has(name)) made.set(name, totals(metrics.get(name)));
       return made.get(name);
     },
-    value(node) {
-      return this.total(this.metric)[node] || 0;
-    },
-    whole() {
-      return metrics.get(this.metric)?.whole || 0;
-    },
-    unit() {
-      return metrics.get(this.metric)?.unit ?? "1";
-    },
-    share(node) {
-      return this.whole() ? this.value(node) / this.whole() : 0;
-    },
-    name(node) {
-      return symbols.name[held.symbol[node]];
-    },
-    kind(node) {
-      return held.kinds[symbols.kind[held.symbol[node]]];
-    },
-    phase(node) {
-      return symbols.phase[held.symbol[node]];
-    },
+    value: (node) => model.total(model.metric)[node] || 0,
+    whole: () => metrics.get(model.metric)?.whole || 0,
+    unit: () => metrics.get(model.metric)?.unit ?? "1",
+    share: (node) => (model.whole() ? model.value(node) / model.whole() : 0),
+    name: (node) => symbols.name[held.symbol[node]],
+    kind: (node) => held.kinds[symbols.kind[held.symbol[node]]],
+    phase: (node) => symbols.phase[held.symbol[node]],
     place(node) {
       const symbol = held.symbol[node],
         file = symbols.files[symbols.file[symbol]];

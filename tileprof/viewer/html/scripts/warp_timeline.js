@@ -28,21 +28,21 @@ const warpTimeline = {
   words(kernel, cta, flight, bar) {
     const { path } = kernel.sites[bar.what],
       told = [
-        make("div", { class: "mono" }, severalText(bar), path, flight ? ", under way" : ""),
-        make("div", {}, barTime(bar, rowName(cta, bar.row))),
+        make("div.mono", severalText(bar), path, flight ? ", under way" : ""),
+        make("div", barTime(bar, rowName(cta, bar.row))),
       ];
     if (!flight) return told;
     const [site, row, waited] = flight,
       by = row >= 0 ? ` of ${cta.rows[row][0]}` : "",
       ns = format(waited, "ns") || "0";
-    return [...told, make("div", {}, `until ${kernel.sites[site].path}${by}, which waited ${ns}`)];
+    return [...told, make("div", `until ${kernel.sites[site].path}${by}, which waited ${ns}`)];
   },
 
   // Where a site is, as a link where the page has that file.
   line(kernel, { at }) {
     if (!at) return "";
     const text = `${short(at[0])}:${at[1]}`;
-    if (kernel.unit < 0 || at[2] < 0) return make("div", { class: "quiet" }, text);
+    if (kernel.unit < 0 || at[2] < 0) return make("div.quiet", text);
     return make("a", { href: `#code-${kernel.unit}-${at[2]}-${at[1]}` }, text);
   },
 };

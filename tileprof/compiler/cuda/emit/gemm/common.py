@@ -34,8 +34,7 @@ def _emit(ctx: Context, op: ir.Gemm, *, wait: bool) -> None:
     layout = accumulator_layout(op, ctx.threads)
     sums = registers_of(ctx, op.c, layout)
     ctx.writer.line(f"// {op.lowering}")
-    ctx.writer.line("{")
-    with ctx.writer.deeper(), ctx.scope():
+    with ctx.writer.braces(""), ctx.scope():
         if isinstance(instruction, Fma):
             _clear(ctx, op, sums, layout.registers_per_thread)
             emit_fma(ctx, op, instruction, sums)
@@ -50,7 +49,6 @@ def _emit(ctx: Context, op: ir.Gemm, *, wait: bool) -> None:
                 # The wait for it, which was planned, counts groups.
                 ctx.headers.add("wgmma.cuh")
                 ctx.writer.line("tp_wgmma_commit();")
-    ctx.writer.close("}")
 
 
 def _clear(ctx: Context, op: ir.Gemm, sums: str, count: int) -> None:

@@ -20,11 +20,20 @@ from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context, Tile
 from tileprof.compiler.cuda.emit.loops.digit_runs import Run, runs_of
 from tileprof.compiler.cuda.layouts import Digit, RegisterLayout
+from tileprof.compiler.cuda.layouts.registers import weighted
 from tileprof.compiler.cuda.passes.choice.copies import multiple
 from tileprof.errors import InternalError
 
-__all__ = ["Matrices", "SharedTile", "find_matrices", "gather_words", "load_matrices", "loops"]
-__all__ += ["registers_of", "shared_tile"]
+__all__ = [
+    "Matrices",
+    "SharedTile",
+    "at",
+    "find_matrices",
+    "gather_words",
+    "load_matrices",
+    "loops",
+]
+__all__ += ["loops", "registers_of", "shared_tile"]
 
 ROW = 16
 """Bytes of a row of a matrix."""
@@ -117,10 +126,7 @@ def _matrices(layout: RegisterLayout, e: int, word: int, row: int, trans: bool) 
     down = tuple(Digit(2, step(word if trans else row, 1 << i)) for i in range(3))
     spare = Digit(4 >> len(chosen), (0,) * rank)
     addresses = RegisterLayout.make(layout.shape, (), (*down, *chosen, spare), layout.warps)
-    runs, weight = [], 1 << len(chosen)
-    for digit in rest:
-        runs.append((digit, (weight,)))
-        weight *= digit.radix
+    runs = [(digit, (weight,)) for digit, weight in weighted(rest, 1 << len(chosen))]
     return Matrices(1 << len(chosen), trans, addresses, tuple(runs_of(runs)))
 
 
@@ -162,7 +168,7 @@ def load_matrices(
     ctx.headers.add("matrix.cuh")
     with loops(ctx, found.runs) as (number, steps):
         address = tile.address(_sums(start, steps))
-        ctx.writer.line(f"tp_ldmatrix{found.suffix}({_at(words, number)}, {address});")
+        ctx.writer.line(f"tp_ldmatrix{found.suffix}({at(words, number)}, {address});")
 
 
 def gather_words(
@@ -177,23 +183,21 @@ def gather_words(
     size = tile.buffer.dtype.bytes
     e = max(WORD // size, 1)
     bits = e.bit_length() - 1
-    digits, weight = [], 1
-    for digit in layout.registers[bits:]:
-        digits.append((digit, (weight,)))
-        weight *= digit.radix
+    digits = [(digit, (weight,)) for digit, weight in weighted(layout.registers[bits:])]
     within = layout.registers[0].step if bits else (0,) * layout.rank
     with loops(ctx, runs_of(digits)) as (number, steps):
-        at = _sums(start, steps)
+        place = _sums(start, steps)
         parts = []
         for element in range(e):
-            address = tile.address(_sums(at, [element * s for s in within]))
+            address = tile.address(_sums(place, [element * s for s in within]))
             read = f"*(const uint{8 * size}_t *){address}" if size <= WORD else f"*{address}"
             shift = 8 * size * element
             parts.append(f"(uint32_t){read} << {shift}" if shift else read)
         ctx.writer.line(f"{words}[{number}] = {' | '.join(parts)};")
 
 
-def _at(array: str, number: Extent) -> str:
+def at(array: str, number: Extent) -> str:
+    """A pointer to an element of an array by its number."""
     return array if number == 0 else f"{array} + {number}"
 
 
@@ -215,7 +219,7 @@ def registers_of(ctx: Context, value: ir.Value, expected: RegisterLayout) -> str
         raise InternalError(
             f"fragment {tile.buffer.name} lies as {layout}, a product needs {expected}"
         )
-    return _at(tile.buffer.array, offset)
+    return at(tile.buffer.array, offset)
 
 
 def _register_offset(

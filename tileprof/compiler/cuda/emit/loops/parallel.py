@@ -12,6 +12,7 @@ the threads of the block stride over all points.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -35,7 +36,7 @@ EmitBlock = Callable[[Context, ir.Block], None]
 
 def emit_parallel(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
     """The points, once or once without and once with guards."""
-    _bound(ctx, op)
+    ctx.bound(op)
     if ctx.points is not None:
         _nested(ctx, op, emit_block, 0)
         return
@@ -55,13 +56,6 @@ def emit_parallel(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
         ctx.points, ctx.inside = None, outside
 
 
-def _bound(ctx: Context, op: ir.Parallel) -> None:
-    """Note the bounds of the loop variables."""
-    for variable, extent in zip(op.body.args, op.extents, strict=True):
-        high = ctx.interval(extent)[1]
-        ctx.known[variable] = (0, None if high is None else high - 1)
-
-
 def _registers(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
     """A loop with a layout.  Where branches keep accesses from being vectors, there is a form for
     blocks all of whose points take them."""
@@ -77,7 +71,7 @@ def _registers(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
     if branches:
         open_ = opened(op, branches)
         _note_uses(ctx, open_.body)
-        _bound(ctx, open_)
+        ctx.bound(open_)
         fast = loops_of(open_)
     # The names of its coordinates stay taken: they stand beside the loops, not inside.
     fast.prepare()
@@ -242,9 +236,7 @@ def _copied(ctx: Context, buffer: LocalBuffer) -> LocalBuffer:
     if not buffer.shape:
         ctx.writer.line(f"{buffer.type} {name} = {buffer.variable};")
         return replace(buffer, variable=name)
-    count = 1
-    for extent in buffer.shape:
-        count *= extent
+    count = math.prod(buffer.shape)
     ctx.writer.line(f"{buffer.type} {name}[{count}];")
     ctx.writer.line("#pragma unroll")
     ctx.writer.line(f"for (int at = 0; at < {count}; ++at) {name}[at] = {buffer.variable}[at];")

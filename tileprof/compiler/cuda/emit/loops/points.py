@@ -15,6 +15,7 @@ from tileprof.compiler.codegen.buffers import Extent, plus, times
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer
 from tileprof.compiler.cuda.emit.swizzled import Swizzled
 from tileprof.compiler.cuda.layouts import Digit, RegisterLayout
+from tileprof.compiler.cuda.layouts.registers import weighted
 from tileprof.errors import InternalError
 
 from .digit_runs import Run
@@ -89,9 +90,8 @@ def _within(layout: RegisterLayout, dim: int, index: Extent) -> Extent:
     if layout.shape[dim] == 1:
         return 0
     terms: list[Extent] = []
-    weight = 1
     digits: list[tuple[int, int, int]] = []  # step, count, weight
-    for digit in layout.registers:
+    for digit, weight in weighted(layout.registers):
         step = digit.step[dim]
         if step:
             last = digits[-1] if digits else (0, 0, 0)
@@ -99,7 +99,6 @@ def _within(layout: RegisterLayout, dim: int, index: Extent) -> Extent:
                 digits[-1] = (last[0], last[1] * digit.radix, last[2])
             else:
                 digits.append((step, digit.radix, weight))
-        weight *= digit.radix
     for step, count, each in digits:
         if isinstance(index, int):
             terms.append(index // step % count * each)
@@ -125,15 +124,13 @@ def thread_coordinates(layout: RegisterLayout) -> list[Extent]:
 def _parts(name: str, digits: Sequence[Digit], dim: int, total: int) -> list[tuple[str, int]]:
     """Digits that step along `dim` as text of their joint number and what it is multiplied by."""
     joined: list[tuple[int, int, int]] = []  # weight in the number, count, step
-    weight = 1
-    for digit in digits:
+    for digit, weight in weighted(digits):
         step = digit.step[dim]
         last = joined[-1] if joined else (0, 0, 0)
         if step and weight == last[0] * last[1] and step == last[2] * last[1]:
             joined[-1] = (last[0], last[1] * digit.radix, last[2])
         elif step:
             joined.append((weight, digit.radix, step))
-        weight *= digit.radix
     return [(_digit(name, w, count, total), step) for w, count, step in joined]
 
 
@@ -154,13 +151,12 @@ def leader(layout: RegisterLayout) -> str:
     parts = []
     places = [("tp_lane", layout.lanes, 32), ("tp_warp", layout.warps, layout.threads // 32)]
     for name, digits, total in places:
-        weight, mask = 1, 0
-        for digit in digits:
+        mask = 0
+        for digit, weight in weighted(digits):
             if digit.is_copy and weight & (weight - 1) == 0 and digit.radix == 2:
                 mask |= weight
             elif digit.is_copy:
                 parts.append(f"{_digit(name, weight, digit.radix, total)} == 0")
-            weight *= digit.radix
         if mask:
             parts.insert(0, f"({name} & {mask}) == 0")
     return " && ".join(parts)

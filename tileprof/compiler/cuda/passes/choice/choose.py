@@ -17,7 +17,7 @@ from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reaso
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir import instructions
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, with_originals, with_rule
+from tileprof.ir.rewriter import inline_scopes, per_launch, with_originals, with_rule
 from tileprof.remarks import Candidate, Decision, Reason, Severity
 from tileprof.remarks.copies import (
     AlsoRead,
@@ -65,7 +65,7 @@ class _Launch:
             isinstance(o, ir.Gemm) and base(o.a).buffer.space == "fragment"
             for o in ir.walk(launch.body)
         )
-        self.launch = with_rule(_inlined(launch), self._gemm)
+        self.launch = with_rule(with_rule(launch, inline_scopes), self._gemm)
         self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
         """Why loads are not left to a producer warp group; None where they are."""
         ops = list(ir.walk(self.launch.body))
@@ -99,9 +99,9 @@ class _Launch:
             return None
         match base(op.source).buffer.space, base(op.target).buffer.space:
             case "global", "shared":
-                builder.emit(_lowered(op, self._load(before, self.loops.get(before))))
+                builder.emit(replace(op, lowering=self._load(before, self.loops.get(before))))
             case "shared", "global":
-                builder.emit(_lowered(op, self._store(op)))
+                builder.emit(replace(op, lowering=self._store(op)))
             case "fragment", "global" if before.source in self.products:
                 self._stage(op, builder)
             case _:
@@ -124,7 +124,7 @@ class _Launch:
         width, reason = cp_async_width(tensor, op.target, self.lowering)
         if wish := wish_against(op, "cp.async"):
             width, reason = 0, wish
-        stages = self._stages(loop)
+        stages = 0 if loop is None else self.lowering.stages(loop)
         if width and stages > 1:
             missed = self._could_bulk(loop, bulk)
             self._note(op, CpAsync(width), (Tma(), against), missed=missed)
@@ -142,12 +142,6 @@ class _Launch:
         feeds = loop is not None and any(is_of_warp_groups(o) for o in ir.walk(loop.body))
         own = reason is not None and not isinstance(reason, AskedReason)
         return feeds and self.lowering.target.has_tma and own
-
-    def _stages(self, loop: ir.For | None) -> int:
-        if loop is None:
-            return 0
-        asked = self.lowering.controls.stages
-        return loop.num_stages if asked is None else asked
 
     def _store(self, op: ir.Copy) -> instructions.Tma | None:
         """The instruction of a copy from shared to global memory; None for loads and stores."""
@@ -227,19 +221,3 @@ class _Launch:
             rejected = (*rejected, (CachePolicy(policy), OnlyTmaAsks()))
         severity: Severity = "missed" if missed else "info"
         self.lowering.remarks.add(kind, name, op.span, decision, *rejected, severity=severity)
-
-
-def _lowered(op: ir.Copy, lowering: instructions.CopyInstruction | None) -> ir.Copy:
-    return ir.Copy(op.source, op.target, op.hints, lowering, span=op.span, hint=op.hint)
-
-
-def _inlined(launch: ir.Launch) -> ir.Launch:
-    """The launch with the ops of scopes in their place."""
-
-    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if not isinstance(op, ir.Scope):
-            return None
-        builder.block.ops += op.body.ops
-        return []
-
-    return with_rule(launch, rule)

@@ -15,6 +15,7 @@ K comes in steps of 32 bytes for the first two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 from tileprof import ir
@@ -92,19 +93,7 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
         *rejected,
         severity="missed" if missed or repeated else "info",
     )
-    return ir.Gemm(
-        op.a,
-        op.b,
-        op.c,
-        op.transpose_a,
-        op.transpose_b,
-        op.clear,
-        op.policy,
-        op.hints,
-        instruction,
-        span=op.span,
-        hint=op.hint,
-    )
+    return replace(op, lowering=instruction)
 
 
 def adds_up_in(dtype: ir.DType) -> ir.DType:
@@ -169,13 +158,8 @@ def _no_wgmma(op: ir.Gemm, threads: int, lowering: Lowering) -> Reasons:
         yield NoFloat64(), True
         return
     m, n, _ = op.mnk
-    if threads % 128:
-        yield ThreadsMultiple(threads, 128), False
-    if m % 64:
-        yield ExtentMultiple("M", m, 64), False
-    if n % 8:
-        yield ExtentMultiple("N", n, 8), False
-    elif pieces(n, integers=op.a.dtype.is_integer) is None:
+    yield from _units(op, threads, 128, 64)
+    if n % 8 == 0 and pieces(n, integers=op.a.dtype.is_integer) is None:
         yield NoWidths(n), False
     yield from _depth(op)
     if base(op.b).buffer.space == "fragment":
@@ -192,14 +176,19 @@ def _no_mma(op: ir.Gemm, threads: int, lowering: Lowering) -> Reasons:
     if types := list(_types(op, lowering)):
         yield from types
         return
+    yield from _units(op, threads, 32, 16)
+    yield from _depth(op)
+
+
+def _units(op: ir.Gemm, threads: int, unit: int, rows: int) -> Reasons:
+    """Why units of so many threads, which have so many rows and 8 columns, do not fit."""
     m, n, _ = op.mnk
-    if threads % 32:
-        yield ThreadsMultiple(threads, 32), False
-    if m % 16:
-        yield ExtentMultiple("M", m, 16), False
+    if threads % unit:
+        yield ThreadsMultiple(threads, unit), False
+    if m % rows:
+        yield ExtentMultiple("M", m, rows), False
     if n % 8:
         yield ExtentMultiple("N", n, 8), False
-    yield from _depth(op)
 
 
 def _types(op: ir.Gemm, lowering: Lowering) -> Reasons:

@@ -11,10 +11,12 @@ In: one `gemm`.  Out: it with its `lowering`, and the copies around it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.instrument.placement.stages import buffer_name
-from tileprof.ir.instructions import Fma, ProductInstruction
+from tileprof.ir.instructions import Fma
 from tileprof.ir.memory import base
 from tileprof.ir.tile import Policy
 
@@ -47,13 +49,15 @@ def emit_product(
         value if base(value).buffer.space in ("shared", "fragment") else _in_shared(value, builder)
         for value in (op.a, op.b)
     )
-    chosen = choose_gemm(_with(op, a, b, total, policy, None), threads, lowering)
+    chosen = choose_gemm(
+        replace(op, a=a, b=b, c=total, policy=policy, lowering=None), threads, lowering
+    )
     if isinstance(chosen.lowering, Fma):
         a, b = (
             value if base(value).buffer.space == "shared" else _in_shared(value, builder)
             for value in (a, b)
         )
-        chosen = _with(chosen, a, b, total, policy, chosen.lowering)
+        chosen = replace(chosen, a=a, b=b)
     builder.emit(chosen)
     if total is not op.c:
         builder.emit(ir.Copy(total, op.c))
@@ -70,26 +74,3 @@ def _temporary(
 ) -> ir.Value:
     name = f"{buffer_name(like)}_{suffix}"
     return builder.emit(ir.Alloc(space, like.buffer.static_shape, dtype, hint=name)).result
-
-
-def _with(
-    op: ir.Gemm,
-    a: ir.Value,
-    b: ir.Value,
-    c: ir.Value,
-    policy: Policy,
-    lowering: ProductInstruction | None,
-) -> ir.Gemm:
-    return ir.Gemm(
-        a,
-        b,
-        c,
-        op.transpose_a,
-        op.transpose_b,
-        op.clear,
-        policy,
-        op.hints,
-        lowering,
-        span=op.span,
-        hint=op.hint,
-    )

@@ -7,6 +7,7 @@ compare layouts of one kernel; they are no prediction of its time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -92,9 +93,7 @@ def _linear(
         if radix != 2 or delta != width or width * 2 * size > WIDEST or others % (width * 2):
             break
         width *= 2
-    count = 1
-    for radix, delta in registers:
-        count *= radix if delta else 1
+    count = math.prod(radix if delta else 1 for radix, delta in registers)
     bytes_ = width * size
     offsets = [o * size for o in lane_offsets(lanes)]
     taken = _wavefronts(offsets, bytes_) if is_shared else _sectors(offsets, bytes_)

@@ -124,7 +124,7 @@ def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Demotion]) -> ir.Launch:
     """The launch with the chosen fragments in shared memory."""
     moved: dict[ir.Value, ir.Value] = {}
     allocs = {v.owner for v in chosen}
-    order = iter(_inner_first(launch.body))
+    order = iter(ir.walk_inner_first(launch.body))
 
     def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         original = next(order)
@@ -145,13 +145,6 @@ def demote(launch: ir.Launch, chosen: Mapping[ir.Value, Demotion]) -> ir.Launch:
         return None
 
     return with_rule(launch, rule)
-
-
-def _inner_first(block: ir.Block) -> Iterator[ir.OpBase]:
-    for op in block.ops:
-        for inner in op.blocks():
-            yield from _inner_first(inner)
-        yield op
 
 
 def _staged(

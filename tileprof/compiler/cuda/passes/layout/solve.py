@@ -8,6 +8,7 @@ free     for each part of the graph that nothing fixes, layouts of its largest n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -137,10 +138,7 @@ def _roots(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def _size(graph: Graph, node: Node) -> int:
-    total = 1
-    for extent in graph.shapes[node]:
-        total *= extent
-    return total
+    return math.prod(graph.shapes[node])
 
 
 def _vectors(

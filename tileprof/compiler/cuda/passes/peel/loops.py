@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
-from tileprof.ir.rewriter import clone, clone_block, rebuilt
+from tileprof.ir.rewriter import clone, clone_block, with_originals
 
 from .masks import Mask, unmasked
 
@@ -56,9 +56,7 @@ def planned(launch: ir.Launch, plans: Mapping[ir.OpBase, Plan]) -> ir.Launch:
         make(before, plan, values, builder)
         return []
 
-    made = clone(launch, {}, {"body": rebuilt(launch.body, values, rule)})
-    assert isinstance(made, ir.Launch)
-    return made
+    return with_originals(launch, rule, values)
 
 
 def _copied(op: ir.OpBase, values: Values, builder: ir.Builder) -> None:

@@ -193,8 +193,7 @@ class _Finder:
         """Why a loop does not become several; None where it does."""
         if is_nonnegative(self._ranges.of(loop.start).plus(1) - self._ranges.of(loop.stop)):
             return OneIterationAtMost()
-        asked = self._lowering.controls.stages
-        stages = loop.num_stages if asked is None else asked
+        stages = self._lowering.stages(loop)
         copies = [o for o in loop.body.ops if isinstance(o, ir.Copy)]
         if stages > 1 and any(isinstance(c.lowering, CpAsync) for c in copies):
             return CopiesAhead()

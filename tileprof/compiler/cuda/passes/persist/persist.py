@@ -164,8 +164,7 @@ class _Persistent:
         stages: dict[ir.Value, int] = {}
         for op in ir.walk(self.launch.body):
             if isinstance(op, ir.For) and op.kind == "pipelined":
-                asked = self.lowering.controls.stages
-                count = op.num_stages if asked is None else asked
+                count = self.lowering.stages(op)
                 for inner in op.body.ops:
                     if is_ring_load(inner) and isinstance(inner, ir.Copy):
                         stages[base(inner.target)] = max(count, 1)

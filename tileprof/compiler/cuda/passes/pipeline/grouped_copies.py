@@ -9,6 +9,8 @@ for k (pipelined S)             load of the first S − 1 iterations, a group ea
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded, number_of
@@ -27,7 +29,7 @@ __all__ = ["group_copies"]
 
 def group_copies(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """The launch with its cp.async copies in groups that run ahead where they can."""
-    return _Grouping(launch, lowering).done()
+    return with_originals(launch, _Grouping(launch, lowering).rule)
 
 
 class _Grouping:
@@ -42,8 +44,7 @@ class _Grouping:
                 self._survey(op)
 
     def _survey(self, loop: ir.For) -> None:
-        asked = self.lowering.controls.stages
-        stages = loop.num_stages if asked is None else asked
+        stages = self.lowering.stages(loop)
         copies = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
         reasons = {c: self._reason(loop, c) for c in copies}
         able = [c for c in copies if stages > 1 and not reasons[c]]
@@ -78,17 +79,10 @@ class _Grouping:
             return LeftEarly()
         return None
 
-    def done(self) -> ir.Launch:
-        """The launch rebuilt."""
-        return with_originals(self.launch, self._rule)
-
-    def _rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+    def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(before, ir.Alloc) and before.result in self.stages:
             shape = (self.stages[before.result], *before.shape)
-            made = ir.Alloc(
-                "shared", shape, before.dtype, before.layout, span=op.span, hint=op.result.name
-            )
-            return [builder.emit(made).result]
+            return [builder.emit(replace(before, shape=shape, hint=op.result.name)).result]
         if isinstance(before, ir.For) and before in self.ahead and isinstance(op, ir.For):
             # Copies that cannot run ahead are no copies any more.
             copies = [o for o in op.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
@@ -152,19 +146,7 @@ class _Loop:
             free = builder.emit(ir.Binary("floormod", later, count, hint="free")).result
             self._load(self._step(here, distance), free)
             self._work(block, here, slot)
-        builder.emit(
-            ir.For(
-                "serial",
-                loop.start,
-                loop.stop,
-                loop.step,
-                block,
-                0,
-                loop.hints,
-                loop.schedule,
-                span=loop.span,
-            )
-        )
+        builder.emit(replace(loop, kind="serial", body=block, num_stages=0))
 
     def _step(self, start: ir.Value, distance: ir.Value) -> ir.Value:
         moved = folded(ir.Binary("mul", distance, self.loop.step), self.builder)

@@ -48,11 +48,9 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     body = split_roles(launch, lowering)
     groups = launch.block_threads // WARP_GROUP
     roles = next(o for o in body.ops if isinstance(o, ir.Roles))
-    body.ops[body.ops.index(roles)] = ir.Roles(
-        roles.producer,
-        roles.consumer,
-        *_registers(groups, lowering),
-        span=roles.span,
+    producer, consumer = _registers(groups, lowering)
+    body.ops[body.ops.index(roles)] = replace(
+        roles, producer_registers=producer, consumer_registers=consumer
     )
     lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
     return launch.scheduled(replace(launch.schedule, warp_roles=False), body)

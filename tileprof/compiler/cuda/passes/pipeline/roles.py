@@ -55,8 +55,7 @@ def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Rea
     if threads + WARP_GROUP > limit:
         return NoRoomForProducer(threads, limit)
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
-    stages = lowering.controls.stages
-    loops = [o for o in loops if (o.num_stages if stages is None else stages) > 1]
+    loops = [o for o in loops if lowering.stages(o) > 1]
     if not loops:
         return NoPipelinedLoop()
     reason: Reason | None = None

@@ -245,8 +245,7 @@ class _Split:
     def _stages(self, loop: ir.For | None) -> int:
         if loop is None or loop.kind != "pipelined":
             return 1
-        asked = self.lowering.controls.stages
-        return max(loop.num_stages if asked is None else asked, 1)
+        return max(self.lowering.stages(loop), 1)
 
     def _ring(
         self, copies: list[ir.Copy], stages: int

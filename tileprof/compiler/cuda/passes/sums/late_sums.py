@@ -17,6 +17,7 @@ In: a kernel with layouts.  Out: it with such sums; their terms are added in ano
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tileprof import ir
@@ -60,7 +61,7 @@ def _delayed(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         found += [s for s in walk.sums if s.pays]
     for each in found:
         _tell(each, lowering)
-    return _Rewrite(found).done(launch) if found else launch
+    return with_originals(launch, _Rewrite(found).rule) if found else launch
 
 
 def _fragments(block: ir.Block) -> Iterator[tuple[ir.Alloc, ir.Block]]:
@@ -84,11 +85,7 @@ class _Rewrite:
         self.after = _by_op((op, s) for s in found for op in s.after)
         self.fragments: dict[ir.Value, ir.Value] = {}
 
-    def done(self, launch: ir.Launch) -> ir.Launch:
-        """The launch with all of them."""
-        return with_originals(launch, self._rule)
-
-    def _rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+    def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(op, ir.Alloc):
             self.fragments[before.results[0]] = op.result
             return [op.result] if before.results[0] in self.dropped else None
@@ -130,10 +127,7 @@ def _plan(each: Sum) -> tuple[Reduction, int]:
 def _sharing(exchange: Exchange) -> int:
     """How many threads have parts of an element."""
     lanes, warps = exchange
-    total: int = 1 << len(lanes)
-    for _, radix in warps:
-        total *= radix
-    return total
+    return (1 << len(lanes)) * math.prod(radix for _, radix in warps)
 
 
 def _tell(each: Sum, lowering: Lowering) -> None:

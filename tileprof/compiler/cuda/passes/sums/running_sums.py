@@ -31,7 +31,7 @@ def join_totals(launch: ir.Launch) -> ir.Launch:
     ends = Counter(j.part for j in found)
     # A part is written by its reduction and read by its loop, and that is all.
     found = [j for j in found if uses[j.part] == 2 * ends[j.part]]
-    return _Rewrite(found).done(launch) if found else launch
+    return with_originals(launch, _Rewrite(found).rule) if found else launch
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,7 @@ class _Rewrite:
         """The reductions among the new ops, not yet placed."""
         self.fragments: dict[ir.Value, ir.Value] = {}
 
-    def done(self, launch: ir.Launch) -> ir.Launch:
-        """The launch with all of them joined."""
-        return with_originals(launch, self._rule)
-
-    def _rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+    def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         match op:
             case ir.Alloc():
                 self.fragments[before.results[0]] = op.result

@@ -1,0 +1,41 @@
+"""What the functions of a kernel use: the users of each value, and what a launch takes along."""
+
+from __future__ import annotations
+
+from tileprof import ir
+
+__all__ = ["captured", "users"]
+
+
+def users(kernel: ir.Kernel) -> dict[ir.Value, list[ir.OpBase]]:
+    """The ops that use a value, over the whole kernel."""
+    found: dict[ir.Value, list[ir.OpBase]] = {}
+    for op in kernel.ops():
+        for value in op.operand_values():
+            found.setdefault(value, []).append(op)
+    return found
+
+
+def captured(op: ir.Launch, *through: type[ir.OpBase], grid: bool) -> list[ir.Value]:
+    """What the body of a launch, and its `grid`, use from outside, in order of first use; of what
+    ops of the classes `through` give, their operands."""
+    inner = {v for o in ir.walk(op.body) for v in o.results} | set(op.body.args)
+    for each in ir.walk(op.body):
+        inner |= {a for b in each.blocks() for a in b.args}
+    used: dict[ir.Value, None] = {}
+
+    def use(value: ir.Value) -> None:
+        if value in inner or isinstance(value.owner, ir.Constant):
+            return
+        if isinstance(value.owner, through):
+            for part in value.owner.operand_values():
+                use(part)
+        else:
+            used[value] = None
+
+    for value in op.grid if grid else ():
+        use(value)
+    for each in ir.walk(op.body):
+        for value in each.operand_values():
+            use(value)
+    return list(used)
