@@ -17,7 +17,6 @@ from . import terminal
 
 __all__ = ["Command", "Parser", "number", "one_of", "suggestion"]
 
-
 _MISSING = "the following arguments are required"
 """Begin of argparse's message about missing arguments."""
 

@@ -23,7 +23,6 @@ from tileprof.viewer.sample_shares import share_column, share_names
 
 Values: TypeAlias = npt.NDArray[Any]
 
-
 RATES = {
     "gflop/s": Rate("flops", "time", 1.0, "1", False),  # a flop per nanosecond is a gflop/s
     "tflop/s": Rate("flops", "time", 1e-3, "1", False),

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -306,9 +307,53 @@ for _ in range(3):
 gc.set_threshold(5)
 for _ in range(2000):
     Cycle()
-    assert threading.get_ident() in frames_of_threads()
+    with frames_of_threads() as frames:
+        assert threading.get_ident() in frames
 print(gc.isenabled(), gc.get_count()[0] < 100)
 """
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="no collection begins in `f_back`")
+def test_no_collection_begins_while_frames_of_other_threads_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A finalizer would let them return, and Python writes into frames that are no more."""
+    session = profiler.start(context="python")
+    entered, leave = threading.Event(), threading.Event()
+    sampler = Sampler(session.recording.recorder)
+
+    def deeper(levels: int) -> None:
+        if levels:
+            deeper(levels - 1)
+        else:
+            entered.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=deeper, args=(50,))
+    thread.start()
+    entered.wait(60)
+    looking, look = [], sampler._look
+    found: list[bool] = []
+
+    def watched(*arguments: Any) -> None:
+        looking.append(True)
+        look(*arguments)
+        looking.pop()
+
+    monkeypatch.setattr(sampler, "_look", watched)
+    before = gc.get_threshold()
+    gc.callbacks.append(callback := lambda phase, info: found.append(bool(looking)))
+    gc.set_threshold(1)
+    try:
+        sampler.sample()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(callback)
+        leave.set()
+        thread.join(60)
+        session.finalize()
+    assert found
+    assert not any(found)
 
 
 def test_a_collection_does_not_stop_the_interpreter() -> None:

@@ -49,7 +49,6 @@ _LOSSES = {
 }
 """Counts of the native recorder that a user should know of when they are not 0."""
 
-
 _watching: list[Gpu] = []
 """The instance of a recording that has ended and still has CUPTI, which it gives to another
 profiler that wants it; empty where there is none."""

@@ -14,7 +14,6 @@ from tileprof.profiler.import_watch import Watch, when_imported
 _FLOPS = ("flops", "flops8", "flops16", "flops32", "flops64")
 """Names that Triton's tools give to operations, in all or by the bits of an operand."""
 
-
 _ALWAYS = 3
 """Entries of every launch: name, function, stream."""
 

@@ -15,6 +15,8 @@ import gc
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import cast
 
@@ -47,15 +49,22 @@ _WAITING = {
 }
 
 
-def frames_of_threads() -> dict[int, FrameType]:
-    """Return the innermost frame of each thread, by its number. Before Python 3.12 a collection may
-    begin while the interpreter holds its list of threads to look at them, and one that frees a
-    `threading.local` waits for that list: nothing would go on."""
+@contextmanager
+def frames_of_threads() -> Iterator[dict[int, FrameType]]:
+    """Yield the innermost frame of each thread, by its number, to look at it and its callers.
+
+    Before Python 3.12 a collection may begin wherever an object is made, and is kept from that
+    here. One that begins while the interpreter holds its list of threads, and frees a
+    `threading.local`, waits for that list: nothing would go on. One that begins in `f_back`, and
+    runs a finalizer, lets the other thread return from the frame that is looked at. Python then
+    writes into memory that is another frame's: wrong objects in its variables, and SIGSEGV.
+    """
     if sys.version_info >= (3, 12) or not gc.isenabled():
-        return sys._current_frames()
+        yield sys._current_frames()
+        return
     gc.disable()
     try:
-        return sys._current_frames()
+        yield sys._current_frames()
     finally:
         gc.enable()
 
@@ -80,12 +89,12 @@ class Sampler:
         events = self._recorder.events
         self._claimed = events.claimed() if events is not None else {}
         self._trail = events.trail if events is not None and events.gpu.running else None
-        frames = frames_of_threads()
-        # Our own frame would refer to itself through `frames`, and keep all others alive with it.
-        for own in (threading.get_ident(), *hooks.own_threads):
-            frames.pop(own, None)
-        for ident, frame in frames.items():
-            self._look(ident, frame, now)
+        with frames_of_threads() as frames:
+            # Our own frame would refer to itself through `frames`, and keep all others alive.
+            for own in (threading.get_ident(), *hooks.own_threads):
+                frames.pop(own, None)
+            for ident, frame in frames.items():
+                self._look(ident, frame, now)
         for known in (self._strangers, self._recorder.threads):
             for ident in [each for each in list(known) if each not in frames]:
                 known.pop(ident, None)

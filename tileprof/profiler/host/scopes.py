@@ -255,7 +255,6 @@ def _scope(name: str, **metrics: Any) -> Scope:
 
 scope = cast(_MakeScope, _scope)
 
-
 _real = (Scope.__enter__, Scope.__exit__)
 
 

@@ -238,7 +238,6 @@ _OF_ITSELF = frozenset(
 )  # fmt: skip
 """Reasons that no other instruction is to blame for. Devices may name others."""
 
-
 _BLOCKED = {"barrier": "BAR", "membar": "MEMBAR", "sleeping": "NANOSLEEP"}
 """Stall reasons of what comes soon after an instruction that blocks: docs/stalls.md."""
 

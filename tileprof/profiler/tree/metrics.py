@@ -64,7 +64,6 @@ ADDED = (
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}
 """Names that a user's scope cannot give a meaning of its own."""
 
-
 _OWN = {metric.name: metric for metric in ADDED}
 
 

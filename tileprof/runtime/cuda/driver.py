@@ -177,7 +177,6 @@ Resolve = Callable[[str, Any], Any]
 """Function from the name and the ctypes prototype of a driver function to the function;
 AttributeError for one that the driver lacks."""
 
-
 driver_start = Guard()
 """Held while the driver starts, a context is made, or CUPTI attaches to the driver.
 

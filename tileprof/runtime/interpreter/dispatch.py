@@ -246,7 +246,6 @@ HANDLERS: Mapping[type[ir.OpBase], Handler] = {
     ir.Record: _record,
 }
 
-
 BATCH_BYTES = 2 << 20
 """Bytes of buffers and temporaries of a batch."""
 MOST_BLOCKS = 1 << 16

@@ -31,7 +31,6 @@ _WORDS: dict[Tier, str] = {
     "counters": "hardware counters",
 }
 
-
 _HOST = "the host's time"
 
 
