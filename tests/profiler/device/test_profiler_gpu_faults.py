@@ -120,7 +120,10 @@ def test_library_without_a_function_is_named(
         pass
     profile, facts = ended(session, tmp_path)
     assert len(profile.find("step", "scope")) == 1
-    assert facts["gpu"] == "not recorded: libm.so.6 has no function cuptiGetVersion"
+    assert facts["gpu"] == (
+        "not recorded: libm.so.6 has no function cuptiGetVersion: let TILEPROF_CUPTI name another"
+        " copy of CUPTI, or unset it"
+    )
 
 
 ENDED = """

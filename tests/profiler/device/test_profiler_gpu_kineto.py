@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -34,11 +34,13 @@ class Kineto:
         self._activities = [SimpleNamespace(name="CPU"), SimpleNamespace(name="CUDA")]
         self.refused = 0
         """Traces that found CUPTI taken by us."""
-        self.module = cast("Any", ModuleType("torch.autograd.profiler"))
-        self.module._is_profiler_enabled = False
-        self.module._prepare_profiler = self._subscribe
-        self.module._enable_profiler = lambda config, activities: None
-        self.module._disable_profiler = self._unsubscribe
+        self.module: Any = ModuleType("torch.autograd.profiler")
+        vars(self.module).update(
+            _is_profiler_enabled=False,
+            _prepare_profiler=self._subscribe,
+            _enable_profiler=lambda config, activities: None,
+            _disable_profiler=self._unsubscribe,
+        )
 
     def start(self) -> None:
         """Begin a trace, in the order of PyTorch's calls."""

@@ -101,7 +101,7 @@ class CounterControl:
             told.append(f"{_launches(lost)} lost")
         facts = {"counters": "; ".join(told)}
         if status["code"]:
-            facts[NOT_READ] = problem(status["code"], status["text"])
+            facts[NOT_READ] = problem(self._native, status["code"], status["text"])
         elif self._failure is not None:
             facts[NOT_READ] = self._failure.message
         return facts

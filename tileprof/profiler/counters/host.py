@@ -13,8 +13,26 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tileprof.errors import MissingDependencyError, TileprofError
+from tileprof.profiler.cupti.cupti_library import other_copy
 
 _Size, _Pointer = C.c_size_t, C.c_void_p
+
+_NEEDED = (
+    "cuptiGetResultString",
+    "cuptiProfilerInitialize",
+    "cuptiDeviceGetChipName",
+    "cuptiProfilerHostInitialize",
+    "cuptiProfilerHostDeinitialize",
+    "cuptiProfilerHostConfigAddMetrics",
+    "cuptiProfilerHostGetConfigImageSize",
+    "cuptiProfilerHostGetConfigImage",
+    "cuptiProfilerHostGetNumOfPasses",
+    "cuptiProfilerHostGetBaseMetrics",
+    "cuptiProfilerHostEvaluateToGpuValues",
+    "cuptiRangeProfilerGetCounterDataInfo",
+    "cuptiRangeProfilerCounterDataGetRangeInfo",
+)
+"""Functions of CUPTI that planning and reading of counters call."""
 
 Kind = Literal["launches", "time"]
 """Whether counters are of launches, by the range profiler, or over time, by PM sampling; in the
@@ -52,13 +70,14 @@ _EVALUATE = _structure(
 
 def open_library(path: Path | str) -> Any:
     """Load a copy of CUPTI; MissingDependencyError where it lacks these functions."""
-    hint = "Install CUPTI of CUDA 12.6 or later: pip install nvidia-cuda-cupti"
+    hint = f"Counters need CUPTI of CUDA 12.6 or later: {other_copy()}."
     try:
         library = C.CDLL(str(path))
     except OSError as error:
         raise MissingDependencyError(f"{path} cannot be loaded: {error}", hint=hint) from None
-    if not hasattr(library, "cuptiProfilerHostInitialize"):
-        raise MissingDependencyError(f"{path} cannot read counters of launches", hint=hint)
+    for function in _NEEDED:
+        if not hasattr(library, function):
+            raise MissingDependencyError(f"{path} has no function {function}", hint=hint)
     return library
 
 

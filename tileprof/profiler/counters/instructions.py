@@ -131,10 +131,8 @@ class InstructionCounting:
             facts["instruction counts"] += f"; {status['dropped']:,} values lost"
         if status["hung"]:
             facts[NOT_READ] = "counts of instructions could not be read in time"
-        elif status["code"] == self._native.GPU_CODES["cannot_count"]:
-            facts[NOT_READ] = "this version of CUPTI counts nothing by instruction"
         elif status["code"]:
-            facts[NOT_READ] = problem(status["code"], status["text"])
+            facts[NOT_READ] = problem(self._native, status["code"], status["text"])
         elif status["records"] and not len(self._native.sass_drain()["count"]):
             facts[NOT_READ] = f"all {status['records']:,} counts of instructions are 0"
         return facts

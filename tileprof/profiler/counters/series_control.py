@@ -123,7 +123,7 @@ class SeriesControl:
         if status["hung"]:
             facts[NOT_SAMPLED] = "CUPTI did not return from a call"
         elif status["code"]:
-            facts[NOT_SAMPLED] = problem(status["code"], status["text"])
+            facts[NOT_SAMPLED] = problem(self._native, status["code"], status["text"])
         return facts
 
 

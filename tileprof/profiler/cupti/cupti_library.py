@@ -88,6 +88,13 @@ def remedy() -> str:
     return f"pip install nvidia-cuda-cupti{'-cu12' if old else ''}"
 
 
+def other_copy() -> str:
+    """Return how another copy is used, where the one that is found does not serve."""
+    if os.environ.get(VARIABLE):
+        return f"let {VARIABLE} name another copy of CUPTI, or unset it"
+    return f"get a newer copy of CUPTI, as by `{remedy()} --upgrade`, and let {VARIABLE} name it"
+
+
 def version(path: Path) -> tuple[str, str]:
     """Load a copy and return its version, as "13.0", or '' and why it cannot be loaded."""
     number = ctypes.c_uint32()

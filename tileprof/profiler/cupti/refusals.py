@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from tileprof.profiler.cupti import permissions
 
-__all__ = ["BUSY", "INSTEAD", "PERMISSION", "REFUSALS", "refusal"]
-
 BUSY = 26
 """CUPTI's result where another process uses the hardware that counts."""
 PERMISSION = 35

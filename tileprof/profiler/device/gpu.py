@@ -20,7 +20,7 @@ from types import ModuleType
 from tileprof.profiler.counters.control import CounterControl, Prepared
 from tileprof.profiler.counters.instructions import InstructionCounting
 from tileprof.profiler.counters.series_control import PreparedSeries, SeriesControl
-from tileprof.profiler.cupti.cupti_library import VARIABLE, find_cupti, why_not
+from tileprof.profiler.cupti.cupti_library import VARIABLE, find_cupti, other_copy, why_not
 from tileprof.profiler.cupti.other_profilers import (
     KINETO,
     OtherProfilers,
@@ -290,6 +290,8 @@ class Gpu:
         else:
             refused = refusal(code, f"{text}, {code}", "CUPTI records no kernels")
             self.problem = refused or text
+        if code in (self._codes["not_loaded"], self._codes["unknown_records"]):
+            self.problem = f"{text}: {other_copy()}"
         # Another try would find the same, and cost as much.
         self._failed = True
         return False
@@ -306,4 +308,6 @@ def _has_device() -> bool:
 
 
 def _version(number: int) -> str:
+    if number < 100_000:  # CUDA 12 and before: numbers of the interface alone
+        return f"interface {number}"
     return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tileprof.profiler.cupti.cupti_library import other_copy
 from tileprof.profiler.cupti.refusals import BUSY, INSTEAD, PERMISSION, refusal
 from tileprof.profiler.pcs.held_cubins import ModuleCubins
 from tileprof.profiler.pcs.options import PcOptions
@@ -124,7 +125,7 @@ class PcSampling:
         if refused:
             return f"{refused}; {INSTEAD}"
         if code == self._codes["cannot_sample"]:
-            return "this version of CUPTI cannot"
+            return f"{text}: {other_copy()}"
         if code == self._codes["overflows"]:
             return "the device's buffer was full again and again; a longer period helps"
         if status["sampled"] and status["refused"]:

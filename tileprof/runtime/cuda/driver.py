@@ -26,6 +26,9 @@ from typing import Any
 from tileprof.errors import ExecutionError, MissingDependencyError
 from tileprof.once import Guard, once
 
+_LIBRARY = "nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1"
+"""Name of the driver's library, as the system's loader knows it."""
+
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
@@ -201,7 +204,7 @@ class Driver:
                 found = self._held.setdefault(name, self._resolve(name, prototype))
             except AttributeError:
                 raise MissingDependencyError(
-                    f"the CUDA driver has no function {name}",
+                    f"the CUDA driver ({_LIBRARY}) has no function {name}",
                     hint="Update the NVIDIA driver: kernels need one of CUDA 12.0 or later.",
                 ) from None
         return found
@@ -269,7 +272,7 @@ class Driver:
 def load_driver() -> Driver:
     """Return the driver of this machine, started; MissingDependencyError where there is none."""
     try:
-        library = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
+        library = ctypes.CDLL(_LIBRARY)
     except OSError:
         raise MissingDependencyError(
             "kernels cannot run on a GPU: there is no CUDA driver",

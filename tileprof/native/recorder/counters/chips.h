@@ -1,4 +1,4 @@
-// Whether a device is of the kind that counters were chosen for.
+// Why counters cannot be read although CUPTI refused nothing.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace tileprof {
 
-// Beside CUPTI's own codes: the device is of another kind than counters were chosen for.
-inline constexpr CuptiResult kOtherChip = -11;
+// Beside CUPTI's own codes: the device is of another kind than counters were chosen for; the loaded
+// version lacks a function for counters of launches or by instruction.
+inline constexpr CuptiResult kOtherChip = -11, kCannotCount = -12;
 
 // 0, or a code with what it is about.
 inline CuptiResult chip_problem(const Cupti &cupti, uint32_t device, const std::string &wanted,

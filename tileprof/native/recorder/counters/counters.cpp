@@ -39,7 +39,15 @@ void Counters::configure(CounterOptions options) {
   status_ = {};
 }
 
-void Counters::begin() { counting_ = wanted() && cupti_.counts(); }
+void Counters::begin() {
+  const char *missing = cupti_.lacking(CuptiFeature::Ranges);
+  counting_ = wanted() && !missing;
+  if (!wanted() || counting_) return;
+  std::lock_guard lock(reading_);
+  if (status_.code) return;
+  status_.code = kCannotCount;
+  status_.text = cupti_.without(missing);
+}
 
 void Counters::cut() {
   if (counting_) with_turn(&Counters::finish_all);

@@ -42,8 +42,11 @@ void SassMetrics::begin() {
   Lock lock = locked(kPatience_s);
   if (!lock) return;
   seen_ = nullptr;
-  active_ = cupti_.counts_instructions();
-  if (!active_ && !status_.code) status_.code = kCannotCount;
+  const char *missing = cupti_.lacking(CuptiFeature::Instructions);
+  active_ = !missing;
+  if (active_ || status_.code) return;
+  status_.code = kCannotCount;
+  status_.text = cupti_.without(missing);
 }
 
 void SassMetrics::end() {

@@ -15,14 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "counters/chips.h"
 #include "cupti/collector.h"
 #include "pcs/pc_counts.h"
 #include "pcs/pc_modules.h"
 
 namespace tileprof {
-
-// Beside CUPTI's own codes: the loaded version has no SASS metrics.
-inline constexpr CuptiResult kCannotCount = -12;
 
 struct SassOptions {
   std::vector<std::string> metrics;  // none: counts are not wanted

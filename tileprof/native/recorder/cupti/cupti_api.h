@@ -198,15 +198,11 @@ struct Cupti {
   uint32_t record_sizes[cupti::kKinds] = {};
 
   std::string text_of(CuptiResult code) const;
-  // Whether this version has all functions of a feature.
-  bool has(CuptiFeature feature) const;
-  bool samples_pcs() const { return has(CuptiFeature::Pcs); }
-  bool counts() const { return knows_devices() && has(CuptiFeature::Ranges); }
-  bool counts_instructions() const { return knows_devices() && has(CuptiFeature::Instructions); }
-  bool samples_pms() const { return knows_devices() && has(CuptiFeature::Pms); }
-
-private:
-  bool knows_devices() const { return device_of && has(CuptiFeature::Devices); }
+  // The first function that this version lacks for a feature, null where it has all. Counters need
+  // those of devices, too.
+  const char *lacking(CuptiFeature feature) const;
+  // A sentence on a function that is missing.
+  std::string without(const char *function) const;
 };
 
 // Loads a library; an empty string, or why not.

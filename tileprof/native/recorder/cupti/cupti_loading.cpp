@@ -61,12 +61,22 @@ std::string Cupti::text_of(CuptiResult code) const {
   return "CUPTI result " + std::to_string(code);
 }
 
-bool Cupti::has(CuptiFeature wanted) const {
+const char *Cupti::lacking(CuptiFeature wanted) const {
+  const bool counters = wanted == CuptiFeature::Ranges || wanted == CuptiFeature::Instructions ||
+                        wanted == CuptiFeature::Pms;
+  if (counters && !device_of) return "cuptiGetDeviceId";
+  const auto needed = [&](CuptiFeature one) {
+    return one == wanted || (counters && one == CuptiFeature::Devices);
+  };
 #define TILEPROF_PRESENT(feature, member, name) \
-  if (wanted == CuptiFeature::feature && !member.function) return false;
+  if (needed(CuptiFeature::feature) && !member.function) return name;
   TILEPROF_CUPTI_CALLS(TILEPROF_PRESENT)
 #undef TILEPROF_PRESENT
-  return true;
+  return nullptr;
+}
+
+std::string Cupti::without(const char *function) const {
+  return path + " has no function " + function;
 }
 
 std::string load_cupti(const std::string &path, Cupti &into) {
@@ -77,10 +87,9 @@ std::string load_cupti(const std::string &path, Cupti &into) {
     return why ? why : "cannot be loaded";
   }
   Cupti found;
-  if (const char *missing = find_functions(library, found))
-    return path + " has no function " + missing;
-  found.get_version(&found.version);
   found.path = path;
+  if (const char *missing = find_functions(library, found)) return found.without(missing);
+  found.get_version(&found.version);
   into = found;
   return {};
 }

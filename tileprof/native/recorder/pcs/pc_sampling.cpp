@@ -98,9 +98,11 @@ void PcSampling::for_all(int order) {
 
 void PcSampling::go_on() {
   seen_ = nullptr;
-  active_ = cupti_.samples_pcs() && !worker_.hung();
-  if (!cupti_.samples_pcs() && !status_.code)
-    status_.code = kCannotSample;
+  const char *missing = cupti_.lacking(CuptiFeature::Pcs);
+  active_ = !missing && !worker_.hung();
+  if (!missing || status_.code) return;
+  status_.code = kCannotSample;
+  status_.text = cupti_.without(missing);
 }
 
 void PcSampling::drain(PcContext &context) {

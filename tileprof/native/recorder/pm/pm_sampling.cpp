@@ -53,10 +53,11 @@ void PmSampling::obey(int order) {
   note_problems();
   if (order == kDisable) seen_ = nullptr;
   if (order != kStart) return;
-  active_ = cupti_.samples_pms() && !worker_.hung();
-  if (cupti_.samples_pms() || status_.code) return;
+  const char *missing = cupti_.lacking(CuptiFeature::Pms);
+  active_ = !missing && !worker_.hung();
+  if (!missing || status_.code) return;
   status_.code = kNoPmSampling;
-  status_.text = "this version of CUPTI has no PM sampling";
+  status_.text = cupti_.without(missing);
 }
 
 void PmSampling::for_all(int order) {
