@@ -15,13 +15,23 @@ is an op like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeGuard
 
 from tileprof.once import cached_property
 
-__all__ = ["COPIES", "PRODUCTS", "Attribute", "Block", "Op", "Parameter", "TileKernel", "Type"]
+__all__ = [
+    "COPIES",
+    "EXPLANATIONS",
+    "PRODUCTS",
+    "Attribute",
+    "Block",
+    "Op",
+    "Parameter",
+    "TileKernel",
+    "Type",
+]
 
 Attribute: TypeAlias = "str | int | float | bool | tuple[Attribute, ...] | None"
 """Numbers are finite: what is not stands as `inf`, `-inf` or `nan`."""
@@ -29,6 +39,8 @@ COPIES = ("copy", "async_copy")
 """Ops that copy a tile; those of a kernel whose instructions are chosen go on meanwhile."""
 PRODUCTS = ("gemm", "async_gemm")
 """Ops that multiply tiles."""
+EXPLANATIONS = ("reason",)
+"""Attributes that are for people: what an op does is the same without them."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -179,6 +191,47 @@ class TileKernel:
         """Extents, keyed by tensor, of those that are all known when it compiles."""
         held = {name: each.type.extents for name, each in self.parameters.items()}
         return {name: extents for name, extents in held.items() if extents}
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """What it computes and how: equal for kernels that differ by lines and by names of values.
+
+        Values and extents stand by the order of their definition.
+        """
+        numbers = dict[str, int]()
+        for name in self.parameters:
+            numbers[name] = len(numbers)
+        held = [(_type_identity(p.type, numbers), p.out) for p in self.parameters.values()]
+        return tuple(held), _block_identity(self.body, numbers)
+
+
+def _block_identity(block: Block, numbers: dict[str, int]) -> Hashable:
+    for name in block.arguments:
+        numbers[name] = len(numbers)
+    ops = tuple(_op_identity(each, numbers) for each in block.ops)
+    return block.name, len(block.arguments), ops
+
+
+def _op_identity(op: Op, numbers: dict[str, int]) -> Hashable:
+    """An op by numbers; a name without a definition stands for itself."""
+    used = tuple(numbers.get(name, name) for name in op.operands)
+    listed = tuple(tuple(numbers.get(name, name) for name in each) for each in op.lists)
+    blocks = tuple(_block_identity(each, numbers) for each in op.blocks)
+    for name in op.results:
+        numbers[name] = len(numbers)
+    types = tuple(_type_identity(each, numbers) for each in op.types)
+    said = sorted((k, repr(v)) for k, v in op.attributes.items() if k not in EXPLANATIONS)
+    # By `repr`: 1, 1.0 and True are three attributes.
+    return op.name, repr(op.words), used, listed, tuple(said), types, blocks
+
+
+def _type_identity(type: Type, numbers: dict[str, int]) -> Hashable:
+    """A type; an extent that is known at launch only is the value of that name."""
+    for each in type.shape:
+        if isinstance(each, str):
+            numbers.setdefault(f"%{each}", len(numbers))
+    shape = tuple(("at launch", numbers[f"%{e}"]) if isinstance(e, str) else e for e in type.shape)
+    return type.dtype, type.space, shape
 
 
 def _is_count(held: Attribute) -> TypeGuard[int]:

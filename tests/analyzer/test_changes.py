@@ -30,7 +30,7 @@ def after(change: Change, time: float = 1.3e6) -> KernelChange:
     ("change", "level", "text"),
     [
         (lambda made: replace(made, ir="kernel {\n  b\n}"), "the program (IR)",
-         "line 2: `a` became `b`"),
+         "a: removed; b: added"),
         (lambda made: replace(made, attributes={**made.attributes, "grid": "9×1×1"}), "the launch",
          "grid 8×1×1 → 9×1×1"),
         (lambda made: replace(made, code=[CODE[0], *CODE]), "the machine code (SASS)",

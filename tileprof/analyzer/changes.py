@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.machine.code import opcode_of
+from tileprof.analyzer.tiles.program_changes import program_changes
 from tileprof.profile import Profile
 
 __all__ = ["KernelChange", "explain"]
@@ -36,6 +37,8 @@ _RESOURCES = (
     "static_shared_bytes",
     "occupancy",
 )
+_TOLD_OPS = 6
+"""Of the ops that changed, how many are told."""
 _LAUNCH = ("grid", "block")
 _Difference = Callable[[KernelCase, KernelCase], str]
 
@@ -102,7 +105,13 @@ def _differences(old: KernelCase, new: KernelCase) -> Iterator[tuple[str, str]]:
 
 
 def _program(old: KernelCase, new: KernelCase) -> str:
-    return _first_line(*(case.ir for case in (old, new)))
+    """The first ops that changed; a line of text only where a side has no records."""
+    if not (old.tiles.body.ops and new.tiles.body.ops):
+        return _first_line(old.ir, new.ir)
+    found = program_changes(old.tiles, new.tiles)
+    more = len(found) - _TOLD_OPS
+    told = "; ".join(map(str, found[:_TOLD_OPS]))
+    return f"{told}; changes of other ops: {more}" if more > 0 else told
 
 
 def _code(old: KernelCase, new: KernelCase) -> str:

@@ -111,7 +111,9 @@ def _merged_provenance(all_of: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def _identity(kernel: KernelInfo) -> tuple[object, ...]:
     attributes = tuple(sorted(kernel.attributes.items()))
-    return (kernel.name, kernel.device, kernel.ir, kernel.source, kernel.code, attributes)
+    # By records, so that another version's way to print a program makes no second kernel.
+    program = kernel.program.identity if kernel.program and kernel.program.body.ops else kernel.ir
+    return (kernel.name, kernel.device, program, kernel.source, kernel.code, attributes)
 
 
 def _whole(metric: Metric, profiles: Sequence[Profile]) -> int | float:

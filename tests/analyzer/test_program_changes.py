@@ -1,0 +1,155 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN201, ANN202
+"""What changed between two programs of one kernel, as they were compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import tileprof.lang as T
+from tests.analyzer.compiled import compiled
+from tests.analyzer.made import Made, program
+from tileprof.analyzer.changes import explain
+from tileprof.analyzer.tiles.program_changes import program_changes
+from tileprof.ir.plain import plain_kernel
+from tileprof.kernel_ir import TileKernel
+from tileprof.profile import Profile
+from tileprof.profile.transform.join import side_by_side
+
+
+def product(columns: int = 128, stages: int = 2, scale: float = 1.0, extra: bool = False) -> Any:
+    """A · B in tiles of 128 rows."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((256, 256), T.float16),
+        B: T.Tensor((256, 256), T.float16),
+        C: T.Tensor((256, 256), T.float32),
+    ):
+        with T.Kernel(256 // columns, 2, threads=128) as (bx, by):
+            a = T.alloc_shared((128, 64), T.float16)
+            b = T.alloc_shared((64, columns), T.float16)
+            c = T.alloc_fragment((128, columns), T.float32)
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=stages):
+                T.copy(A[by * 128, k * 64], a)
+                T.copy(B[k * 64, bx * columns], b)
+                T.gemm(a, b, c)
+            if extra:
+                T.clear(c)
+            for i, j in T.Parallel(128, columns):
+                c[i, j] = c[i, j] * scale
+            T.copy(c, C[by * 128, bx * columns])
+
+    return kernel
+
+
+@T.prim_func
+def renamed(
+    Left: T.Tensor((256, 256), T.float16),
+    Right: T.Tensor((256, 256), T.float16),
+    Out: T.Tensor((256, 256), T.float32),
+):
+    """`product()` with other names, in other lines."""
+    with T.Kernel(2, 2, threads=128) as (column, row):
+        left = T.alloc_shared((128, 64), T.float16)
+        right = T.alloc_shared((64, 128), T.float16)
+
+        total = T.alloc_fragment((128, 128), T.float32)
+        T.clear(total)
+        for step in T.Pipelined(4, num_stages=2):
+            T.copy(Left[row * 128, step * 64], left)
+            T.copy(Right[step * 64, column * 128], right)
+            T.gemm(left, right, total)
+        for y, x in T.Parallel(128, 128):
+            total[y, x] = total[y, x] * 1.0
+        T.copy(total, Out[row * 128, column * 128])
+
+
+def plain(kernel: Any) -> TileKernel:
+    """The records of a kernel as its author wrote it."""
+    return plain_kernel(kernel.compile().program.kernel)
+
+
+def told(**new: Any) -> list[str]:
+    """What is said of a product that changed."""
+    return list(map(str, program_changes(plain(product()), plain(product(**new)))))
+
+
+def gpu_profile(kernel: Any, time: float, text: str = "text") -> Profile:
+    """A recording of a kernel, with its program after the passes for a GPU."""
+    made = program(Made(time=time))
+    (info,) = made.tables.kernels
+    records = plain_kernel(compiled(kernel).kernel)
+    info = replace(info, program=records, ir=text)
+    return replace(made, tables=replace(made.tables, kernels=(info,)))
+
+
+def test_names_and_lines_are_no_change() -> None:
+    """Of values, of parameters and of indices."""
+    assert plain(renamed).identity == plain(product()).identity
+    assert not program_changes(plain(product()), plain(renamed))
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        ({"stages": 3}, ["for in line 38: num_stages 2 → 3"]),
+        ({"scale": 2.0}, ["mul `%6` in line 45: added", "store in line 45: operand 1 %4 → %6"]),
+        ({"extra": True}, ["fill in line 43: added"]),
+        (
+            {"columns": 256},
+            [
+                "launch in line 33: index 1 2 → 1",
+                "alloc `%b` in line 35: shape 64×128 → 64×256",
+                "alloc `%c` in line 36: shape 128×128 → 128×256",
+                "mul `%3` in line 40: operand 2 128 → 256",
+                "view `%B_tile` in line 40: sizes 64×128 → 64×256, shape 64×128 → 64×256",
+                "parallel in line 44: index 2 128 → 256",
+                "mul `%6` in line 46: operand 2 128 → 256",
+                "view `%C_tile` in line 46: sizes 128×128 → 128×256, shape 128×128 → 128×256",
+            ],
+        ),
+    ],
+)
+def test_a_change_names_op_line_and_field(new: dict[str, Any], expected: list[str]) -> None:
+    """Lines are those of this file."""
+    assert told(**new) == expected
+
+
+def test_the_way_back_says_what_was_removed() -> None:
+    """An op that only the old program has."""
+    (found,) = program_changes(plain(product(extra=True)), plain(product()))
+    assert (found.op, found.what, found.line) == ("fill", "removed", 43)
+
+
+def test_recordings_of_two_pipelines() -> None:
+    """As `tileprof diff` says it, of what the passes made."""
+    (found,) = explain(gpu_profile(product(), 1e6), gpu_profile(product(stages=3), 2e6))
+    assert found.level == "the program (IR)"
+    assert "ring `%ring` in line 39: stages 2 → 3" in found.text
+    assert "alloc `%a` in line 34: shape 2×128×64 → 3×128×64" in found.text
+
+
+def test_reformatted_text_is_no_change() -> None:
+    """Records are the same, the text is another version's."""
+    old, new = gpu_profile(product(), 1e6), gpu_profile(product(), 2e6, text="other  text")
+    assert explain(old, new)[0].level == "nothing"
+    assert len(side_by_side([old, new]).tables.kernels) == 1
+
+
+def test_other_programs_are_other_kernels_where_profiles_join() -> None:
+    """Of one text."""
+    old, new = gpu_profile(product(), 1e6), gpu_profile(product(stages=3), 1e6)
+    assert len(side_by_side([old, new]).tables.kernels) == 2
+
+
+def test_text_is_compared_where_there_are_no_records() -> None:
+    """As in a profile whose text no version reads."""
+    old, new = gpu_profile(product(), 1e6, text="a"), gpu_profile(product(), 2e6, text="b")
+    (info,) = new.tables.kernels
+    bare = replace(new, tables=replace(new.tables, kernels=(replace(info, program=None),)))
+    assert explain(old, bare)[0].text == "line 1: `a` became `b`"
