@@ -72,6 +72,15 @@ def test_the_emitted_code_and_the_device() -> None:
     assert (found.level, "13" in found.text) == ("the device or its software", True)
 
 
+def test_moved_lines_are_no_change_of_the_code() -> None:
+    """A `#line` says where code came from, not what it does."""
+    old, new = program(Made()), program(Made(time=2e6))
+    moved = explain(_with_code(old, "#line 3\na();"), _with_code(new, "#line 9\na();"))
+    assert moved[0].level == "nothing"
+    changed = explain(_with_code(old, "#line 3\na();"), _with_code(new, "#line 9\nb();"))
+    assert changed[0].text == "line 2: `a();` became `b();`"
+
+
 def _with_code(profile: Profile, code: str) -> Profile:
     (info,) = profile.tables.kernels
     assert isinstance(info, KernelInfo)

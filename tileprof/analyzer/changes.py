@@ -14,6 +14,7 @@ From one process to the next more changes than that, so changes below 2 % are to
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ _RESOURCES = (
 )
 _TOLD_OPS = 6
 """Of the ops that changed, how many are told."""
+_LINE_DIRECTIVE = re.compile(r"^#line .*$", re.MULTILINE)
 _LAUNCH = ("grid", "block")
 _Difference = Callable[[KernelCase, KernelCase], str]
 
@@ -115,7 +117,8 @@ def _program(old: KernelCase, new: KernelCase) -> str:
 
 
 def _code(old: KernelCase, new: KernelCase) -> str:
-    return _first_line(*(case.cuda for case in (old, new)))
+    # A directive says where code came from: it stays as an empty line, so that lines keep numbers.
+    return _first_line(*(_LINE_DIRECTIVE.sub("", case.cuda) for case in (old, new)))
 
 
 def _first_line(old: str, new: str) -> str:
