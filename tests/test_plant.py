@@ -266,7 +266,7 @@ def test_the_page_says_what_was_missed() -> None:
     text = "\n".join(page_plant.page({"dev": record}))
     assert "| the planted defect is ranked first | GPA 7/17 | ≥ 75% | 100% |" in text
     assert "| median error of the predicted gain | GPA 49 % | ≤ 30% | 80% **missed** |" in text
-    assert "| always 1.0× | 100% |" in text
+    assert "| always predict 1.0× | 100% |" in text
     assert "| made | 2.000 [1.980, 2.020] | 1.20 [1.08, 1.32] | 1 | right | 1 false |" in text
     assert "| broken | – | – | – | – | wrong results: not scored |" in text
     assert "| late | – | – | – | – | why |" in text

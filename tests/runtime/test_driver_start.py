@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,12 +44,14 @@ def test_cupti_attaches_while_no_other_thread_starts_the_driver(
 
     monkeypatch.setattr(gpu, "find_cupti", lambda: SimpleNamespace(path="libcupti.so"))
     monkeypatch.setattr(gpu, "watch", lambda *_: None)
-    recorder = SimpleNamespace(
-        _native=SimpleNamespace(gpu_start=gpu_start), counters=SimpleNamespace(plan=None),
-        _kinds=[], _timeline=0, _others=None, _succeeded=lambda answer: True, library="",
-        _give=None, _take_back=None,
+    codes = {"other_subscriber": -1}
+    native = SimpleNamespace(gpu_start=gpu_start, GPU_CODES=codes)
+    recorder = gpu.Gpu.__new__(gpu.Gpu)
+    vars(recorder).update(
+        _native=native, _codes=codes, counters=SimpleNamespace(plan=None), _kinds=[], _timeline=0,
+        _others=None, library="",
     )  # fmt: skip
-    gpu.Gpu._start(recorder)  # type: ignore[arg-type]
+    recorder._start()
     assert held == [True]
     assert not is_held()
 
@@ -77,3 +81,25 @@ def test_the_driver_starts_while_cupti_does_not_attach(monkeypatch: pytest.Monke
     monkeypatch.setattr(drivers, "Driver", lambda resolve: held.append(is_held()))
     drivers.load_driver.__wrapped__()
     assert held == [True]
+
+
+def test_no_process_forks_while_the_driver_starts() -> None:
+    """A child of a half-started driver would wait for it for ever."""
+    begun = threading.Event()
+    ended: list[bool] = []
+
+    def start() -> None:
+        with drivers.driver_start:
+            begun.set()
+            time.sleep(0.2)
+            ended.append(True)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if ended else 1)
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert not is_held()

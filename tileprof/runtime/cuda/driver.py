@@ -7,6 +7,7 @@ package is installed.  Names and numbers are those of `cuda.h`.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import (
@@ -182,7 +183,16 @@ driver_start = Guard()
 
 A process whose threads did these at once died inside `cuDevicePrimaryCtxRetain` (driver 580, CUPTI
 13.0.1; 2 of 2,329 runs beside another process that kept the H200 busy, 0 of 1,330 without it).
+
+No process forks meanwhile: the child would wait for ever for a driver that is half started.
 """
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: driver_start.__enter__(),
+        after_in_parent=lambda: driver_start.__exit__(None, None, None),
+        after_in_child=lambda: driver_start.__exit__(None, None, None),
+    )
 
 
 class Driver:
