@@ -189,13 +189,14 @@ def test_launches_of_several_threads_at_once() -> None:
 
 @pytest.mark.usefixtures("often")
 def test_a_forked_child_has_a_sampler_of_its_own() -> None:
-    """After a launch of the parent."""
+    """After a launch of the parent; on a busy machine a launch may go by unseen."""
     held = loaded(sampled_kernels.lopsided.compile(N=1))
     y = np.zeros(1, np.float32)
     assert ran(held, 5_000_000, y) is not None
     child = os.fork()
     if child == 0:
-        os._exit(0 if ran(held, 5_000_000, y) is not None else 1)
+        seen = any(ran(held, 5_000_000, y) is not None for _ in range(10))
+        os._exit(0 if seen else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
 

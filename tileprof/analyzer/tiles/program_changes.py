@@ -137,14 +137,15 @@ class _Comparison:
                 "shape": tuple("×".join(map(str, each.shape)) for each in (before, after)),
             }
             # Names of extents are no change where they stand for one another.
-            same = len(before.shape) == len(after.shape) and all(
+            if len(before.shape) == len(after.shape) and all(
                 a == b or (isinstance(a, str) and isinstance(b, str) and self._extent(a, b))
                 for a, b in zip(before.shape, after.shape)
-            )
+            ):
+                del pairs["shape"]
             yield from (
                 FieldChange(name, a or "none", b or "none")
                 for name, (a, b) in pairs.items()
-                if a != b and not (name == "shape" and same)
+                if a != b
             )
 
     def _extent(self, old: str, new: str) -> bool:
