@@ -33,7 +33,7 @@ _SQL = (
     (_NUMBERS.format(1001) + "INSERT INTO timeline_tracks SELECT x + 99, 'a', 'a', x, 0 FROM n",),
     (_NUMBERS.format(20_002) + "INSERT INTO timeline_tracks SELECT x + 99, 'a', 'a', x, 0 FROM n",),
     (_NUMBERS.format(1_000_001) + "INSERT INTO files SELECT x + 99, 'a' FROM n",),
-    # As many values as there are nodes for each metric.
+    # Dense metrics need a value for each node: 10,000 nodes by 990 metrics.
     (_NUMBERS.format(10_000) + "INSERT INTO nodes SELECT x + 99, 0, 0 FROM n",
      _NUMBERS.format(990)
      + "INSERT INTO metrics SELECT x + 99, 'm' || x, '', 'sum', 0, 'dense', 0 FROM n"),

@@ -33,7 +33,7 @@ turn_kernels: Any = importlib.import_module("tests.cuda.turn_kernels")
 
 @cache
 def said(words: str, *, specialised: bool = True, **more: Any) -> tuple[Remark, ...]:
-    """What the compiler decides about a loop of products and exponentials."""
+    """Return the compiler's remarks about the loop of a kernel of products and exponentials."""
     kernel = turn_kernels.kernel(frozenset(words.split()), **more)
     given = Controls(overlap=False, warp_specialization=specialised)
     program = compile_cuda(kernel, find_target("sm_90a"), given)

@@ -190,7 +190,7 @@ WORDS = {
 
 @pytest.mark.parametrize("source", WORDS.values(), ids=WORDS)
 def test_words_would_be_found(source: str) -> None:
-    """As rules once matched them."""
+    """Each way in which rules once matched the words of a remark is found."""
     assert matched(source)
 
 

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: ANN201, ANN202
-"""What changed between two programs of one kernel, as they were compiled."""
+"""Changes between two programs of one kernel: compiled, compared op by op, and told."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def plain(kernel: Any) -> TileKernel:
 
 
 def told(**new: Any) -> list[str]:
-    """What is said of a product that changed."""
+    """Return the changes from `product()` to one with other arguments, lines counted from it."""
     found = program_changes(plain(product()), plain(product(**new)))
     return [str(replace(each, line=each.line - _FIRST)) for each in found]
 
@@ -93,7 +93,7 @@ def gpu_profile(kernel: Any, time: float, text: str = "text") -> Profile:
 
 
 def test_names_and_lines_are_no_change() -> None:
-    """Of values, of parameters and of indices."""
+    """Other names of values, parameters and indices in other lines are the same program."""
     assert plain(renamed).identity == plain(product()).identity
     assert not program_changes(plain(product()), plain(renamed))
 
@@ -131,7 +131,7 @@ def test_the_way_back_says_what_was_removed() -> None:
 
 
 def test_recordings_of_two_pipelines() -> None:
-    """As `tileprof diff` says it, of what the passes made."""
+    """Two recordings differ by the ops that the passes made, as `tileprof diff` prints them."""
     (found,) = explain(gpu_profile(product(), 1e6), gpu_profile(product(stages=3), 2e6))
     assert found.level == "the program (IR)"
     assert f"ring `%ring` in line {_FIRST + 15}: stages 2 → 3" in found.text
@@ -146,13 +146,13 @@ def test_reformatted_text_is_no_change() -> None:
 
 
 def test_other_programs_are_other_kernels_where_profiles_join() -> None:
-    """Of one text."""
+    """Programs with other records stay two kernels, even if their texts are the same."""
     old, new = gpu_profile(product(), 1e6), gpu_profile(product(stages=3), 1e6)
     assert len(side_by_side([old, new]).tables.kernels) == 2
 
 
 def test_text_is_compared_where_there_are_no_records() -> None:
-    """As in a profile whose text no version reads."""
+    """A profile without records, as of an IR that cannot be read, has only its text."""
     old, new = gpu_profile(product(), 1e6, text="a"), gpu_profile(product(), 2e6, text="b")
     (info,) = new.tables.kernels
     bare = replace(new, tables=replace(new.tables, kernels=(replace(info, program=None),)))

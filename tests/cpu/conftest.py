@@ -1,4 +1,4 @@
-"""What the tests of the `cpu` device share."""
+"""Fixtures of the tests of the `cpu` device."""
 
 from __future__ import annotations
 

@@ -117,5 +117,5 @@ def opcodes(program: CudaProgram) -> set[str]:
 
 
 def copies(program: CudaProgram) -> dict[str, Remark]:
-    """What was said about each copy between memories, by its kind and name."""
+    """Return the remarks about copies between memories, keyed by the op's kind and name."""
     return {r.subject: r for r in program.remarks if r.op == "copy"}

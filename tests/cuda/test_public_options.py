@@ -55,7 +55,7 @@ def lowered(function: Any, target: str = "sm_90a", **controls: Any) -> CudaProgr
 
 
 def chosen(made: Any, subject: str) -> Decision:
-    """What was chosen for the op of that kind and name."""
+    """Return the compiler's decision about the op with this kind and name."""
     found: Decision = next(each.decision for each in made.remarks if each.subject == subject)
     return found
 

@@ -21,7 +21,7 @@ def is_held() -> bool:
     found: list[bool] = []
 
     def look() -> None:
-        lock = drivers.driver_start._lock
+        lock = drivers._START._lock
         found.append(not lock.acquire(blocking=False))
         if not found[0]:
             lock.release()
@@ -89,7 +89,7 @@ def test_no_process_forks_while_the_driver_starts() -> None:
     ended: list[bool] = []
 
     def start() -> None:
-        with drivers.driver_start:
+        with drivers.driver_start():
             begun.set()
             time.sleep(0.2)
             ended.append(True)

@@ -1,4 +1,4 @@
-"""What the tests of samples of the program counter share."""
+"""Fixtures of the tests of samples of the program counter."""
 
 from __future__ import annotations
 

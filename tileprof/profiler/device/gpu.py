@@ -231,7 +231,7 @@ class Gpu:
             self._failed, self.problem = True, why_not()
             return
         kinds = self._kinds if self.counters.plan is None else []
-        with driver_start:
+        with driver_start():
             answer = self._native.gpu_start(str(found.path), kinds, self._timeline)
         refused = answer[0] == self._codes["other_subscriber"]
         if refused and self._others is None and who_holds() == KINETO:

@@ -45,7 +45,7 @@ class CudaDevice:
             for what in (COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, CLOCK_RATE)
         )
         self.capability = (major, minor)
-        with driver_start:
+        with driver_start():
             self.context = driver.pointer("cuDevicePrimaryCtxRetain", handle)
         self.counters = TileCounters(driver)
         self.held = HeldArrays(driver)

@@ -7,7 +7,6 @@ package is installed.  Names and numbers are those of `cuda.h`.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import (
@@ -25,7 +24,7 @@ from ctypes import (
 from typing import Any
 
 from tileprof.errors import ExecutionError, MissingDependencyError
-from tileprof.once import Guard, once
+from tileprof.once import Guard, once, unforked
 
 _LIBRARY = "nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1"
 """Name of the driver's library, as the system's loader knows it."""
@@ -178,21 +177,19 @@ Resolve = Callable[[str, Any], Any]
 """Function from the name and the ctypes prototype of a driver function to the function;
 AttributeError for one that the driver lacks."""
 
-driver_start = Guard()
-"""Held while the driver starts, a context is made, or CUPTI attaches to the driver.
+_START = Guard()
 
-A process whose threads did these at once died inside `cuDevicePrimaryCtxRetain` (driver 580, CUPTI
-13.0.1; 2 of 2,329 runs beside another process that kept the H200 busy, 0 of 1,330 without it).
 
-No process forks meanwhile: the child would wait for ever for a driver that is half started.
-"""
+@contextmanager
+def driver_start() -> Iterator[None]:
+    """Start the driver, make a context, or attach CUPTI: one thread at a time, and between forks.
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: driver_start.__enter__(),
-        after_in_parent=lambda: driver_start.__exit__(None, None, None),
-        after_in_child=lambda: driver_start.__exit__(None, None, None),
-    )
+    A process whose threads did these at once died inside `cuDevicePrimaryCtxRetain` (driver 580,
+    CUPTI 13.0.1; 2 of 2,329 runs beside another process that kept the H200 busy, 0 of 1,330 without
+    it).  A child that is forked meanwhile would wait for ever for a driver that is half started.
+    """
+    with _START, unforked():
+        yield
 
 
 class Driver:
@@ -288,5 +285,5 @@ def load_driver() -> Driver:
             "kernels cannot run on a GPU: there is no CUDA driver",
             hint="Install the NVIDIA driver, or pass host arrays, which run on `cpu`.",
         ) from None
-    with driver_start:
+    with driver_start():
         return Driver(lambda name, prototype: prototype((name, library)))
