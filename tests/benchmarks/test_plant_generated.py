@@ -303,6 +303,58 @@ def test_every_family_has_a_problem() -> None:
         assert problems.small(family)
 
 
+# -- a case from end to end, on the processor
+
+
+@pytest.mark.parametrize("name", ["tile-bias_gelu/slow-power/0", "tile-bias_gelu/clean/0"])
+def test_a_case_gives_a_row_that_can_be_judged(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a processor in the place of the GPU, and played times; all else is as it is run."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("cuda.bindings.nvrtc")
+    monkeypatch.syspath_prepend("benchmarks")
+    import tileprof
+
+    measure: Any = importlib.import_module("plant.measure")
+    measuring: Any = importlib.import_module("measuring")
+    problems: Any = importlib.import_module("plant.generated.problems")
+    real = problems.inputs_of
+
+    def inputs_of(family: Any, shape: Any, device: str) -> Any:
+        return real(family, problems.small(family), "cpu")
+
+    def recorded(run: Any, path: Path, ms: float, pc_sampling: bool) -> None:
+        assert pc_sampling
+        with tileprof.profile(path, context="scopes", instrument="off"):
+            run()
+
+    def times(runs: Any) -> dict[str, float]:
+        if len(runs) == 1:
+            return {"fixed_ms": 1.0}
+        return {"ratio": 1.5, "low": 1.4, "defective_ms": 1.5, "fixed_ms": 1.0}
+
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(problems, "inputs_of", inputs_of)
+    monkeypatch.setattr(measuring, "batch_ms", lambda run, launches: 1.0)
+    monkeypatch.setattr(measure, "_times", times)
+    monkeypatch.setattr(measure, "_recorded", recorded)
+    monkeypatch.setattr(running, "_roofs", lambda inputs: {"memory": 4e12, "product": 9e14})
+    folder = tmp_path / "case"
+    folder.mkdir()
+    running._one(name, folder)
+    made = json.loads((folder / "row.json").read_text())
+    assert made["correct"]
+    assert made["profile_bytes"] > 0
+    known = {each.name: each for each in every("tile")}
+    full = {**running._described(name, known), **made}
+    held = scoring.judged(full)
+    assert held.ranked == ("clean" not in name)
+    assert held.floor > 1
+    assert scoring.told(full).startswith(name)
+
+
 # -- scores
 
 
