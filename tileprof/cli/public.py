@@ -14,6 +14,7 @@ from tileprof.errors import (
     ProfileFileError,
     TileprofError,
     UsageError,
+    suggestion,
 )
 from tileprof.progress import working
 
@@ -29,7 +30,6 @@ from . import (
     terminal,
     view,
 )
-from .parsing import suggestion
 
 __all__ = ["COMMANDS", "main"]
 

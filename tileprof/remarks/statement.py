@@ -38,10 +38,6 @@ from typing import (
     get_type_hints,
 )
 
-__all__ = ["CODES", "FIELD", "Bytes", "Candidate", "Decision", "Line", "Nanoseconds", "Part"]
-__all__ += ["Reason", "Registers", "Share", "Statement", "UnknownCodeError", "from_plain"]
-__all__ += ["hints_of", "parts_of", "plain"]
-
 Bytes = Annotated[int, "bytes"]
 Line = Annotated[int, "line of the author's file, 0 where it is not known"]
 Nanoseconds = Annotated[float, "ns"]

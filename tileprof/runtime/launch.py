@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .cuda.device import CudaDevice
     from .cuda.executable import CudaExecutable, Need
 
-__all__ = ["LoadedKernel", "load"]
-
 _MAX_WORK = 1024
 
 
