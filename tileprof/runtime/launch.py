@@ -112,17 +112,9 @@ class LoadedKernel:
     """One variant of a kernel on one device."""
 
     __slots__ = (
-        "_only_work",
-        "_recording",
-        "_scalars",
-        "_work",
-        "device",
-        "executable",
-        "key",
-        "location",
-        "name",
-        "program",
-    )
+        "_only_work", "_recording", "_scalars", "_work", "device", "executable", "key", "location",
+        "name", "program",
+    )  # fmt: skip
 
     def __init__(self, program: Program, device: str, executable: Executable) -> None:
         self.program = program

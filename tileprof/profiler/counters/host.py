@@ -18,20 +18,13 @@ from tileprof.profiler.cupti.cupti_library import other_copy
 _Size, _Pointer = C.c_size_t, C.c_void_p
 
 _NEEDED = (
-    "cuptiGetResultString",
-    "cuptiProfilerInitialize",
-    "cuptiDeviceGetChipName",
-    "cuptiProfilerHostInitialize",
-    "cuptiProfilerHostDeinitialize",
-    "cuptiProfilerHostConfigAddMetrics",
-    "cuptiProfilerHostGetConfigImageSize",
-    "cuptiProfilerHostGetConfigImage",
-    "cuptiProfilerHostGetNumOfPasses",
-    "cuptiProfilerHostGetBaseMetrics",
-    "cuptiProfilerHostEvaluateToGpuValues",
-    "cuptiRangeProfilerGetCounterDataInfo",
-    "cuptiRangeProfilerCounterDataGetRangeInfo",
-)
+    "cuptiGetResultString", "cuptiProfilerInitialize", "cuptiDeviceGetChipName",
+    "cuptiProfilerHostInitialize", "cuptiProfilerHostDeinitialize",
+    "cuptiProfilerHostConfigAddMetrics", "cuptiProfilerHostGetConfigImageSize",
+    "cuptiProfilerHostGetConfigImage", "cuptiProfilerHostGetNumOfPasses",
+    "cuptiProfilerHostGetBaseMetrics", "cuptiProfilerHostEvaluateToGpuValues",
+    "cuptiRangeProfilerGetCounterDataInfo", "cuptiRangeProfilerCounterDataGetRangeInfo",
+)  # fmt: skip
 """Functions of CUPTI that planning and reading of counters call."""
 
 Kind = Literal["launches", "time"]
