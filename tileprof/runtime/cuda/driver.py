@@ -32,7 +32,6 @@ _LIBRARY = "nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1"
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
-INVALID_IMAGE = 200
 NO_BINARY_FOR_GPU = 209
 INVALID_PTX = 218
 UNSUPPORTED_PTX = 222
