@@ -70,13 +70,9 @@ class Attribute(ctypes.Structure):
     z: int
 
     _fields_ = (
-        ("id", c_int),
-        ("pad", c_int),
-        ("x", c_uint),
-        ("y", c_uint),
-        ("z", c_uint),
+        ("id", c_int), ("pad", c_int), ("x", c_uint), ("y", c_uint), ("z", c_uint),
         ("rest", c_uint * 13),
-    )
+    )  # fmt: skip
 
 
 class LaunchConfig(ctypes.Structure):
@@ -85,36 +81,22 @@ class LaunchConfig(ctypes.Structure):
     stream: int | None
 
     _fields_ = (
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared", c_uint),
-        ("stream", c_void_p),
-        ("attributes", POINTER(Attribute)),
-        ("attribute_count", c_uint),
-    )
+        ("grid", c_uint * 3), ("block", c_uint * 3), ("shared", c_uint), ("stream", c_void_p),
+        ("attributes", POINTER(Attribute)), ("attribute_count", c_uint),
+    )  # fmt: skip
 
 
 class Copy2D(ctypes.Structure):
     """`CUDA_MEMCPY2D`: rows of `width` bytes, each a pitch from the one before."""
 
     _fields_ = (
-        ("source_x", c_size_t),
-        ("source_y", c_size_t),
-        ("source_type", c_int),
-        ("source_host", c_void_p),
-        ("source_device", c_uint64),
-        ("source_array", c_void_p),
-        ("source_pitch", c_size_t),
-        ("target_x", c_size_t),
-        ("target_y", c_size_t),
-        ("target_type", c_int),
-        ("target_host", c_void_p),
-        ("target_device", c_uint64),
-        ("target_array", c_void_p),
-        ("target_pitch", c_size_t),
-        ("width", c_size_t),
+        ("source_x", c_size_t), ("source_y", c_size_t), ("source_type", c_int),
+        ("source_host", c_void_p), ("source_device", c_uint64), ("source_array", c_void_p),
+        ("source_pitch", c_size_t), ("target_x", c_size_t), ("target_y", c_size_t),
+        ("target_type", c_int), ("target_host", c_void_p), ("target_device", c_uint64),
+        ("target_array", c_void_p), ("target_pitch", c_size_t), ("width", c_size_t),
         ("height", c_size_t),
-    )
+    )  # fmt: skip
 
 
 class DriverFailure(ExecutionError):
