@@ -9,17 +9,6 @@ neighbours is kept.
 
 from __future__ import annotations
 
-__all__ = ["BARRIER_CYCLES", "CROWDED_REGISTERS", "FRAGMENT_REGISTERS", "OPERAND_SLICES"]
-__all__ += ["ORDINARY_PER_CYCLE", "PING_PONG_SHARE", "PING_PONG_STRAY", "RASTER_ROWS"]
-__all__ += [
-    "ROLE_REGISTERS",
-    "SECTOR_CYCLES",
-    "SHUFFLE_BARRIERS",
-    "SMALL_TILE",
-    "SPECIAL_PER_CYCLE",
-]
-__all__ += ["SPILL_CYCLES", "TENSOR_FLOPS_PER_CYCLE", "TILES_AHEAD"]
-
 # -- what units do
 
 TENSOR_FLOPS_PER_CYCLE = 4096

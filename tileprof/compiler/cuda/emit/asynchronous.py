@@ -16,8 +16,6 @@ from tileprof.ir.types import Dim
 from .buffers import GlobalBuffer, SharedBuffer
 from .context import Context, Tile
 
-__all__ = ["emit"]
-
 FEW = 8
 """Registers that are worth looking at for the order of what they depend on."""
 

@@ -23,8 +23,6 @@ from .marks import emit_mark
 from .reshape import reinterpreted
 from .scan import emit_scan
 
-__all__ = ["emit_block", "emit_op"]
-
 UNROLL_LIMIT = 64
 MAX_CLUSTER = 16
 MAX_RESIDENT = 1 << 16

@@ -39,8 +39,6 @@ from .points import Held, thread_coordinates
 from .vector_loops import VectorLoops
 from .vectors import VectorAccess
 
-__all__ = ["RegisterLoops"]
-
 IN_FLIGHT = 256
 """Bytes a thread that loads in front of the points may take: 64 registers."""
 CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL

@@ -19,8 +19,6 @@ from tileprof.once import cached_property
 
 from .index import Form, Forms
 
-__all__ = ["Access", "Graph", "Link", "Loop", "Node", "constant_range", "survey"]
-
 Node = ir.Parallel | ir.Value
 SYMBOL = 1 << 14
 """What a stride that is known at launch only counts as: the fast path asks for aligned ones."""

@@ -31,8 +31,6 @@ from .once import repeated, run_once
 from .shared import shared_layouts
 from .solve import Solution, solve
 
-__all__ = ["infer_layouts"]
-
 WIDE = 32
 """Registers beyond which a fragment that is indexed by numbers is better in shared memory."""
 

@@ -20,8 +20,6 @@ from .cost import WIDEST, component_cost, loop_cost
 from .flow import Known, conflicts, propagate
 from .graph import Graph, Link, Node
 
-__all__ = ["Operand", "Solution", "solve"]
-
 ROOTS = 2
 """Shapes of a component that are tried as its root."""
 SMALL = 4

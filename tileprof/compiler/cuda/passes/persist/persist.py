@@ -61,8 +61,6 @@ from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, s
 from .tile_order import indices_of
 from .tile_work import uneven_work
 
-__all__ = ["persist"]
-
 RESERVE = 1024
 """Bytes for the barriers of rings."""
 

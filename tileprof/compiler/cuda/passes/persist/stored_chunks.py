@@ -24,8 +24,6 @@ from tileprof.ir.instructions import Matrices, Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import with_originals
 
-__all__ = ["CHUNKS", "Store", "bytes_in_chunks", "in_chunks", "may_be_chunked", "stores_of"]
-
 CHUNKS = (128, 64)
 """Bytes of a row of a part: one panel of a swizzle, the widest first."""
 _Form = tuple[int, int, ir.DType]
