@@ -104,6 +104,13 @@ NB_MODULE(_recorder, m) {
   m.def("enter_op", [](const std::string &name, int64_t sequence, uint64_t thread) {
     return observer_table()->enter(observer_table()->name(name.c_str()), sequence, thread);
   });
+  m.def(
+      "enter_backward",
+      [](const std::string &name, int64_t sequence, uint64_t thread, ContextId root) {
+        const TileprofObserver *table = observer_table();
+        return table->enter_backward(table->name(name.c_str()), sequence, thread, root);
+      },
+      nb::arg("name"), nb::arg("sequence"), nb::arg("thread"), nb::arg("root") = 0);
   m.def("enter_kernel", [](uint32_t node) -> ContextId {
     if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
     return this_thread().enter_under(0, Kind::kernel, node, recorder().recording >> 32);
