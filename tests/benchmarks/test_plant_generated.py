@@ -419,7 +419,7 @@ def test_splits_are_pooled_and_held_out_operators_told_apart() -> None:
         {"held_out": ["shrink-tile"], "rows": [row([finding("spill")]), {"error": "late"}]},
         {"held_out": [], "rows": [row([finding("slow-math")], ratio=4.0)]},
     ]  # fmt: skip
-    records[0]["rows"][1] |= {"operator": "shrink-tile"}  # type: ignore[index,operator]
+    records[0]["rows"][1] |= {"operator": "shrink-tile"}  # type: ignore[index]
     held = scoring.pooled(records)
     assert [each.known for each in held] == [False, True]
     dev = scoring.dev_gains(records)

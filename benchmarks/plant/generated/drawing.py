@@ -3,9 +3,11 @@
     python -m plant.generated.drawing --seed 1          in `benchmarks`: writes `splits/dev-1.json`
     python -m plant.generated.drawing --seed 1 --test   draws the test split and freezes it
 
-In: a seed.  Out: names of mutants. No family of the test split is in development, and operators
-that are held out are in no case of development; which of them apply where is up to their sites. A
-test split is frozen as it is drawn: with the hash of each case and that of the analyzer.
+In: a seed.  Out: names of mutants; tile mutants that do not compile are left out.
+
+No family of the test split is in development, and operators that are held out are in no case of
+development. A test split is frozen as it is drawn: with the hash of each case and that of the
+analyzer.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[3]))
 
 from .families import FAMILIES, Family
 from .freezing import analyzer_hash, split_record
@@ -95,6 +99,29 @@ def _of_family(
     return rounds[:most] + (chance.sample(decoys, 1) if decoys else [])
 
 
+def refused(mutants: Iterable[Mutant]) -> dict[str, str]:
+    """Compile tile mutants for an H200, and return why some of them do not compile."""
+    import tempfile
+
+    from tileprof.compiler.cuda.pipeline import compile_cuda
+    from tileprof.compiler.cuda.target import find_target
+    from tileprof.errors import TileprofError
+
+    from . import problems
+
+    found = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for at, mutant in enumerate(each for each in mutants if each.family.language == "tile"):
+            path = Path(scratch) / str(at) / mutant.family.path.name
+            try:
+                module = problems.imported(mutant.family, mutant.text, path)
+                kernel = getattr(module, mutant.family.entry).compile(**mutant.shape)
+                compile_cuda(kernel.program.kernel, find_target("sm_90a"), None)
+            except TileprofError as error:
+                found[mutant.name] = str(error).splitlines()[0].removeprefix(f"{path}:")
+    return found
+
+
 def read(name: str) -> tuple[dict[str, Any], tuple[Mutant, ...]]:
     """Read a split and make its mutants.
 
@@ -116,14 +143,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--test", action="store_true", help="draw the test split and freeze it")
+    parser.add_argument("--unchecked", action="store_true", help="do not compile tile mutants")
     args = parser.parse_args()
     part = "test" if args.test else "dev"
     path = SPLITS / f"{part}-{args.seed}.json"
     if path.exists():
         sys.exit(f"{path} is there: a split is drawn once")
-    dealt = deal(args.seed)
-    record = split_record(f"{part}-{args.seed}", part, drawn(args.seed, part))
-    record |= {"seed": args.seed, "held_out": dealt.held_out}
+    mutants = drawn(args.seed, part)
+    wrong = {} if args.unchecked else refused(mutants)
+    kept = [each for each in mutants if each.name not in wrong]
+    record = split_record(f"{part}-{args.seed}", part, kept)
+    record |= {"seed": args.seed, "held_out": deal(args.seed).held_out, "refused": wrong}
     if args.test:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
         record |= {"analyzer": analyzer_hash(), "frozen": now}

@@ -112,8 +112,9 @@ _CASES = (
           flops=_PRODUCT),
     _case("grouped_matmul", _extents(rows=8192, experts=8, N=4096, K=2048),
           _extents(rows=300, experts=3, N=264, K=128), flops="2 * rows * N * K"),
-    _case("sparse_attention", _extents(batch=2, length=4096, heads=16, groups=4, dim=128, rows=32),
-          _extents(batch=1, length=256, heads=2, groups=1, dim=64, rows=2),
+    _case("sparse_attention",
+          _extents(batch=2, length=4096, keys=4096, heads=16, groups=4, dim=128, rows=32, most=32),
+          _extents(batch=1, length=256, keys=256, heads=2, groups=1, dim=64, rows=2, most=2),
           flops="2 * batch * heads * length * length * dim"),
 )  # fmt: skip
 
