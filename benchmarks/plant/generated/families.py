@@ -164,7 +164,7 @@ _TRITONS = (
             touched="4 * M * N"),
     _triton("segment_sum", _extents(V=65536, N=256, M=65536, E=32),
             _extents(V=16, N=256, M=4, E=8), touched="2 * V * N + 4 * M * N + 4 * M * E"),
-    _triton("histogram", _extents(N=1 << 26), _extents(N=65536)),
+    _triton("histogram", _extents(N=1 << 26), _extents(N=1 << 20)),
     _triton("conv2d", _extents(B=32, H=58, W=58, C=256, F=256),
             _extents(B=1, H=10, W=10, C=64, F=128),
             flops="18 * B * (H - 2) * (W - 2) * C * F"),
