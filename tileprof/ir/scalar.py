@@ -12,7 +12,7 @@ from .core import OpBase, Value, attribute, op, operand
 from .effects import Effect
 from .types import DType, Type, bool_
 
-__all__ = ["Binary", "Bitcast", "Cast", "Compare", "Constant", "Fma", "Select", "Unary"]
+__all__ = ["Binary", "Bitcast", "Cast", "Compare", "Constant", "Fma", "ScalarOp", "Select", "Unary"]
 
 BinaryKind = Literal[
     "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max",
@@ -145,3 +145,7 @@ class Bitcast(OpBase):
         """Sizes agree."""
         if self.operand.dtype.bits != self.dtype.bits:
             yield f"bitcast of {self.operand.type} to {self.dtype}: sizes differ"
+
+
+ScalarOp = Constant | Binary | Unary | Compare | Fma | Select | Cast | Bitcast
+"""Any op that computes a value from values and does nothing else."""

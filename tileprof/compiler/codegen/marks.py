@@ -16,9 +16,7 @@ from tileprof.ir.rewriter import inline_scopes
 
 __all__ = ["marked"]
 
-_PIECES = (
-    ir.Copy, ir.Fill, ir.Gemm, ir.Parallel, ir.Print, ir.Reduce, ir.Scan, ir.TileAtomic,
-)  # fmt: skip
+_PIECES = (*ir.TILE_OPS, ir.Parallel, ir.Print)
 """Ops that are worth a mark."""
 
 
