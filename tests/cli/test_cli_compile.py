@@ -15,6 +15,7 @@ from tileprof.compiler import FRONTEND, PASSES
 from tileprof.remarks import Rejection, Remark
 from tileprof.remarks.common import OtherCandidate, OtherDecision, OtherReason
 
+NAMES = [FRONTEND, *(step.name for step in PASSES)]
 BOUND = ("--set", "M=16", "--set", "N=4")
 
 FACTORY = """
@@ -190,7 +191,7 @@ def test_what_set_binds(cli: Any, arguments: str, start: str) -> None:
         ("prog.py:row_sums --emit llvm", "unknown stage `llvm`\nIt can be: ir, "),
         (
             "prog.py:row_sums --set M=1 --set N=1 --emit ir:fold",
-            f"there is no pass `fold`\nPasses are: {', '.join([FRONTEND, *(p.name for p in PASSES)])}.\n",
+            f"there is no pass `fold`\nPasses are: {', '.join(NAMES)}.\n",
         ),
     ],
 )
