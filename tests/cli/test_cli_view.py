@@ -185,6 +185,8 @@ def test_ascii_streams_get_ascii(cli: Any, sample: str, monkeypatch: pytest.Monk
         ("-d 0", "a tree of depth 0 has no nodes\n"),
         ("--flat --bottom-up", "argument --bottom-up: not allowed with argument --flat\n"),
         ("--json --csv", "argument --csv: not allowed with argument --json\n"),
+        ("--lines --csv", "`--lines` has no `--csv`\nUse `--json`.\n"),
+        ("--sass --csv", "`--sass` has no `--csv`\nUse `--json`.\n"),
     ],
 )
 def test_wrong_choices(cli: Any, sample: str, options: str, message: str) -> None:
