@@ -40,25 +40,29 @@ _BACKWARD_OPS = (
 )
 _INSIDE = (
     "limit what is recorded inside a GPU launch: blocks=N or all, warps=all, roles, cta or"
-    " numbers (0-3+8), records=N of a warp, keep=first, last or both, memory=256MB"
+    " numbers such as 0-3+8, records=N for each warp, keep=first, last or both,"
+    " memory=256MB"
 )
-_DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
+_DUTY = (
+    "record this share of the steps, 0 to 1; a step ends at tileprof.step(), or at the step of a"
+    " PyTorch optimizer"
+)
 _PC_SAMPLING = (
-    "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD cycles (a"
-    " power of two; =PERIOD, else 65536)"
+    "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD"
+    " cycles, a power of two (--pc-sampling=PERIOD; default: 65536)"
 )
 _PC_SAMPLING_EXACT = (
     "attribute samples to single launches; kernels run one after the other, short ones much slower"
 )
 _METRICS = (
-    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of "
-    "CUPTI's; kernels run one after the other, repeatedly if the metrics need several passes. "
-    "Or: instructions, which counts how often each instruction is executed; kernels run much "
-    "slower"
+    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or CUPTI "
+    "metrics by name; kernels run one after the other, repeatedly if the metrics need several "
+    "passes. Or: instructions, which counts how often each instruction is executed; kernels run "
+    "much slower"
 )
 _PM_SAMPLING = (
-    "sample hardware counters of GPUs over time, every MICROSECONDS (else 200), while kernels run"
-    " as they do; --metrics says which (else memory,tensor,occupancy)"
+    "sample hardware counters of GPUs over time, every MICROSECONDS (default: 200), without"
+    " repeating kernels; --metrics selects them (default: memory,tensor,occupancy)"
 )
 
 
@@ -71,7 +75,11 @@ def _parser() -> Parser:
     )
     add = parser.add_argument
     add("-o", dest="output", metavar="FILE", help="where to write (default: STEM.tprof here)")
-    add("--device", metavar="D", help="interpreter or cpu (default: where the arrays are)")
+    add(
+        "--device",
+        metavar="D",
+        help="where kernels run: interpreter or cpu (default: where their arrays are)",
+    )
     add(
         "--context",
         type=one_of("scopes", "python", "full"),
@@ -99,7 +107,7 @@ def _parser() -> Parser:
         const=True,
         type=number(int),
         metavar="EVENTS",
-        help="keep the newest events one by one (=EVENTS, else 1,000,000), for Chrome and Perfetto",
+        help="keep single events, the newest EVENTS (default: 1,000,000), for Chrome and Perfetto",
     )
     add("--duty", metavar="P", type=number(float), help=_DUTY)
     add("--every", metavar="N", type=number(int), help="record every N-th step")
