@@ -217,6 +217,8 @@ def test_a_diff_shows_what_changed(cli: Any, sample: str, slower: str) -> None:
     found = cli("diff", sample, slower)
     assert (found.code, found.err) == (0, "")
     assert "extra" in found.out
+    flat = cli("diff", sample, slower, "-d", "0")
+    assert flat.err == "tileprof: a tree of depth 0 has no nodes\nUse a depth of 1 or more.\n"
     same = cli("diff", sample, sample)
     assert same.code == 0
     assert "There is no difference" in same.out

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tileprof.cli import terminal
 from tileprof.cli.parsing import Command, Parser, number, one_of
@@ -78,7 +78,7 @@ def _parser() -> Parser:
     add(
         "--device",
         metavar="D",
-        help="where kernels run: interpreter or cpu (default: where their arrays are)",
+        help="where kernels run: interpreter, cpu or cuda (default: where their arrays are)",
     )
     add(
         "--context",
@@ -175,19 +175,22 @@ def _check_counters(args: argparse.Namespace) -> None:
     if args.pc_sampling is not None or args.pc_sampling_exact:
         given = "--metrics" if args.metrics is not None else ""
         if other := "--pm-sampling" if over_time is not None else given:
-            raise UsageError(f"`{other}` and `--pc-sampling` exclude each other in one process")
+            raise UsageError(
+                f"`{other}` and `--pc-sampling` exclude each other in one process",
+                hint="Run the program twice, once with each.",
+            )
     if over_time is None:
         parse_metrics(args.metrics)
 
 
 def _check_device(name: str | None) -> None:
-    """Refuse before the program runs what would end it at its first kernel."""
+    """Refuse a device that does not exist before the program runs."""
     from tileprof.runtime.selection import environment_device, parse_device
 
     if name is None:
         environment_device()
-    elif parse_device(name).startswith("cuda"):
-        refuse(f"`--device {name}`")
+    else:
+        parse_device(name)
 
 
 def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) -> int:
@@ -314,8 +317,3 @@ def _hottest(profile: Profile) -> str:
 
 
 COMMAND = Command("run", "run a program and record where its time goes", main)
-
-
-def refuse(what: str) -> NoReturn:
-    """Say that an option is known and not there yet."""
-    raise UsageError(f"{what} is not available in this version of tileprof")
