@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -129,6 +130,16 @@ class Recorder:
                 "a session is running on another clock",
                 hint="Sessions share one recorder; finalize the other one first.",
             )
+
+    @contextmanager
+    def no_changes(self) -> Iterator[bool]:
+        """Keep who listens as it is, and yield whether somebody does.
+
+        A sample that sees threads where they are after the beginning of a pause must not count for
+        those who listened before it.
+        """
+        with self._lock:
+            yield bool(self.active)
 
     def change(self, active: list[Store]) -> None:
         """Record for these from here on; hand out what was recorded before, if it is no pause."""

@@ -85,11 +85,13 @@ class Sampler:
 
     def sample(self) -> None:
         """Look at all threads but the calling one, and others that work for the measurement."""
-        now = self._recorder.clock()
-        events = self._recorder.events
-        self._claimed = events.claimed() if events is not None else {}
-        self._trail = events.trail if events is not None and events.gpu.running else None
-        with frames_of_threads() as frames:
+        with self._recorder.no_changes() as active, frames_of_threads() as frames:
+            if not active:
+                return
+            now = self._recorder.clock()
+            events = self._recorder.events
+            self._claimed = events.claimed() if events is not None else {}
+            self._trail = events.trail if events is not None and events.gpu.running else None
             # Our own frame would refer to itself through `frames`, and keep all others alive.
             for own in (threading.get_ident(), *hooks.own_threads):
                 frames.pop(own, None)

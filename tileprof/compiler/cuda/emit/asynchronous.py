@@ -13,13 +13,11 @@ from tileprof.errors import InternalError
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.types import Dim
 
+from ..tuning import ORDERED_REGISTERS
 from .buffers import GlobalBuffer, SharedBuffer
 from .context import Context, Tile
 
 __all__ = ["emit"]
-
-FEW = 8
-"""Registers that are worth looking at for the order of what they depend on."""
 
 
 def emit(ctx: Context, op_: ir.OpBase) -> None:
@@ -50,7 +48,7 @@ def _wait(ctx: Context, op: ir.Wait) -> None:
         case "wgmma":
             if op.after is not None:
                 sums = ctx.fragment(op.after)
-                if sums.layout.registers_per_thread <= FEW:
+                if sums.layout.registers_per_thread <= ORDERED_REGISTERS:
                     line(f"tp_wgmma_after({sums.array});")
             line(f"tp_wgmma_wait<{op.pending}>();")
             for value in op.held:

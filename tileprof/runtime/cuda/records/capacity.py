@@ -100,7 +100,7 @@ class Room:
         return float(np.maximum(fill, _LEAST_FILL).sum())
 
 
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 18
 """Bytes of slots that are copied at once, and so at most of a part that is decoded at once."""
 _TURNS = 1024
 """Counts behind the slots, for kernels in graphs; more kernels than that share some."""

@@ -37,7 +37,9 @@ BLOCKS_OF_REPLAYS = 2
 COMPARING_S = 3.0
 """Seconds that finding out the marks' cost may take."""
 _MOST_RECORDS = 1 << 16
-"""Records of 8 bytes that are kept undecoded.  Decoding more at once takes more memory, several
+"""Records of 8 bytes that are kept undecoded."""
+_DECODED_AT_ONCE = 1 << 15
+"""Records that are decoded together where there are more.  More at once take more memory, about ten
 times theirs, and more time: 65 ns a record of 52,000, 102 of 416,000 (measured on a CPU core)."""
 
 
@@ -308,7 +310,7 @@ def _groups(kept: list[Slots]) -> Iterator[list[Slots]]:
     while kept:
         group: list[Slots] = []
         records = 0
-        while kept and (not group or records + len(kept[-1].records) <= _MOST_RECORDS):
+        while kept and (not group or records + len(kept[-1].records) <= _DECODED_AT_ONCE):
             group.append(kept.pop())
             records += len(group[-1].records)
         yield group
