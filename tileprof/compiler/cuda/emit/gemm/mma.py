@@ -23,9 +23,9 @@ from tileprof.compiler.cuda.layouts.matrix import (
     operand_layout,
     step_layout,
 )
+from tileprof.compiler.cuda.tuning import UNROLLED_PRODUCTS
 from tileprof.ir.instructions import Mma, Wgmma
 
-from ...tuning import UNROLLED_PRODUCTS
 from .matrices import find_matrices, gather_words, load_matrices, registers_of, shared_tile
 
 __all__ = ["TYPES", "emit_mma"]

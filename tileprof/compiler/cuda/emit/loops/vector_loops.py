@@ -21,8 +21,8 @@ from tileprof.compiler.cuda.emit.access import checked, shared_address
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.compiler.cuda.tuning import UNROLLED_POINTS
 
-from ...tuning import UNROLLED_POINTS
 from .digit_runs import Run, points
 from .points import Frame, leader
 from .vectors import Planner, VectorAccess
