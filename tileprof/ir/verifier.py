@@ -18,8 +18,6 @@ from .tile import TILE_OPS, Fill
 from .turns import misplaced_turns
 from .types import DTYPES, BufferType, DType, Type, index
 
-__all__ = ["problems", "verify"]
-
 
 def verify(kernel: Kernel) -> None:
     """Raise InternalError with the whole kernel's text where a rule is broken."""

@@ -9,8 +9,6 @@ from tileprof.errors import InternalError
 
 from .types import is_narrow, is_pair, literal, storage, value_type
 
-__all__ = ["bare", "is_pure", "needs_functions", "render"]
-
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 # Exact in the narrow type: nothing to round.

@@ -14,8 +14,6 @@ from .context import Context, Place
 from .matmul import emit_gemm
 from .types import literal, stored
 
-__all__ = ["emit_tile_op", "tile_text"]
-
 _REDUCE = {
     "sum": "TpSum",
     "max": "TpMax",

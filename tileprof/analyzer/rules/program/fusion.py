@@ -25,8 +25,6 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.once import cached_property
 
-__all__ = ["RULE"]
-
 _SHORT_NS = 10_000.0
 """Mean time of a launch, ns, below which a run is one of short kernels."""
 _COLD = 0.01

@@ -21,8 +21,6 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.profile import Symbol
 
-__all__ = ["RULE"]
-
 _COLD = 0.005
 """Share of the devices' time in steps below which an optimizer is not worth a line."""
 _SLOWER = 4 / 3

@@ -24,8 +24,6 @@ from .marks import emit_mark
 from .reshape import reinterpreted
 from .scan import emit_scan
 
-__all__ = ["emit_block", "emit_op"]
-
 MAX_CLUSTER = 16
 MAX_RESIDENT = 1 << 16
 """Blocks that run at once: more than any device has room for."""

@@ -27,8 +27,6 @@ from .digit_runs import Run, points
 from .points import Frame, leader
 from .vectors import Planner, VectorAccess
 
-__all__ = ["EmitBlock", "VectorLoops"]
-
 EmitBlock = Callable[[Context, ir.Block], None]
 VECTOR = 16
 """Bytes of the widest access."""

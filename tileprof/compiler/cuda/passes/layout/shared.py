@@ -41,8 +41,6 @@ from .flow import Known
 from .graph import Access, Graph, Loop
 from .solve import Solution
 
-__all__ = ["shared_layouts"]
-
 Lanes = npt.NDArray[np.int64]
 SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
 CHUNK = 16
