@@ -1,12 +1,13 @@
 """Memory-bound kernels one after the other, each of which reads and writes whole tensors.
 
 Static: names of kernels and the operations of PyTorch that launch them: products, attention, sorts,
-what a compiler has fused already and kernels of the program's own are no part of it. Dynamic: times of kernels between two products, in the order of the tree and within one
-pass (forward, backward, optimizer). One kernel that does all of their work reads the inputs of the
-run and writes its results; what the kernels hand to each other stays in registers. At best it takes
-as long as the longest of them does in one visit, since that one has the most to read and write. A
-backward pass wants some of the results in between, and a reduction has to end before its result is
-used, so three quarters of the difference are likely, half of it is sure.
+what a compiler has fused already and kernels of the program's own are no part of it. Dynamic: times
+of kernels between two products, in the order of the tree and within one pass (forward, backward,
+optimizer). One kernel that does all of their work reads the inputs of the run and writes its
+results; what the kernels hand to each other stays in registers. At best it takes as long as the
+longest of them does in one visit, since that one has the most to read and write. A backward pass
+wants some of the results in between, and a reduction has to end before its result is used, so three
+quarters of the difference are likely, half of it is sure.
 
 Runs of short kernels (`small-kernels`) are told there: they wait for launches, not for memory.
 """
