@@ -1,0 +1,196 @@
+"""The programs, the standard changes of each, and which suggestions count as naming a change.
+
+Codes were written by change, before any report on these programs was read. A code is the name of
+a rule (`precision`), or a rule and words of the finding's title, advice or place (`fusion/gelu`).
+Some rules do not exist yet: they are the names under which such a finding would be expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CHANGES", "PROGRAMS", "Change", "Program"]
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One switch of a program."""
+
+    title: str
+    """What is done, as a table says it."""
+    codes: tuple[str, ...]
+    """Suggestions that name it."""
+    gpu: bool = False
+    """Whether it means something on a GPU only."""
+    comparable: bool = True
+    """Whether the result after as many steps has to be that of the program as it is."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One script with the changes that a user would try."""
+
+    name: str
+    kind: str
+    changes: tuple[str, ...]
+    needs: tuple[str, ...] = ("torch",)
+    """Packages that it imports."""
+    gigabytes: float = 3.0
+    """Memory of the device that one process is expected to take; decides how many stand ready."""
+    tolerance: float = 0.05
+    """Largest difference of a result, as a share of the result of the program as it is."""
+
+    @property
+    def script(self) -> Path:
+        """Where its text is."""
+        return SCRIPTS / f"{self.name}.py"
+
+
+CHANGES: dict[str, Change] = {
+    "compile": Change("`torch.compile`", ("fusion", "small-kernels", "launch-bound/torch.compile")),
+    "cuda-graph": Change(
+        "a CUDA graph", ("launch-bound/graph", "small-kernels/graph", "cuda-graph"), gpu=True
+    ),
+    "static-cache": Change(
+        "a cache of fixed size, compiled",
+        ("launch-bound/graph", "small-kernels", "generation"),
+        gpu=True,
+    ),
+    "fused-gelu": Change("GELU as one operation", ("fusion/gelu",)),
+    "fused-kernel": Change("two kernels as one", ("fusion",), gpu=True),
+    "fused-optimizer": Change(
+        "a fused optimizer", ("optimizer", "fusion/optimizer.step", "small-kernels/optimizer.step")
+    ),
+    "foreach-average": Change(
+        "the average of weights over lists",
+        ("small-kernels/average", "fusion/average", "optimizer/average"),
+    ),
+    "library-lstm": Change(
+        "`nn.LSTM`", ("recurrence", "small-kernels", "launch-bound/fewer", "fusion")
+    ),
+    "jit-step": Change(
+        "the whole step under `jit`", ("small-kernels", "launch-bound/fewer", "fusion", "optimizer")
+    ),
+    "jit-update": Change(
+        "the update under `jit`", ("optimizer", "small-kernels", "launch-bound/fewer")
+    ),
+    "padded-vocabulary": Change(
+        "a vocabulary that is a multiple of 64",
+        ("alignment", "tile-quantisation"),
+        comparable=True,
+    ),
+    "tf32": Change("TF32 products", ("precision", "tensor-core-missed")),
+    "bf16": Change("bf16 autocast", ("precision", "tensor-core-missed")),
+    "half": Change("weights and data in bf16", ("precision", "tensor-core-missed", "wide-types")),
+    "float32": Change("floats instead of doubles", ("precision", "slow-math", "wide-types")),
+    "channels-last": Change("`channels_last`", ("channels-last", "layout-copies")),
+    "sdpa": Change("`scaled_dot_product_attention`", ("attention", "fusion/attention")),
+    "pinned": Change("pinned memory, copied asynchronously", ("transfers/pin",), gpu=True),
+    "workers": Change("workers that load data", ("loader", "launch-bound/num_workers")),
+    "no-item": Change("no read of results in a step", ("transfers/read", "synchronise"), gpu=True),
+    "fixed-indices": Change(
+        "indices in place of masks", ("transfers/size", "synchronise"), gpu=True
+    ),
+    "larger-batch": Change(
+        "a larger batch, by sample",
+        ("batch", "small-grid", "launch-bound/larger batches"),
+        comparable=False,
+    ),
+    "less-padding": Change(
+        "batches of like lengths", ("padding", "wasted-lanes"), comparable=False
+    ),
+    "no-checkpointing": Change("no recomputation in the backward pass", ("recomputation",)),
+    "sparse-product": Change("a sparse product", ("scatter", "fusion/gather", "excess-traffic")),
+    "sorted-edges": Change("edges in order", ("scatter", "uncoalesced-global")),
+    "sparse-gradients": Change("sparse gradients of tables", ("embedding", "optimizer")),
+    "one-table": Change(
+        "one table for all", ("embedding", "small-kernels", "launch-bound/fewer"), comparable=False
+    ),
+    "more-warps": Change(
+        "8 warps a block instead of 1", ("occupancy-limited", "spill-hot"), gpu=True
+    ),
+    "larger-blocks": Change("larger blocks", ("small-block", "narrow-access"), gpu=True),
+}
+"""Every change that some program knows, by the name of its switch."""
+
+_HF = ("torch", "transformers")
+PROGRAMS: tuple[Program, ...] = (
+    Program("gpt2_train", "Hugging Face decoder, training",
+            ("compile", "fused-gelu", "padded-vocabulary", "fused-optimizer", "larger-batch"),
+            _HF, 12),
+    Program("diffusion_sample", "diffusion U-Net, sampling",
+            ("compile", "cuda-graph", "tf32", "half", "channels-last", "larger-batch"), gigabytes=2,
+            tolerance=0.1),
+    Program("bert_finetune", "Hugging Face encoder, training",
+            ("compile", "tf32", "bf16", "sdpa", "fused-optimizer", "pinned", "no-item",
+             "larger-batch"), _HF, 5),
+    Program("gnn_train", "graph network, training",
+            ("compile", "tf32", "fused-optimizer", "no-item", "fixed-indices", "sparse-product",
+             "sorted-edges"), gigabytes=4, tolerance=0.1),
+    Program("resnet_train", "ResNet-50 with a loader, training",
+            ("compile", "bf16", "channels-last", "workers", "pinned", "fused-optimizer",
+             "larger-batch", "no-item"), gigabytes=9, tolerance=0.5),
+    Program("recommender_train", "recommender, training",
+            ("compile", "tf32", "bf16", "sparse-gradients", "one-table", "pinned", "no-item",
+             "larger-batch"), gigabytes=4),
+    Program("llama_generate", "Hugging Face decoder, generation",
+            ("static-cache", "sdpa", "larger-batch"), _HF, 2),
+    Program("ppo_train", "reinforcement learning",
+            ("compile", "fused-optimizer", "no-item", "larger-batch"), gigabytes=1.5,
+            tolerance=1.0),
+    Program("diffusion_train", "diffusion U-Net, training",
+            ("compile", "tf32", "bf16", "channels-last", "fused-optimizer", "foreach-average",
+             "no-item", "larger-batch"), gigabytes=10, tolerance=0.1),
+    Program("trainer_loop", "trainer with callbacks, training",
+            ("compile", "tf32", "bf16", "fused-optimizer", "workers", "pinned", "no-item",
+             "larger-batch"), gigabytes=1.5),
+    Program("t5_train", "Hugging Face encoder and decoder, training",
+            ("compile", "tf32", "bf16", "fused-optimizer", "no-item", "larger-batch"), _HF, 6),
+    Program("heat_simulation", "simulation on a grid",
+            ("compile", "cuda-graph", "float32", "no-item"), gigabytes=1.5),
+    Program("embed_texts", "Hugging Face encoder, inference",
+            ("compile", "tf32", "half", "less-padding", "no-item", "larger-batch"), _HF, 2),
+    Program("lstm_train", "recurrent network, training",
+            ("compile", "library-lstm", "tf32", "bf16", "fused-optimizer", "no-item",
+             "larger-batch"), gigabytes=3),
+    Program("vit_train", "Hugging Face ViT with a loader, training",
+            ("compile", "tf32", "bf16", "workers", "pinned", "fused-optimizer", "larger-batch"),
+            _HF, 6, 0.2),
+    Program("triton_block", "plain Triton", ("more-warps", "larger-blocks", "fused-kernel", "half"),
+            ("torch", "triton"), 2),
+    Program("llama_train", "Hugging Face decoder with checkpointing, training",
+            ("compile", "sdpa", "no-checkpointing", "padded-vocabulary", "fused-optimizer",
+             "larger-batch"), _HF, 12),
+    Program("jax_train", "plain JAX, training",
+            ("jit-step", "jit-update", "bf16", "no-item", "larger-batch"), ("jax",), 4),
+    Program("nanogpt_train", "plain PyTorch decoder, training",
+            ("compile", "tf32", "bf16", "sdpa", "fused-gelu", "fused-optimizer", "larger-batch"),
+            gigabytes=6),
+    Program("gan_train", "GAN of convolutions, training",
+            ("compile", "bf16", "channels-last", "fused-optimizer", "no-item", "larger-batch"),
+            gigabytes=3, tolerance=0.5),
+)  # fmt: skip
+"""In an order in which every other one, or every third, is a mixture of kinds."""
+
+
+def named(change: str, finding: dict[str, object], text: str) -> bool:
+    """Whether a finding names a change; `text` is its title and advice."""
+    return any(_fits(code, str(finding["rule"]), text) for code in CHANGES[change].codes)
+
+
+def _fits(code: str, rule: str, text: str) -> bool:
+    wanted, _, word = code.partition("/")
+    return rule == wanted and word.lower() in text.lower()
+
+
+def chosen(names: Iterable[str]) -> tuple[Program, ...]:
+    """Return the programs of these names, in the catalog's order; all without any."""
+    wanted = set(names)
+    unknown = wanted - {each.name for each in PROGRAMS}
+    if unknown:
+        raise SystemExit(f"unknown programs: {', '.join(sorted(unknown))}")
+    return tuple(each for each in PROGRAMS if not wanted or each.name in wanted)
