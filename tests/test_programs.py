@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from benchmarks.programs import frozen, scores
 from benchmarks.programs.catalog import CHANGES, PROGRAMS, Program, chosen, named
-from benchmarks.programs.run import MEMORY_GB, groups
+from benchmarks.programs.run import MEMORY_GB, Room, fits, groups
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 
 sys.path[:0] = ["benchmarks"]
@@ -95,9 +96,27 @@ def test_groups_fit_a_device_and_lose_no_program() -> None:
     """Processes that stand ready together fit; every program is in one group, in order."""
     found = list(groups(PROGRAMS))
     assert [each for group in found for each in group] == list(PROGRAMS)
-    for group in found:
-        needed = sum(each.gigabytes * (1 + len(each.changes)) for each in group)
-        assert needed <= MEMORY_GB or len(group) == 1
+    assert all(fits(group, MEMORY_GB) or len(group) == 1 for group in found)
+    assert len(list(groups(PROGRAMS, MEMORY_GB / 4))) > len(found)
+
+
+def test_processes_warm_up_only_where_there_is_room() -> None:
+    """What a process holds when it is ready stays taken; one that needs more waits for it."""
+    room = Room(10)
+    with room.taken(9, 4):
+        pass
+    done = threading.Event()
+
+    def later() -> None:
+        with room.taken(7, 0):
+            done.set()
+
+    with room.taken(5, 0):
+        waiting = threading.Thread(target=later, daemon=True)
+        waiting.start()
+        assert not done.wait(0.1)
+    waiting.join(0.2)
+    assert not done.is_set()
 
 
 def test_unknown_program_is_refused() -> None:

@@ -20,6 +20,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,26 +34,57 @@ from benchmarks.programs.catalog import CHANGES, PROGRAMS, Program, chosen
 from benchmarks.programs.members import ROOT, FailedError, Member, Settings
 
 RESULTS = ROOT / "benchmarks" / "results"
-ROUNDS = 15
+ROUNDS = 11
 BATCH_S = 0.12
 """Steps of a batch take about as long in the program as it is."""
 MEMORY_GB = 60.0
-"""Of the device, what processes that stand ready may take together."""
+"""Memory that processes that stand ready may take together, where a device does not say more."""
+MOST = 48
+"""Processes that stand ready together: each takes about 2 GB of the host's memory."""
+_OF_DEVICE = 0.8
+"""Share of a device's memory that they may take together."""
 RECORDINGS: dict[str, tuple[str, ...]] = {"plain": (), "samples": ("--pc-sampling",)}
 
 
-def groups(programs: Sequence[Program]) -> Iterator[list[Program]]:
-    """Programs whose processes fit a device together."""
-    group, held = list[Program](), 0.0
+def groups(programs: Sequence[Program], memory: float = MEMORY_GB) -> Iterator[list[Program]]:
+    """Programs whose processes fit a device together; `memory` in GB."""
+    group = list[Program]()
     for program in programs:
-        needed = program.gigabytes * (1 + len(program.changes))
-        if group and held + needed > MEMORY_GB:
+        if group and not fits([*group, program], memory):
             yield group
-            group, held = [], 0.0
+            group = []
         group.append(program)
-        held += needed
     if group:
         yield group
+
+
+def fits(group: Sequence[Program], memory: float) -> bool:
+    """Whether these can stand ready while one process of one of them runs; `memory` in GB."""
+    count = {each.name: 1 + len(each.changes) for each in group}
+    idle = sum(each.idle_gb * count[each.name] for each in group)
+    running = max(each.busy_gb - each.idle_gb for each in group)
+    return idle + running <= memory and sum(count.values()) + 2 * len(group) <= MOST
+
+
+class Room:
+    """Memory of the device that processes share while they warm up, in GB."""
+
+    def __init__(self, memory: float) -> None:
+        self._free = memory
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def taken(self, busy: float, idle: float) -> Iterator[None]:
+        """Wait for what a process takes at most; what it holds when it stands ready stays taken."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= busy)
+            self._free -= busy
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += busy - idle
+                self._changed.notify_all()
 
 
 def missing(program: Program) -> str:
@@ -60,12 +92,13 @@ def missing(program: Program) -> str:
     return ", ".join(each for each in program.needs if importlib.util.find_spec(each) is None)
 
 
-def ready(member: Member) -> Member:
+def ready(member: Member, room: Room) -> Member:
     """A member at the gate or, if it is to be timed, warm; a failed one has an error."""
     try:
         member.start()
         if member.options is None:
-            member.warm()
+            with room.taken(member.program.busy_gb, member.program.idle_gb):
+                member.warm()
     except FailedError as failed:
         member.error = str(failed)
     return member
@@ -113,7 +146,7 @@ def _change(base: Member, member: Member, times: dict[str, list[float]]) -> dict
     if CHANGES[member.change].comparable:
         if member.result is None or base.result is None:
             return {"error": "no result"}
-        allowed = base.program.tolerance * abs(base.result)
+        allowed = base.program.tolerance * max(abs(base.result), base.program.scale)
         right = abs(member.result - base.result) <= allowed
     return {
         **scores.gain_of(mine, theirs),
@@ -164,7 +197,8 @@ def measured(group: Sequence[Program], args: argparse.Namespace) -> Iterator[dic
         try:
             # What is only started goes last: what has to compile takes longest.
             order = sorted(chain(*members.values()), key=lambda each: each.change != "compile")
-            list(pool.map(ready, order))
+            room = Room(max(args.memory, max(each.busy_gb for each in group)))
+            list(pool.map(lambda member: ready(member, room), order))
             rows = {program.name: _times(program, members[program.name], args) for program in group}
             reports: dict[str, dict[str, Future[dict[str, Any]] | str]] = {}
             for name, held in members.items():
@@ -240,6 +274,14 @@ def told(row: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def memory_of(device: str) -> float:
+    """Memory for processes that stand ready, in GB."""
+    if device == "cpu":
+        return MEMORY_GB
+    torch = importlib.import_module("torch")
+    return float(torch.cuda.get_device_properties(0).total_memory) * 1e-9 * _OF_DEVICE
+
+
 def circumstances(device: str) -> dict[str, Any]:
     """Device, versions, date and sources of a run."""
     found: dict[str, Any] = {
@@ -295,6 +337,7 @@ def main() -> int:
     name = "programs.json" if of == 1 else f"programs-{number}of{of}.json"
     output = args.output or RESULTS / name
     begin = time.perf_counter()
+    args.memory = memory_of(args.device)
     record = {"circumstances": circumstances(args.device), "frozen": frozen.hashes(),
               "tiny": args.tiny, "rounds": args.rounds, "rows": [], "skipped": {}}  # fmt: skip
     for program in programs:
@@ -305,7 +348,7 @@ def main() -> int:
         args.keep = (args.keep or Path(scratch)).absolute()
         args.keep.mkdir(parents=True, exist_ok=True)
         longest = 0.0
-        for group in groups(there):
+        for group in groups(there, args.memory):
             start = time.perf_counter()
             if args.budget and start - begin + longest > args.budget:
                 record["skipped"].update({each.name: "no time left" for each in group})

@@ -17,6 +17,7 @@ if changed("tf32"):
 def graphed(model, x, t):
     """The model as one CUDA graph."""
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
             model(x, t)

@@ -28,6 +28,7 @@ def react(u, v):
 def graphed(u, v):
     """A step as a CUDA graph that changes the fields in place."""
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         react(u, v)
     torch.cuda.current_stream().wait_stream(stream)

@@ -65,7 +65,7 @@ def main():
     if changed("channels-last"):
         model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(
-        model.parameters(), 0.1, momentum=0.9, weight_decay=1e-4,
+        model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4,
         fused=True if changed("fused-optimizer") else None,
     )  # fmt: skip
     forward = torch.compile(model) if changed("compile") else model
@@ -76,7 +76,7 @@ def main():
         pin_memory=pinned, persistent_workers=workers > 0,
     )  # fmt: skip
     right = 0.0
-    for _, (pictures, labels) in zip(steps(size(45, 6), BATCH), endless(loader)):
+    for _, (pictures, labels) in zip(steps(size(30, 6), BATCH), endless(loader)):
         pictures = pictures.to(device(), non_blocking=pinned)
         labels = labels.to(device(), non_blocking=pinned)
         if changed("channels-last"):
