@@ -27,7 +27,8 @@ class Change:
     gpu: bool = False
     """Whether it means something on a GPU only."""
     untimed: int = 1
-    """Steps before each timed batch of steps: more than what is made ready in advance."""
+    """Steps before each timed batch of steps: more than what is made ready in advance. With more
+    of them than the program as it is, results are of other numbers of steps."""
     comparable: bool = True
     """Whether the result after as many steps has to be that of the program as it is."""
 
@@ -98,7 +99,12 @@ CHANGES: dict[str, Change] = {
     "channels-last": Change("`channels_last`", ("channels-last", "layout-copies")),
     "sdpa": Change("`scaled_dot_product_attention`", ("attention", "fusion/attention")),
     "pinned": Change("pinned memory, copied asynchronously", ("transfers/pin",), gpu=True),
-    "workers": Change("workers that load data", ("loader", "launch-bound/num_workers"), untimed=20),
+    "workers": Change(
+        "workers that load data",
+        ("loader", "launch-bound/num_workers"),
+        untimed=20,
+        comparable=False,
+    ),
     "no-item": Change("no read of results in a step", ("transfers/read", "synchronise"), gpu=True),
     "fixed-indices": Change(
         "indices in place of masks", ("transfers/size", "synchronise"), gpu=True
