@@ -95,7 +95,8 @@ def _fork_between(seed: int, folder: Path) -> list[str]:
     """Fork while threads make their first and later calls."""
     # Python cannot import in a child what another thread was importing at the fork; tileprof sees
     # to its own modules, and a program to its own.
-    importlib.import_module("benchmarks.reliability.launch_kernels")
+    for name in ("benchmarks.reliability.launch_kernels", "numpy.random"):
+        importlib.import_module(name)
     draw = random.Random(seed)
     wrong: list[str] = []
     over = threading.Event()

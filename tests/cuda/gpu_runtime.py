@@ -33,7 +33,6 @@ torch: Any = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]
-LAUNCH_US = 5.0
 
 
 def script(body: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -235,20 +234,25 @@ def test_time_under_a_listener(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_overhead() -> None:
-    """A warm call with three tensors, on the host: the bar of a launch."""
+    """A warm call with three tensors costs the host no more than PyTorch's own addition."""
     assert cuda_native.why_not() == ""
     a, b, c = vector(64), vector(64), torch.zeros(64, device="cuda")
-    for _ in range(10):
-        kernels.add(a, b, c)
-    best = 1e9
-    for _ in range(50):
+
+    def each_us(call: Callable[[], object]) -> float:
         torch.cuda.synchronize()
         start = time.perf_counter()
         for _ in range(100):
-            kernels.add(a, b, c)
-        best = min(best, (time.perf_counter() - start) / 100 * 1e6)
-    sys.stdout.write(f"warm call: {best:.2f} µs\n")
-    assert best <= LAUNCH_US
+            call()
+        return (time.perf_counter() - start) / 100 * 1e6
+
+    calls = (lambda: kernels.add(a, b, c), lambda: torch.add(a, b, out=c))
+    for call in calls:
+        each_us(call)
+    # In turns: machines are slower for a while and then fast again.
+    times = [[each_us(call) for call in calls] for _ in range(50)]
+    ours, torchs = map(min, zip(*times, strict=True))
+    sys.stdout.write(f"warm call: {ours:.2f} µs, PyTorch's {torchs:.2f} µs\n")
+    assert ours <= torchs
 
 
 # -- what goes wrong

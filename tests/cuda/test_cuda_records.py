@@ -349,7 +349,8 @@ def test_no_more_records_than_a_limit_are_decoded_at_once(
 ) -> None:
     """Decoding takes several times their memory; a part that is larger alone is decoded alone."""
     monkeypatch.setattr(cuda_room, "_AT_ONCE", 10 * 16 * 8)
-    monkeypatch.setattr(cuda_records, "_MOST_RECORDS", 300)
+    monkeypatch.setattr(cuda_records, "_MOST_RECORDS", 600)
+    monkeypatch.setattr(cuda_records, "_DECODED_AT_ONCE", 300)
     sizes: list[list[int]] = []
     join = Slots.join
 

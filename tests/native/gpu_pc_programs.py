@@ -243,9 +243,17 @@ def beside_a_process() -> None:
     assert real.start(KINDS) == (0, "")
     busy(Device(), 0.5)
     status, health = recorder.pc_status(), recorder.gpu_health()
-    began = time.monotonic()
-    print(status, health, recorder.gpu_pause(), recorder.gpu_flush(True), recorder.gpu_stop(5))
-    assert time.monotonic() - began < 2
+    took = []
+    for part in (
+        recorder.gpu_pause,
+        lambda: recorder.gpu_flush(True),
+        lambda: recorder.gpu_stop(5),
+    ):
+        began = time.monotonic()
+        print(part())
+        took.append(round(time.monotonic() - began, 2))
+    print(status, health, took)
+    assert sum(took) < 1, f"{took} s: what waits for records waits a second for the first"
     assert (status["sampled"], status["refused"], status["hung"]) == (0, 1, False)
     assert status["code"] == HARDWARE_BUSY
     assert health[0] == recorder.GPU_CODES["subscription_lost"]

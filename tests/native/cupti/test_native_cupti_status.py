@@ -178,6 +178,22 @@ def test_a_subscription_that_another_tool_ended(fake: Fake) -> None:
     )
 
 
+def test_records_of_a_lost_subscription_are_not_waited_for(fake: Fake) -> None:
+    """They do not come any more; those of one that stands are waited for."""
+
+    def flushed_in() -> float:
+        began = time.monotonic()
+        assert fake.recorder.gpu_flush(True, 1.0) == (0, "")
+        return time.monotonic() - began
+
+    fake.option("unfinished", 10**9)
+    fake.many(10)
+    waited = flushed_in()
+    fake.many(10)
+    fake.option("lost")
+    assert flushed_in() < waited / 2
+
+
 def test_records_that_another_tool_took_over(fake: Fake) -> None:
     """Calls come, records do not; once it lets go, they are taken back."""
     fake.kernel()

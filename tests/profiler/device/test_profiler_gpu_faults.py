@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.native.cupti_programs import Fake
 from tileprof import profiler
 from tileprof.profile import Profile, load, save
 from tileprof.profiler.cupti.refusals import REFUSALS
+from tileprof.profiler.session import recording
 from tileprof.profiler.session.session import Session
 
 recorder = pytest.importorskip("tileprof.native._recorder")
@@ -46,6 +48,23 @@ def ended(session: Session, folder: Path) -> tuple[Profile, dict[str, str]]:
 def kernels(profile: Profile) -> int:
     """How many kernels a profile counts."""
     return sum(int(profile.node(each).own("count")) for each in profile.find(kind="kernel"))
+
+
+def test_records_are_handed_over_between_files(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUPTI's memory grows with what it has not handed over, however rarely files are written."""
+    monkeypatch.setattr(recording, "HANDOVER_S", 0.01)
+    session = profiler.start(tmp_path / "out.tprof", flush_interval=1000)
+    for start in range(1000, 4000, 1000):
+        fake.kernel(start=start, end=start + 100)
+    until = time.monotonic() + 60
+    while recorder.gpu_counts()["kernels"] < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    handed_over = recorder.gpu_counts()["kernels"]
+    session.finalize()
+    assert handed_over == 3
+    assert kernels(load(tmp_path / "out.tprof")) == 3
 
 
 def test_records_that_were_handed_over_before_a_flush_fails_are_kept(

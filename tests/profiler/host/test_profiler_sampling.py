@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, as_ours
 from tileprof.profile import Profile
+from tileprof.profiler.host import sampler as sampler_module
 from tileprof.profiler.host.sampler import Sampler
 from tileprof.profiler.worker import PERIOD_S, Worker
 from tileprof.runtime import hooks
@@ -56,6 +58,40 @@ def _run(program: Callable[[Sampled], None]) -> Profile:
     finally:
         profile = sampled.end()
     return profile
+
+
+def test_a_sample_under_way_sees_nothing_of_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads are where they are after the pause began only in samples that do not count."""
+    looking, paused = threading.Event(), threading.Event()
+    look = sampler_module.frames_of_threads
+
+    @contextmanager
+    def slowly() -> Iterator[dict[int, FrameType]]:
+        looking.set()
+        # Until the pause is there, unless it waits for this sample.
+        paused.wait(0.5)
+        with look() as frames:
+            yield frames
+
+    def program(sampled: Sampled) -> None:
+        sampled.at(100)
+        monkeypatch.setattr(sampler_module, "frames_of_threads", slowly)
+        helper = threading.Thread(target=sampled.sampler.sample)
+        sampled.clock.spend(10)
+        helper.start()
+        assert looking.wait(10)
+        sampled.session.deactivate()
+
+        def meanwhile() -> None:
+            paused.set()
+            helper.join()
+
+        with profiler.scope("paused"):
+            meanwhile()
+        sampled.session.activate()
+
+    profile = _run(program)
+    assert not profile.find("paused")
 
 
 def test_outside_of_scopes_samples_are_wall_time() -> None:

@@ -11,8 +11,6 @@ from .controls import Controls
 from .remarks import Remarks
 from .target import Target
 
-__all__ = ["Lowering", "line_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lowering:

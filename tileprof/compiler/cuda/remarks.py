@@ -10,8 +10,6 @@ from __future__ import annotations
 from tileprof.errors import Location
 from tileprof.remarks import Candidate, Decision, Reason, Rejection, Remark, Severity
 
-__all__ = ["Remarks"]
-
 
 class Remarks:
     """Remarks in the order of decisions; an equal one is kept once."""

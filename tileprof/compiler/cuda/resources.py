@@ -42,10 +42,6 @@ from .target import Target
 if TYPE_CHECKING:
     from .build import Cubin
 
-__all__ = ["SharedBuffer", "blocks_per_sm", "check", "occupancy"]
-__all__ += ["binary_remarks", "check_accumulators", "check_shared", "occupancy_remark"]
-__all__ += ["fragment_registers", "registers_available"]
-
 _REGISTER = 4
 """Bytes."""
 _LEAST_TILE = 64

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor
 from tileprof.errors import UsageError
 
-__all__ = ["TARGETS", "WARP_GROUP", "Target", "find_target"]
-
 WARP_GROUP = 128
 """Threads of a warp group: four warps that start one product (PTX ISA 8.0,
 "wgmma.mma_async")."""

@@ -9,17 +9,6 @@ neighbours is kept.
 
 from __future__ import annotations
 
-__all__ = ["BARRIER_CYCLES", "CROWDED_REGISTERS", "FRAGMENT_REGISTERS", "OPERAND_SLICES"]
-__all__ += ["ORDINARY_PER_CYCLE", "PING_PONG_SHARE", "PING_PONG_STRAY", "RASTER_ROWS"]
-__all__ += [
-    "ROLE_REGISTERS",
-    "SECTOR_CYCLES",
-    "SHUFFLE_BARRIERS",
-    "SMALL_TILE",
-    "SPECIAL_PER_CYCLE",
-]
-__all__ += ["SPILL_CYCLES", "TENSOR_FLOPS_PER_CYCLE", "TILES_AHEAD"]
-
 # -- what units do
 
 TENSOR_FLOPS_PER_CYCLE = 4096
@@ -48,6 +37,25 @@ SPILL_CYCLES = 100.0
 """Cycles for each register of a thread beyond `CROWDED_REGISTERS`: more than any layout saves.  By
 hand, 2026-11-21."""
 
+INSTRUCTION_CYCLES = 1 / 4
+"""Cycles for one instruction of a warp: a multiprocessor has 4 schedulers (NVIDIA, "H100 Tensor
+Core GPU Architecture", 2022).  Since 2026-11-21."""
+
+REQUEST_CYCLES = 1 / 2
+"""Cycles for an access of a warp to shared memory, beside those of its wavefronts.  By hand,
+2026-11-21."""
+
+REDUCE_CYCLES = 1.5
+"""Cycles for one exchange of a value between lanes, and for adding it up.  By hand, 2026-11-21."""
+
+MOVE_CYCLES = 2.0
+"""Cycles for each register of a warp that a conversion moves: one to send it, one to receive it.
+By hand, 2026-11-21."""
+
+UNKNOWN_LAYOUT_CYCLES = 1e6
+"""Cycles for each loop or fragment that a solution leaves without a layout: more than any layout
+costs.  By hand, 2026-11-21."""
+
 # -- registers
 
 CROWDED_REGISTERS = 160
@@ -57,6 +65,18 @@ CROWDED_REGISTERS = 160
 FRAGMENT_REGISTERS = 200
 """Registers of a thread, of its 240, that the fragments of an overlapped loop may take: addresses,
 counters and descriptors need the rest.  By hand, 2026-11-22."""
+
+WIDE_FRAGMENT = 32
+"""Registers of a thread beyond which a fragment that is indexed by numbers is better in shared
+memory.  By hand, 2026-11-21."""
+
+BYTES_IN_FLIGHT = 256
+"""Bytes of a thread that loads in front of the points may take: 64 registers.  By hand,
+2026-11-21."""
+
+ORDERED_REGISTERS = 8
+"""Registers of an accumulator up to which the order of what they depend on is looked at.  By hand,
+2026-11-22."""
 
 ROLE_REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Registers that `setmaxnreg` leaves to a thread of the producer and of a consumer, by the number
@@ -89,3 +109,69 @@ where the share is 1/2, and not for 256, where it is 1/4.  Since 2026-11-22."""
 PING_PONG_STRAY = 1 / 4
 """Share of a loop's arithmetic that may stand elsewhere than with its exponentials.  By hand,
 2026-11-22."""
+
+STORED_CHUNKS = (128, 64)
+"""Bytes of a row of a part in which a tile is stored: one panel of a swizzle, the widest that fits
+first.  By hand, 2026-11-22."""
+
+RING_BARRIER_BYTES = 1024
+"""Bytes of shared memory that are left to the barriers of rings.  By hand, 2026-11-21."""
+
+# -- loops
+
+UNROLLED_POINTS = 512
+"""Points of a thread up to which all loops are unrolled; those of fragments always are.  By hand,
+2026-11-21."""
+
+UNROLLED_PRODUCTS = 512
+"""Instructions of a product up to which all steps of K are written out.  By hand, 2026-11-21."""
+
+UNROLLED_TRIPS, UNROLLED_AT_ONCE = 64, 8
+"""Iterations up to which a loop of the author's that is to be unrolled is unrolled whole, and
+iterations that are written out at once of a longer one.  By hand, 2026-11-21."""
+
+NUMBERED_TRIPS = 64
+"""Iterations up to which the variable of a serial loop may number registers.  By hand,
+2026-11-21."""
+
+SHORT_SCAN, SHARED_SCAN = 16, 512
+"""Elements of a line up to which a warp does not make a scan faster, and from which on several
+warps share a line.  By hand, 2026-11-21."""
+
+# -- search for layouts
+
+ROOT_SHAPES = 2
+"""Shapes of a component that are tried as its root.  By hand, 2026-11-21."""
+
+SMALL_NODE = 4
+"""How many times fewer elements than the largest node has a node that is no root.  By hand,
+2026-11-21."""
+
+WAVEFRONTS_LEFT = 1.5
+"""Wavefronts for each that is needed, up to which a layout is left as it is.  By hand,
+2026-11-21."""
+
+JOINT_LAYOUTS = 8
+"""Layouts of a loop that are tried together with those of a buffer.  By hand, 2026-11-21."""
+
+WASTEFUL_ACCESS = 2.0
+"""Transactions for each one needed, from which on a remark says what would be better.  By hand,
+2026-11-21."""
+
+MISSED_ACCESS = {"global": 2.0, "shared": 4.0}
+"""Transactions for each one needed, by memory, from which on the author should change something:
+layouts of shared memory are the compiler's choice, and a loss in one use is often the price of
+another.  By hand, 2026-11-21."""
+
+# -- what is not known before the launch
+
+UNKNOWN_TRIPS = 8
+"""Iterations of a loop whose number is not known.  By hand, 2026-11-21."""
+
+UNKNOWN_EXTENT = 1 << 14
+"""Elements of an extent that is known at launch only: aligned, as the fast path asks for.  By hand,
+2026-11-21."""
+
+UNKNOWN_STRIDE = 1 << 16
+"""Elements of a stride that is known at launch only: far, so that lanes share no sector.  By hand,
+2026-11-21."""

@@ -29,24 +29,12 @@ from tileprof.profiler.tree.tree import Node
 from tileprof.runtime import hooks
 
 _STDLIB = os.path.dirname(os.__file__)
-_WAITING = {
-    os.path.join(_STDLIB, *name.split("/"))
-    for name in (
-        "threading.py",
-        "queue.py",
-        "selectors.py",
-        "socket.py",
-        "socketserver.py",
-        "ssl.py",
-        "concurrent/futures/_base.py",
-        "concurrent/futures/process.py",
-        "concurrent/futures/thread.py",
-        "multiprocessing/connection.py",
-        "multiprocessing/popen_fork.py",
-        "multiprocessing/queues.py",
-        "multiprocessing/synchronize.py",
-    )
-}
+_WAITING_MODULES = (
+    "threading", "queue", "selectors", "socket", "socketserver", "ssl", "concurrent/futures/_base",
+    "concurrent/futures/process", "concurrent/futures/thread", "multiprocessing/connection",
+    "multiprocessing/popen_fork", "multiprocessing/queues", "multiprocessing/synchronize",
+)  # fmt: skip
+_WAITING = {os.path.join(_STDLIB, *f"{name}.py".split("/")) for name in _WAITING_MODULES}
 
 
 @contextmanager
@@ -85,11 +73,13 @@ class Sampler:
 
     def sample(self) -> None:
         """Look at all threads but the calling one, and others that work for the measurement."""
-        now = self._recorder.clock()
-        events = self._recorder.events
-        self._claimed = events.claimed() if events is not None else {}
-        self._trail = events.trail if events is not None and events.gpu.running else None
-        with frames_of_threads() as frames:
+        with self._recorder.no_changes() as active, frames_of_threads() as frames:
+            if not active:
+                return
+            now = self._recorder.clock()
+            events = self._recorder.events
+            self._claimed = events.claimed() if events is not None else {}
+            self._trail = events.trail if events is not None and events.gpu.running else None
             # Our own frame would refer to itself through `frames`, and keep all others alive.
             for own in (threading.get_ident(), *hooks.own_threads):
                 frames.pop(own, None)

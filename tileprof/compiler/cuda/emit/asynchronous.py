@@ -9,17 +9,13 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2
 from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.compiler.cuda.tuning import ORDERED_REGISTERS
 from tileprof.errors import InternalError
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.types import Dim
 
 from .buffers import GlobalBuffer, SharedBuffer
 from .context import Context, Tile
-
-__all__ = ["emit"]
-
-FEW = 8
-"""Registers that are worth looking at for the order of what they depend on."""
 
 
 def emit(ctx: Context, op_: ir.OpBase) -> None:
@@ -50,7 +46,7 @@ def _wait(ctx: Context, op: ir.Wait) -> None:
         case "wgmma":
             if op.after is not None:
                 sums = ctx.fragment(op.after)
-                if sums.layout.registers_per_thread <= FEW:
+                if sums.layout.registers_per_thread <= ORDERED_REGISTERS:
                     line(f"tp_wgmma_after({sums.array});")
             line(f"tp_wgmma_wait<{op.pending}>();")
             for value in op.held:

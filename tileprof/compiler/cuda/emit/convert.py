@@ -23,8 +23,6 @@ from .context import Context
 from .loops.digit_runs import Run, runs_of
 from .loops.points import leader, thread_coordinates
 
-__all__ = ["emit_convert"]
-
 VECTOR = 16
 """Bytes of the widest access."""
 

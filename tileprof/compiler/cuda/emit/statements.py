@@ -10,6 +10,7 @@ from tileprof.compiler.codegen.branches import emit_if, emit_while
 from tileprof.compiler.codegen.expressions import Pure, bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
+from tileprof.compiler.cuda.tuning import UNROLLED_AT_ONCE, UNROLLED_TRIPS
 from tileprof.errors import InternalError
 
 from . import access, asynchronous, output, reduce, rings, tilecopy, turns
@@ -23,9 +24,6 @@ from .marks import emit_mark
 from .reshape import reinterpreted
 from .scan import emit_scan
 
-__all__ = ["emit_block", "emit_op"]
-
-UNROLL_LIMIT = 64
 MAX_CLUSTER = 16
 MAX_RESIDENT = 1 << 16
 """Blocks that run at once: more than any device has room for."""
@@ -241,7 +239,7 @@ def _unrolling(op: ir.For, start: int | str, stop: int | str, step: int | str) -
     known = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step
     if op.kind in ("unroll", "vectorized") and known:
         count = len(range(int(start), int(stop), int(step)))
-        return "#pragma unroll" if count <= UNROLL_LIMIT else "#pragma unroll 8"
+        return "#pragma unroll" if count <= UNROLLED_TRIPS else f"#pragma unroll {UNROLLED_AT_ONCE}"
     # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
     works = any(
         isinstance(o, ir.Parallel | ir.DeviceOp) and not isinstance(o, ir.Mark)

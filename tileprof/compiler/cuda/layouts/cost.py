@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Accesses", "sectors", "wavefronts"]
-
 BANKS = 32
 WORD = 4
 SECTOR = 32

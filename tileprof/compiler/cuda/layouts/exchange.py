@@ -12,21 +12,10 @@ from dataclasses import dataclass
 from math import prod
 
 from tileprof import ir
+from tileprof.compiler.cuda.tuning import SHARED_SCAN, SHORT_SCAN
 
 from .registers import RegisterLayout, weighted
 from .shuffles import plan_shuffles
-
-__all__ = ["Reduction", "convert_scratch", "is_within_threads", "plan_reduce", "reduce_scratch"]
-__all__ += [
-    "exchange_scratch",
-    "has_thread_lines",
-    "plan_all_reduce",
-    "scan_scratch",
-    "staged_row",
-    "staged_shape",
-    "unreduced",
-    "working_type",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +114,10 @@ def working_type(source: ir.DType, target: ir.DType) -> ir.DType:
 
 # -- scans
 
-SHORT = 16
-"""Elements of a line that a warp does not make faster."""
-LONG = 512
-"""Elements from which on several warps share a line."""
-
 
 def has_thread_lines(lines: int, length: int, threads: int) -> bool:
     """Whether a thread works on a line alone."""
-    return length <= SHORT or lines * 2 > threads
+    return length <= SHORT_SCAN or lines * 2 > threads
 
 
 def scan_scratch(
@@ -142,7 +126,7 @@ def scan_scratch(
     """Bytes of shared memory for the parts of warps that share the lines of a scan; 0 where each
     line has a warp or a thread of its own."""
     length, lines, warps = shape[dim], prod(shape) // shape[dim], threads // 32
-    if warps < 2 or length < LONG or has_thread_lines(lines, length, threads):
+    if warps < 2 or length < SHARED_SCAN or has_thread_lines(lines, length, threads):
         return 0
     # A warp for each line leaves some idle in the last turn; sharing takes a third more work.
     turns = -(-lines // warps)

@@ -17,8 +17,6 @@ from tileprof.compiler.cuda.tuning import SHUFFLE_BARRIERS
 
 from .registers import RegisterLayout, weighted
 
-__all__ = ["Shuffles", "Swap", "plan_shuffles"]
-
 WORD = 4
 """Bytes that a shuffle moves."""
 

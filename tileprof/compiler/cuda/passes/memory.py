@@ -17,8 +17,6 @@ from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
 
-__all__ = ["plan_memory"]
-
 BARRIER = 8
 """Bytes of an mbarrier."""
 NUMBER = 4

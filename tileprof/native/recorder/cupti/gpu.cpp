@@ -301,7 +301,9 @@ GpuStatus Gpu::settle_locked(double timeout_s) {
     if (correlations.settled() != settled) progress = now;
     settled = correlations.settled();
     const bool late = now - began > std::chrono::duration<double>(timeout_s);
-    if (settled >= launched || now - progress > patience || late) return {};
+    // Another tool that has ended the subscription has the records too.
+    const bool lost = subscriber.state() != cupti::kSuccess;
+    if (settled >= launched || now - progress > patience || late || lost) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -8,11 +8,13 @@ namespace {
 // Hashes megabytes at gigabytes per second; cubins with the same hash are compared.
 uint64_t hash_of(const void *bytes, size_t size) {
   const uint8_t *at = static_cast<const uint8_t *>(bytes);
-  uint64_t hash = 0x9E3779B97F4A7C15u ^ size;
+  uint64_t hash = 0x9E3779B97F4A7C15u;
   auto mix = [&hash](uint64_t word) {
     hash = (hash ^ word) * 0xFF51AFD7ED558CCDu;
     hash ^= hash >> 32;
   };
+  // On its own: combined with the first word, one byte of 1 would hash as no bytes do.
+  mix(size);
   for (; size >= 8; at += 8, size -= 8) {
     uint64_t word;
     std::memcpy(&word, at, 8);

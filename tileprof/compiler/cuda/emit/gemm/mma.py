@@ -23,11 +23,10 @@ from tileprof.compiler.cuda.layouts.matrix import (
     operand_layout,
     step_layout,
 )
+from tileprof.compiler.cuda.tuning import UNROLLED_PRODUCTS
 from tileprof.ir.instructions import Mma, Wgmma
 
 from .matrices import find_matrices, gather_words, load_matrices, registers_of, shared_tile
-
-__all__ = ["TYPES", "emit_mma"]
 
 TYPES = {
     "bfloat16": "bf16",
@@ -40,8 +39,6 @@ TYPES = {
     "float64": "f64",
 }
 """Element types as instructions call them."""
-UNROLLED = 512
-"""Instructions up to which all steps of K are written out."""
 
 
 def emit_mma(ctx: Context, op: ir.Gemm, sums: str) -> None:
@@ -54,7 +51,7 @@ def emit_mma(ctx: Context, op: ir.Gemm, sums: str) -> None:
     steps = k // instruction.k
     line = ctx.writer.line
     in_registers = any(v.buffer.space == "fragment" for v in (op.a, op.b))
-    whole = in_registers or steps * down * across <= UNROLLED
+    whole = in_registers or steps * down * across <= UNROLLED_PRODUCTS
     a, b, step = (ctx.names.fresh(name) for name in "abk")
     loads = [
         _operand(ctx, op, "a", _Words(a, step, down, steps)),

@@ -31,6 +31,7 @@ from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored,
 from tileprof.compiler.cuda.emit.access import is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
+from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
@@ -39,10 +40,6 @@ from .points import Held, thread_coordinates
 from .vector_loops import VectorLoops
 from .vectors import VectorAccess
 
-__all__ = ["RegisterLoops"]
-
-IN_FLIGHT = 256
-"""Bytes a thread that loads in front of the points may take: 64 registers."""
 CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 
 
@@ -209,7 +206,7 @@ class RegisterLoops(VectorLoops):
         width = self.planner.width
         size = sum(-(-a.buffer.dtype.bytes * width // 4) * 4 for a in far if not self._settles(a))
         whole = points(self.groups) if far else 1
-        inner, outer = _divided(self.groups, IN_FLIGHT // size if size else whole)
+        inner, outer = _divided(self.groups, BYTES_IN_FLIGHT // size if size else whole)
         with self.ctx.scope():
             inner, outer = self._named(inner), self._named(outer)
             self.loops = (*inner, *outer)

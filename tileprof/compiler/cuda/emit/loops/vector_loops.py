@@ -21,18 +21,15 @@ from tileprof.compiler.cuda.emit.access import checked, shared_address
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.compiler.cuda.tuning import UNROLLED_POINTS
 
 from .digit_runs import Run, points
 from .points import Frame, leader
 from .vectors import Planner, VectorAccess
 
-__all__ = ["EmitBlock", "VectorLoops"]
-
 EmitBlock = Callable[[Context, ir.Block], None]
 VECTOR = 16
 """Bytes of the widest access."""
-UNROLLED = 512
-"""Points of a thread up to which all loops are unrolled; those of fragments always are."""
 
 
 @dataclass(kw_only=True)
@@ -79,7 +76,7 @@ class VectorLoops:
             return
         *rest, run = runs
         total = points(self.groups) * self.planner.width
-        unrolled = self.frame.fragments or total <= UNROLLED or run not in self.loops
+        unrolled = self.frame.fragments or total <= UNROLLED_POINTS or run not in self.loops
         self.ctx.writer.line("#pragma unroll" if unrolled else "#pragma unroll 1")
         head = f"for (int {run.name} = 0; {run.name} < {run.count}; ++{run.name})"
         with self.ctx.writer.braces(head), self.ctx.scope(), self._nest(rest):

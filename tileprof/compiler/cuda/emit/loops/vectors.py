@@ -23,8 +23,6 @@ from tileprof.ir.memory import base
 
 from .guards import Guard, Place, changes_at, unfolded
 
-__all__ = ["Planner", "VectorAccess"]
-
 ACCESS = 16
 """Bytes of the widest access of a thread."""
 Access = ir.Load | ir.Store

@@ -44,9 +44,6 @@ from tileprof.remarks.copies import (
     UnalignedAddress,
 )
 
-__all__ = ["Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
-__all__ += ["wish_against"]
-
 MAX_BOX = 256
 MAX_RANK = 5
 

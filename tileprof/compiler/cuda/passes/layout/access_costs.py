@@ -19,6 +19,7 @@ from tileprof.compiler.cuda.emit.loops.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import SECTOR, Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import MISSED_ACCESS, UNKNOWN_STRIDE, WASTEFUL_ACCESS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.remarks import Candidate, Reason, Severity
 from tileprof.remarks.common import InLayout
@@ -34,17 +35,8 @@ from tileprof.remarks.layouts import (
 
 from .index import evaluate
 
-__all__ = ["count_accesses"]
-
 Array = npt.NDArray[np.int64]
 Access = ir.Load | ir.Store | ir.Atomic
-FAR = 1 << 16
-"""A stride that is known at launch only."""
-WASTEFUL = 2.0
-"""Transactions for each one needed, from which on a remark says what would be better."""
-MISSED = {"global": 2.0, "shared": 4.0}
-"""From which on the author should change something: layouts of shared memory are the compiler's
-choice, and a loss in one use is often the price of another."""
 
 
 def count_accesses(kernel: ir.Kernel, lowering: Lowering) -> None:
@@ -120,11 +112,11 @@ def _tell(
     decision = GlobalAccess if isinstance(buffer, GlobalBuffer) else SharedAccess
     made = decision(size, counted.transactions, counted.ideal)
     op, name = access.SPEC.name, buffer_name(access.buffer)
-    if counted.ways < WASTEFUL:
+    if counted.ways < WASTEFUL_ACCESS:
         lowering.remarks.add(op, name, access.span, made)
         return
     rejected = _better(buffer, indices, size, counted, lowering.controls.swizzle)
-    missed = counted.ways >= MISSED[access.buffer.buffer.space]
+    missed = counted.ways >= MISSED_ACCESS[access.buffer.buffer.space]
     severity: Severity = "missed" if missed else "info"
     lowering.remarks.add(op, name, access.span, made, rejected, severity=severity)
 
@@ -134,7 +126,9 @@ def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Ac
     if isinstance(buffer, SharedBuffer):
         offsets = np.where(active, buffer.layout.address(np.maximum(indices, 0)), -1)
         return Accesses(1, *wavefronts(offsets, size))
-    strides = np.array([s if isinstance(s, int) else FAR for s in buffer.strides], np.int64)
+    strides = np.array(
+        [s if isinstance(s, int) else UNKNOWN_STRIDE for s in buffer.strides], np.int64
+    )
     offsets = (indices * strides).sum(axis=1) * buffer.dtype.bytes
     return Accesses(1, *sectors(np.where(active, offsets, -1), size))
 

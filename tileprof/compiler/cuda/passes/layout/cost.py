@@ -25,6 +25,10 @@ from tileprof.compiler.cuda.layouts.shuffles import plan_shuffles
 from tileprof.compiler.cuda.tuning import (
     BARRIER_CYCLES,
     CROWDED_REGISTERS,
+    INSTRUCTION_CYCLES,
+    MOVE_CYCLES,
+    REDUCE_CYCLES,
+    REQUEST_CYCLES,
     SECTOR_CYCLES,
     SPILL_CYCLES,
 )
@@ -33,9 +37,6 @@ from tileprof.once import cached_property
 from .flow import Known
 from .graph import Access, Graph, Link, Loop, Node
 from .index import Form, behind, evaluate
-
-__all__ = ["Placed", "Requests", "component_cost", "convert_cost", "ideal", "lane_coordinates"]
-__all__ += ["loop_cost", "requests"]
 
 Array = npt.NDArray[np.int64]
 
@@ -215,16 +216,16 @@ def loop_cost(
 ) -> float:
     """Cycles of all warps for one run of a loop; `placed` are accesses of shared buffers whose
     layout is known."""
-    total = 0.25 * loop.work * layout.registers_per_thread
+    total = INSTRUCTION_CYCLES * loop.work * layout.registers_per_thread
     for access in loop.accesses:
         if (held := placed.get(access)) is not None:
             made = held.requests(loop, layout)
-            total += made.count * (0.5 + made.transactions)
+            total += made.count * (REQUEST_CYCLES + made.transactions)
             continue
         made = requests(access, loop, layout)
         if access.is_shared:
             # Its own layout is chosen later and takes most conflicts away.
-            total += made.count * (0.5 + min(made.transactions, 2 * ideal(made)))
+            total += made.count * (REQUEST_CYCLES + min(made.transactions, 2 * ideal(made)))
         else:
             total += made.count * (1 + SECTOR_CYCLES * made.transactions)
     return total * (layout.threads // 32)
@@ -238,7 +239,9 @@ def _reduce_cost(op: ir.Reduce, layout: RegisterLayout) -> float:
     )
     results = kept.registers_per_thread
     steps = sum(1 for digit in layout.lanes if digit.step[op.dim])
-    total = warps * (0.25 * layout.registers_per_thread + 1.5 * results * steps)
+    total = warps * (
+        INSTRUCTION_CYCLES * layout.registers_per_thread + REDUCE_CYCLES * results * steps
+    )
     across = [digit for digit in layout.warps if digit.step[op.dim]]
     if across:
         total += 2 * BARRIER_CYCLES + warps * results * (1 + RegisterLayout.count(across))
@@ -248,11 +251,11 @@ def _reduce_cost(op: ir.Reduce, layout: RegisterLayout) -> float:
 def convert_cost(source: RegisterLayout, target: RegisterLayout) -> float:
     """Cycles of a conversion."""
     if (source.lanes, source.warps) == (target.lanes, target.warps):
-        return 0.25 * target.registers_per_thread
+        return INSTRUCTION_CYCLES * target.registers_per_thread
     warps = source.threads // 32
     if plan_shuffles(source, target, WORD):
-        return 2.0 * warps * source.registers_per_thread
-    return 2 * BARRIER_CYCLES + 2.0 * warps * (
+        return MOVE_CYCLES * warps * source.registers_per_thread
+    return 2 * BARRIER_CYCLES + MOVE_CYCLES * warps * (
         source.registers_per_thread + target.registers_per_thread
     )
 

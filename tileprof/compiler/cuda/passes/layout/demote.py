@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tileprof import ir
 from tileprof.compiler.cuda.passes.expand import as_parallel
+from tileprof.compiler.cuda.tuning import NUMBERED_TRIPS
 from tileprof.errors import Location
 from tileprof.ir.instructions import Matrices, Wgmma
 from tileprof.ir.memory import base
@@ -28,10 +29,8 @@ from tileprof.remarks.layouts import (
     UnderOtherShape,
 )
 
-from .graph import UNROLLED, constant_range
+from .graph import constant_range
 from .index import Forms
-
-__all__ = ["Demotion", "demote", "unnumbered"]
 
 
 class Demotion(NamedTuple):
@@ -79,7 +78,7 @@ class _Search:
     def _enter(self, op: ir.For) -> None:
         trips = constant_range(op)
         counted = op.kind in ("serial", "unroll", "vectorized")
-        if counted and trips is not None and len(trips) <= UNROLLED:
+        if counted and trips is not None and len(trips) <= NUMBERED_TRIPS:
             self.serial.add(op.body.args[0])
 
     def _parallel(self, op: ir.Parallel) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:

@@ -13,21 +13,15 @@ from math import gcd
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.exchange import unreduced
+from tileprof.compiler.cuda.tuning import UNKNOWN_EXTENT, UNKNOWN_TRIPS
 from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
 from tileprof.once import cached_property
 
 from .index import Form, Forms
 
-__all__ = ["Access", "Graph", "Link", "Loop", "Node", "constant_range", "survey"]
-
 Node = ir.Parallel | ir.Value
-SYMBOL = 1 << 14
-"""What a stride that is known at launch only counts as: the fast path asks for aligned ones."""
 LARGE = 1 << 40
-UNKNOWN_TRIPS = 8
-UNROLLED = 64
-"""Iterations up to which the variable of a serial loop may number registers."""
 
 
 @dataclass(eq=False)
@@ -240,4 +234,4 @@ def _strides(buffer: ir.Value) -> tuple[int, ...]:
 
 
 def _number(dim: Dim) -> int:
-    return dim if isinstance(dim, int) else SYMBOL
+    return dim if isinstance(dim, int) else UNKNOWN_EXTENT

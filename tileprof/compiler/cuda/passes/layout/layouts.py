@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import WIDE_FRAGMENT
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.rewriter import per_launch
 from tileprof.remarks.common import Asked, RegisterCandidate
@@ -30,11 +31,6 @@ from .graph import Graph, Link, survey
 from .once import repeated, run_once
 from .shared import shared_layouts
 from .solve import Solution, solve
-
-__all__ = ["infer_layouts"]
-
-WIDE = 32
-"""Registers beyond which a fragment that is indexed by numbers is better in shared memory."""
 
 
 def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -70,7 +66,7 @@ def _too_wide(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
         if link.child in solution.fixed or not _is_indexed_by_numbers(graph, link):
             continue
         needed = down(solution.known[link.parent], link.dims, graph.shapes[link.child])
-        if needed.registers_per_thread > WIDE:
+        if needed.registers_per_thread > WIDE_FRAGMENT:
             why = TooManyElements(needed.registers_per_thread)
             found[link.child] = Demotion(why, link.op.span)
     return found

@@ -20,6 +20,7 @@ from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import JOINT_LAYOUTS, WAVEFRONTS_LEFT
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Matrices, Tma, Wgmma
 from tileprof.ir.memory import base
@@ -40,15 +41,9 @@ from .flow import Known
 from .graph import Access, Graph, Loop
 from .solve import Solution
 
-__all__ = ["shared_layouts"]
-
 Lanes = npt.NDArray[np.int64]
 SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
 CHUNK = 16
-FEW = 1.5
-"""Wavefronts for each that is needed, up to which a layout is left as it is."""
-TRIED = 8
-"""Layouts of a loop that are tried together with those of a buffer."""
 
 
 @dataclass(slots=True)
@@ -201,7 +196,7 @@ class _Chooser:
         known: Known = {loop.op: self.solution.known[loop.op] for _, loop in uses.accesses}
         counts = {option: _count(option, uses, known) for option in options}
         best = min(options, key=lambda option: counts[option].cost)
-        if counts[best].ways > FEW:
+        if counts[best].ways > WAVEFRONTS_LEFT:
             best, known = self._together(uses, options, best)
             counts = {option: _count(option, uses, known) for option in options}
             self.solution.known.update(known)
@@ -212,7 +207,7 @@ class _Chooser:
                 if counts[o].cost > counts[best].cost
             ]
             ways = counts[best].ways
-            self._tell(uses, best, *lost, ways=ways, missed=ways > FEW)
+            self._tell(uses, best, *lost, ways=ways, missed=ways > WAVEFRONTS_LEFT)
         return best
 
     def _together(
@@ -253,7 +248,7 @@ class _Chooser:
         elsewhere = replace(loop, accesses=[a for a in loop.accesses if a not in held])
         costs = [loop_cost(elsewhere, made) for made in tried]
         order = sorted(range(len(tried)), key=costs.__getitem__)
-        return [tried[at] for at in order[:TRIED]]
+        return [tried[at] for at in order[:JOINT_LAYOUTS]]
 
 
 def _swizzles(alloc: ir.Alloc) -> list[SharedLayout]:

@@ -15,17 +15,11 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.candidates import candidates
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout
+from tileprof.compiler.cuda.tuning import ROOT_SHAPES, SMALL_NODE, UNKNOWN_LAYOUT_CYCLES
 
 from .cost import WIDEST, component_cost, loop_cost
 from .flow import Known, conflicts, propagate
 from .graph import Graph, Link, Node
-
-__all__ = ["Operand", "Solution", "solve"]
-
-ROOTS = 2
-"""Shapes of a component that are tried as its root."""
-SMALL = 4
-"""What has so many times fewer elements than the largest node is no root."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +113,7 @@ def _free(
             propagate(graph, tried, [root], choose)
             missing = sum(n not in tried for n in nodes)
             cost = component_cost(graph, tried, nodes, conflicts(graph, tried, links))
-            cost += missing * 1e6
+            cost += missing * UNKNOWN_LAYOUT_CYCLES
             if best is None or (cost, layout.registers_per_thread) < best[:2]:
                 best = cost, layout.registers_per_thread, tried
     assert best is not None
@@ -130,11 +124,11 @@ def _roots(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """The nodes to try: the largest shapes, loops before fragments."""
     chosen: dict[tuple[int, ...], Node] = {}
     order = sorted(nodes, key=lambda n: (-_size(graph, n), isinstance(n, ir.Value)))
-    least = _size(graph, order[0]) / SMALL
+    least = _size(graph, order[0]) / SMALL_NODE
     for node in order:
         if _size(graph, node) > least:
             chosen.setdefault(graph.shapes[node], node)
-    return list(chosen.values())[:ROOTS]
+    return list(chosen.values())[:ROOT_SHAPES]
 
 
 def _size(graph: Graph, node: Node) -> int:

@@ -37,8 +37,6 @@ from tileprof.remarks.loops import (
 from .masks import All, Either, Formula, Test
 from .numbers import Numbers
 
-__all__ = ["EVERY", "Span", "Turns"]
-
 P = TypeVar("P")
 
 EVERY = ChangesEvery()

@@ -32,7 +32,7 @@ from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load
-from tileprof.compiler.cuda.tuning import RASTER_ROWS, SMALL_TILE
+from tileprof.compiler.cuda.tuning import RASTER_ROWS, RING_BARRIER_BYTES, SMALL_TILE, STORED_CHUNKS
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch
 from tileprof.ir.schedule import LoopSchedule
@@ -57,14 +57,9 @@ from tileprof.remarks.launches import (
     TwoSlots,
 )
 
-from .stored_chunks import CHUNKS, bytes_in_chunks, in_chunks, may_be_chunked, stores_of
+from .stored_chunks import bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import indices_of
 from .tile_work import uneven_work
-
-__all__ = ["persist"]
-
-RESERVE = 1024
-"""Bytes for the barriers of rings."""
 
 
 def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -140,7 +135,7 @@ class _Persistent:
         return self._memory_reason()
 
     def _memory_reason(self) -> Reason | None:
-        limit = self.lowering.target.shared_per_block - RESERVE
+        limit = self.lowering.target.shared_per_block - RING_BARRIER_BYTES
         held = self._held()
         staged = sum(s.bytes for s in self.stores)
         once = self._small()
@@ -148,7 +143,7 @@ class _Persistent:
         if held + staged <= limit:
             return None
         reason = MemoryForStaged("tile", held + staged, limit)
-        for self.chunk in CHUNKS:
+        for self.chunk in STORED_CHUNKS:
             if not self.stores or not all(may_be_chunked(s, self.chunk) for s in self.stores):
                 break
             chunks = bytes_in_chunks(self.stores, self.chunk)

@@ -20,14 +20,11 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
+from tileprof.compiler.cuda.tuning import STORED_CHUNKS
 from tileprof.ir.instructions import Matrices, Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import with_originals
 
-__all__ = ["CHUNKS", "Store", "bytes_in_chunks", "in_chunks", "may_be_chunked", "stores_of"]
-
-CHUNKS = (128, 64)
-"""Bytes of a row of a part: one panel of a swizzle, the widest first."""
 _Form = tuple[int, int, ir.DType]
 
 
@@ -97,7 +94,7 @@ def may_be_chunked(store: Store, chunk: int) -> bool:
         return False
     layout = parse_layout(fragment.layout, fragment.shape)
     width = chunk // store.staged.dtype.bytes
-    if store.staged.layout != f"swizzle={CHUNKS[0]}" or fragment.shape[-1] % width:
+    if store.staged.layout != f"swizzle={STORED_CHUNKS[0]}" or fragment.shape[-1] % width:
         return False
     outer = [d for d in layout.registers if d.step[-1] >= width]
     return layout.registers[len(layout.registers) - len(outer) :] == tuple(outer)

@@ -65,8 +65,6 @@ from tileprof.remarks.loops import (
 
 from .plan import Plan, plan_turn, work_of
 
-__all__ = ["take_turns"]
-
 _Around = tuple[ir.OpBase, ...]
 
 

@@ -33,8 +33,6 @@ from tileprof.remarks.loops import (
     SharesRows,
 )
 
-__all__ = ["Plan", "Work", "plan_turn", "work_of"]
-
 _CHEAP = {
     "neg", "not", "abs", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite",
     "popcount", "clz",
