@@ -25,7 +25,7 @@ del sys.path[0]
 
 ROOT = Path(__file__).parents[1]
 EXPECTED = {
-    "fusion", "cuda-graph", "generation", "optimizer", "recurrence", "alignment",
+    "cuda-graph", "generation", "recurrence", "alignment",
     "tile-quantisation", "wide-types", "channels-last", "attention", "loader", "synchronise",
     "batch", "padding", "recomputation", "scatter", "embedding", "small-block",
 }  # fmt: skip

@@ -72,20 +72,22 @@ CHANGES: dict[str, Change] = {
     "fused-gelu": Change("GELU as one operation", ("fusion/gelu",)),
     "fused-kernel": Change("two kernels as one", ("fusion",), gpu=True),
     "fused-optimizer": Change(
-        "a fused optimizer", ("optimizer", "fusion/optimizer.step", "small-kernels/optimizer.step")
+        "a fused optimizer",
+        ("optimizer-passes", "fusion/optimizer.step", "small-kernels/optimizer.step"),
     ),
     "foreach-average": Change(
         "the average of weights over lists",
-        ("small-kernels/average", "fusion/average", "optimizer/average"),
+        ("small-kernels/average", "fusion/average", "optimizer-passes/average"),
     ),
     "library-lstm": Change(
         "`nn.LSTM`", ("recurrence", "small-kernels", "launch-bound/fewer", "fusion")
     ),
     "jit-step": Change(
-        "the whole step under `jit`", ("small-kernels", "launch-bound/fewer", "fusion", "optimizer")
+        "the whole step under `jit`",
+        ("small-kernels", "launch-bound/fewer", "fusion", "optimizer-passes"),
     ),
     "jit-update": Change(
-        "the update under `jit`", ("optimizer", "small-kernels", "launch-bound/fewer")
+        "the update under `jit`", ("optimizer-passes", "small-kernels", "launch-bound/fewer")
     ),
     "padded-vocabulary": Change(
         "a vocabulary that is a multiple of 64",
@@ -120,7 +122,7 @@ CHANGES: dict[str, Change] = {
     "no-checkpointing": Change("no recomputation in the backward pass", ("recomputation",)),
     "sparse-product": Change("a sparse product", ("scatter", "fusion/gather", "excess-traffic")),
     "sorted-edges": Change("edges in order", ("scatter", "uncoalesced-global")),
-    "sparse-gradients": Change("sparse gradients of tables", ("embedding", "optimizer")),
+    "sparse-gradients": Change("sparse gradients of tables", ("embedding", "optimizer-passes")),
     "one-table": Change(
         "one table for all", ("embedding", "small-kernels", "launch-bound/fewer"), comparable=False
     ),
