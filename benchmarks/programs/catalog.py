@@ -62,11 +62,13 @@ class Program:
 CHANGES: dict[str, Change] = {
     "compile": Change("`torch.compile`", ("fusion", "small-kernels", "launch-bound/torch.compile")),
     "cuda-graph": Change(
-        "a CUDA graph", ("launch-bound/graph", "small-kernels/graph", "cuda-graph"), gpu=True
+        "a CUDA graph",
+        ("launch-bound/cuda graph", "small-kernels/cuda graph", "cuda-graph"),
+        gpu=True,
     ),
     "static-cache": Change(
         "a cache of fixed size, compiled",
-        ("launch-bound/graph", "small-kernels", "generation"),
+        ("launch-bound/cuda graph", "small-kernels", "generation"),
         gpu=True,
     ),
     "fused-gelu": Change("GELU as one operation", ("fusion/gelu",)),
@@ -80,14 +82,15 @@ CHANGES: dict[str, Change] = {
         ("small-kernels/average", "fusion/average", "optimizer-passes/average"),
     ),
     "library-lstm": Change(
-        "`nn.LSTM`", ("recurrence", "small-kernels", "launch-bound/fewer", "fusion")
+        "`nn.LSTM`", ("recurrence", "small-kernels", "launch-bound/fewer and larger", "fusion")
     ),
     "jit-step": Change(
         "the whole step under `jit`",
-        ("small-kernels", "launch-bound/fewer", "fusion", "optimizer-passes"),
+        ("small-kernels", "launch-bound/fewer and larger", "fusion", "optimizer-passes"),
     ),
     "jit-update": Change(
-        "the update under `jit`", ("optimizer-passes", "small-kernels", "launch-bound/fewer")
+        "the update under `jit`",
+        ("optimizer-passes", "small-kernels", "launch-bound/fewer and larger"),
     ),
     "padded-vocabulary": Change(
         "a vocabulary that is a multiple of 64",
@@ -100,16 +103,18 @@ CHANGES: dict[str, Change] = {
     "float32": Change("floats instead of doubles", ("precision", "slow-math", "wide-types")),
     "channels-last": Change("`channels_last`", ("channels-last", "layout-copies")),
     "sdpa": Change("`scaled_dot_product_attention`", ("attention", "fusion/attention")),
-    "pinned": Change("pinned memory, copied asynchronously", ("transfers/pin",), gpu=True),
+    "pinned": Change("pinned memory, copied asynchronously", ("transfers/pin_memory",), gpu=True),
     "workers": Change(
         "workers that load data",
         ("loader", "launch-bound/num_workers"),
         untimed=20,
         comparable=False,
     ),
-    "no-item": Change("no read of results in a step", ("transfers/read", "synchronise"), gpu=True),
+    "no-item": Change(
+        "no read of results in a step", ("transfers/do not read", "synchronise"), gpu=True
+    ),
     "fixed-indices": Change(
-        "indices in place of masks", ("transfers/size", "synchronise"), gpu=True
+        "indices in place of masks", ("transfers/size of this result", "synchronise"), gpu=True
     ),
     "larger-batch": Change(
         "a larger batch, by sample",
@@ -124,7 +129,9 @@ CHANGES: dict[str, Change] = {
     "sorted-edges": Change("edges in order", ("scatter", "uncoalesced-global")),
     "sparse-gradients": Change("sparse gradients of tables", ("embedding", "optimizer-passes")),
     "one-table": Change(
-        "one table for all", ("embedding", "small-kernels", "launch-bound/fewer"), comparable=False
+        "one table for all",
+        ("embedding", "small-kernels", "launch-bound/fewer and larger"),
+        comparable=False,
     ),
     "more-warps": Change(
         "8 warps a block instead of 1", ("occupancy-limited", "spill-hot"), gpu=True
