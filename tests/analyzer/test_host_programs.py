@@ -44,6 +44,8 @@ def report(name: str) -> Report:
 def work(profile: Profile) -> dict[str, float]:
     """Host time by operation in ns, without imports and the recorder: summed node by node."""
     excluded: set[int] = set()
+    importing: set[int] = set()
+    """Lines that import: what they take themselves is finding and loading."""
     found: dict[str, float] = {}
     operation: dict[int, str] = {}
     for index in range(len(profile)):
@@ -53,9 +55,11 @@ def work(profile: Profile) -> dict[str, float]:
         imports = parent >= 0 and node.name == "<module>" and installed
         if parent in excluded or imports or node.name.endswith("(tileprof)"):
             excluded.add(index)
+            importing |= {parent} if imports and profile.node(parent).kind == "frame" else set()
             continue
         operation[index] = node.name if node.kind == "op" else operation.get(parent, "")
-        own = float(node.own("cpu_time"))
+    for index in operation.keys() - importing:
+        own = float(profile.node(index).own("cpu_time"))
         found[operation[index]] = found.get(operation[index], 0.0) + own
     return found
 
@@ -92,7 +96,7 @@ def test_report_of_a_program_without_kernels_says_what_it_is_of() -> None:
     """The host's time, how much of it are imports, and the one run that would add kernels."""
     text = render_reports({"loop": report("loop_adam")}, ReportOptions(), width=120)
     assert "Recorded: the host's time. Not recorded:" in text
-    assert "No kernel ran; the host's threads took 6.50 s, 4.06 s of it importing libraries" in text
+    assert "No kernel ran; the host's threads took 6.50 s, 4.07 s of it importing libraries" in text
     assert text.count("`tileprof run") == 1
     assert "--pc-sampling" not in text
 
@@ -155,3 +159,40 @@ def test_a_line_of_python_is_named_where_no_operation_takes_the_time() -> None:
         "work.py:3 takes 80 % of the host's time, outside of operations",
         "work.py:4 takes 20 % of the host's time, outside of operations",
     ]
+
+
+def test_a_line_that_imports_is_no_work_of_the_program() -> None:
+    """Finding and loading a module takes time at the line itself, beside what the module does."""
+    builder = training()
+    top = next(iter(builder.snapshot().roots()))
+    builder.add(top, "cpu_time", 700 * MS)
+    host = HostTime(builder.snapshot())
+    assert (host.whole, host.imports) == (100 * MS, 5_700 * MS)
+
+
+def test_time_in_a_scope_is_not_told_again_for_the_line_that_opens_it() -> None:
+    """The line of `optimizer.step()` is where the scope of PyTorch is opened."""
+    builder = TreeBuilder()
+    line = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 9))
+    builder.add(line, "cpu_time", 50 * MS)
+    optimizer = builder.child(line, "scope", "Optimizer.step#Adam.step")
+    inner = builder.child(optimizer, "frame", "step", Location(f"{TORCH}optim/adam.py", 7))
+    builder.add(inner, "cpu_time", 50 * MS)
+    titles = [each.title for each in found(builder.snapshot(), "hotspot")]
+    assert titles == [
+        "train.py:9 takes 50 % of the host's time, outside of operations",
+        "Optimizer.step#Adam.step takes 50 % of the host's time",
+    ]
+
+
+def test_a_scope_says_nothing_more_than_the_lines_in_it_together() -> None:
+    """Two lines of a data set take all of the loader's time between them."""
+    builder = TreeBuilder()
+    top = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 9))
+    loader = builder.child(top, "scope", "enumerate(DataLoader)#_SingleProcess.__next__")
+    for line, time in ((3, 60), (4, 30)):
+        node = builder.child(loader, "frame", "__getitem__", Location("/home/me/data.py", line))
+        builder.add(node, "cpu_time", time * MS)
+    builder.add(builder.child(top, "op", "aten::mm"), "cpu_time", 10 * MS)
+    titles = [each.title for each in found(builder.snapshot(), "hotspot")]
+    assert not any("DataLoader" in title for title in titles)

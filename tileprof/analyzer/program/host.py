@@ -54,8 +54,13 @@ class HostTime:
     def importing(self) -> Mask:
         """Nodes of imports of installed libraries, the recorder's own work left out."""
         # An installed module at the top is the program itself, as with `run -m`.
-        imported = self._where(_imports) & (self.profile.parents >= 0)
-        return (nearest(self.profile, imported) >= 0) & ~self.recording
+        parents = self.profile.parents
+        imported = self._where(_imports) & (parents >= 0)
+        # What a line takes that imports, beside the module below it, is finding and loading it.
+        lines = np.zeros_like(imported)
+        lines[parents[imported]] = True
+        lines &= self._where(lambda each: each.kind == "frame")
+        return ((nearest(self.profile, imported) >= 0) | lines) & ~self.recording
 
     @cached_property
     def total(self) -> float:

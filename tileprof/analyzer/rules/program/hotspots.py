@@ -25,7 +25,7 @@ fast."""
 _TOP = 3
 """Hotspots of a kind that are told."""
 _THE_SAME = 0.8
-"""Of a place's time, above which one within it, told already, stands for it."""
+"""Of a place's time, above which places of other kinds within it, told already, stand for it."""
 _TIMES = (1.2, 2.0)
 _ALL = 0.99
 """Of the time, above which nothing is left without it."""
@@ -116,8 +116,15 @@ def _kinds(tree: Contexts, time: _Time) -> Iterator[tuple[str, Ids]]:
     yield "kernel", tree.nearest(tree.kind(*WORK))
     yield "op", tree.ops
     if time.of_host:
-        yield "line", np.where(tree.ops >= 0, -1, tree.lines)
+        yield "line", np.where((tree.ops >= 0) | _in_scope_of_line(tree), -1, tree.lines)
     yield "scope", tree.scopes
+
+
+def _in_scope_of_line(tree: Contexts) -> Mask:
+    """Nodes in a scope that the line around them has opened: the scope is the closer place."""
+    scope = tree.scopes
+    inside: Mask = (scope >= 0) & (tree.lines[scope] == tree.lines) & (scope != tree.lines)
+    return inside
 
 
 def _hottest(tree: Contexts, kind: str, at: Ids, time: _Time) -> Iterator[_Hot]:
@@ -142,11 +149,9 @@ def _stands_for(told: list[_Hot], each: _Hot, time: _Time) -> bool:
     """Whether what was told already says all that this place would."""
     if told and each.kind == "scope" and each.time >= _EVERYTHING * time.whole:
         return True
-    return any(
-        float(time.column[each.inside & other.inside].sum()) > _THE_SAME * each.time
-        for other in told
-        if other.kind != each.kind
-    )
+    known = [other.inside for other in told if other.kind != each.kind]
+    within = np.logical_or.reduce(known) if known else np.zeros_like(each.inside)
+    return float(time.column[each.inside & within].sum()) > _THE_SAME * each.time
 
 
 def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
