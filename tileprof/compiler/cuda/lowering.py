@@ -16,7 +16,7 @@ __all__ = ["Lowering", "line_of"]
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What a pass may look at besides the kernel, and where it notes what it decides."""
+    """What a pass may read besides the kernel, and where it notes what it decides."""
 
     target: Target
     controls: Controls

@@ -30,7 +30,7 @@ from .passes.operand_slices import slice_operands
 from .passes.overlap.overlap import overlap
 from .passes.peel.peel import peel
 from .passes.persist.persist import persist
-from .passes.ping_pong.ping_pong import take_turns
+from .passes.ping_pong.ping_pong import hand_over
 from .passes.pipeline.pipeline import pipeline
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
@@ -58,7 +58,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.
     Pass("expand", expand),
-    # Before anything has a place: ops of one turn are copied into three loops.
+    # Before anything has a place: ops of one iteration are copied into three loops.
     Pass("overlap", overlap),
     # Masks are loops over elements now, and no product is in slices yet.
     Pass("peel", peel),
@@ -83,7 +83,7 @@ PASSES: tuple[Pass, ...] = (
     # Hazards are between bytes, and buffers share bytes only now.
     Pass("barriers", insert_barriers),
     # After barriers, which decide with waits whether a group may keep others waiting.
-    Pass("turns", take_turns),
+    Pass("turns", hand_over),
     # Any place would do: it only notes which launches wait for which.
     Pass("dependents", start_early),
     # Last: waits, barriers and what a role does are what is measured, and no other pass has to know

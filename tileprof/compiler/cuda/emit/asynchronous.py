@@ -9,11 +9,11 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2
 from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.compiler.cuda.tuning import ORDERED_REGISTERS
 from tileprof.errors import InternalError
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.types import Dim
 
-from ..tuning import ORDERED_REGISTERS
 from .buffers import GlobalBuffer, SharedBuffer
 from .context import Context, Tile
 

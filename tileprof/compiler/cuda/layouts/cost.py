@@ -12,11 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Accesses", "sectors", "wavefronts"]
+from tileprof.compiler.cuda.target import BANKS, SECTOR, WORD
 
-BANKS = 32
-WORD = 4
-SECTOR = 32
+__all__ = ["Accesses", "sectors", "wavefronts"]
 
 
 def wavefronts(addresses: npt.NDArray[np.int64], width: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from tileprof.compiler.cuda.emit.loops.digit_runs import Run, runs_of
 from tileprof.compiler.cuda.layouts import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.registers import weighted
 from tileprof.compiler.cuda.passes.choice.copies import multiple
+from tileprof.compiler.cuda.target import WORD
 from tileprof.errors import InternalError
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ += ["loops", "registers_of", "shared_tile"]
 
 ROW = 16
 """Bytes of a row of a matrix."""
-WORD = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored,
 from tileprof.compiler.cuda.emit.access import is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
+from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
-from ...tuning import BYTES_IN_FLIGHT
 from .digit_runs import Run, points, runs_of
 from .points import Held, thread_coordinates
 from .vector_loops import VectorLoops

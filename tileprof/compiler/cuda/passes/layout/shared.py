@@ -18,9 +18,14 @@ from tileprof.compiler.cuda.layouts import matrix
 from tileprof.compiler.cuda.layouts.candidates import candidates
 from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
-from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
+from tileprof.compiler.cuda.layouts.shared import (
+    CHUNK,
+    SWIZZLES,
+    SharedLayout,
+    parse_shared,
+)
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.tuning import JOINT_LAYOUTS, WAVEFRONTS_LEFT
+from tileprof.compiler.cuda.tuning import JOINT_LAYOUTS, REQUEST_CYCLES, WAVEFRONTS_LEFT
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Matrices, Tma, Wgmma
 from tileprof.ir.memory import base
@@ -44,8 +49,6 @@ from .solve import Solution
 __all__ = ["shared_layouts"]
 
 Lanes = npt.NDArray[np.int64]
-SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
-CHUNK = 16
 
 
 @dataclass(slots=True)
@@ -283,7 +286,7 @@ class _Count:
     @property
     def cost(self) -> float:
         """Cycles: a request takes a place in the queue, a wavefront a cycle."""
-        return self.transactions + 0.5 * self.requests
+        return self.transactions + REQUEST_CYCLES * self.requests
 
 
 def _count(layout: SharedLayout, uses: _Uses, known: Known) -> _Count:

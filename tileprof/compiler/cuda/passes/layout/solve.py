@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.candidates import candidates
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import ROOT_SHAPES, SMALL_NODE, UNKNOWN_LAYOUT_CYCLES
 
-from .cost import WIDEST, component_cost, loop_cost
+from .cost import component_cost, loop_cost
 from .flow import Known, conflicts, propagate
 from .graph import Graph, Link, Node
 
@@ -144,7 +145,7 @@ def _vectors(
     dimensions along which memory is contiguous."""
     shape = graph.shapes[root]
     last = len(shape) - 1
-    smallest, dims = WIDEST, {last} if shape else set()
+    smallest, dims = WIDEST_ACCESS, {last} if shape else set()
     for node in nodes:
         if not isinstance(node, ir.Parallel) or graph.shapes[node] != shape:
             continue
@@ -154,7 +155,7 @@ def _vectors(
             for variable, factor in access.address.terms.items():
                 if abs(factor) == 1 and variable in loop.variables:
                     dims.add(loop.variables[variable])
-    limit = _wished(graph, nodes, WIDEST // smallest if smallest < WIDEST else 4)
+    limit = _wished(graph, nodes, WIDEST_ACCESS // smallest if smallest < WIDEST_ACCESS else 4)
     return limit if vectorize else 1, sorted(dims, reverse=True)
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.tuning import MASKED_VALUE
 from tileprof.compiler.passes.liveness import keep_live, live_in
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import rebuilt
@@ -27,7 +28,7 @@ __all__ = ["All", "Either", "Formula", "Mask", "Test", "condition_formula", "mas
 
 @dataclass(frozen=True)
 class Test:
-    """A bool value that is `holds`; what it follows from is not looked at."""
+    """A bool value that is `holds`; what it follows from does not matter."""
 
     value: ir.Value
     holds: bool
@@ -49,8 +50,6 @@ class Either:
 
 Formula = Test | All | Either
 ALWAYS, NEVER = All(), Either()
-LOW = -1e4
-"""Where a mask chooses between two numbers, those below replace elements."""
 
 
 def _all(*parts: Formula) -> Formula:
@@ -190,7 +189,7 @@ class _Masks:
 
 def _is_low(value: ir.Value) -> bool:
     """Whether it is a number below all scores, where the other is what products are added to."""
-    return isinstance(value.owner, ir.Constant) and value.owner.value <= LOW
+    return isinstance(value.owner, ir.Constant) and value.owner.value <= MASKED_VALUE
 
 
 def _counts(condition: Formula) -> bool:
