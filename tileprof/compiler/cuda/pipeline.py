@@ -16,7 +16,7 @@ from tileprof.remarks import Remark
 from .controls import Controls
 from .emit.unit import emit
 from .limits import check_launches
-from .lowering import Lowering
+from .lowering import Lowering, Remarks
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
 from .passes.dependents import start_early
@@ -35,7 +35,6 @@ from .passes.pipeline.pipeline import pipeline
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
 from .passes.waits import insert_waits
-from .remarks import Remarks
 from .source import CudaSource
 from .target import Target
 

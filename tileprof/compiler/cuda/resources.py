@@ -43,7 +43,7 @@ from .target import Target
 if TYPE_CHECKING:
     from .build import Cubin
 
-__all__ = ["SharedBuffer", "blocks_per_sm", "check", "occupancy"]
+__all__ = ["SharedBuffer", "check", "occupancy"]
 __all__ += ["binary_remarks", "check_accumulators", "check_shared", "occupancy_remark"]
 __all__ += ["fragment_registers", "registers_available"]
 
@@ -213,16 +213,13 @@ def fragment_registers(buffers: Iterable[ir.Value], threads: int) -> float:
     return sum(math.prod(b.static_shape) * b.dtype.bytes for b in held) / WORD / threads
 
 
-def blocks_per_sm(registers: int, shared: int, threads: int, target: Target) -> int:
-    """Blocks that a multiprocessor holds at once; `registers` of a thread, `shared` bytes of a
-    block, static and dynamic."""
-    return occupancy(registers, shared, threads, target).blocks
-
-
 def occupancy(
     registers: int, shared: int, threads: int, target: Target, barriers: int = 0
 ) -> Occupancy:
-    """How many blocks fit, by resource; 0 where not even one does."""
+    """How many blocks of a launch a multiprocessor holds, by resource; 0 where not even one fits.
+
+    `registers` of a thread; `shared` bytes of a block, static and dynamic; named `barriers`.
+    """
     return occupancy_of(registers, shared, threads, target.multiprocessor, barriers)
 
 

@@ -57,7 +57,7 @@ def solve(graph: Graph, vectorize: bool = True) -> Solution:
     for nodes in graph.components():
         while missing := [n for n in nodes if n not in found.known]:
             _free(graph, found.known, missing, choose, vectorize)
-    found.links = conflicts(graph, found.known, graph.links)
+    found.links = conflicts(found.known, graph.links)
     return found
 
 
@@ -115,7 +115,7 @@ def _free(
             tried = {**known, root: layout}
             propagate(graph, tried, [root], choose)
             missing = sum(n not in tried for n in nodes)
-            cost = component_cost(graph, tried, nodes, conflicts(graph, tried, links))
+            cost = component_cost(graph, tried, nodes, conflicts(tried, links))
             cost += missing * UNKNOWN_LAYOUT_CYCLES
             if best is None or (cost, layout.registers_per_thread) < best[:2]:
                 best = cost, layout.registers_per_thread, tried
@@ -155,16 +155,15 @@ def _vectors(
             for variable, factor in access.address.terms.items():
                 if abs(factor) == 1 and variable in loop.variables:
                     dims.add(loop.variables[variable])
-    limit = _wished(graph, nodes, WIDEST_ACCESS // smallest if smallest < WIDEST_ACCESS else 4)
+    limit = _wished(nodes, WIDEST_ACCESS // smallest if smallest < WIDEST_ACCESS else 4)
     return limit if vectorize else 1, sorted(dims, reverse=True)
 
 
-def _wished(graph: Graph, nodes: Sequence[Node], widest: int) -> int:
+def _wished(nodes: Sequence[Node], widest: int) -> int:
     """With the author's `coalesced_width`."""
     for node in nodes:
         if isinstance(node, ir.Parallel):
             width = dict(node.hints).get("coalesced_width")
             if isinstance(width, int) and width > 0 and width & (width - 1) == 0:
                 widest = min(widest, width)
-    del graph
     return widest
