@@ -34,33 +34,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-__all__ = [
-    "ArgumentError",
-    "BoundsError",
-    "BuildError",
-    "CubinError",
-    "DTypeError",
-    "DeviceAssertError",
-    "ExecutionError",
-    "InternalError",
-    "KernelError",
-    "Location",
-    "MissingDependencyError",
-    "OutputError",
-    "ProfileFileError",
-    "RaceError",
-    "ShapeError",
-    "TileprofError",
-    "UninitializedError",
-    "UnknownOperation",
-    "UnsupportedPython",
-    "UsageError",
-    "extra_command",
-    "from_extra",
-    "source_lines",
-    "suggestion",
-]
-
 MOST_SOURCE_BYTES = 16 << 20
 """Size of a source file whose lines are shown."""
 

@@ -14,15 +14,6 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
-__all__ = [
-    "TEMPORARY_SUFFIX",
-    "file_risk",
-    "folder_risk",
-    "is_own",
-    "replace_bytes",
-    "replace_file",
-]
-
 TEMPORARY_SUFFIX = ".tileprof-tmp"
 """Ending of the temporary files that `replace_file` makes beside its targets.  A process that is
 killed between creating and renaming one leaves it behind; a cache may delete old ones by name."""

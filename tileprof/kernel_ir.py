@@ -21,18 +21,6 @@ from typing import TypeAlias, TypeGuard
 
 from tileprof.once import cached_property
 
-__all__ = [
-    "COPIES",
-    "EXPLANATIONS",
-    "PRODUCTS",
-    "Attribute",
-    "Block",
-    "Op",
-    "Parameter",
-    "TileKernel",
-    "Type",
-]
-
 Attribute: TypeAlias = "str | int | float | bool | tuple[Attribute, ...] | None"
 """Numbers are finite: what is not stands as `inf`, `-inf` or `nan`."""
 COPIES = ("copy", "async_copy")

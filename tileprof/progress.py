@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["Task", "listen", "tasks", "working"]
-
 
 @dataclass(slots=True, eq=False)
 class Task:

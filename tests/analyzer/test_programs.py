@@ -16,11 +16,11 @@ from tileprof.analyzer.drafts import ProgramRule
 from tileprof.analyzer.rules import PROGRAM_RULES
 from tileprof.profile import Profile, TreeBuilder, load, save
 
-_SUGGESTED = {"transfers", "backward-ratio"}
+_SUGGESTED = {"transfers", "backward-ratio", "fusion"}
 
 
 def test_a_training_step() -> None:
-    """The case study: what it finds by hand is suggested, and nothing else."""
+    """The case study: what it finds by hand is suggested, and that its layers are not fused."""
     said = analyze(training().profile()).findings
     names = {rule.name for rule in PROGRAM_RULES}
     assert {

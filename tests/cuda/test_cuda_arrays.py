@@ -143,7 +143,7 @@ def test_an_array_of_dlpack_is_held_until_its_launch_is_over(
 ) -> None:
     """The caller may drop it while the kernel runs; the next launch after that lets it go."""
     monkeypatch.setattr(cuda_module, "is_host", lambda value: False)
-    monkeypatch.setattr(cuda_module, "is_writable", lambda value: True)
+    monkeypatch.setattr(cuda_module, "check_writable", lambda *_: None)
     monkeypatch.setattr(cuda_module, "address", lambda value: value.held.ctypes.data)
     held, _ = executable(gpu)
     gone = []

@@ -80,7 +80,7 @@ def looked(argument: bytes, *seen: tuple[int, int, int]) -> None:
 def collected(samples: Samples) -> None:
     """Read, and told."""
     samples.read()
-    samples.tell()
+    samples.report()
 
 
 def test_samples_go_to_the_token_of_their_launch(samples: Samples) -> None:
@@ -162,7 +162,7 @@ def test_memory_that_nobody_asks_for_is_used_again(samples: Samples) -> None:
         collected(samples)
         assert heard.seen() == {t: [10 * round_ + t + 1, 0] for t in range(4)}
         heard.closed = True
-        samples.tell()
+        samples.report()
 
 
 def test_launches_without_room_are_told(samples: Samples) -> None:

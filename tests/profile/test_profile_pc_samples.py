@@ -29,7 +29,6 @@ from tileprof.profile import (
     merge,
     save,
 )
-from tileprof.profile.pc_samples import ROW_COLUMNS
 
 STALLS = ("selected", "wait", "wait_not_issued", "new")
 _PLACES = st.sampled_from(
@@ -86,7 +85,7 @@ def sampled_profiles(draw: st.DrawFn) -> Profile:
 def sums(held: PcSamples) -> dict[tuple[str, str, int, str], int]:
     """Samples by module, function, offset and stall."""
     found: dict[tuple[str, str, int, str], int] = {}
-    columns = (getattr(held.rows, name).tolist() for name in ROW_COLUMNS)
+    columns = (column.tolist() for column in held.rows.columns())
     for function, offset, stall, _, samples in zip(*columns, strict=True):
         of = held.functions[function]
         key = (of.module, of.name, offset, held.stalls[stall])
@@ -227,5 +226,5 @@ def test_rows_with_one_key_are_added(rows: list[tuple[int, ...]], spread: int) -
     expected: dict[tuple[int, ...], int] = {}
     for *key, samples in wide:
         expected[tuple(key)] = expected.get(tuple(key), 0) + samples
-    columns = (getattr(added, name).tolist() for name in ROW_COLUMNS)
+    columns = (column.tolist() for column in added.columns())
     assert [*zip(*columns, strict=True)] == [(*key, expected[key]) for key in sorted(expected)]

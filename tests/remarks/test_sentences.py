@@ -58,8 +58,8 @@ def _fact(code: type[Statement], name: str, hint: Any, depth: int) -> st.SearchS
         )
     if isinstance(hint, type) and issubclass(hint, Statement):
         below: list[Any] = [each for each in CODES.values() if issubclass(each, hint)]
-        leaves = [c for c in below if c not in ANY_WORDS and (depth or not _nests(c))]
-        return st.one_of([facts_of(each, depth - 1) for each in leaves])
+        leaves = [c for c in below if c not in ANY_WORDS and (depth > 0 or not _nests(c))]
+        return st.one_of([facts_of(each, depth - 1) for each in leaves or below])
     plain = {
         int: st.integers(0, 1 << 40), float: st.floats(1, 1e6), bool: st.booleans(), str: NAMES,
     }  # fmt: skip

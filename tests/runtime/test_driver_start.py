@@ -43,7 +43,7 @@ def test_cupti_attaches_while_no_other_thread_starts_the_driver(
         return 0, ""
 
     monkeypatch.setattr(gpu, "find_cupti", lambda: SimpleNamespace(path="libcupti.so"))
-    monkeypatch.setattr(gpu, "watch", lambda *_: None)
+    monkeypatch.setattr(gpu, "OtherProfilers", lambda *_: None)
     codes = {"other_subscriber": -1}
     native = SimpleNamespace(gpu_start=gpu_start, GPU_CODES=codes)
     recorder = gpu.Gpu.__new__(gpu.Gpu)

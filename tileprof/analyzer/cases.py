@@ -27,8 +27,6 @@ from tileprof.profile import Attribute, Column, DeviceInfo, KernelInfo, Profile,
 from tileprof.profile.counters import RATES, SETS
 from tileprof.remarks import Decision, Remark
 
-__all__ = ["KernelCase", "Program"]
-
 _NUMBERED = re.compile(r"_\d+$")
 _ONLY_COPIES = "only copies"
 _SITE_TIMES = {"block_time", "kernel_samples"}

@@ -24,8 +24,6 @@ from tileprof.analyzer.machine.code import opcode_of
 from tileprof.analyzer.tiles.program_changes import program_changes
 from tileprof.profile import Profile
 
-__all__ = ["KernelChange", "explain"]
-
 _LEAST = 0.02
 """Of the time of a launch, what differs from one process to the next."""
 _RESOLUTION = 0.016

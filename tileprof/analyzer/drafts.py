@@ -10,8 +10,6 @@ from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Confidence, Evidence, Place, Severity, Tier
 
-__all__ = ["Draft", "KernelRule", "ProgramRule"]
-
 
 @dataclass(frozen=True, eq=False)
 class Draft:

@@ -20,11 +20,6 @@ import numpy.typing as npt
 
 from tileprof.analyzer.findings import Gain
 
-__all__ = [
-    "FEWEST_SAMPLES", "Saving", "Weights", "capped", "drawn", "eliminated", "gain_of", "hidden",
-    "of_program", "united", "widened",
-]  # fmt: skip
-
 FEWEST_SAMPLES = 100
 """Of the samples that a change would take away, below which no number is told."""
 Weights: TypeAlias = npt.NDArray[np.float64]

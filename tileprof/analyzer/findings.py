@@ -16,20 +16,6 @@ from tileprof.errors import Location
 from tileprof.profile.tree.cards import short
 from tileprof.remarks import Remark
 
-__all__ = [
-    "TIERS",
-    "Confidence",
-    "Evidence",
-    "Finding",
-    "Gain",
-    "Place",
-    "Severity",
-    "Tier",
-    "duration",
-    "percent",
-    "plain",
-]
-
 Severity: TypeAlias = Literal["suggestion", "symptom", "warning", "stop", "ignore"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 Tier: TypeAlias = Literal["static", "activities", "scopes", "samples", "counters"]

@@ -15,8 +15,6 @@ from tileprof.analyzer.report import Answers, Report
 from tileprof.errors import Location
 from tileprof.remarks.stored import columns, remark_json
 
-__all__ = ["SCHEMA", "to_json"]
-
 SCHEMA = 1
 
 

@@ -15,8 +15,6 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.errors import Location
 from tileprof.remarks import Candidate, Reason, Rejection, Remark, Statement
 
-__all__ = ["TurnedDown", "reasons"]
-
 
 @dataclass(frozen=True, slots=True)
 class TurnedDown:

@@ -33,8 +33,6 @@ from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.profile import Profile
 from tileprof.profile.tree.cards import Card
 
-__all__ = ["Answers", "Report", "analyze"]
-
 NOISE = 1.02
 """Gains below are not told: what a measurement of a kernel differs by from the next one."""
 _LEAST_OF_KERNEL = 1.03

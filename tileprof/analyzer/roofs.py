@@ -17,8 +17,6 @@ from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
 
-__all__ = ["Roofs"]
-
 _RESIDENT = 40e6
 """Bytes of a launch that may still be in the L2 (50 MB on an H100 or H200) from the one before, so
 that they need not come from memory."""

@@ -17,8 +17,6 @@ from .register_effects import effects
 if TYPE_CHECKING:
     from .cubin import Function
 
-__all__ = ["Constants"]
-
 COPIES = words("MOV UMOV R2UR")
 SUMS = words("IADD3 UIADD3 VIADD IADD UIADD")
 DEEPEST = 12

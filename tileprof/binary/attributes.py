@@ -15,8 +15,6 @@ from tileprof.errors import CubinError
 
 from .elf import Elf, Section
 
-__all__ = ["Parameter", "Resources", "architecture", "jump_tables", "resources", "spill_offsets"]
-
 SIZED = 4
 """The format of an attribute with a length of its own; the others hold two bytes."""
 MAX_THREADS, FRAME_SIZE, MIN_STACK_SIZE = 0x05, 0x11, 0x12

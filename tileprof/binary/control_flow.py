@@ -18,8 +18,6 @@ from . import limits
 from .graph import natural_loops
 from .instructions import BYTES, Instruction, words
 
-__all__ = ["Block", "Loop", "branch_target", "find_blocks", "find_loops"]
-
 INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 ENDS = ("EXIT", "KILL", "RET", "RTT")
 JUMPS = ("BRA", "JMP")

@@ -30,8 +30,6 @@ from .opcodes import opcode_mix
 from .slices import Dependence, Flow
 from .spills import Spill, SpillSite, find_spills
 
-__all__ = ["Cubin", "Function", "read"]
-
 KERNEL = 0x10
 """The bit of a symbol that marks what a host can launch."""
 OLDEST = 70

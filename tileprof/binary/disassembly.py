@@ -26,8 +26,6 @@ try:
 except ImportError:  # on Windows only the time is limited
     resource = None  # type: ignore[assignment]
 
-__all__ = ["disassemble", "find_nvdisasm"]
-
 WHEEL = "nvidia-cuda-nvdisasm"
 FIRST_WITH_JSON = "12.5"
 MOST_ADDRESS_SPACE = 8 << 30

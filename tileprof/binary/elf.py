@@ -15,8 +15,6 @@ from tileprof.once import cached_property
 
 from . import limits
 
-__all__ = ["Elf", "Names", "Section", "Symbol", "parse_elf", "text_at"]
-
 CUDA_MACHINE = 190
 NO_BITS = 8
 SYMBOL_TABLE = 2

@@ -11,14 +11,6 @@ from collections.abc import Sequence
 
 from . import limits
 
-__all__ = [
-    "dominates",
-    "immediate_dominators",
-    "natural_loops",
-    "predecessors",
-    "reverse_postorder",
-]
-
 Edges = Sequence[Sequence[int]]
 
 

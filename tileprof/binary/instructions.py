@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["BYTES", "Control", "Instruction", "split_operands", "words"]
-
 BYTES = 16
 """Size of one instruction, in bytes, on every architecture since Volta."""
 NEVER = ("@!PT", "@!UPT")

@@ -9,12 +9,6 @@ from __future__ import annotations
 
 from tileprof.errors import CubinError
 
-__all__ = [
-    "DEEPEST_INLINING", "MOST_BLOCKS", "MOST_CODE_AT_ONCE", "MOST_EDGES", "MOST_FILE_BYTES",
-    "MOST_LINKS", "MOST_LOOP_BLOCKS", "MOST_NAMES_BYTES", "MOST_NAME_BYTES", "disassembly_bytes",
-    "disassembly_seconds", "most_rows", "too_much",
-]  # fmt: skip
-
 MOST_FILE_BYTES = 512 << 20
 MOST_NAME_BYTES = 1 << 16
 """Length of one name; mangled names of C++ templates have some thousands."""

@@ -22,8 +22,6 @@ from tileprof.errors import CubinError
 from . import limits
 from .elf import Elf, Names, Section, text_at
 
-__all__ = ["Line", "LineTable", "line_tables"]
-
 END_SEQUENCE, SET_ADDRESS, INLINED_CALL = 1, 2, 0x90
 LONGEST_NUMBER = 10
 """Bytes of a number of 64 bits, 7 bits each."""

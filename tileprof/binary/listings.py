@@ -15,8 +15,6 @@ from .cubin import Function
 from .instructions import Instruction
 from .line_table import Chain, Line
 
-__all__ = ["listing", "place"]
-
 INDENT = "    "
 TEXT_WIDTH = 56
 

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MULTIPROCESSORS", "Multiprocessor", "Occupancy", "multiprocessor", "occupancy"]
-__all__ += ["PARTITIONS", "REGISTER_UNIT", "WARP", "round_up"]
-
 WARP = 32
 PARTITIONS = 4
 """Each has its own quarter of the registers and of the warps."""

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from .instructions import Instruction, words
 
-__all__ = ["GROUPS", "group_of", "opcode_class", "opcode_mix"]
-
 GROUPS: dict[str, frozenset[str]] = {
     group: words(names)
     for group, names in {

@@ -20,8 +20,6 @@ from functools import lru_cache
 from .instructions import Instruction, words
 from .widths import Widths, widths
 
-__all__ = ["Effects", "effects", "result_count"]
-
 REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P|B)(\d+)\b")
 PLAIN_PREDICATE = re.compile(r"(?:U?P\d|U?PT|PR)")
 PLAIN_REGISTER = re.compile(r"(?:U?R(?:\d+|Z)|B\d+)(?:\.\w+)*")

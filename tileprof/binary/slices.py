@@ -19,8 +19,6 @@ from .control_flow import Block
 from .instructions import BYTES, Instruction
 from .register_effects import effects
 
-__all__ = ["Dependence", "Flow"]
-
 
 @dataclass(frozen=True, slots=True)
 class Dependence:

@@ -19,8 +19,6 @@ from .line_table import Chain
 from .register_effects import effects
 from .slices import Flow
 
-__all__ = ["Spill", "SpillSite", "find_spills"]
-
 SLOT = re.compile(r"\[R1(?:\+(-?0x[0-9a-f]+))?\]")
 
 

@@ -24,8 +24,6 @@ from .register_effects import effects
 if TYPE_CHECKING:
     from .cubin import Function
 
-__all__ = ["Wait", "is_long", "waits"]
-
 Kind = Literal["scoreboard", "operands", "latency", "wgmma", "copies", "mbarrier", "blocking"]
 
 LONG = words("LDG LD LDL ATOM ATOMG TEX TLD TLD4 TXQ TXD TMML SULD SUATOM LDGSTS LDGMC")

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from .instructions import Instruction, words
 
-__all__ = ["Widths", "widths"]
-
 WARP, WARPGROUP = 32, 128
 DOUBLES = ("F64", "S64", "U64", "64")
 MEMORY = words("LD LDG LDS LDL LDC LDCU ULDC ST STG STS STL ATOM ATOMG ATOMS RED REDG SYNCS")

@@ -16,9 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tileprof.errors import KernelError, Location, TileprofError, UsageError
-
-from .parsing import suggestion
+from tileprof.errors import KernelError, Location, TileprofError, UsageError, suggestion
 
 if TYPE_CHECKING:
     from tileprof import ir

@@ -15,8 +15,6 @@ from tileprof.errors import UsageError, suggestion
 
 from . import terminal
 
-__all__ = ["Command", "Parser", "number", "one_of", "suggestion"]
-
 _MISSING = "the following arguments are required"
 """Begin of argparse's message about missing arguments."""
 

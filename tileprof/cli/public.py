@@ -14,6 +14,7 @@ from tileprof.errors import (
     ProfileFileError,
     TileprofError,
     UsageError,
+    suggestion,
 )
 from tileprof.progress import working
 
@@ -29,32 +30,17 @@ from . import (
     terminal,
     view,
 )
-from .parsing import suggestion
+from .parsing import Command
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = {
-    command.name: command
-    for command in (
-        run.COMMAND,
-        view.COMMAND,
-        report.COMMAND,
-        diff.COMMAND,
-        export.COMMAND,
-        compile_command.COMMAND,
-        inspect_command.COMMAND,
-        cache_command.COMMAND,
-        doctor.COMMAND,
-    )
-}
+_MODULES = (
+    run, view, report, diff, export, compile_command, inspect_command, cache_command, doctor,
+)  # fmt: skip
+COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 WRONG_USE = (
-    UsageError,
-    ArgumentError,
-    ProfileFileError,
-    CubinError,
-    OutputError,
-    MissingDependencyError,
-)
+    UsageError, ArgumentError, ProfileFileError, CubinError, OutputError, MissingDependencyError,
+)  # fmt: skip
 """Errors that exit with 2. All others mean that the kernel is wrong, and exit with 1."""
 
 

@@ -25,8 +25,6 @@ from dataclasses import dataclass, field
 
 from tileprof import ir
 
-__all__ = ["Access", "Body", "Range", "count_block"]
-
 _FLOPS = {**dict.fromkeys(("add", "sub", "mul", "div", "floordiv", "floormod", "pow", "atan2"), 1)}
 _FREE_UNARY = frozenset(
     {"neg", "abs", "not", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite"}

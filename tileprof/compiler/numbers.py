@@ -12,8 +12,6 @@ from tileprof import ir
 
 from .passes.folding import COMPARE, INTEGER
 
-__all__ = ["LIMIT", "Number", "TooMany", "Unknown", "check_size", "compute"]
-
 Number = Any
 """A Python number, or an array with one dimension for each axis, 1 where it does not vary."""
 

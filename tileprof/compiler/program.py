@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .codegen import CppSource
     from .cuda.pipeline import CudaProgram
 
-__all__ = ["Program", "compile_kernel"]
-
 
 @dataclass(frozen=True)
 class Program:

@@ -34,8 +34,6 @@ from tileprof.remarks.measured import NotMeasured, OwnSite, PointsUnordered
 
 from .passes.bounds import guard_reasons
 
-__all__ = ["collect", "refuse_missed"]
-
 
 def refuse_missed(remarks: Sequence[Remark]) -> None:
     """What `strict` asks for: KernelError with all remarks about a faster form that the author

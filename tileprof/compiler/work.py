@@ -26,9 +26,6 @@ from tileprof import ir
 from .counting import Access, Body, Range, count_block
 from .numbers import LIMIT, Number, TooMany, Unknown, check_size, compute
 
-__all__ = ["Work", "WorkModel", "estimate"]
-
-
 TOO_MANY = "too many combinations of indices to look at each"
 
 

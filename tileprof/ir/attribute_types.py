@@ -13,8 +13,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from .core import OpBase
 from .types import DType
 
-__all__ = ["is_shape", "problem_of"]
-
 
 def problem_of(op: type[OpBase], held: Mapping[str, Any]) -> str:
     """Return what is wrong with the attributes of an op, as a clause; '' where nothing is."""

@@ -12,8 +12,6 @@ from .core import Block, OpBase, Value
 from .scalar import Constant
 from .types import DType, index
 
-__all__ = ["Builder"]
-
 O = TypeVar("O", bound=OpBase)  # noqa: E741 - the field's letter for an op
 
 

@@ -12,9 +12,6 @@ from .schedule import LaunchSchedule, LoopSchedule, launch_schedule, loop_schedu
 from .tile import Hints
 from .types import Type, bool_, index
 
-__all__ = ["Break", "Continue", "For", "If", "Launch", "Parallel", "Record", "Scope", "While"]
-__all__ += ["Yield"]
-
 LoopKind = Literal["serial", "unroll", "vectorized", "pipelined", "persistent"]
 Edge = Literal["begin", "end"]
 Origin = Literal["", "copy", "fill", "atomic"]

@@ -15,11 +15,6 @@ from tileprof.errors import Location
 from .effects import DeclaredAccess, Effect, Queue, Resource
 from .types import BufferType, DType, Type
 
-__all__ = [
-    "OPS", "Access", "Block", "OpBase", "OpSpec", "Value", "attribute", "op", "operand", "operands",
-    "region", "walk", "walk_inner_first",
-]  # fmt: skip
-
 
 class Value:
     """The result of an op or the argument of a block; `name` is a hint for the text form."""

@@ -17,11 +17,6 @@ from .instructions import CpAsync, ProductInstruction, Tma, copy_instruction, pr
 from .tile import Gemm, Hints, Policy, ReduceKind
 from .types import index, ring, token
 
-__all__ = ["AllReduce", "AsyncCopy", "AsyncGemm", "Barrier", "Commit", "ConvertLayout", "Fence"]
-__all__ += ["GridPosition", "Mark", "NextTile", "Ring", "RingAcquire", "RingCommit", "RingReceive"]
-__all__ += ["RingRelease", "RingSend", "RingWait", "Roles", "TurnPass", "TurnStart", "TurnWait"]
-__all__ += ["Wait"]
-
 
 @op("async_copy", gives=token)
 class AsyncCopy(OpBase):

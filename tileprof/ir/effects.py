@@ -11,8 +11,6 @@ import enum
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["DeclaredAccess", "Effect", "Queue", "Resource"]
-
 
 class Effect(enum.Flag):
     """Effects of an op besides computing its results."""

@@ -17,9 +17,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["CopyInstruction", "CpAsync", "Fma", "Matrices", "Mma", "ProductInstruction", "Tma"]
-__all__ += ["Wgmma", "copy_instruction", "pieces", "product_instruction"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wgmma:

@@ -14,8 +14,6 @@ from .core import OpBase, Value, attribute, op, operand, operands
 from .effects import Effect
 from .types import BufferType, Dim, DType, Space, Type, bool_
 
-__all__ = ["Alloc", "Atomic", "Load", "Reinterpret", "Store", "View", "base"]
-
 AtomicKind = Literal["add", "max", "min", "and", "or", "xor", "exchange"]
 
 

@@ -13,8 +13,6 @@ from .core import OpBase, Value
 from .instructions import CopyInstruction, ProductInstruction
 from .schedule import Schedule, decisions
 
-__all__ = ["ValueNames", "said"]
-
 
 class ValueNames:
     """Names of one kernel's values; a value is named when it is first asked for."""

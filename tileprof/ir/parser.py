@@ -19,8 +19,6 @@ from .core import OPS, Block, OpBase, Value
 from .kernel import Kernel, Param, Role, Site, SiteKind, State
 from .types import DTYPES, HANDLES, BufferType, Dim, DType, Space, Type, index
 
-__all__ = ["parse"]
-
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*)
       | (?P<value>%\w+)

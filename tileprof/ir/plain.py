@@ -16,8 +16,6 @@ from .kernel import Kernel
 from .names import ValueNames, said
 from .types import BufferType, DType, Type
 
-__all__ = ["plain_kernel"]
-
 
 def plain_kernel(kernel: Kernel) -> kernel_ir.TileKernel:
     """Return a kernel as plain records."""

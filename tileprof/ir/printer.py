@@ -27,8 +27,6 @@ from .kernel import Kernel, Param, Site, State
 from .names import ValueNames, said
 from .types import DType
 
-__all__ = ["print_kernel", "print_location"]
-
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _RESERVED = frozenset({"true", "false", "none", "inf", "nan", "loc"})
 

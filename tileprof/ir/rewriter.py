@@ -17,9 +17,6 @@ from .control import Launch, Scope
 from .core import Block, OpBase, Value
 from .kernel import Kernel
 
-__all__ = ["PairRule", "Rule", "clone", "clone_block", "inline_scopes", "per_launch", "rebuilt"]
-__all__ += ["rewrite", "rewrite_block", "with_originals", "with_rule"]
-
 Rule = Callable[[OpBase, Builder], Sequence[Value] | None]
 PairRule = Callable[[OpBase, OpBase, Builder], Sequence[Value] | None]
 """A `Rule` that also sees the op as it was before its operands were replaced."""

@@ -12,8 +12,6 @@ from .core import OpBase, Value, attribute, op, operand
 from .effects import Effect
 from .types import DType, Type, bool_
 
-__all__ = ["Binary", "Bitcast", "Cast", "Compare", "Constant", "Fma", "Select", "Unary"]
-
 BinaryKind = Literal[
     "add", "sub", "mul", "div", "floordiv", "floormod", "truncdiv", "truncmod", "min", "max",
     "pow", "atan2", "copysign", "and", "or", "xor", "shl", "shr",

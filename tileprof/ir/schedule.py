@@ -10,10 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-__all__ = [
-    "LaunchSchedule", "LoopSchedule", "Schedule", "decisions", "launch_schedule", "loop_schedule",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchSchedule:

@@ -16,9 +16,6 @@ from .instructions import (
 )
 from .types import BufferType, bool_
 
-__all__ = ["Annotate", "Assert", "Copy", "Fill", "Gemm", "Print", "Reduce", "Scan", "TileAtomic"]
-__all__ += ["squeeze"]
-
 ReduceKind = Literal["sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor"]
 ScanKind = Literal["sum", "max"]
 Policy = Literal["square", "full_row", "full_col"]

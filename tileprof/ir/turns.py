@@ -13,8 +13,6 @@ from .control import Break, Continue, For, If, While
 from .core import Block, OpBase, walk
 from .device import Roles, TurnPass, TurnStart, TurnWait
 
-__all__ = ["misplaced_turns"]
-
 _TURNS = (TurnPass, TurnStart, TurnWait)
 
 

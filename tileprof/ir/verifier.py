@@ -17,8 +17,6 @@ from .tile import Copy, Fill, Gemm, Reduce, Scan, TileAtomic
 from .turns import misplaced_turns
 from .types import DTYPES, BufferType, DType, Type, index
 
-__all__ = ["problems", "verify"]
-
 SCALAR_OPS = (Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary)
 TILE_OPS = (Copy, Fill, Gemm, Reduce, Scan, TileAtomic)
 

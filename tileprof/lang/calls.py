@@ -26,8 +26,6 @@ from .warm import LESSONS, WarmCalls
 if TYPE_CHECKING:
     from tileprof.compiler.cuda.pipeline import CudaProgram
 
-__all__ = ["Plan", "Variant", "check_tensor", "given_of", "place", "spec_of", "to_scalar"]
-
 _MAX_LOOKED_AT = 1 << 20
 """Elements of an array with unusual strides that are compared one by one, once for each shape."""
 _INTERNED: dict[TensorSpec, TensorSpec] = {}

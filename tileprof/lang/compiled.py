@@ -27,8 +27,6 @@ from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
 from .warm import WarmCalls
 
-__all__ = ["MAX_PLANS", "Kernel", "check_extents", "compile", "debugging", "options_of"]
-
 MAX_PLANS = 4096
 """Calls with different shapes that are remembered."""
 _ACCEPTED = frozenset(

@@ -20,8 +20,6 @@ from .spans import here
 if TYPE_CHECKING:
     from .trace import Tracer
 
-__all__ = ["Loop", "activate", "active", "current"]
-
 Hints = tuple[tuple[str, bool | int | float | str], ...]
 
 

@@ -11,8 +11,6 @@ from .context import active, current
 from .spans import here
 from .static import cast_number, is_number
 
-__all__ = ["NAMES", "dtype", "dtype_of", "is_dtype", "of"]
-
 
 class dtype(str):
     """The name of an element type.  It is a string, equal to its plain name, and can be called to

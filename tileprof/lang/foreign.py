@@ -20,8 +20,6 @@ from tileprof.errors import KernelError, Location, UnknownOperation
 
 from .spans import here
 
-__all__ = ["Foreign", "called_function", "other_name"]
-
 _CHOICE = "`T.if_then_else(condition, a, b)`"
 _LOOPS = "`T.Parallel(m, n)` for elements in any order, `T.serial(n)` for one after the other"
 _LAUNCH = "`with T.Kernel(gx, gy) as (bx, by):`, which gives a block its numbers"

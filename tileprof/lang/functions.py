@@ -20,8 +20,6 @@ from .spans import function_location, here
 from .tensors import Ref
 from .values import Expr, Var
 
-__all__ = ["Kernelized", "Macro", "PrimFunc", "annotations_of", "macro", "prim_func"]
-
 
 class Kernelized:
     """A user's function, with its tree and the rewritten function made when first wanted."""

@@ -12,13 +12,6 @@ from .dtypes import dtype_of
 from .spans import here
 from .tensors import shape_of
 
-__all__ = [
-    "Fragment", "Layout", "alloc_fragment", "alloc_global", "alloc_local", "alloc_shared",
-    "alloc_var", "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "assume",
-    "disable_warp_group_reg_alloc", "make_swizzled_layout", "no_set_max_nreg", "reshape",
-    "use_swizzle", "view",
-]  # fmt: skip
-
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     """Return a tile in shared memory: all threads of the block see it. Not initialised."""

@@ -8,8 +8,6 @@ from typing import Literal
 from tileprof import ir
 from tileprof.errors import Location
 
-__all__ = ["Kind", "Region"]
-
 Kind = Literal["kernel", "launch", "scope", "for", "parallel", "while", "if", "value"]
 
 

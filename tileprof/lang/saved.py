@@ -40,8 +40,6 @@ from .calls import Variant
 from .compiled import Kernel
 from .trace import Evaluator, Traced
 
-__all__ = ["load_kernel", "save"]
-
 _VERSION = 4
 """1: the report of a kernel had no word for notes.  2: no digests."""
 _JSON, _IR = "kernel.json", "kernel.ir"

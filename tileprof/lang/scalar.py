@@ -12,8 +12,6 @@ from .dtypes import dtype, dtype_of, of
 from .foreign import Foreign, called_function, other_name
 from .spans import here
 
-__all__ = ["Deferred", "Scalar", "refuse"]
-
 
 def refuse(what: str, hint: str) -> NoReturn:
     """An error about the line that is running."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["gemm_problem", "reduce_problem", "squeezed"]
-
 Shape = Sequence[int | str | None]
 
 

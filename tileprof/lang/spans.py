@@ -10,9 +10,6 @@ from types import CodeType, FrameType, TracebackType
 
 from tileprof.errors import InternalError, Location, TileprofError
 
-__all__ = ["function_location", "here", "is_ours", "node_location", "traceback_location"]
-__all__ += ["hide_internals", "users_traceback"]
-
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"})
 

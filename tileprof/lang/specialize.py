@@ -20,8 +20,6 @@ from .tensors import TensorType
 from .trace import Given, Knowledge, Retrace, Traced, Tracer
 from .values import Poison
 
-__all__ = ["trace_eager", "trace_prim_func", "unannotated"]
-
 _MAX_TRACES = 100
 
 

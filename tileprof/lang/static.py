@@ -10,8 +10,6 @@ import numpy as np
 
 from tileprof import ir
 
-__all__ = ["FUNCTIONS", "Number", "as_number", "cast_number", "fits", "is_number", "range_of"]
-
 Number = bool | int | float
 
 

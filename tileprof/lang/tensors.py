@@ -15,8 +15,6 @@ from .dtypes import dtype, dtype_of, of
 from .spans import here
 from .values import BufferData, Symbol
 
-__all__ = ["Ref", "StridedTensor", "Tensor", "TensorType", "const", "dyn", "dynamic", "empty"]
-
 
 @dataclass(frozen=True, slots=True)
 class TensorType:

@@ -20,8 +20,6 @@ from .dtypes import dtype
 if TYPE_CHECKING:
     from tileprof.runtime.cuda.native_launcher import Launcher
 
-__all__ = ["LESSONS", "WarmCalls"]
-
 LESSONS = 8
 """Calls of one plan that are looked at: arguments at other alignments, other values of scalars."""
 _PLAIN = frozenset({int, float, str, bool, type(None), dtype})

@@ -8,7 +8,5 @@ here has a way in Python, or says what is missing.
 
 from pathlib import Path
 
-__all__ = ["FOLDER"]
-
 FOLDER = Path(__file__).parent
 """Where the sources are."""

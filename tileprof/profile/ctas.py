@@ -8,7 +8,7 @@ its device, so CTAs of one device can be put beside each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
+from tileprof.profile.columns import Columns, within
 from tileprof.profile.storage.limits import NANOSECONDS, SITES
 
 _Ints = npt.NDArray[np.int64]
@@ -69,8 +70,8 @@ class CtaWarp:
     """End of its time whose records were lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class CtaVisits:
+@dataclass(frozen=True, slots=True, eq=False)
+class CtaVisits(Columns):
     """Columns with an entry a visit: warp after warp, by begin, a visit before those inside it."""
 
     warp: _Numbers
@@ -81,17 +82,9 @@ class CtaVisits:
     """Begins in ns since the CTA began, like `end`."""
     end: _Ints
 
-    def __len__(self) -> int:
-        return len(self.warp)
 
-    @staticmethod
-    def typed(*columns: Any) -> CtaVisits:
-        """Return the columns, in their order, as the numbers that they are of here."""
-        return CtaVisits(*(np.asarray(each, kind) for each, kind in zip(columns, _VISIT_TYPES)))
-
-
-@dataclass(frozen=True, slots=True)
-class CtaFlights:
+@dataclass(frozen=True, slots=True, eq=False)
+class CtaFlights(Columns):
     """Columns with an entry a piece of asynchronous work; times as in `CtaVisits`."""
 
     queue: _Numbers
@@ -108,21 +101,9 @@ class CtaFlights:
     retired: _Ints
     """End of the wait, in ns: the work was done by then."""
 
-    def __len__(self) -> int:
-        return len(self.queue)
-
-    @staticmethod
-    def typed(*columns: Any) -> CtaFlights:
-        """Return the columns, in their order, as the numbers that they are of here."""
-        return CtaFlights(*(np.asarray(each, kind) for each, kind in zip(columns, _FLIGHT_TYPES)))
-
-
-_VISIT_TYPES = (np.int32, np.int32, np.int64, np.int64)
-_FLIGHT_TYPES = (*[np.int32] * 5, *[np.int64] * 3)
-
 
 def _nothing() -> tuple[CtaVisits, CtaFlights]:
-    return CtaVisits.typed(*[()] * 4), CtaFlights.typed(*[()] * 8)
+    return CtaVisits.none(), CtaFlights.none()
 
 
 class CtaTimelines:
@@ -161,9 +142,8 @@ class CtaTimelines:
             ([each.launch for each in self.ctas], len(self.launches)),
             ([each.cta for each in self.warps], len(self.ctas)),
         )
-        for places, end in limits:
-            if any(not 0 <= place < end for place in places):
-                raise InternalError("the timeline of a CTA refers to what does not exist")
+        if not within((np.array(places), 0, end) for places, end in limits):
+            raise InternalError("the timeline of a CTA refers to what does not exist")
         spans = [(each.begin, each.end) for each in self.ctas]
         spans += [(each.begin, each.end) for each in self.warps]
         if any(end < begin for begin, end in spans):
@@ -172,26 +152,18 @@ class CtaTimelines:
     def check_columns(self) -> None:
         """Raise `InternalError` where a visit or a flight does, or is not in order."""
         visits, flights = self.visits, self.flights
-        for columns in (visits, flights):
-            if len({len(getattr(columns, each.name)) for each in fields(columns)}) != 1:
-                raise InternalError("the columns of the CTAs' timelines are not of one length")
-        limits = (
-            (visits.warp, len(self.warps)),
-            (flights.queue, len(self.queues)),
-            (flights.issuer, len(self.warps)),
-            (flights.waiter, len(self.warps)),
-            (visits.site, SITES),
-            (flights.site, SITES),
-            (flights.waited_at, SITES),
-        )
-        for column, end in limits:
-            if len(column) and not (column.min() >= 0 and column.max() < end):
-                raise InternalError("a visit in a CTA refers to what does not exist")
+        if not (visits.is_even() and flights.is_even()):
+            raise InternalError("the columns of the CTAs' timelines are not of one length")
+        warps = (visits.warp, flights.issuer, flights.waiter)
+        sites = (visits.site, flights.site, flights.waited_at)
+        limits = [*((each, 0, len(self.warps)) for each in warps), *((e, 0, SITES) for e in sites)]
+        if not within([*limits, (flights.queue, 0, len(self.queues))]):
+            raise InternalError("a visit in a CTA refers to what does not exist")
         if (np.diff(visits.warp) < 0).any() or (visits.end < visits.begin).any():
             raise InternalError("the visits in CTAs are not in order")
-        for times in (visits.begin, visits.end, flights.issued, flights.wait, flights.retired):
-            if len(times) and not (times.min() >= 0 and times.max() <= NANOSECONDS):
-                raise InternalError("a visit in a CTA is before the CTA began, or ages after it")
+        times = (visits.begin, visits.end, flights.issued, flights.wait, flights.retired)
+        if not within((each, 0, NANOSECONDS + 1) for each in times):
+            raise InternalError("a visit in a CTA is before the CTA began, or ages after it")
 
     def of_kernels(self, to: Sequence[int]) -> CtaTimelines:
         """Return the timelines where kernel `i` has become kernel `to[i]`."""
@@ -225,15 +197,9 @@ class CtaTimelines:
         if not isinstance(other, CtaTimelines):
             return NotImplemented
         mine, its = ((each.launches, each.ctas, each.warps, each.queues) for each in (self, other))
-        return mine == its and all(
-            np.array_equal(a, b) for a, b in zip(self._all_columns(), other._all_columns())
-        )
+        return mine == its and self._columns == other._columns
 
     __hash__ = None  # type: ignore[assignment] # compared by value, and holds arrays
-
-    def _all_columns(self) -> list[npt.NDArray[np.integer]]:
-        visits, flights = self._columns
-        return [getattr(part, name.name) for part in (visits, flights) for name in fields(part)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         rows = (self.launches, self.ctas, self.warps, self.queues)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError, Location
 from tileprof.once import cached_property
+from tileprof.profile.columns import Columns, within
 from tileprof.profile.instruction_counts import EXECUTIONS, InstructionCounts
 from tileprof.profile.metrics import Index
 from tileprof.profile.storage.inflate import inflated
@@ -116,7 +117,7 @@ class PcRecording:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PcRows:
+class PcRows(Columns):
     """Columns with one entry for a number of samples."""
 
     function: npt.NDArray[np.int32]
@@ -128,30 +129,11 @@ class PcRows:
     """The kernel's node in the tree; -1 where it is not known."""
     samples: npt.NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PcRows):
-            return NotImplemented
-        return all(np.array_equal(getattr(self, n), getattr(other, n)) for n in ROW_COLUMNS)
-
-    __hash__ = None  # type: ignore[assignment] # compared by value, and holds arrays
-
-    @staticmethod
-    def typed(*columns: Any) -> PcRows:
-        """Return the columns, in their order, as the numbers that they are of here."""
-        return PcRows(*(np.asarray(each, kind) for each, kind in zip(columns, _TYPES)))
-
     @staticmethod
     def added(*columns: Any) -> PcRows:
         """Return the columns in order of their keys, those with one key added up."""
         *keys, samples = (np.asarray(each, np.int64) for each in columns)
-        return PcRows.typed(*_added(keys, samples)) if len(samples) else _no_rows()
-
-
-ROW_COLUMNS = tuple(each.name for each in fields(PcRows))
-_TYPES = (np.int32, np.int64, np.int32, np.int32, np.int64)
+        return PcRows.typed(*_added(keys, samples)) if len(samples) else PcRows.none()
 
 
 def _added(keys: Sequence[_Ints], samples: _Ints) -> tuple[_Ints, ...]:
@@ -192,10 +174,6 @@ def _sorted(whole: _Ints, samples: _Ints, _: int) -> tuple[_Ints, _Ints]:
     return whole[starts], np.add.reduceat(samples[order], starts)
 
 
-def _no_rows() -> PcRows:
-    return PcRows.typed((), (), (), (), ())
-
-
 @dataclass(frozen=True, repr=False)
 class PcSamples:
     """A profile's data about instructions; no recordings where no samples were asked for."""
@@ -203,7 +181,7 @@ class PcSamples:
     functions: tuple[PcFunction, ...] = ()
     stalls: tuple[str, ...] = ()
     """The device's names of stall reasons, without what all of them begin with."""
-    rows: PcRows = field(default_factory=_no_rows)
+    rows: PcRows = field(default_factory=PcRows.none)
     recordings: tuple[PcRecording, ...] = ()
     cubins: Mapping[str, bytes] = field(default_factory=dict)
     """Compressed cubins by their SHA-256, as far as there is room for them."""
@@ -279,9 +257,8 @@ class PcSamples:
             (rows.stall, 0, len(self.stalls)),
             (rows.node, -1, nodes),
         )
-        for column, low, end in limits:
-            if len(column) and not (low <= column.min() and column.max() < end):
-                raise InternalError("a sample of a program counter refers to what does not exist")
+        if not within(limits):
+            raise InternalError("a sample of a program counter refers to what does not exist")
         if len(rows) and rows.samples.min() < 0:
             raise InternalError("there are fewer samples than none")
         self.counts.check(len(self.functions))
@@ -294,7 +271,7 @@ class PcSamples:
         held = [(part, start) for part, start in zip(parts, starts) if part]
         functions: dict[tuple[str, str], PcFunction] = {}
         stalls: dict[str, int] = {}
-        columns: list[list[npt.NDArray[np.integer]]] = [[] for _ in ROW_COLUMNS]
+        columns: list[list[npt.NDArray[np.integer]]] = [[] for _ in range(5)]
         moved: list[list[int]] = []
         for part, start in held:
             for each in part.functions:
@@ -314,7 +291,7 @@ class PcSamples:
         return PcSamples(
             tuple(functions.values()),
             tuple(stalls),
-            PcRows.added(*map(np.concatenate, columns)) if held else _no_rows(),
+            PcRows.added(*map(np.concatenate, columns)) if held else PcRows.none(),
             tuple(each for part, _ in held for each in part.recordings),
             {key: cubin for part, _ in held for key, cubin in part.cubins.items()},
             _all_texts([part.texts for part, _ in held]),

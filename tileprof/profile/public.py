@@ -7,15 +7,6 @@ from tileprof.profile.kernel_places import INSIDE, inside_kernels, whole_kernels
 from tileprof.profile.literal.reader import from_literal
 from tileprof.profile.literal.writer import to_hatchet, to_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
-from tileprof.profile.pc_samples import (
-    PcBlame,
-    PcFunction,
-    PcInstruction,
-    PcRecording,
-    PcRows,
-    PcSamples,
-    PcText,
-)
 from tileprof.profile.series import CounterSeries, SeriesMetric
 from tileprof.profile.sketch import Sketch
 from tileprof.profile.sketch import split as split_sketches
@@ -25,83 +16,22 @@ from tileprof.profile.tables import Attribute, DeviceInfo, DevicePeak, KernelInf
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 from tileprof.profile.transform.diff import Change, Diff, diff
 from tileprof.profile.transform.gate import fail_if
-from tileprof.profile.transform.operations import (
-    bottom_up,
-    filter_nodes,
-    flat,
-    limit_depth,
-    merge,
-    prune,
-)
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.profile.tree.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
 from tileprof.profile.tree.model import Node, Profile, build
 from tileprof.profile.tree.symbol import KINDS, Symbol
 
+from .pc_samples import PcBlame, PcFunction, PcInstruction, PcRecording, PcRows, PcSamples, PcText
+from .transform.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
+
 __all__ = [
-    "FOLDED_NAME",
-    "HIDDEN",
-    "INSIDE",
-    "KINDS",
-    "MAX_SIBLINGS",
-    "SETUP",
-    "STANDARD",
-    "Adds",
-    "Attribute",
-    "Change",
-    "Column",
-    "CounterSeries",
-    "Cta",
-    "CtaFlights",
-    "CtaLaunch",
-    "CtaTimelines",
-    "CtaVisits",
-    "CtaWarp",
-    "DeviceInfo",
-    "DevicePeak",
-    "Diff",
-    "InstructionCounts",
-    "KernelInfo",
-    "Metric",
-    "Node",
-    "PcBlame",
-    "PcFunction",
-    "PcInstruction",
-    "PcRecording",
-    "PcRows",
-    "PcSamples",
-    "PcText",
-    "Profile",
-    "SeriesMetric",
-    "SiteInfo",
-    "Sketch",
-    "StepTimes",
-    "Symbol",
-    "Tables",
-    "Timeline",
-    "TimelineEvents",
-    "Track",
-    "TreeBuilder",
-    "bottom_up",
-    "build",
-    "checked_value",
-    "cut",
-    "diff",
-    "diff_to_json",
-    "fail_if",
-    "filter_nodes",
-    "flat",
-    "from_literal",
-    "inside_kernels",
-    "limit_depth",
-    "load",
-    "merge",
-    "prune",
-    "save",
-    "split_sketches",
-    "step_times",
-    "to_hatchet",
-    "to_json",
-    "to_literal",
-    "whole_kernels",
-]
+    "FOLDED_NAME", "HIDDEN", "INSIDE", "KINDS", "MAX_SIBLINGS", "SETUP", "STANDARD", "Adds",
+    "Attribute", "Change", "Column", "CounterSeries", "Cta", "CtaFlights", "CtaLaunch",
+    "CtaTimelines", "CtaVisits", "CtaWarp", "DeviceInfo", "DevicePeak", "Diff", "InstructionCounts",
+    "KernelInfo", "Metric", "Node", "PcBlame", "PcFunction", "PcInstruction", "PcRecording",
+    "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric", "SiteInfo", "Sketch", "StepTimes",
+    "Symbol", "Tables", "Timeline", "TimelineEvents", "Track", "TreeBuilder", "bottom_up", "build",
+    "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes", "flat",
+    "from_literal", "inside_kernels", "limit_depth", "load", "merge", "prune", "save",
+    "split_sketches", "step_times", "to_hatchet", "to_json", "to_literal", "whole_kernels",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a profile holds beside its tree: kernels and their remarks, sources, provenance."""
+"""Tables of a profile beside its tree: kernels and their remarks, sources, provenance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class KernelInfo:
     sites: tuple[SiteInfo, ...] = field(default=(), repr=False)
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     program: TileKernel | None = field(default=None, repr=False, compare=False)
-    """What `ir` shows, as records: what is computed from; None where it is no tile kernel."""
+    """The program of `ir` as records, which analyses read; None where it is no tile kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +75,25 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class DevicePeak:
-    """What a device does at most in one respect, as it was measured there."""
+    """Measured peak rate or shortest latency of a device in one respect."""
 
     device: str
-    """As kernels name it: `cuda:0`."""
+    """Name in the spelling of kernels: `cuda:0`."""
     uuid: str
     measured: str
-    """When, ISO 8601."""
+    """Time of the measurement, ISO 8601."""
     name: str
     """`hbm_copy`, `tensor_bfloat16`, …"""
     value: float
-    """In `unit`: what is kept up."""
+    """Sustained value, in `unit`."""
     unit: str
     """`bytes/s`, `flop/s`, `op/s` or `ns`."""
     best: float
-    """The best repetition, in `unit`."""
+    """Value of the best repetition, in `unit`."""
     spread: float
-    """Between the quartiles of the repetitions, as a share of `value`."""
+    """Distance between the quartiles of the repetitions, as a share of `value`."""
     clock_mhz: float
-    """Of a multiprocessor meanwhile; 0 where it has no part in it."""
+    """Clock of a multiprocessor meanwhile, in MHz; 0 where it has no influence."""
     formula: str
 
 
@@ -107,21 +107,21 @@ class Tables:
     sources: Mapping[str, str] = field(default_factory=dict)
     """File name to its text."""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    """Where the profile comes from: `command`, `device`, `git`, `start`, …: free keys."""
+    """Origin of the profile under free keys: `command`, `device`, `git`, `start`, …"""
     sketches: NodeSketches = field(default_factory=dict)
-    """How the values were spread that make up a node's own number."""
+    """Distributions of the values that make up a node's own number."""
     absorbed_sketches: NodeSketches = field(default_factory=dict)
-    """The same of what an operation folded into the node."""
+    """Distributions of the values that an operation folded into the node."""
     timeline: Timeline = field(default_factory=Timeline)
     """Single events, where they were asked for. Profiles that are added up have none."""
     ctas: CtaTimelines = field(default_factory=CtaTimelines)
-    """What single CTAs did inside kernels that were measured."""
+    """Timelines of single CTAs inside kernels that were measured."""
     pc: PcSamples = field(default_factory=PcSamples)
-    """Where warps were seen, by instruction, where that was asked for."""
+    """Samples and counts by instruction, where they were asked for."""
     devices: tuple[DeviceInfo, ...] = ()
     """GPUs that kernels ran on, as far as their drivers described them."""
     device_peaks: tuple[DevicePeak, ...] = ()
-    """What devices do at most, of those that kernels ran on and that have been measured."""
+    """Measured peaks of the devices that kernels ran on."""
     series: tuple[CounterSeries, ...] = ()
     """Hardware counters over time, where they were asked for: one for each device and run."""
 

@@ -7,7 +7,7 @@ made when they are first asked for: most uses of a profile never look at its tim
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
+from tileprof.profile.columns import Columns, within
 from tileprof.profile.metrics import Index
 from tileprof.profile.storage.limits import NANOSECONDS
 
@@ -31,8 +32,8 @@ class Track:
     """Number of the stream's device; -1 for a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEvents:
+@dataclass(frozen=True, slots=True, eq=False)
+class TimelineEvents(Columns):
     """Columns with one entry an event, in order of `start`."""
 
     start: npt.NDArray[np.int64]
@@ -44,9 +45,6 @@ class TimelineEvents:
     launch: npt.NDArray[np.int32]
     """Index of the call that launched an event on a device; -1 if unknown."""
 
-    def __len__(self) -> int:
-        return len(self.start)
-
     @staticmethod
     def of(start: Any, duration: Any, node: Any, track: Any, launch: Any) -> TimelineEvents:
         """Return columns of these values in order of their start; longer events come first."""
@@ -56,24 +54,12 @@ class TimelineEvents:
         columns = (np.asarray(each)[order] for each in (start, duration, node, track))
         return TimelineEvents.typed(*columns, place[np.asarray(launch, np.int64)][order])
 
-    @staticmethod
-    def typed(*columns: Any) -> TimelineEvents:
-        """Return the columns, in their order, as the numbers that they are of here."""
-        return TimelineEvents(*(np.asarray(each, kind) for each, kind in zip(columns, _TYPES)))
-
-
-_TYPES = (np.int64, np.int64, np.int32, np.int32, np.int32)
-
-
-def _nothing() -> TimelineEvents:
-    return TimelineEvents.typed((), (), (), (), ())
-
 
 class Timeline:
     """Tracks and the events on them; there are no tracks where no timeline was recorded."""
 
     def __init__(
-        self, tracks: Sequence[Track] = (), make: Callable[[], TimelineEvents] = _nothing
+        self, tracks: Sequence[Track] = (), make: Callable[[], TimelineEvents] = TimelineEvents.none
     ) -> None:
         self.tracks = tuple(tracks)
         self._make = make
@@ -98,12 +84,11 @@ class Timeline:
     def check(self, nodes: int) -> None:
         """Raise `InternalError` where an event refers to what does not exist."""
         events = self.events
-        if len({len(getattr(events, each.name)) for each in fields(events)}) != 1:
+        if not events.is_even():
             raise InternalError("the columns of the timeline are not of one length")
         limits = ((events.node, 0, nodes), (events.track, 0, len(self.tracks)))
-        for column, low, end in (*limits, (events.launch, -1, len(events))):
-            if len(column) and not (low <= column.min() and column.max() < end):
-                raise InternalError("an event of the timeline refers to what does not exist")
+        if not within((*limits, (events.launch, -1, len(events)))):
+            raise InternalError("an event of the timeline refers to what does not exist")
         if (np.diff(events.start) < 0).any() or (events.duration < 0).any():
             raise InternalError("the events of the timeline are not in order")
         if len(events) and not (
@@ -114,11 +99,7 @@ class Timeline:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Timeline):
             return NotImplemented
-        names = [each.name for each in fields(TimelineEvents)]
-        return self.tracks == other.tracks and all(
-            np.array_equal(getattr(self.events, name), getattr(other.events, name))
-            for name in names
-        )
+        return self.tracks == other.tracks and self.events == other.events
 
     __hash__ = None  # type: ignore[assignment] # compared by value, and holds arrays
 

@@ -9,20 +9,7 @@ from tileprof.profiler.session.session import Session
 from tileprof.profiler.session.steps import step
 
 __all__ = [
-    "Options",
-    "Profiling",
-    "ProgramTarget",
-    "Scope",
-    "Session",
-    "activate",
-    "check_target",
-    "deactivate",
-    "finalize",
-    "parse_options",
-    "profile",
-    "run_program",
-    "scope",
-    "start",
-    "step",
+    "Options", "Profiling", "ProgramTarget", "Scope", "Session", "activate", "check_target",
+    "deactivate", "finalize", "parse_options", "profile", "run_program", "scope", "start", "step",
     "tagged",
-]
+]  # fmt: skip

@@ -16,54 +16,43 @@ class TmaLoad(Decision):
     policy: str = ""
 
 
-class CpAsync(Decision):
-    text = "cp.async, {width} bytes a thread"
+class CpAsync(Decision, text="cp.async, {width} bytes a thread"):
     width: Bytes
 
 
-class LoadsAndStores(Decision):
-    text = "loads and stores"
+class LoadsAndStores(Decision, text="loads and stores"): ...
 
 
-class TmaStore(Decision):
-    text = "tma[[, `{policy}`, as asked]]"
+class TmaStore(Decision, text="tma[[, `{policy}`, as asked]]"):
     policy: str = ""
 
 
-class StagedTma(Decision):
-    text = "through shared memory and tma[[, `{policy}`, as asked]]"
+class StagedTma(Decision, text="through shared memory and tma[[, `{policy}`, as asked]]"):
     policy: str = ""
 
 
-class StoresFromRegisters(Decision):
-    text = "stores from registers"
+class StoresFromRegisters(Decision, text="stores from registers"): ...
 
 
-class ElementAtomics(Decision):
-    text = "atomics of elements"
+class ElementAtomics(Decision, text="atomics of elements"): ...
 
 
-class TmaAdds(Decision):
-    text = "through shared memory and tma, which adds"
+class TmaAdds(Decision, text="through shared memory and tma, which adds"): ...
 
 
 # -- candidates
 
 
-class Tma(Candidate):
-    text = "tma"
+class Tma(Candidate, text="tma"): ...
 
 
-class CpAsyncCandidate(Candidate):
-    text = "cp.async"
+class CpAsyncCandidate(Candidate, text="cp.async"): ...
 
 
-class StagedTmaCandidate(Candidate):
-    text = "tma through shared memory"
+class StagedTmaCandidate(Candidate, text="tma through shared memory"): ...
 
 
-class CachePolicy(Candidate):
-    text = "`{policy}`"
+class CachePolicy(Candidate, text="`{policy}`"):
     policy: str
 
 
@@ -74,47 +63,38 @@ class AskedReason(Reason):
     """What the author asked for."""
 
 
-class AsyncOff(AskedReason):
-    text = "asynchronous copies are turned off, as asked"
+class AsyncOff(AskedReason, text="asynchronous copies are turned off, as asked"): ...
 
 
-class Synchronous(AskedReason):
-    text = "it is synchronous, as asked"
+class Synchronous(AskedReason, text="it is synchronous, as asked"): ...
 
 
-class TmaOff(AskedReason):
-    text = "it is turned off, as asked"
+class TmaOff(AskedReason, text="it is turned off, as asked"): ...
 
 
-class DisableTma(AskedReason):
-    text = "`disable_tma`, as asked"
+class DisableTma(AskedReason, text="`disable_tma`, as asked"): ...
 
 
-class PreferInstruction(AskedReason):
-    text = '`prefer_instruction="{instruction}"`, as asked'
+class PreferInstruction(AskedReason, text='`prefer_instruction="{instruction}"`, as asked'):
     instruction: str
 
 
 # -- reasons of a tensor and its tile
 
 
-class OtherShape(Reason):
-    text = "the tensor is seen under another shape than its own"
+class OtherShape(Reason, text="the tensor is seen under another shape than its own"): ...
 
 
-class Converts(Reason):
-    text = "it converts {source} and {target}"
+class Converts(Reason, text="it converts {source} and {target}"):
     source: str
     target: str
 
 
-class OutsideReads(Reason):
-    text = "elements outside read as {value}, the hardware gives 0"
+class OutsideReads(Reason, text="elements outside read as {value}, the hardware gives 0"):
     value: str
 
 
-class UnalignedAddress(Reason):
-    text = "the address of `{tensor}` is no multiple of 16 bytes"
+class UnalignedAddress(Reason, text="the address of `{tensor}` is no multiple of 16 bytes"):
     tensor: str
 
 
@@ -124,8 +104,7 @@ class TooManyDimensions(Reason):
     most: int
 
 
-class InnermostStride(Reason):
-    text = "the innermost stride is {stride}, {instruction} needs 1"
+class InnermostStride(Reason, text="the innermost stride is {stride}, {instruction} needs 1"):
     stride: str
     instruction: Instruction
 
@@ -142,8 +121,7 @@ class RowStride(Reason):
     instruction: Instruction
 
 
-class RowsAcross(Reason):
-    text = "the rows of the tile do not run along the innermost dimension"
+class RowsAcross(Reason, text="the rows of the tile do not run along the innermost dimension"): ...
 
 
 class TileDimensions(Reason):
@@ -152,24 +130,20 @@ class TileDimensions(Reason):
     instruction: Instruction
 
 
-class TileRow(Reason):
-    text = "a row of the tile has {size} B, TMA needs a multiple of 16"
+class TileRow(Reason, text="a row of the tile has {size} B, TMA needs a multiple of 16"):
     size: Bytes
 
 
-class TilePanels(Reason):
-    text = "a row of the tile has {size} B, and panels have 128"
+class TilePanels(Reason, text="a row of the tile has {size} B, and panels have 128"):
     size: Bytes
 
 
-class BoxRows(Reason):
-    text = "the tile has {rows} rows, a box has up to {most}"
+class BoxRows(Reason, text="the tile has {rows} rows, a box has up to {most}"):
     rows: int
     most: int
 
 
-class RowsUnaligned(Reason):
-    text = "rows or offsets are not multiples of 4 B, cp.async needs it"
+class RowsUnaligned(Reason, text="rows or offsets are not multiples of 4 B, cp.async needs it"): ...
 
 
 # -- reasons of the program around
@@ -179,8 +153,7 @@ class NothingOverlaps(Reason):
     text = "nothing overlaps with it outside of a pipelined loop of two stages or more"
 
 
-class AlsoRead(Reason):
-    text = "the kernel also reads `{tensor}`"
+class AlsoRead(Reason, text="the kernel also reads `{tensor}`"):
     tensor: str
 
 
@@ -189,33 +162,27 @@ class AlsoWritten(Reason):
     tensor: str
 
 
-class AlsoUsed(Reason):
-    text = "`{tensor}` is also used by other ops"
+class AlsoUsed(Reason, text="`{tensor}` is also used by other ops"):
     tensor: str
 
 
-class KernelWrites(Reason):
-    text = "the kernel also writes `{tensor}`"
+class KernelWrites(Reason, text="the kernel also writes `{tensor}`"):
     tensor: str
 
 
-class NoAtomic(Reason):
-    text = "it has no {kind} of {dtype}"
+class NoAtomic(Reason, text="it has no {kind} of {dtype}"):
     kind: str
     dtype: str
 
 
-class OnlyTmaAsks(Reason):
-    text = "only copies by tma ask L2 for it"
+class OnlyTmaAsks(Reason, text="only copies by tma ask L2 for it"): ...
 
 
-class NoProducerGroup(Reason):
-    text = "no producer warp group: {why}"
+class NoProducerGroup(Reason, text="no producer warp group: {why}"):
     why: Reason
 
 
-class SpecialisationOff(Reason):
-    text = "warp specialisation is turned off"
+class SpecialisationOff(Reason, text="warp specialisation is turned off"): ...
 
 
 class NoRoomForProducer(Reason):
@@ -224,30 +191,23 @@ class NoRoomForProducer(Reason):
     most: int
 
 
-class NoPipelinedLoop(Reason):
-    text = "there is no pipelined loop of two stages or more"
+class NoPipelinedLoop(Reason, text="there is no pipelined loop of two stages or more"): ...
 
 
-class NoWgmmaInLoop(Reason):
-    text = "the loop has no wgmma to overlap with"
+class NoWgmmaInLoop(Reason, text="the loop has no wgmma to overlap with"): ...
 
 
-class NoTileLoaded(Reason):
-    text = "the loop loads no tile"
+class NoTileLoaded(Reason, text="the loop loads no tile"): ...
 
 
-class LoadInside(Reason):
-    text = "a load stands in a `{op}`"
+class LoadInside(Reason, text="a load stands in a `{op}`"):
     op: str
 
 
-class TileUsedBefore(Reason):
-    text = "the tile is used before it is loaded"
+class TileUsedBefore(Reason, text="the tile is used before it is loaded"): ...
 
 
-class TileAlsoWritten(Reason):
-    text = "the tile is also written by other ops"
+class TileAlsoWritten(Reason, text="the tile is also written by other ops"): ...
 
 
-class TileUsedElsewhere(Reason):
-    text = "the tile is also used elsewhere"
+class TileUsedElsewhere(Reason, text="the tile is also used elsewhere"): ...

@@ -5,75 +5,59 @@ from __future__ import annotations
 from .statement import Candidate, Decision, Reason
 
 
-class Guarded(Decision):
-    text = "guarded"
+class Guarded(Decision, text="guarded"): ...
 
 
-class Unguarded(Candidate):
-    text = "without a guard"
+class Unguarded(Candidate, text="without a guard"): ...
 
 
-class MayLeave(Reason):
-    text = "in dimension {dimension}, {why}"
+class MayLeave(Reason, text="in dimension {dimension}, {why}"):
     dimension: int
     why: Reason
 
 
-class IndexSign(Reason):
-    text = "nothing says that the index is not negative"
+class IndexSign(Reason, text="nothing says that the index is not negative"): ...
 
 
-class IndexBelow(Reason):
-    text = "nothing says that the index stays below `{extent}`"
+class IndexBelow(Reason, text="nothing says that the index stays below `{extent}`"):
     extent: str
 
 
-class IndexUnbounded(Reason):
-    text = "nothing bounds the index, and the extent is {extent}"
+class IndexUnbounded(Reason, text="nothing bounds the index, and the extent is {extent}"):
     extent: int
 
 
-class IndexReach(Reason):
-    text = "the index may reach {index}, and the extent is {extent}"
+class IndexReach(Reason, text="the index may reach {index}, and the extent is {extent}"):
     index: int
     extent: int
 
 
-class IterationsInOrder(Decision):
-    text = "iterations in order"
+class IterationsInOrder(Decision, text="iterations in order"): ...
 
 
-class CpuCopies(Reason):
-    text = "the cpu has no asynchronous copies to overlap"
+class CpuCopies(Reason, text="the cpu has no asynchronous copies to overlap"): ...
 
 
-class RowMajor(Decision):
-    text = "row-major"
+class RowMajor(Decision, text="row-major"): ...
 
 
-class NoBanks(Reason):
-    text = "memory of the cpu has no banks to spread over"
+class NoBanks(Reason, text="memory of the cpu has no banks to spread over"): ...
 
 
-class BlockThread(Decision):
-    text = "one thread a block"
+class BlockThread(Decision, text="one thread a block"): ...
 
 
-class Policy(Candidate):
-    text = "policy {policy}"
+class Policy(Candidate, text="policy {policy}"):
     policy: str
 
 
-class NoWarps(Reason):
-    text = "on the cpu a block has no warps to divide the tile among"
+class NoWarps(Reason, text="on the cpu a block has no warps to divide the tile among"): ...
 
 
-class LeftOut(Decision):
-    text = "left out"
+class LeftOut(Decision, text="left out"): ...
 
 
-class Applied(Candidate):
-    text = "applied"
+class Applied(Candidate, text="applied"): ...
 
 
 class OwnOrder(Reason):

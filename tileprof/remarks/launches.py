@@ -7,60 +7,48 @@ from .statement import Bytes, Candidate, Decision, Reason, Registers, Statement
 # -- the order of blocks, and blocks that stay
 
 
-class GridOrder(Decision):
-    text = "blocks in the order of the grid"
+class GridOrder(Decision, text="blocks in the order of the grid"): ...
 
 
-class GroupedRows(Decision):
-    text = "blocks in groups of {rows} rows: {why}"
+class GroupedRows(Decision, text="blocks in groups of {rows} rows: {why}"):
     rows: int
     why: Reason
 
 
-class BlockPerTile(Decision):
-    text = "a block for each tile"
+class BlockPerTile(Decision, text="a block for each tile"): ...
 
 
 class Persistent(Decision):
     text = "persistent: loads of the next tile overlap the end of this one"
 
 
-class TwoSlots(Decision):
-    text = "two slots for loads of {most:KB} at most that no loop repeats"
+class TwoSlots(Decision, text="two slots for loads of {most:KB} at most that no loop repeats"):
     most: Bytes
 
 
-class TilesInTurn(Decision):
-    text = "tiles in turn, to the block that is free: {why}"
+class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):
     why: Reason
 
 
-class TilesDealt(Decision):
-    text = "tiles dealt to blocks in advance"
+class TilesDealt(Decision, text="tiles dealt to blocks in advance"): ...
 
 
-class RowGroups(Candidate):
-    text = "groups of rows"
+class RowGroups(Candidate, text="groups of rows"): ...
 
 
-class PersistentCandidate(Candidate):
-    text = "persistent"
+class PersistentCandidate(Candidate, text="persistent"): ...
 
 
-class DynamicTiles(Candidate):
-    text = "dynamic"
+class DynamicTiles(Candidate, text="dynamic"): ...
 
 
-class SharedInL2(Reason):
-    text = "operands are shared in L2"
+class SharedInL2(Reason, text="operands are shared in L2"): ...
 
 
-class NoLoadsAhead(Reason):
-    text = "no producer warp group could load ahead"
+class NoLoadsAhead(Reason, text="no producer warp group could load ahead"): ...
 
 
-class FewTiles(Reason):
-    text = "{tiles} tiles are not more than {processors} processors"
+class FewTiles(Reason, text="{tiles} tiles are not more than {processors} processors"):
     tiles: int
     processors: int
 
@@ -73,16 +61,13 @@ class MemoryForStaged(Reason):
     there: Bytes
 
 
-class ClusterTakes(Reason):
-    text = "the blocks of a cluster take their tiles together"
+class ClusterTakes(Reason, text="the blocks of a cluster take their tiles together"): ...
 
 
-class AllAlike(Reason):
-    text = "all tiles run the same"
+class AllAlike(Reason, text="all tiles run the same"): ...
 
 
-class UnevenWork(Reason):
-    text = "[[{what} ]][[`{loop}` ]]depends on {names:,}"
+class UnevenWork(Reason, text="[[{what} ]][[`{loop}` ]]depends on {names:,}"):
     what: str
     loop: str
     names: tuple[str, ...]
@@ -91,18 +76,15 @@ class UnevenWork(Reason):
 # -- clusters
 
 
-class BlocksAlone(Decision):
-    text = "blocks on their own"
+class BlocksAlone(Decision, text="blocks on their own"): ...
 
 
-class Clustered(Decision):
-    text = "clusters of {size} blocks along `{axis}`"
+class Clustered(Decision, text="clusters of {size} blocks along `{axis}`"):
     size: int
     axis: str
 
 
-class LoadsOwn(Decision):
-    text = "each block loads its own"
+class LoadsOwn(Decision, text="each block loads its own"): ...
 
 
 class MulticastLoad(Decision):
@@ -112,54 +94,44 @@ class MulticastLoad(Decision):
     rows: int
 
 
-class Clusters(Candidate):
-    text = "clusters of {size}"
+class Clusters(Candidate, text="clusters of {size}"):
     size: int
 
 
-class Multicast(Candidate):
-    text = "multicast"
+class Multicast(Candidate, text="multicast"): ...
 
 
-class NoTmaProducer(Reason):
-    text = "no producer warp group loads tiles by tma"
+class NoTmaProducer(Reason, text="no producer warp group loads tiles by tma"): ...
 
 
-class ExtentAtLaunch(Reason):
-    text = "the extent of `{axis}` is known at launch only"
+class ExtentAtLaunch(Reason, text="the extent of `{axis}` is known at launch only"):
     axis: str
 
 
-class BlocksMultiple(Reason):
-    text = "the {blocks} blocks of `{axis}` are no multiple of {size}"
+class BlocksMultiple(Reason, text="the {blocks} blocks of `{axis}` are no multiple of {size}"):
     blocks: int
     axis: str
     size: int
 
 
-class TileNotShared(Reason):
-    text = "`{tensor}`: {why}"
+class TileNotShared(Reason, text="`{tensor}`: {why}"):
     tensor: str
     why: Reason
 
 
-class NoTileShared(Reason):
-    text = "no tile is shared. {tiles:;}"
+class NoTileShared(Reason, text="no tile is shared. {tiles:;}"):
     tiles: tuple[TileNotShared, ...]
 
 
-class AddressDepends(Reason):
-    text = "its address depends on `{axis}`"
+class AddressDepends(Reason, text="its address depends on `{axis}`"):
     axis: str
 
 
-class ControlDepends(Reason):
-    text = "a loop or branch around it depends on `{axis}`"
+class ControlDepends(Reason, text="a loop or branch around it depends on `{axis}`"):
     axis: str
 
 
-class RowsMultiple(Reason):
-    text = "it has {rows} rows, slices need a multiple of {multiple}"
+class RowsMultiple(Reason, text="it has {rows} rows, slices need a multiple of {multiple}"):
     rows: int
     multiple: int
 
@@ -172,29 +144,23 @@ class ProducerLoads(Decision):
     groups: int
 
 
-class StartsEarly(Decision):
-    text = "starts while the one before it runs, and waits for its end"
+class StartsEarly(Decision, text="starts while the one before it runs, and waits for its end"): ...
 
 
-class StartsLate(Decision):
-    text = "starts when it may read"
+class StartsLate(Decision, text="starts when it may read"): ...
 
 
-class EarlyStart(Candidate):
-    text = "before the one before it ends"
+class EarlyStart(Candidate, text="before the one before it ends"): ...
 
 
-class TargetCannot(Reason):
-    text = "{target} cannot"
+class TargetCannot(Reason, text="{target} cannot"):
     target: str
 
 
-class NotSampled(Decision):
-    text = "not sampled"
+class NotSampled(Decision, text="not sampled"): ...
 
 
-class StateCounts(Candidate):
-    text = "counts of states"
+class StateCounts(Candidate, text="counts of states"): ...
 
 
 class SharedMissing(Reason):
@@ -210,23 +176,19 @@ class Limit(Statement):
     """A resource that leaves no room for another block."""
 
 
-class RegisterLimit(Limit):
-    text = "registers ({registers} a thread)"
+class RegisterLimit(Limit, text="registers ({registers} a thread)"):
     registers: Registers
 
 
-class SharedLimit(Limit):
-    text = "shared memory ({size:kB} each)"
+class SharedLimit(Limit, text="shared memory ({size:kB} each)"):
     size: Bytes
 
 
-class BarrierLimit(Limit):
-    text = "named barriers ({barriers} each)"
+class BarrierLimit(Limit, text="named barriers ({barriers} each)"):
     barriers: int
 
 
-class OtherLimit(Limit):
-    text = "{name}"
+class OtherLimit(Limit, text="{name}"):
     name: str
 
 
@@ -241,8 +203,7 @@ class Occupancy(Decision):
     persistent: int = 0
 
 
-class BlocksCandidate(Candidate):
-    text = "{blocks} blocks"
+class BlocksCandidate(Candidate, text="{blocks} blocks"):
     blocks: int
 
 
@@ -250,20 +211,16 @@ class Need(Statement):
     """What a block may take at most so that one more fits."""
 
 
-class RegistersAtMost(Need):
-    text = "at most {registers} registers a thread"
+class RegistersAtMost(Need, text="at most {registers} registers a thread"):
     registers: Registers
 
 
-class SharedAtMost(Need):
-    text = "at most {size:KB} of shared memory each"
+class SharedAtMost(Need, text="at most {size:KB} of shared memory each"):
     size: Bytes
 
 
-class FewerBarriers(Need):
-    text = "fewer named barriers"
+class FewerBarriers(Need, text="fewer named barriers"): ...
 
 
-class BlocksNeed(Reason):
-    text = "they need {needs:&}"
+class BlocksNeed(Reason, text="they need {needs:&}"):
     needs: tuple[Need, ...]

@@ -11,40 +11,33 @@ Through = Literal["registers of each thread", "shuffles", "shared memory"]
 # -- fragments
 
 
-class InSharedMemory(Decision):
-    text = "in shared memory"
+class InSharedMemory(Decision, text="in shared memory"): ...
 
 
-class ByCompiler(Decision):
-    text = "by the compiler"
+class ByCompiler(Decision, text="by the compiler"): ...
 
 
-class FilledOnce(Decision):
-    text = "filled through shared memory"
+class FilledOnce(Decision, text="filled through shared memory"): ...
 
 
-class Converted(Decision):
-    text = "converted to `{layout}` through {through}"
+class Converted(Decision, text="converted to `{layout}` through {through}"):
     layout: str
     through: Through
 
 
-class OtherLayout(Candidate):
-    text = "the layout[[ of line {line}]], `{layout}`"
+class OtherLayout(Candidate, text="the layout[[ of line {line}]], `{layout}`"):
     line: Line
     layout: str
 
 
-class WorkedOut(Reason):
-    text = "layouts of registers are worked out from all uses of the kernel"
+class WorkedOut(Reason, text="layouts of registers are worked out from all uses of the kernel"): ...
 
 
 class SeveralThreads(Reason):
     text = "several threads hold an element, and one runs the point that changes it"
 
 
-class NeedsAnother(Reason):
-    text = "{op} needs another"
+class NeedsAnother(Reason, text="{op} needs another"):
     op: str
 
 
@@ -53,41 +46,33 @@ class TooManyElements(Reason):
     elements: int
 
 
-class UnderOtherShape(Reason):
-    text = "a part of it is used under another shape"
+class UnderOtherShape(Reason, text="a part of it is used under another shape"): ...
 
 
-class ScanInShared(Reason):
-    text = "a scan goes through shared memory"
+class ScanInShared(Reason, text="a scan goes through shared memory"): ...
 
 
-class ElementOutside(Reason):
-    text = "an element is accessed outside of `parallel`"
+class ElementOutside(Reason, text="an element is accessed outside of `parallel`"): ...
 
 
-class ExtentsAtLaunch(Reason):
-    text = "the extents of the loop are known at launch only"
+class ExtentsAtLaunch(Reason, text="the extents of the loop are known at launch only"): ...
 
 
-class RegisterAtomics(Reason):
-    text = "registers have no atomics"
+class RegisterAtomics(Reason, text="registers have no atomics"): ...
 
 
-class IndexNotVariable(Reason):
-    text = "index {index} is not a variable of the loop as it is"
+class IndexNotVariable(Reason, text="index {index} is not a variable of the loop as it is"):
     index: int
 
 
-class IndexTwice(Reason):
-    text = "index {index} is the same as another"
+class IndexTwice(Reason, text="index {index} is the same as another"):
     index: int
 
 
 # -- shared memory, and accesses; `ways`: wavefronts for each that the bytes need
 
 
-class OtherSharedLayout(Candidate):
-    text = "{layout}"
+class OtherSharedLayout(Candidate, text="{layout}"):
     layout: str
 
 
@@ -97,24 +82,20 @@ class SharedLayoutOf(Decision):
     ways: float = 0.0
 
 
-class AnySwizzle(Candidate):
-    text = "a swizzle"
+class AnySwizzle(Candidate, text="a swizzle"): ...
 
 
 class BetterLayout(Reason):
     text = "another layout takes fewer wavefronts, or is what the instructions ask for"
 
 
-class UsedOtherShape(Reason):
-    text = "it is also used under another shape"
+class UsedOtherShape(Reason, text="it is also used under another shape"): ...
 
 
-class SwizzledRead(Reason):
-    text = "the matrix instruction reads swizzled memory"
+class SwizzledRead(Reason, text="the matrix instruction reads swizzled memory"): ...
 
 
-class CostsWavefronts(Reason):
-    text = "{ways:.3g} wavefronts for each that its bytes need"
+class CostsWavefronts(Reason, text="{ways:.3g} wavefronts for each that its bytes need"):
     ways: float
 
 
@@ -132,13 +113,11 @@ class SharedAccess(Decision):
     needed: int
 
 
-class FewerSectors(Candidate):
-    text = "{sectors:sector} a request"
+class FewerSectors(Candidate, text="{sectors:sector} a request"):
     sectors: int
 
 
-class NoConflicts(Candidate):
-    text = "an access without conflicts"
+class NoConflicts(Candidate, text="an access without conflicts"): ...
 
 
 class ScatteredLanes(Reason):
@@ -189,45 +168,37 @@ class SumsEachTime(Decision):
     threads: int
 
 
-class OnceAtEnd(Candidate):
-    text = "once, at the end"
+class OnceAtEnd(Candidate, text="once, at the end"): ...
 
 
-class NotFromZero(Reason):
-    text = "`{buffer}` does not begin as 0"
+class NotFromZero(Reason, text="`{buffer}` does not begin as 0"):
     buffer: str
 
 
-class LeavesBefore(Reason):
-    text = "the {op} of line {line} leaves before the end"
+class LeavesBefore(Reason, text="the {op} of line {line} leaves before the end"):
     op: str
     line: Line
 
 
-class WouldRound(Reason):
-    text = "the parts of `{buffer}` would be rounded to {dtype}"
+class WouldRound(Reason, text="the parts of `{buffer}` would be rounded to {dtype}"):
     buffer: str
     dtype: str
 
 
-class AddsAcross(Reason):
-    text = "line {line} adds up what lies in other threads"
+class AddsAcross(Reason, text="line {line} adds up what lies in other threads"):
     line: Line
 
 
-class NeedsLayout(Reason):
-    text = "line {line} needs `{buffer}` in another layout"
+class NeedsLayout(Reason, text="line {line} needs `{buffer}` in another layout"):
     line: Line
     buffer: str
 
 
-class SetsOtherwise(Reason):
-    text = "line {line} sets `{buffer}`, and not to 0 or a multiple"
+class SetsOtherwise(Reason, text="line {line} sets `{buffer}`, and not to 0 or a multiple"):
     line: Line
     buffer: str
 
 
-class UsesOtherwise(Reason):
-    text = "line {line} uses `{buffer}`, and not to scale it"
+class UsesOtherwise(Reason, text="line {line} uses `{buffer}`, and not to scale it"):
     line: Line
     buffer: str

@@ -9,44 +9,36 @@ from .statement import Candidate, Decision, Line, Reason, Registers, Share
 # -- loads that run ahead
 
 
-class RunsAhead(Decision):
-    text = "cp.async, {stages} stages"
+class RunsAhead(Decision, text="cp.async, {stages} stages"):
     stages: int
 
 
-class WaitedAtOnce(Decision):
-    text = "cp.async, waited for at once"
+class WaitedAtOnce(Decision, text="cp.async, waited for at once"): ...
 
 
 # -- products of two iterations at once
 
 
-class InOrder(Decision):
-    text = "one iteration after the other"
+class InOrder(Decision, text="one iteration after the other"): ...
 
 
-class Overlap(Candidate):
-    text = "overlap"
+class Overlap(Candidate, text="overlap"): ...
 
 
-class KeepsOrder(Reason):
-    text = "`{op}`[[ of line {line}]]: {why}"
+class KeepsOrder(Reason, text="`{op}`[[ of line {line}]]: {why}"):
     op: str
     line: Line
     why: Reason
 
 
-class MustStay(Reason):
-    text = "it must stay where it is"
+class MustStay(Reason, text="it must stay where it is"): ...
 
 
-class NeedsSums(Reason):
-    text = "it needs `{buffer}` in the same iteration"
+class NeedsSums(Reason, text="it needs `{buffer}` in the same iteration"):
     buffer: str
 
 
-class RunsBeside(Reason):
-    text = "the last product runs beside it as it is written"
+class RunsBeside(Reason, text="the last product runs beside it as it is written"): ...
 
 
 class SharedBuffer(Reason):
@@ -54,12 +46,10 @@ class SharedBuffer(Reason):
     buffer: str
 
 
-class NothingBeside(Reason):
-    text = "nothing is computed that it could run beside"
+class NothingBeside(Reason, text="nothing is computed that it could run beside"): ...
 
 
-class NeedsValue(Reason):
-    text = "the last product's part of the iteration needs its value"
+class NeedsValue(Reason, text="the last product's part of the iteration needs its value"): ...
 
 
 class FragmentRegisters(Reason):
@@ -70,13 +60,11 @@ class FragmentRegisters(Reason):
 # -- masks; `lines`: where they stand
 
 
-class FirstHasMask(Decision):
-    text = "the first iteration has the mask[[ of {lines:line &}]]"
+class FirstHasMask(Decision, text="the first iteration has the mask[[ of {lines:line &}]]"):
     lines: tuple[int, ...]
 
 
-class EveryHasMask(Decision):
-    text = "every iteration has the mask[[ of {lines:line &}]]"
+class EveryHasMask(Decision, text="every iteration has the mask[[ of {lines:line &}]]"):
     lines: tuple[int, ...]
 
 
@@ -106,68 +94,53 @@ class NoMaskNeeded(Decision):
     by_branch: bool
 
 
-class WithoutMask(Candidate):
-    text = "iterations without"
+class WithoutMask(Candidate, text="iterations without"): ...
 
 
-class WithoutMaskOf(Candidate):
-    text = "without the mask[[ of line {line}]]"
+class WithoutMaskOf(Candidate, text="without the mask[[ of line {line}]]"):
     line: Line
 
 
-class LoopsInTurn(Candidate):
-    text = "loops in turn"
+class LoopsInTurn(Candidate, text="loops in turn"): ...
 
 
-class ChangesEvery(Reason):
-    text = "it changes elements in every iteration"
+class ChangesEvery(Reason, text="it changes elements in every iteration"): ...
 
 
-class NotAboutIndices(Reason):
-    text = "its condition is not about indices"
+class NotAboutIndices(Reason, text="its condition is not about indices"): ...
 
 
-class ConditionLong(Reason):
-    text = "its condition is too long"
+class ConditionLong(Reason, text="its condition is too long"): ...
 
 
-class ConditionNumber(Reason):
-    text = "a number in its condition is not known before the loop"
+class ConditionNumber(Reason, text="a number in its condition is not known before the loop"): ...
 
 
-class ConditionComputed(Reason):
-    text = "its condition depends on what the block computes"
+class ConditionComputed(Reason, text="its condition depends on what the block computes"): ...
 
 
-class MayWrap(Reason):
-    text = "its condition may wrap around"
+class MayWrap(Reason, text="its condition may wrap around"): ...
 
 
-class OneIterationAtMost(Reason):
-    text = "the loop has one iteration at most"
+class OneIterationAtMost(Reason, text="the loop has one iteration at most"): ...
 
 
-class OneIteration(Reason):
-    text = "it is one iteration"
+class OneIteration(Reason, text="it is one iteration"): ...
 
 
-class CopiesAhead(Reason):
-    text = "its copies by cp.async run ahead in one loop only"
+class CopiesAhead(Reason, text="its copies by cp.async run ahead in one loop only"): ...
 
 
-class BoundsComputed(Reason):
-    text = "the loop's bounds depend on what the block computes"
+class BoundsComputed(Reason, text="the loop's bounds depend on what the block computes"): ...
 
 
-class NeedsAllRegisters(Reason):
-    text = "fragments need all registers of a thread"
+class NeedsAllRegisters(Reason, text="fragments need all registers of a thread"): ...
 
 
 # -- warp groups that multiply by turns
 
 
-class AtWill(Decision):
-    text = "each warp group multiplies as soon as it can"
+class AtWill(Decision, text="each warp group multiplies as soon as it can"): ...
 
 
 class TakeTurns(Decision):
@@ -177,12 +150,10 @@ class TakeTurns(Decision):
     groups: int
 
 
-class InTurns(Candidate):
-    text = "in turns"
+class InTurns(Candidate, text="in turns"): ...
 
 
-class IterationEnds(Reason):
-    text = "an iteration may end early"
+class IterationEnds(Reason, text="an iteration may end early"): ...
 
 
 class ThreadsDecide(Reason):
@@ -200,21 +171,17 @@ class ExponentialsBetween(Reason):
     text = "exponentials stand between its products; `ping_pong=True` takes turns anyway"
 
 
-class ArithmeticApart(Reason):
-    text = "its arithmetic stands at several places between products"
+class ArithmeticApart(Reason, text="its arithmetic stands at several places between products"): ...
 
 
-class ProductsInside(Reason):
-    text = "some of its products stand in a loop or branch inside"
+class ProductsInside(Reason, text="some of its products stand in a loop or branch inside"): ...
 
 
-class SharesRows(Reason):
-    text = "warp groups share rows of the product[[ in line {line}]]"
+class SharesRows(Reason, text="warp groups share rows of the product[[ in line {line}]]"):
     line: Line
 
 
-class GroupsMeet(Reason):
-    text = "all warp groups meet at a barrier[[ in line {line}]]"
+class GroupsMeet(Reason, text="all warp groups meet at a barrier[[ in line {line}]]"):
     line: Line
 
 

@@ -9,40 +9,32 @@ from .statement import Candidate, Decision, Nanoseconds, Reason, Registers, Shar
 # -- what measurement does to a kernel
 
 
-class NotMeasured(Decision):
-    text = "not measured"
+class NotMeasured(Decision, text="not measured"): ...
 
 
-class OwnSite(Candidate):
-    text = "a site of its own"
+class OwnSite(Candidate, text="a site of its own"): ...
 
 
 class PointsUnordered(Reason):
     text = "the points of a parallel loop run in any order, none has a time of its own"
 
 
-class Unmeasured(Decision):
-    text = "none"
+class Unmeasured(Decision, text="none"): ...
 
 
-class DoesNotCompile(Candidate):
-    text = "with marks it cannot be compiled"
+class DoesNotCompile(Candidate, text="with marks it cannot be compiled"): ...
 
 
-class Samples(Candidate):
-    text = "samples"
+class Samples(Candidate, text="samples"): ...
 
 
-class BatchedBlocks(Reason):
-    text = "the interpreter runs all blocks of a batch at each step"
+class BatchedBlocks(Reason, text="the interpreter runs all blocks of a batch at each step"): ...
 
 
-class IncludesMarks(Decision):
-    text = "times hold what marks took"
+class IncludesMarks(Decision, text="times hold what marks took"): ...
 
 
-class RecordCostCandidate(Candidate):
-    text = "what a record costs could not be measured"
+class RecordCostCandidate(Candidate, text="what a record costs could not be measured"): ...
 
 
 class PartlySeen(Decision):
@@ -73,8 +65,7 @@ class NotWhatRuns(Decision):
 # -- what was measured inside
 
 
-class ProducersIdle(Decision):
-    text = "Producers wait {share:.1%} of their time for a free slot."
+class ProducersIdle(Decision, text="Producers wait {share:.1%} of their time for a free slot."):
     share: Share
 
 
@@ -83,8 +74,7 @@ class ConsumersIdle(Decision):
     share: Share
 
 
-class AroundLoop(Decision):
-    text = "The {part} takes {share:.1%} of the consumers' time."
+class AroundLoop(Decision, text="The {part} takes {share:.1%} of the consumers' time."):
     part: Literal["prologue", "epilogue"]
     share: Share
 
@@ -101,8 +91,7 @@ class ExposedWait(Decision):
     late: Nanoseconds = 0.0
 
 
-class Uneven(Decision):
-    text = "At “{site}” the slowest {of} takes {factor:.2f} times the mean."
+class Uneven(Decision, text="At “{site}” the slowest {of} takes {factor:.2f} times the mean."):
     site: str
     of: Literal["warp of a block", "block of a launch"]
     factor: float

@@ -21,8 +21,6 @@ from .remark import Rejection, Remark, Severity
 from .sentences import Wording, statement_of
 from .statement import Candidate, Decision, Reason, plain
 
-__all__ = ["remark_of", "with_codes"]
-
 _MASK = "iterations have the mask[[ of {lines:line &}]], those"
 _BRANCH = "run without[[by_branch?, by a branch]]"
 _MASKS = (

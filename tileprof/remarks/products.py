@@ -39,68 +39,56 @@ class IssuedBehind(Decision):
     buffer: str
 
 
-class RunsWhile(Decision):
-    text = "runs while `{buffer}` and what it sums are computed"
+class RunsWhile(Decision, text="runs while `{buffer}` and what it sums are computed"):
     buffer: str
 
 
 # -- candidates
 
 
-class InstructionCandidate(Candidate):
-    text = "{instruction}"
+class InstructionCandidate(Candidate, text="{instruction}"):
     instruction: Literal["wgmma", "mma"]
 
 
-class Float32Operands(Candidate):
-    text = "float32 operands"
+class Float32Operands(Candidate, text="float32 operands"): ...
 
 
-class MoreThreads(Candidate):
-    text = "more threads"
+class MoreThreads(Candidate, text="more threads"): ...
 
 
 # -- reasons
 
 
-class Several(Reason):
-    text = "{reasons:;}"
+class Several(Reason, text="{reasons:;}"):
     reasons: tuple[Reason, ...]
 
 
-class SwizzleOff(Reason):
-    text = "it needs swizzled shared memory, which is turned off"
+class SwizzleOff(Reason, text="it needs swizzled shared memory, which is turned off"): ...
 
 
-class NoFloat64(Reason):
-    text = "it multiplies no float64"
+class NoFloat64(Reason, text="it multiplies no float64"): ...
 
 
-class TypeOnTarget(Reason):
-    text = "{target} multiplies no {dtype}"
+class TypeOnTarget(Reason, text="{target} multiplies no {dtype}"):
     target: str
     dtype: str
 
 
-class Tf32Off(Reason):
-    text = "A is float32 and tf32 is off"
+class Tf32Off(Reason, text="A is float32 and tf32 is off"): ...
 
 
-class TypesUnsupported(Reason):
-    text = "{a} times {b} into {c} is not supported"
+class TypesUnsupported(Reason, text="{a} times {b} into {c} is not supported"):
     a: str
     b: str
     c: str
 
 
-class ThreadsMultiple(Reason):
-    text = "threads={threads} is not a multiple of {multiple}"
+class ThreadsMultiple(Reason, text="threads={threads} is not a multiple of {multiple}"):
     threads: int
     multiple: int
 
 
-class ExtentMultiple(Reason):
-    text = "{dimension}={extent} is not a multiple of {multiple}"
+class ExtentMultiple(Reason, text="{dimension}={extent} is not a multiple of {multiple}"):
     dimension: Literal["M", "N", "K"]
     extent: int
     multiple: int
@@ -116,8 +104,7 @@ class FragmentOperand(Reason):
     operand: MatrixOperand
 
 
-class OperandShape(Reason):
-    text = "{operand} is a buffer seen under another shape"
+class OperandShape(Reason, text="{operand} is a buffer seen under another shape"):
     operand: MatrixOperand
 
 
@@ -137,8 +124,7 @@ class LiesAcross(Reason):
     argument: str
 
 
-class RowsNotPanels(Reason):
-    text = "rows of {operand} do not divide into panels of {panel} B"
+class RowsNotPanels(Reason, text="rows of {operand} do not divide into panels of {panel} B"):
     operand: MatrixOperand
     panel: Bytes
 

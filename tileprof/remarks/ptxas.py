@@ -9,16 +9,13 @@ from .statement import Bytes, Candidate, Decision, Reason
 # -- what happens
 
 
-class Serialized(Decision):
-    text = "each wgmma waits for the one before it"
+class Serialized(Decision, text="each wgmma waits for the one before it"): ...
 
 
-class MovedWait(Decision):
-    text = "ptxas put in a wait for all matrix products"
+class MovedWait(Decision, text="ptxas put in a wait for all matrix products"): ...
 
 
-class SameRegisters(Decision):
-    text = "every role has the same registers"
+class SameRegisters(Decision, text="every role has the same registers"): ...
 
 
 class Spilled(Decision):
@@ -31,36 +28,29 @@ class Spilled(Decision):
     function: str
 
 
-class LocalMemory(Decision):
-    text = "{size} bytes of each thread are in local memory"
+class LocalMemory(Decision, text="{size} bytes of each thread are in local memory"):
     size: Bytes
 
 
-class SlowerCode(Decision):
-    text = "slower code than possible"
+class SlowerCode(Decision, text="slower code than possible"): ...
 
 
 # -- what was wanted
 
 
-class OverlappingProducts(Candidate):
-    text = "overlapping matrix products"
+class OverlappingProducts(Candidate, text="overlapping matrix products"): ...
 
 
-class LaterWait(Candidate):
-    text = "a later wait"
+class LaterWait(Candidate, text="a later wait"): ...
 
 
-class MoreRegisters(Candidate):
-    text = "more registers for the consumers"
+class MoreRegisters(Candidate, text="more registers for the consumers"): ...
 
 
-class InRegisters(Candidate):
-    text = "everything in registers"
+class InRegisters(Candidate, text="everything in registers"): ...
 
 
-class FastForm(Candidate):
-    text = "the fast form"
+class FastForm(Candidate, text="the fast form"): ...
 
 
 # -- why
@@ -73,102 +63,86 @@ class PtxasReason(Reason):
     way: ClassVar[str]
     number: str = ""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__(text="{cause}; {way}[[ [ptxas {number}]]]")
 
-class PtxasSaid(Reason):
+
+class PtxasSaid(Reason, text="{words}[[ [ptxas {number}]]]"):
     # A message of a later version, in its own words.
-    text = "{words}[[ [ptxas {number}]]]"
     words: str
     number: str = ""
 
 
-_TEXT = "{cause}; {way}[[ [ptxas {number}]]]"
-
-
 class AccumulatorsTooLarge(PtxasReason):
-    text = _TEXT
     cause = "the accumulators do not fit beside what else is alive"
     way = "use a smaller tile, more threads, or keep fewer fragments across the product"
 
 
 class AccumulatorWritten(PtxasReason):
-    text = _TEXT
     cause = "an accumulator is written while the product runs"
     way = "write it before the product starts or after its first use"
 
 
 class AccumulatorRead(PtxasReason):
-    text = _TEXT
     cause = "an accumulator is read while the product runs"
     way = "read it after everything that should overlap with the product"
 
 
 class InputWritten(PtxasReason):
-    text = _TEXT
     cause = "a register operand is written while the product reads it"
     way = "give the next product a fragment of its own, or put the operand in shared memory"
 
 
 class FunctionBoundary(PtxasReason):
-    text = _TEXT
     cause = "a function is called while the product runs"
     way = "move the call out of the overlapped part"
 
 
 class NotInlined(PtxasReason):
-    text = _TEXT
     cause = "the kernel calls a function that is not inlined"
     way = "print and assert belong outside of the loop with the products"
 
 
 class DivergentPath(PtxasReason):
-    text = _TEXT
     cause = "the product runs under a condition that differs between threads"
     way = "make the condition the same for each group of 128 threads"
 
 
 class IllFormed(PtxasReason):
-    text = _TEXT
     cause = "the products and their waits do not pair up on every path"
     way = "keep `if`, `break` and `continue` out of the overlapped part"
 
 
 class UsedTooEarly(PtxasReason):
-    text = _TEXT
     cause = "what a running product writes is used before the program waits for it"
     way = "move the use down, or the next product up"
 
 
 class ThreadsOpen(PtxasReason):
-    text = _TEXT
     cause = "the number of threads is not fixed when the kernel is assembled"
     way = "give the launch constant threads"
 
 
 class AnotherUnit(PtxasReason):
-    text = _TEXT
     cause = "a function is called that is not in this text"
     way = "leave it out of the kernel or let it be inlined"
 
 
 class RoleRegisters(PtxasReason):
-    text = _TEXT
     cause = "a role needs more registers than it would be left with"
     way = "use a smaller tile or fewer values that are alive at once"
 
 
 class Debugger(PtxasReason):
-    text = _TEXT
     cause = "the text is assembled for a debugger"
     way = "leave `-G` out"
 
 
 class ThreadRegisters(PtxasReason):
-    text = _TEXT
     cause = "the kernel needs more registers than a thread has"
     way = "use a smaller tile, more threads, or allow more registers"
 
 
 class IndexedArray(PtxasReason):
-    text = _TEXT
     cause = "an array is indexed by a value that is not known at compile time"
     way = "index fragments by constants or loop variables, or use shared memory"

@@ -14,8 +14,6 @@ from tileprof.errors import Location
 
 from .statement import Candidate, Decision, Reason
 
-__all__ = ["Rejection", "Remark", "Severity"]
-
 Severity = Literal["info", "missed"]
 _INTO = " → "
 """Stands between the names of what a copy reads and writes."""

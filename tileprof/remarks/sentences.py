@@ -32,8 +32,6 @@ from .statement import (
     parts_of,
 )
 
-__all__ = ["LONGEST", "Wording", "statement_of"]
-
 LONGEST = 2_000
 """Characters of the longest sentence that is read.  The compiler's longest has some 500, and time
 grows with the square of the length where several facts are texts."""

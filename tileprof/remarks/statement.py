@@ -6,11 +6,14 @@
         multiple: Annotated[int, "B"]
         instruction: str
 
-Every class that has a `text` is one code of a closed set: `row-stride`.  A part of the text in
-`[[…]]` is left out where all its facts are empty, one in `[[name?…]]` where that fact is.  Facts
-are numbers, truth values, texts, other statements, and tuples of those; building a statement with
-unknown, missing or mistyped facts raises `TypeError`.  After `:` in a field stands a word to count
-("3 sectors"), Python's own format, or what joins the members of a tuple.
+    class NoFloat64(Reason, text="it multiplies no float64"): ...
+
+Every class that has a `text`, in its body or its head, is one code of a closed set: `row-stride`. A
+part of the text in `[[…]]` is left out where all its facts are empty, one in `[[name?…]]` where
+that fact is.  Facts are numbers, truth values, texts, other statements, and tuples of those;
+building a statement with unknown, missing or mistyped facts raises `TypeError`.  After `:` in a
+field stands a word to count ("3 sectors"), Python's own format, or what joins the members of a
+tuple.
 """
 
 from __future__ import annotations
@@ -34,10 +37,6 @@ from typing import (
     get_origin,
     get_type_hints,
 )
-
-__all__ = ["CODES", "FIELD", "Bytes", "Candidate", "Decision", "Line", "Nanoseconds", "Part"]
-__all__ += ["Reason", "Registers", "Share", "Statement", "UnknownCodeError", "from_plain"]
-__all__ += ["hints_of", "parts_of", "plain"]
 
 Bytes = Annotated[int, "bytes"]
 Line = Annotated[int, "line of the author's file, 0 where it is not known"]
@@ -69,7 +68,9 @@ class Statement:
     text: ClassVar[str]
     """How it is rendered."""
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, text: str = "") -> None:
+        if text:
+            cls.text = text
         if "text" in cls.__dict__:
             if cls.code() in CODES:
                 raise TypeError(f"two statements have the code `{cls.code()}`")

@@ -14,8 +14,6 @@ from .common import OtherCandidate, OtherDecision, OtherReason
 from .remark import Remark
 from .statement import Candidate, Decision, Reason, UnknownCodeError, plain
 
-__all__ = ["Stored", "columns", "remark_json", "restored", "stored"]
-
 _Kind = TypeVar("_Kind", Decision, Candidate, Reason)
 
 

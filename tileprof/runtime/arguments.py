@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -220,6 +220,17 @@ def is_writable(value: Any) -> bool:
         return True
     held = getattr(value, "__cuda_array_interface__", None)
     return held is None or not held["data"][1]
+
+
+def check_writable(kernel: ir.Kernel, written: Iterable[int], values: Sequence[Any]) -> None:
+    """Raise ArgumentError where one of the parameters that a kernel writes is read-only."""
+    for at in written:
+        if not is_writable(values[at]):
+            raise ArgumentError(
+                f"`{kernel.params[at].name}` is written by the kernel, but the array is read-only",
+                location=kernel.location,
+                hint="Pass a copy, which can be written.",
+            )
 
 
 def allocate(spec: TensorSpec | None, shape: tuple[int, ...], dtype: ir.DType) -> Any:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tileprof.instrument.decode.samples import SampleTotals
 
 Instrument = Literal["off", "scopes", "stages", "ops", "sample"]
-"""What is measured inside a kernel: nothing, the author's scopes, also stages, also every op; or
-where it is seen by a sampler."""
+"""Detail that is measured inside a kernel: nothing, the author's scopes, stages too, every op too;
+or samples of where its warps are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ class KernelDescription:
     sites: tuple[SiteDescription, ...] = ()
     attributes: Mapping[str, str | int | float] = field(default_factory=dict)
     program: TileKernel | None = None
-    """What `ir` is the text of."""
+    """The program of `ir` as records."""
     later: Callable[[], LateDescription] | None = None
-    """Gives what is known of it only after launches; asked whenever a profile is made."""
+    """Returns facts that are known only after launches; called whenever a profile is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateDescription:
-    """What came to be known of a variant since it was described."""
+    """Facts about a variant that became known after it was described."""
 
     remarks: tuple[Remark, ...] = ()
     sites: tuple[SiteDescription, ...] = ()
-    """In addition to those of the description."""
+    """Further sites, besides those of the description."""
     attributes: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
@@ -77,7 +77,7 @@ class LaunchedKernel(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """What tells variants apart; hashed at each launch, so it should hash fast."""
+        """Identity of the variant; hashed at each launch, so it should hash fast."""
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ class LaunchedKernel(Protocol):
 
     @property
     def location(self) -> Location | None:
-        """Where its function is defined."""
+        """Place where its function is defined."""
 
     def info(self) -> KernelDescription:
         """Everything that is known about the variant; asked for once, at its first launch."""
@@ -93,7 +93,7 @@ class LaunchedKernel(Protocol):
 
 @dataclass(slots=True)  # not frozen: that costs 0.8 µs more, at each launch
 class Launch:
-    """What one launch did; handed to `end` once it is over."""
+    """Result of one launch; handed to `end` once it is over."""
 
     kernel: LaunchedKernel
     device: str
@@ -109,12 +109,12 @@ class Launch:
     """Elements outside their tensor that were read as 0 or not written."""
     sites: SiteTimes | None = None
     samples: SampleTotals | None = None
-    """Where a sampler saw its workers, if it did while the launch ran."""
+    """Samples of its workers, if a sampler ran meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What launches under one token wrote about their inside; numbers add up."""
+    """Measurements from inside the launches of one token; numbers add up."""
 
     sites: SiteTimes | None = None
     launches: int = 0
@@ -126,36 +126,35 @@ class Measured:
     unread: int = 0
     """Launches whose records could not be read any more."""
     samples: SampleTotals | None = None
-    """Where samplers saw their warps."""
+    """Samples of their warps."""
     excerpt: Excerpt | None = None
-    """What some blocks of one of the launches did when."""
+    """Timeline of some blocks of one of the launches."""
 
 
 class LateListener(Protocol):
-    """Who takes what is known only after a launch is over; one for a period of recording."""
+    """Receiver of measurements that arrive after their launch; one for a period of recording."""
 
     @property
     def closed(self) -> bool:
-        """Whether nobody will ask for what still comes."""
+        """Whether further measurements are ignored."""
 
     def measured(self, token: int, measured: Measured, *, replayed: bool) -> None:
         """Add to the kernel of a token; `replayed`: also of launches long after the token's."""
 
     def lost(self, what: str, count: int = 0) -> None:
-        """Note that so many of something were lost, which belong to no kernel that is known; 0: the
-        words say all."""
+        """Note a loss that belongs to no known kernel; `count` 0: `what` is the whole sentence."""
 
 
 class LaunchListener(Protocol):
-    """Who wants to know about launches."""
+    """Receiver of launches."""
 
     @property
     def late(self) -> LateListener:
-        """Who takes what of these launches is known only later; the same object for a period."""
+        """Receiver of later measurements of these launches; one object for a period."""
 
     @property
     def instrument(self) -> Instrument:
-        """Which variant of a kernel should be launched."""
+        """Variant of a kernel that should be launched."""
 
     @property
     def times_gpus(self) -> bool:
@@ -172,33 +171,33 @@ class LaunchListener(Protocol):
 
 
 listener: LaunchListener | None = None
-"""Who listens now; set by the profiler, read at each launch."""
+"""The current listener; set by the profiler, read at each launch."""
 
 clock: Callable[[], int] = time.perf_counter_ns
 """Gives ns; set with the listener, so that one clock times a whole profile (that of a test too)."""
 
 sample_period_ns: int = 0
-"""Mean time between two looks of a sampler; set with the listener, 0 where it is to be chosen."""
+"""Mean time between two samples; set with the listener, 0 where it is to be chosen."""
 
 record_options = RecordOptions()
-"""What of launches on GPUs is recorded; set with the listener."""
+"""Choice of the blocks and records of GPU launches; set with the listener."""
 
 
 class Collector(Protocol):
-    """Who holds what launches have written and nobody has read."""
+    """Holder of records that launches have written and nobody has read."""
 
     def collect(self, final: bool) -> None:
-        """Read it and tell the late listeners; `final`: of all launches, waiting for them."""
+        """Read them and notify the late listeners; `final`: of all launches, waiting for them."""
 
 
 collectors: list[Collector] = []
-"""Asked by the profiler before it makes a profile."""
+"""Collectors that the profiler calls before it makes a profile."""
 
 own_threads: set[int] = set()
 """Threads that work for the measurement; what they do is no part of the program."""
 
 set_unrecorded: Callable[[bool], None] | None = None
-"""Has the calling thread's work on GPUs recorded no more, or again; set by the profiler."""
+"""Stops or resumes recording of the calling thread's work on GPUs; set by the profiler."""
 
 
 def collect(final: bool) -> None:
@@ -209,12 +208,12 @@ def collect(final: bool) -> None:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Work on GPUs within, of the calling thread, is the measurement's own."""
-    told = set_unrecorded
-    if told is not None:
-        told(True)
+    """Leave the calling thread's work on GPUs unrecorded: it is the measurement's own."""
+    switch = set_unrecorded
+    if switch is not None:
+        switch(True)
     try:
         yield
     finally:
-        if told is not None:
-            told(False)
+        if switch is not None:
+            switch(False)

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .cuda.device import CudaDevice
     from .cuda.executable import CudaExecutable, Need
 
-__all__ = ["LoadedKernel", "load"]
-
 _MAX_WORK = 1024
 
 
@@ -114,17 +112,9 @@ class LoadedKernel:
     """One variant of a kernel on one device."""
 
     __slots__ = (
-        "_only_work",
-        "_recording",
-        "_scalars",
-        "_work",
-        "device",
-        "executable",
-        "key",
-        "location",
-        "name",
-        "program",
-    )
+        "_only_work", "_recording", "_scalars", "_work", "device", "executable", "key", "location",
+        "name", "program",
+    )  # fmt: skip
 
     def __init__(self, program: Program, device: str, executable: Executable) -> None:
         self.program = program
@@ -133,7 +123,7 @@ class LoadedKernel:
         self.name = program.kernel.name
         self.location = program.kernel.location
         self.key: Hashable = object()
-        """What tells variants apart."""
+        """Identity of the variant."""
         self._recording = _recording(executable)
         """The executable, where its launches can write about their inside."""
         self._work: dict[tuple[Any, ...], Work] = {}
@@ -225,7 +215,7 @@ class LoadedKernel:
         return () if self.device.startswith("cuda:") else self.program.kernel.sites
 
     def _later(self, known: int) -> LateDescription:
-        """What came to be known since `known` sites were told."""
+        """Return facts that became known since the first `known` sites were described."""
         assert self._recording is not None
         compared, cost = self._recording.compared, self._recording.record_cost()
         remarks = self._recording.told()
@@ -249,7 +239,7 @@ class LoadedKernel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was decided about it, on its device."""
+        """The compiler's decisions for its device."""
         return tuple(self._code()[2])
 
     @property
@@ -258,7 +248,7 @@ class LoadedKernel:
         return self._code()[0]
 
     def _code(self) -> tuple[str, str, Sequence[Remark]]:
-        """What runs, its language, and what was decided about it."""
+        """Return the text that runs, its language, and the compiler's decisions."""
         if self.device == "cpu":
             return self.program.cpp.text, "cpp", self.program.remarks
         binary: CudaBinary | None = getattr(self.executable, "binary", None)
@@ -267,7 +257,7 @@ class LoadedKernel:
         return binary.text, "cuda", binary.remarks
 
     def _not_sampled(self) -> Sequence[Remark]:
-        """That nobody looks at a kernel which is interpreted."""
+        """Return the remark that a kernel which is interpreted is not sampled."""
         if self.program.options.instrument != "sample":
             return ()
         rejected = Rejection(Samples(), BatchedBlocks())

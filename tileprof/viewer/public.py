@@ -21,28 +21,11 @@ from tileprof.viewer.series_text import counters_json, render_counters
 from tileprof.viewer.tree import render
 
 __all__ = [
-    "EXPORTS",
-    "FOLDER_EXPORTS",
-    "VIEWS",
-    "DiffOptions",
-    "Mode",
-    "View",
-    "ViewOptions",
-    "available_metrics",
-    "diff_json",
-    "export",
-    "export_folder",
-    "render",
-    "render_changes",
-    "render_cta",
-    "render_diff",
-    "render_lines",
-    "render_texts",
-    "render_view",
-    "texts_json",
-    "view_csv",
-    "view_json",
-]
+    "EXPORTS", "FOLDER_EXPORTS", "VIEWS", "DiffOptions", "Mode", "View", "ViewOptions",
+    "available_metrics", "diff_json", "export", "export_folder", "render", "render_changes",
+    "render_cta", "render_diff", "render_lines", "render_texts", "render_view", "texts_json",
+    "view_csv", "view_json",
+]  # fmt: skip
 
 View: TypeAlias = Callable[[Profile, ViewOptions, int, bool, bool], str]
 """`(profile, options, width, color, unicode)` to the whole text, which ends in a newline."""

@@ -6,6 +6,7 @@ stretch, with what ran on the device meanwhile where the profile has a timeline.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,6 +82,13 @@ class SeriesView:
             np.add.at(times, at, inside)
         means: _Floats = np.divide(sums, times, out=np.full(parts, np.nan), where=times > 0)
         return means
+
+    def numbers(self, metric: int) -> tuple[float, float, float]:
+        """Return mean, least and most of the rows' values; NaN where there are none."""
+        known = self.series.values[metric][np.isfinite(self.series.values[metric])]
+        if not known.size:
+            return math.nan, math.nan, math.nan
+        return self.series.mean(metric), float(known.min()), float(known.max())
 
     def highest(self, metric: int) -> Stretch | None:
         """Return the stretch with the highest mean; None where there are no values."""

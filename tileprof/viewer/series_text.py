@@ -57,7 +57,7 @@ def _device(
     device = clean(series.device, glyphs)
     lines = [paint(f"{device}  {length}, every {interval}", "1", color), ""]
     metrics = [series.metrics[column] for column in columns]
-    numbers = np.array([_numbers(view, column) for column in columns])
+    numbers = np.array([view.numbers(column) for column in columns])
     titles = ("mean", "least", "most")
     fields = [
         Field(title, [_value(value, metric, glyphs) for value, metric in zip(values, metrics)], 0)
@@ -75,14 +75,6 @@ def _device(
     for column, metric in zip(columns, metrics):
         lines += _extremes(view, column, metric, width, glyphs)
     return "\n".join(lines) + "\n"
-
-
-def _numbers(view: SeriesView, column: int) -> tuple[float, float, float]:
-    """Return mean, least and most of the rows' values."""
-    known = view.series.values[column][np.isfinite(view.series.values[column])]
-    if not known.size:
-        return math.nan, math.nan, math.nan
-    return view.series.mean(column), float(known.min()), float(known.max())
 
 
 def _value(value: float, metric: SeriesMetric, glyphs: Glyphs) -> str:
@@ -148,7 +140,7 @@ def _document(view: SeriesView, columns: list[int]) -> dict[str, Any]:
 
 def _metric(view: SeriesView, column: int) -> dict[str, Any]:
     metric, values = view.series.metrics[column], view.series.values[column].tolist()
-    mean, least, most = (_number(value) for value in _numbers(view, column))
+    mean, least, most = (_number(value) for value in view.numbers(column))
     return {
         "name": metric.name,
         "unit": metric.unit,

@@ -15,20 +15,13 @@ from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.kernel_facts import with_facts
-from tileprof.viewer.notes import (
-    label_of,
-    missing_from,
-    nothing_in,
-    steps_in,
-    title_of,
-    visit_times,
-    wall_time,
-)
 from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.sample_shares import LEGEND, share_names
 from tileprof.viewer.selection import Selection, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
+
+from .notes import label_of, missing_from, nothing_in, steps_in, title_of, visit_times, wall_time
 
 _BAR_WIDTH = 8
 _LEGENDS = {

@@ -17,7 +17,6 @@ from tileprof.profiler.cupti.other_profilers import (
     NSIGHT_SYSTEMS,
     PROTON,
     OtherProfilers,
-    watch,
     who_holds,
     who_may_hold,
 )
@@ -42,7 +41,7 @@ def events() -> list[str]:
 @pytest.fixture
 def watched(events: list[str]) -> Iterator[OtherProfilers]:
     """A watch that notes its calls."""
-    watching = watch(
+    watching = OtherProfilers(
         lambda name: events.append(f"yield to {name}"), lambda: events.append("resume")
     )
     yield watching
@@ -165,7 +164,9 @@ def test_room_is_made_before_and_taken_after(
     profiler = Profiler(events)
     module = profiler.put_into(monkeypatch)
     watched.forget()
-    again = watch(lambda name: events.append(f"yield to {name}"), lambda: events.append("resume"))
+    again = OtherProfilers(
+        lambda name: events.append(f"yield to {name}"), lambda: events.append("resume")
+    )
     for _ in range(2):
         assert module._prepare_profiler("config", profiler.activities, activity_filter=[])
         module._enable_profiler("config", profiler.activities)
@@ -179,7 +180,7 @@ def test_traces_without_a_gpu(monkeypatch: pytest.MonkeyPatch, events: list[str]
     """They need no CUPTI: `activities=[CPU]`, and the NVTX ranges of `emit_nvtx`."""
     profiler = Profiler(events)
     module = profiler.put_into(monkeypatch)
-    watched = watch(events.append, lambda: events.append("resume"))
+    watched = OtherProfilers(events.append, lambda: events.append("resume"))
     none: set[object] = set()
     for activities in (profiler.activities[:1], none, None):
         module._enable_profiler("config", activities)
@@ -192,7 +193,7 @@ def test_a_trace_that_does_not_start(monkeypatch: pytest.MonkeyPatch, events: li
     """What was handed over is taken back; a trace that is active already keeps it."""
     profiler = Profiler(events)
     module = profiler.put_into(monkeypatch)
-    watched = watch(events.append, lambda: events.append("resume"))
+    watched = OtherProfilers(events.append, lambda: events.append("resume"))
     profiler.fails = True
     with pytest.raises(RuntimeError, match="already enabled"):
         module._prepare_profiler("config", profiler.activities)
@@ -216,7 +217,7 @@ def test_forgetting_leaves_modules_as_they_were(
     profiler = Profiler(events)
     module = profiler.put_into(monkeypatch)
     before = dict(vars(module))
-    watched = watch(events.append, lambda: events.append("resume"))
+    watched = OtherProfilers(events.append, lambda: events.append("resume"))
     ours = module._enable_profiler
     assert vars(module) != before
     theirs = lambda *arguments: ours(*arguments)  # noqa: E731
@@ -232,7 +233,7 @@ def test_forgetting_in_the_middle(monkeypatch: pytest.MonkeyPatch, events: list[
     """A session that ends while another profiler traces does not resume."""
     profiler = Profiler(events)
     module = profiler.put_into(monkeypatch)
-    watched = watch(events.append, lambda: events.append("resume"))
+    watched = OtherProfilers(events.append, lambda: events.append("resume"))
     disable = module._disable_profiler
     module._enable_profiler("config", profiler.activities)
     watched.forget()
@@ -256,7 +257,7 @@ def test_modules_that_come_later(
     names = ("triton", "triton.profiler", "triton.profiler.profile")
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    watched = watch(events.append, lambda: events.append("resume"))
+    watched = OtherProfilers(events.append, lambda: events.append("resume"))
     import triton.profiler.profile as module  # type: ignore[import-not-found, unused-ignore]
 
     module.libproton.start("name", "shadow", "tree", "cupti", "")
@@ -305,7 +306,7 @@ def test_proton(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
     proton = Proton(events)
     fake(monkeypatch, "triton.profiler.profile", libproton=proton.library)
     before = dict(vars(proton.library))
-    watched = watch(events.append, lambda: events.append("resume"))
+    watched = OtherProfilers(events.append, lambda: events.append("resume"))
     library: Any = proton.library
     library.start("in kernels", "shadow", "tree", "instrumentation", "cuda")
     assert library.start("a", "shadow", "tree", "cupti", "") == 1
@@ -331,7 +332,7 @@ def test_profilers_that_overlap(monkeypatch: pytest.MonkeyPatch, events: list[st
     profiler, proton = Profiler(events), Proton(events)
     module: Any = profiler.put_into(monkeypatch)
     fake(monkeypatch, "triton.profiler.profile", libproton=proton.library)
-    watched = watch(events.append, lambda: events.append("resume"))
+    watched = OtherProfilers(events.append, lambda: events.append("resume"))
     library: Any = proton.library
     session = library.start("a", "shadow", "tree", "cupti", "")
     module._enable_profiler("config", profiler.activities)

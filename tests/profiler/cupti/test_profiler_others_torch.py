@@ -16,7 +16,7 @@ def test_with_pytorch() -> None:
         from tileprof.profiler.cupti import other_profilers
         events = []
         other_profilers._on_gpu = lambda activities: True
-        watched = other_profilers.watch(events.append, lambda: events.append("resume"))
+        watched = other_profilers.OtherProfilers(events.append, lambda: events.append("resume"))
         import torch
         from torch.profiler import ProfilerActivity, profile, schedule
         import torch.autograd.profiler as module

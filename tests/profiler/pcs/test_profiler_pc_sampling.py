@@ -47,7 +47,7 @@ def raw_of(session: Session) -> RawPcSamples | None:
     """What the session has until now."""
     events = session.recording.recorder.events
     assert events is not None
-    return events.gpu.pc_samples()
+    return events.gpu.pcs.samples()
 
 
 def counts(raw: RawPcSamples) -> dict[tuple[str, int, str], int]:

@@ -15,9 +15,9 @@ from tests.profiler.played_calls import played_calls
 from tests.profiler_programs import expect, run, tree
 from tileprof.profile import PcFunction as Function
 from tileprof.profile import PcRecording, PcRows, PcSamples, Profile, TreeBuilder, load
-from tileprof.profiler.device.gpu import Gpu
 from tileprof.profiler.pcs.kernel_samples import Period, add_pc_samples, below, shared_out
 from tileprof.profiler.pcs.raw import RawPcSamples
+from tileprof.profiler.pcs.sampling import PcSampling
 from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.totals import DeviceTotals
 from tileprof.profiler.tree.tree import Node, Tree
@@ -165,7 +165,7 @@ PROGRAM = """
 
 
 def _giving(counts: RawPcSamples | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Gpu, "pc_samples", lambda self: counts)
+    monkeypatch.setattr(PcSampling, "samples", lambda self: counts)
 
 
 def test_a_session_has_them(
@@ -206,7 +206,7 @@ def test_a_session_with_call_paths(
     """Contexts of launches lead to the kernels below them, in rows too."""
     functions = [(1, "_Z4fillILi4EEvPf"), (1, "_Z4copyPf")]
 
-    def counted(_: Gpu) -> RawPcSamples:
+    def counted(_: PcSampling) -> RawPcSamples:
         known = [(0, 0, 0, 0), *recorder.contexts(1)]
         calls = [number for number, (_, kind, *_) in enumerate(known) if kind == _API]
         forward, backward = calls[-2:]
@@ -214,7 +214,7 @@ def test_a_session_with_call_paths(
                 (1, 0, "wait", backward, 40)]  # fmt: skip
         return raw(rows, functions, mode="exact")
 
-    monkeypatch.setattr(Gpu, "pc_samples", counted)
+    monkeypatch.setattr(PcSampling, "samples", counted)
     profile = run(PROGRAM, native=True, names=names, path=tmp_path / "p.tprof")
     assert [*samples(profile).values()] == [10, 20, 40]
     rows = profile.tables.pc.rows

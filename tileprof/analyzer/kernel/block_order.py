@@ -17,8 +17,6 @@ from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 from tileprof.remarks.launches import GroupedRows
 
-__all__ = ["Traffic", "grouped", "traffic_of"]
-
 _CANDIDATES = (1, 2, 4, 8, 16, 32)
 _AGAIN = 1.1
 """Of what is read once, from which on other orders of the axes are worth a look."""

@@ -18,8 +18,6 @@ import numpy as np
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import COPIES, PRODUCTS, KernelCode
 
-__all__ = ["MATRIX", "has_products", "lost", "through_registers"]
-
 MATRIX = (*PRODUCTS, "HMMA", "IMMA", "DMMA", "QMMA")
 """Matrix products, of a warp group or of a warp."""
 _LOADED = re.compile(r"\bLDG(\S*) (R\d+),")

@@ -33,8 +33,6 @@ from tileprof.remarks import Reason
 from tileprof.remarks.common import NoProducer
 from tileprof.remarks.loops import GroupsMeet, InTurns, SharesRows, TakeTurns
 
-__all__ = ["ALONE", "SHARED", "kept_from", "left_in_turns", "takes_turns"]
-
 ALONE: tuple[type[Reason], ...] = (NoProducer,)
 """Reasons against hand-overs between warp groups where all warps load their tiles themselves."""
 SHARED: tuple[type[Reason], ...] = (SharesRows, GroupsMeet)

@@ -23,11 +23,6 @@ from tileprof.errors import Location
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import GlobalAccess
 
-__all__ = [
-    "ACCESSES", "ATOMICS", "LINE", "LOADS", "SECTOR", "STORES", "WIDEST", "Request", "Requests",
-    "Told", "block_of", "requests", "told", "told_at", "width_of", "worked_out",
-]  # fmt: skip
-
 LOADS = ("LDG",)
 STORES = ("STG",)
 ACCESSES = (*LOADS, *STORES, "LDGSTS")

@@ -22,8 +22,6 @@ from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 
-__all__ = ["covered", "in_step"]
-
 _WAITS = ("barrier", "warpgroup_arrive")
 """Why a warp group waits at its products."""
 _FEWEST_GROUPS = 2

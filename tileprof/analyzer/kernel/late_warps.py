@@ -11,8 +11,6 @@ from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
 from tileprof.analyzer.tiles.tile_loops import uneven_lines
 
-__all__ = ["late_at", "of_lines", "of_turns"]
-
 _ALL = 0.99
 """Of the warps at a branch, from where all go the same way."""
 _BEFORE, _FEWEST = 8, 50

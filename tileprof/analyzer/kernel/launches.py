@@ -20,11 +20,6 @@ from tileprof.remarks.copies import TmaLoad, TmaStore
 from tileprof.remarks.launches import Persistent, TilesInTurn
 from tileprof.remarks.products import GemmInstruction
 
-__all__ = [
-    "SCHEDULERS", "Launch", "busy_share", "clock_mhz", "has_products", "is_pipelined", "launch_of",
-    "launch_place", "working_share",
-]  # fmt: skip
-
 SCHEDULERS = 4
 """Of a multiprocessor; each issues one instruction a cycle at most."""
 _WARP = 32

@@ -33,8 +33,6 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.lanes import Lanes, addresses
 from tileprof.analyzer.tiles import work
 
-__all__ = ["MemoryUse", "bytes_without_loops", "counted_use", "memory_use"]
-
 _REACHED, _REACHED_OF_MIX = 0.93, 1.0
 """Of the best that memory gives, and of what it gives to such a mix, what kernels reach that only
 move."""

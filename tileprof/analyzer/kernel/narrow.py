@@ -22,8 +22,6 @@ from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import skipped
 from tileprof.analyzer.machine.lanes import WARP
 
-__all__ = ["checks", "passes_at", "saved", "why_harmless"]
-
 _COLD = 0.02
 """Of the time, below which a gain is that of another measurement."""
 _LEAST_FULL = {4: 0.15, 8: 0.2}

@@ -13,8 +13,6 @@ from tileprof.analyzer.kernel.launches import Launch
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 from tileprof.remarks.launches import BlocksNeed
 
-__all__ = ["MOST_WARPS", "Step", "next_step"]
-
 MOST_WARPS = 0.5
 """Of all warps, from which more of them bring little."""
 _FEWEST_REGISTERS = 24

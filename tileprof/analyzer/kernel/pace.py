@@ -23,8 +23,6 @@ from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import slow_paths, turns
 
-__all__ = ["Pace", "at_roof", "pace_of"]
-
 _LATENCY = 800
 """Cycles until a tile is there whose transfer takes none, on a device at work: in products of two
 stages on an H200 turns were 530 and 720 cycles longer than their transfer (PLANT)."""

@@ -13,8 +13,6 @@ from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 
-__all__ = ["ring_in_code", "single_stage", "spare_bytes"]
-
 _MULTIPROCESSOR = {"sm_90": 228 << 10, "sm_100": 228 << 10, "sm_80": 164 << 10}
 """Bytes of shared memory (CUDA C++ Programming Guide, "Compute Capabilities")."""
 _RESERVED = 1 << 10

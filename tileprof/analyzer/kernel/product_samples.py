@@ -15,8 +15,6 @@ from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 
-__all__ = ["taken_by"]
-
 _OWN = 0.5
 """Of the samples of a loop that is a product's, at its line."""
 _DATA = {"long_scoreboard", "barrier", "membar"}

@@ -22,8 +22,6 @@ from tileprof.analyzer.kernel.global_memory import ACCESSES, ATOMICS, LINE, SECT
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.lanes import WARP
 
-__all__ = ["FULL", "behind", "of_ways", "passes_of"]
-
 FULL = ("lg_throttle", "mio_throttle")
 """Reasons of a warp whose next access finds the queue of global memory, or the one behind it,
 full."""

@@ -31,8 +31,6 @@ from tileprof.analyzer.kernel.launches import SCHEDULERS, busy_share, clock_mhz,
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
-__all__ = ["left"]
-
 _MEMORY = (1.05, 0.97, 0.85)
 """The best, the likeliest, the least part of a roof that is reached."""
 _TENSOR = (1.0, 0.9, 0.75)

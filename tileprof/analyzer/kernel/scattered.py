@@ -35,8 +35,6 @@ from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.gathers import asked_by_number
 
-__all__ = ["ANSWER", "Scattered", "by_samples", "by_traffic", "rate_of"]
-
 ANSWER = ("long_scoreboard",)
 """Why a warp waits for a load."""
 _LEFT = ("drain",)

@@ -15,8 +15,6 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import block_of, width_of
 from tileprof.analyzer.machine.lanes import WARP, Lanes, addresses
 
-__all__ = ["bank_passes", "passes_at"]
-
 _BANKS, _WORD = 32, 4
 _ACCESSES = ("LDS", "STS")
 

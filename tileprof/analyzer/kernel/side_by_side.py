@@ -24,8 +24,6 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import passes_of
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
-__all__ = ["demands", "faster", "throughput"]
-
 _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS", "SHFL")
 _HALVINGS = 40

@@ -21,8 +21,6 @@ from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 
-__all__ = ["spill_places", "spill_samples"]
-
 _SPILLS = ("LDL", "STL")
 _QUEUED = (*_SPILLS, "LDG", "STG", "LDGSTS", "ATOM", "ATOMG", "RED", "REDG", "LD", "ST")
 """Instructions that stand in the queue of global and local memory."""

@@ -14,8 +14,6 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.loops import slow_paths, turns
 
-__all__ = ["groups_of", "tensor_use"]
-
 _SHAPE = re.compile(r"GMMA\.64x(\d+)x")
 _GROUP = 128
 

@@ -24,8 +24,6 @@ from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.kernel_ir import PRODUCTS as OPS
 
-__all__ = ["best_of_others", "under_way"]
-
 _SIZES = tuple(map(Fraction, ("1/2", "2/3", "3/4", "4/3", "3/2", "2")))
 """Of a tile, by that which there is."""
 _MOST = 128 * 256

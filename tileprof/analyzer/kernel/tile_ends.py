@@ -23,8 +23,6 @@ from tileprof.analyzer.machine.loops import loops_with
 from tileprof.kernel_ir import TileKernel
 from tileprof.remarks.launches import MemoryForStaged, PersistentCandidate
 
-__all__ = ["fragment_bytes", "tile_ends"]
-
 
 def fragment_bytes(kernel: TileKernel, names: Iterable[str]) -> int:
     """Of the largest of these fragments; 0 where none is known."""

@@ -15,8 +15,6 @@ from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, slow_paths, turns
 
-__all__ = ["TileWait", "in_turn", "loading_apart", "waits_for_tiles"]
-
 _READY = 50
 """Cycles that a wait takes whose tile is there: 45 in an H200's product that lacks no data."""
 _REASONS = ("long_scoreboard", "branch_resolving")

@@ -19,8 +19,6 @@ from tileprof.analyzer.findings import Confidence
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
 
-__all__ = ["FORMS", "Form", "lines_calling", "staying"]
-
 _DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _FLOATS = ("FADD", "FMUL", "FFMA")
 _LOG2_E = re.compile(r"\b1\.44269\d*")

@@ -20,10 +20,6 @@ from tileprof.once import cached_property
 from tileprof.profile import PcFunction, PcInstruction, PcSamples
 from tileprof.profile.pc_samples import NOT_ISSUED
 
-__all__ = [
-    "COPIES", "ISSUED", "PRODUCTS", "Instruction", "KernelCode", "opcode_of", "same_line",
-]  # fmt: skip
-
 _Mask = npt.NDArray[np.bool_]
 _Weights = npt.NDArray[np.float64]
 ISSUED = "selected"

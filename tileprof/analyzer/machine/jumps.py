@@ -12,8 +12,6 @@ from functools import lru_cache
 
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 
-__all__ = ["shown", "skipped", "subroutines", "targets"]
-
 _TARGET = re.compile(r"\b(0x[0-9a-f]+)\s*$")
 
 

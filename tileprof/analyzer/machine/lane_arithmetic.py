@@ -14,8 +14,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WORD", "WORK", "Lanes", "from_halves"]
-
 Lanes: TypeAlias = npt.NDArray[np.int64]
 """A word for each lane, from 0 to 2^32 - 1."""
 _Work: TypeAlias = Callable[[Sequence[str], Sequence[Lanes]], Lanes | None]

@@ -16,8 +16,6 @@ import numpy as np
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import targets
 
-__all__ = ["is_innermost", "loop_around", "loops_of", "loops_with", "slow_paths", "turns"]
-
 _ENOUGH = 10
 """Samples of an instruction, from which on the median of a loop's is a good one."""
 

@@ -10,8 +10,6 @@ import re
 
 from tileprof.profile import Symbol
 
-__all__ = ["compiles"]
-
 _COMPILING = re.compile(
     r"torch/_dynamo/convert_frame\.py:"
     r"|torch/_inductor/(compile_fx|async_compile|select_algorithm|autotune_process)\.py:(?!.*\brun$)"

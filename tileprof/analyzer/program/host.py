@@ -21,8 +21,6 @@ from tileprof.analyzer.program.steady import FEWEST, NEARLY_ALL, Mask, Steps, ne
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol
 
-__all__ = ["HostTime", "is_installed"]
-
 Column: TypeAlias = npt.NDArray[np.float64]
 
 _INSTALLED = re.compile(

@@ -19,8 +19,6 @@ import numpy.typing as npt
 from tileprof.once import cached_property
 from tileprof.profile import SETUP, Profile, whole_kernels
 
-__all__ = ["FEWEST", "NEARLY_ALL", "Ids", "Mask", "Steps", "nearest", "outermost"]
-
 Ids: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

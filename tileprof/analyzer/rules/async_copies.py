@@ -63,8 +63,6 @@ from tileprof.remarks.copies import (
 )
 from tileprof.remarks.loops import WaitedAtOnce
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _HALFWAY, _MOST = 0.5, 0.98
 _LONG = ("long_scoreboard",)

@@ -37,8 +37,6 @@ from tileprof.errors import Location
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Conflicts, SharedAccess, SharedLayoutOf
 
-__all__ = ["RULE"]
-
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
 _QUEUE = ("mio_throttle", "short_scoreboard")
 _COLD = 0.02

@@ -46,8 +46,6 @@ from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.tiles.tile_loops import NarrowLoop, narrow_loops
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _NOTABLE = 0.05
 """Of the samples: below, barriers whose late warps are not known are not told."""

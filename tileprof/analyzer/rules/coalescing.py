@@ -45,8 +45,6 @@ from tileprof.analyzer.kernel.memory_use import counted_use, memory_use
 from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 
-__all__ = ["RULE"]
-
 _WASTEFUL = 2.0
 """Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
 _OF_PRODUCTS = 2.0

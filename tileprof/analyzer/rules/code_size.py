@@ -33,8 +33,6 @@ from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_of
 from tileprof.analyzer.tiles.tile_loops import unrolled
 from tileprof.errors import Location
 
-__all__ = ["RULE"]
-
 _REASON = ("no_instructions", "no_instruction")
 """CUPTI's name, and that of ncu."""
 _AFTER_A_JUMP = 2

@@ -53,8 +53,6 @@ from tileprof.analyzer.machine.lanes import WARP
 from tileprof.analyzer.machine.loops import loop_around, loops_of
 from tileprof.remarks.copies import StoresFromRegisters
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _SHORT = 0.03
 """Share of samples below which a single fence is considered necessary work, not a defect."""

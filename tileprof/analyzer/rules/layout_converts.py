@@ -42,8 +42,6 @@ from tileprof.errors import Location
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Converted, FilledOnce
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _COMES_BACK = 0.85
 """Of that time: other instructions take some of the freed turns."""

@@ -18,8 +18,6 @@ from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 
-__all__ = ["RULE"]
-
 _HOT = 0.03
 """Of the devices' time, above which copies are worth a change."""
 _LAYOUT_KERNELS = re.compile(

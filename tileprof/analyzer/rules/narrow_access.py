@@ -52,8 +52,6 @@ from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, why_harmle
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 
-__all__ = ["RULE"]
-
 _IN_ORDER = (0.9, 1.25)
 """Sectors for each needed one of lanes side by side: unaligned rows of 4-byte words have 5 for 4;
 fewer are lanes that share addresses."""

@@ -55,8 +55,6 @@ from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.tiles.gathers import takes_by_number
 
-__all__ = ["RULE"]
-
 _MEMORY = "long_scoreboard"
 _MANY = "misc"
 """Why a warp waits at a load that has as many under way as its counters tell apart."""

@@ -42,8 +42,6 @@ from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.remarks import Remark
 from tileprof.remarks.loops import WaitedAtOnce
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _TOLD = 0.02
 """Of the time, a saving that is more than noise."""

@@ -27,8 +27,10 @@ from tileprof.analyzer.rules import (
 from tileprof.analyzer.rules.program import (
     backward_ratio,
     compiling,
+    fusion,
     hotspots,
     launch_bound,
+    optimizer_passes,
     small_kernels,
     transfers,
 )
@@ -60,6 +62,8 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     launch_bound.RULE,
     transfers.RULE,
     small_kernels.RULE,
+    fusion.RULE,
+    optimizer_passes.RULE,
     compiling.RULE,
     precision.RULE,
     backward_ratio.RULE,

@@ -12,8 +12,6 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, percent
 
-__all__ = ["RULE"]
-
 _NEAR = 0.9
 
 

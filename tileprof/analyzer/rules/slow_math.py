@@ -36,8 +36,6 @@ from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, Kernel
 from tileprof.analyzer.machine.jumps import subroutines
 from tileprof.errors import Location
 
-__all__ = ["RULE"]
-
 _OWN = (ISSUED, "mio_throttle", "math_pipe_throttle", "dispatch_stall")
 """Reasons at an instruction that are its own, and not those of its operands."""
 _WITHIN = (

@@ -45,8 +45,6 @@ from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
 
-__all__ = ["RULE"]
-
 _FEW = 0.9
 """Blocks for each multiprocessor, below which it is told."""
 _EMPTY = 2_000.0

@@ -33,8 +33,6 @@ from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.errors import Location
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 """Of a kernel's samples, below which spills cost nothing."""
 _COMES_BACK = 0.95

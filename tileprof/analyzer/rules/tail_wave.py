@@ -47,8 +47,6 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tile_choice import best_of_others
 
-__all__ = ["RULE"]
-
 _LEAST = 1 / 6
 """Of the time, below which nothing is said: less than that is lost from the sixth round on, and
 other tiles, which do less well by themselves, would cost as much."""

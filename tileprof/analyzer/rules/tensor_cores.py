@@ -44,8 +44,6 @@ from tileprof.remarks.products import (
     TypesUnsupported,
 )
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _FASTEST_FIRST = ("wgmma", "mma", "fma")
 _FOR_GOOD = (TargetHasNone, NoFloat64, TypeOnTarget)

@@ -40,8 +40,6 @@ from tileprof.analyzer.kernel.launches import has_products
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 
-__all__ = ["RULE"]
-
 _MORE = 1.2
 """Moved by needed, below which it is what lines and refills cost."""
 _IDLE = 0.3

@@ -39,8 +39,6 @@ from tileprof.analyzer.tiles.padding import Padded, padded_ops
 from tileprof.remarks import Remark
 from tileprof.remarks.host import Guarded
 
-__all__ = ["RULE"]
-
 _LANES = 32
 _FEW = 0.9
 """Of the lanes, below which some are wasted."""

@@ -36,8 +36,6 @@ from tileprof.analyzer.machine.loops import loops_with
 from tileprof.remarks import Remark
 from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized
 
-__all__ = ["RULE"]
-
 _SAID = (Serialized, MovedWait)
 """What ptxas reports, the surest first."""
 _WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"

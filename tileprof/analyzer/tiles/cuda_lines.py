@@ -22,8 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-__all__ = ["lines_of"]
-
 _LINE = re.compile(r"#line (\d+)")
 _HEAD = re.compile(r"\bfor \(int(?:64_t)? (\w+) = .*\{$")
 _NUMBER = re.compile(r"_\d+$")

@@ -17,8 +17,6 @@ import numpy as np
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.kernel_ir import Op, TileKernel
 
-__all__ = ["asked_by_number", "takes_by_number"]
-
 _FROM = ("load", "view")
 _REPEATED = ("for", "parallel")
 

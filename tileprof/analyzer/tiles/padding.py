@@ -23,8 +23,6 @@ from typing import TypeAlias
 from tileprof.analyzer.tiles.values import turns_of, values_of
 from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
-__all__ = ["Outside", "Padded", "padded_ops", "products_inside"]
-
 _Interval: TypeAlias = tuple[int, int]
 _ACCESSES = ("view", "load", "store", "atomic")
 _MATRIX = 2

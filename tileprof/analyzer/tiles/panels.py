@@ -22,8 +22,6 @@ import numpy.typing as npt
 
 from tileprof.analyzer.tiles.values import Numbers
 
-__all__ = ["Panels", "Schedule"]
-
 _HELD = 40e6
 """Bytes that stay in an L2 of 50 MB (H100, H200) while others pass."""
 

@@ -16,8 +16,6 @@ from difflib import SequenceMatcher
 
 from tileprof.kernel_ir import EXPLANATIONS, Attribute, Block, Op, TileKernel, Type
 
-__all__ = ["FieldChange", "OpChange", "program_changes"]
-
 _Pair = tuple[Op | None, Op | None]
 
 

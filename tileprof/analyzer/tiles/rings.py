@@ -20,8 +20,6 @@ from math import inf, prod
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel, Type
 
-__all__ = ["Ring", "rings_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ring:

@@ -17,8 +17,6 @@ from tileprof.analyzer.tiles.cuda_lines import lines_of
 from tileprof.analyzer.tiles.values import Values, values_of
 from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
-__all__ = ["NarrowLoop", "Unrolled", "narrow_loops", "uneven_lines", "unrolled"]
-
 _KINDS = ("serial", "unroll")
 _TOGETHER = (*COPIES, *PRODUCTS, "reduce", "scan", "fill", "atomic", "tile_atomic")
 """Ops that all threads of a block do together, whatever their extents."""

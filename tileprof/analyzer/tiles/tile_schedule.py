@@ -21,8 +21,6 @@ from tileprof.analyzer.tiles.panels import Panels, Schedule
 from tileprof.analyzer.tiles.values import Value, values_of
 from tileprof.kernel_ir import COPIES, Op, TileKernel
 
-__all__ = ["schedule_of"]
-
 
 @lru_cache(maxsize=4)
 def schedule_of(kernel: TileKernel) -> Schedule | None:

@@ -24,8 +24,6 @@ import numpy.typing as npt
 
 from tileprof.kernel_ir import Op, TileKernel
 
-__all__ = ["Numbers", "Value", "Values", "turns_of", "values_of"]
-
 Numbers = npt.NDArray[np.int64]
 _MOST_BLOCKS = 1 << 18
 _ONTO = ("add", "sub", "mul")

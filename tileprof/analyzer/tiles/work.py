@@ -9,8 +9,6 @@ from math import prod
 
 from tileprof.kernel_ir import PRODUCTS, TileKernel
 
-__all__ = ["matrix_dtype", "tensor_bytes", "written_share"]
-
 
 def tensor_bytes(kernel: TileKernel) -> float:
     """Bytes of a kernel's tensors, each once; 0 where an extent is known at launch only."""

@@ -16,8 +16,6 @@ from .context import Context, Place
 from .types import is_narrow, literal, stored, value_type
 from .values import Values
 
-__all__ = ["ATOMICS", "bounds", "element_place", "emit_atomic", "emit_load", "emit_store"]
-
 ATOMICS = {
     "add": "TpAdd",
     "max": "TpLarger",

@@ -9,8 +9,6 @@ from tileprof import ir
 
 from .values import Values
 
-__all__ = ["emit_if", "emit_while"]
-
 Emission = TypeVar("Emission", bound=Values)
 
 

@@ -13,8 +13,6 @@ from .types import is_pair, storage
 
 _LOOSE = re.compile(r"[<>&|^?=]")
 
-__all__ = ["Buffer", "Tile", "minus", "paren", "plus", "times"]
-
 Extent = int | str
 """A number, or C++ text of an `int64_t`."""
 

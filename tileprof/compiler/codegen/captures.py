@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tileprof import ir
 
-__all__ = ["captured", "users"]
-
 
 def users(kernel: ir.Kernel) -> dict[ir.Value, list[ir.OpBase]]:
     """The ops that use a value, over the whole kernel."""

@@ -9,8 +9,6 @@ from tileprof.errors import InternalError
 
 from .types import is_narrow, is_pair, literal, storage, value_type
 
-__all__ = ["Pure", "bare", "is_pure", "needs_functions", "render"]
-
 Pure = (
     ir.Constant | ir.Binary | ir.Unary | ir.Compare | ir.Fma | ir.Select | ir.Cast | ir.Bitcast
 )  # fmt: skip

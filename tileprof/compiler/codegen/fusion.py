@@ -19,8 +19,6 @@ from .buffers import Tile, paren, plus
 from .context import Context
 from .expressions import is_pure
 
-__all__ = ["Mirror", "find_mirror"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mirror:

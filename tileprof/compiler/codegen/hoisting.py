@@ -17,8 +17,6 @@ from .expressions import is_pure, render
 from .ranges import Ends, Sum, ends
 from .values import Values
 
-__all__ = ["always", "hoisted"]
-
 _Access = ir.Load | ir.Store | ir.Atomic
 _LONGEST = 2000
 """Longest text of a value in front of a nest, in characters.

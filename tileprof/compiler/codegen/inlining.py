@@ -13,8 +13,6 @@ from tileprof import ir
 
 from .expressions import is_pure
 
-__all__ = ["flat", "inlined"]
-
 _CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 _REPEATED = (ir.For, ir.While, ir.Parallel, ir.Launch)
 

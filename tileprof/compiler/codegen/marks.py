@@ -14,8 +14,6 @@ from tileprof.instrument.placement.marks import note_scopes
 from tileprof.instrument.placement.placing import place_marks
 from tileprof.ir.rewriter import inline_scopes
 
-__all__ = ["marked"]
-
 _PIECES = (
     ir.Copy, ir.Fill, ir.Gemm, ir.Parallel, ir.Print, ir.Reduce, ir.Scan, ir.TileAtomic,
 )  # fmt: skip

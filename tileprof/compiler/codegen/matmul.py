@@ -17,8 +17,6 @@ from .buffers import Tile
 from .context import Context
 from .types import is_narrow, value_type
 
-__all__ = ["emit_gemm"]
-
 LINE = 64
 """Rows of `b` and `c` are padded to whole cache lines, in bytes."""
 PANEL_ROWS = 256

@@ -23,8 +23,6 @@ from .context import Context
 from .fusion import Mirror
 from .hoisting import hoisted
 
-__all__ = ["emit_parallel"]
-
 EmitBlock = Callable[[Context, ir.Block], None]
 
 

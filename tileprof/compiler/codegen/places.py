@@ -9,8 +9,6 @@ from tileprof import ir
 from tileprof.errors import Location
 from tileprof.ir.types import Dim
 
-__all__ = ["Place"]
-
 PlaceKind = Literal["element", "tile", "assert", "print", "step"]
 
 

@@ -9,8 +9,6 @@ from tileprof import ir
 
 from .buffers import paren
 
-__all__ = ["Ends", "Interval", "Sum", "ends", "interval"]
-
 Interval = tuple[int | None, int | None]
 """Lowest and highest value; None where it is not known."""
 UNKNOWN: Interval = (None, None)

@@ -18,8 +18,6 @@ from .statements import STACK_LIMIT, emit_block, emit_op
 from .types import is_narrow, storage, value_type
 from .writer import Line, Names, Writer
 
-__all__ = ["ENTRY", "CppSource", "emit"]
-
 ENTRY = "tileprof_kernel"
 """`int tileprof_kernel(const uint64_t *words, TpRun *run)`: a word for each body argument."""
 _HEADERS = (

@@ -19,8 +19,6 @@ from .inlining import flat, inlined
 from .parallel import emit_parallel
 from .types import storage, value_type
 
-__all__ = ["emit_block", "emit_op"]
-
 STACK_LIMIT = 4096
 """Bytes of a `local` array that still lie on the stack."""
 UNROLL_LIMIT = 16

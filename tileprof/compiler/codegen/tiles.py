@@ -14,8 +14,6 @@ from .context import Context, Place
 from .matmul import emit_gemm
 from .types import literal, stored
 
-__all__ = ["emit_tile_op", "tile_text"]
-
 TileOp = ir.Copy | ir.Fill | ir.Gemm | ir.Reduce | ir.Scan | ir.TileAtomic
 _REDUCE = {
     "sum": "TpSum",

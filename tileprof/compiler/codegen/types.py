@@ -8,8 +8,6 @@ import numpy as np
 
 from tileprof import ir
 
-__all__ = ["is_narrow", "is_pair", "literal", "storage", "stored", "value_type"]
-
 _NARROW = {
     "float16": "TpHalf",
     "bfloat16": "TpBfloat",

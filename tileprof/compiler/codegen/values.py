@@ -16,8 +16,6 @@ from .ranges import Interval, interval
 from .types import value_type
 from .writer import Names, Writer
 
-__all__ = ["Values"]
-
 
 @dataclass
 class Values:

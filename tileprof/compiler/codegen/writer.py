@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from tileprof.errors import Location
 
-__all__ = ["Line", "Names", "Writer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Line:

@@ -30,8 +30,6 @@ from .refusals import refused
 from .source import CudaSource
 from .target import Target
 
-__all__ = ["Cubin", "compile_cubin", "compile_ptx", "disassemble"]
-
 _VERBOSE = "--ptxas-options=-v"
 _FLAGS = (
     "--std=c++17",

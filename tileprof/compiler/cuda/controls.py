@@ -15,8 +15,6 @@ from typing import Any
 from tileprof.compiler.cuda.target import LARGEST_CLUSTER
 from tileprof.errors import UsageError
 
-__all__ = ["Controls", "controls_of", "parse_controls"]
-
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 _LEAST = {"registers": 24, "stages": 1, "cluster": 1}
 _MOST = {"registers": 255, "cluster": LARGEST_CLUSTER}

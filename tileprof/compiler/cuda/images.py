@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from tileprof import binary
 from tileprof.errors import CubinError
 
-__all__ = ["Layout", "check_image"]
-
 Layout = Sequence[tuple[int, int]]
 """Offset and size in bytes of each parameter."""
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")

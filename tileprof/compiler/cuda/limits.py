@@ -18,8 +18,6 @@ from .lowering import Lowering
 from .resources import check, check_accumulators, registers_available
 from .source import CudaSource
 
-__all__ = ["check_launches"]
-
 _NAMED = re.compile(r"\btp_barrier\((\d+),")
 
 

@@ -17,8 +17,6 @@ from tileprof.remarks import Candidate, Decision, Reason, Rejection, Remark, Sev
 from .controls import Controls
 from .target import Target
 
-__all__ = ["Lowering", "Remarks", "line_of"]
-
 
 class Remarks:
     """Remarks in the order of decisions; an equal one is kept once."""

@@ -23,8 +23,6 @@ from tileprof.errors import InternalError, MissingDependencyError, extra_command
 from tileprof.once import once
 from tileprof.progress import working
 
-__all__ = ["Compiled", "compile_text", "identity", "version"]
-
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 _HINT = f"Install it with: {extra_command('cuda')}. A GPU is not needed."
 

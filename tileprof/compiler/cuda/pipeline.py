@@ -41,8 +41,6 @@ from .target import Target
 if TYPE_CHECKING:
     from .build import Cubin
 
-__all__ = ["PASSES", "CudaProgram", "Pass", "compile_cuda"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pass:

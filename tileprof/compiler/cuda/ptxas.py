@@ -48,9 +48,6 @@ from tileprof.remarks.ptxas import (
     UsedTooEarly,
 )
 
-__all__ = ["Locate", "Note", "Resources", "locator", "notes_to_remarks", "read_notes"]
-__all__ += ["read_resources"]
-
 NoteKind = Literal["serialized", "wait", "setmaxnreg", "spill", "local", "advice"]
 Locate = Callable[[str, int], Location | None]
 """The author's line for a function and a line of its PTX; for line 0, where the function begins."""

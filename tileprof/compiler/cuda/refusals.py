@@ -15,8 +15,6 @@ from tileprof.errors import BuildError, KernelError, Location
 
 from .ptxas import Locate
 
-__all__ = ["refused"]
-
 _ERROR = re.compile(
     r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<what>.*)$", re.MULTILINE
 )

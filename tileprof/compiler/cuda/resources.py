@@ -43,10 +43,6 @@ from .target import Target
 if TYPE_CHECKING:
     from .build import Cubin
 
-__all__ = ["SharedBuffer", "check", "occupancy"]
-__all__ += ["binary_remarks", "check_accumulators", "check_shared", "occupancy_remark"]
-__all__ += ["fragment_registers", "registers_available"]
-
 
 class SharedBuffer(NamedTuple):
     """A shared buffer, for messages."""

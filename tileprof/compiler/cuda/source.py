@@ -9,8 +9,6 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.ir.types import Dim
 
-__all__ = ["MOST_BLOCKS", "Argument", "ArgumentKind", "CudaSource", "LaunchSpec", "TensorMapSpec"]
-
 MOST_BLOCKS = (1 << 31) - 1
 """Of a launch: blocks are numbered along the first axis of CUDA's grid."""
 

@@ -12,10 +12,6 @@ from dataclasses import dataclass
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor
 from tileprof.errors import UsageError
 
-__all__ = ["BANKS", "BOX_EXTENT", "BOX_RANK", "CLUSTER", "LARGEST_CLUSTER", "MBARRIER_BYTES"]
-__all__ += ["RESIDENT_BLOCKS", "SECTOR", "SETMAXNREG_UNIT", "TARGETS", "WARP_GROUP", "WGMMA_ROWS"]
-__all__ += ["WIDEST_ACCESS", "WORD", "Target", "find_target"]
-
 WARP_GROUP = 128
 """Threads of a warp group: four warps that start one product (PTX ISA 8.0,
 "wgmma.mma_async")."""

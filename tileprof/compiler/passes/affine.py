@@ -16,8 +16,6 @@ from itertools import chain
 
 from tileprof.once import cached_property
 
-__all__ = ["Atom", "Effort", "Linear", "is_nonnegative"]
-
 STEPS = 256
 """Replacements after which a proof is given up."""
 MOST_TERMS = 200_000

@@ -24,8 +24,6 @@ from tileprof.remarks.host import IndexBelow, IndexReach, IndexSign, IndexUnboun
 from .affine import Effort, Linear, is_nonnegative
 from .ranges import Ranges
 
-__all__ = ["OPPOSITE", "Access", "compared", "guard_reasons", "prove_bounds"]
-
 Access = ir.Load | ir.Store | ir.Atomic | ir.View
 
 LOOSE = 1 << 30

@@ -16,8 +16,6 @@ import numpy as np
 
 from tileprof import ir
 
-__all__ = ["COMPARE", "INTEGER", "Number", "exact", "fold", "holds_every", "wrap"]
-
 Number = bool | int | float
 
 

@@ -15,8 +15,6 @@ from tileprof import ir
 
 from .folding import Number, exact, fold, holds_every, wrap
 
-__all__ = ["folded", "identity", "number_of"]
-
 
 def number_of(value: ir.Value) -> Number | None:
     """The number that a value is known to be."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from tileprof import ir
 
-__all__ = ["keep_live", "live_in", "live_ops"]
-
 
 def keep_live(block: ir.Block, live: set[ir.OpBase]) -> None:
     """Take all other ops out of a block, which is the caller's own."""

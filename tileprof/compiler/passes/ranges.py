@@ -18,8 +18,6 @@ from tileprof import ir
 
 from .affine import Atom, Linear
 
-__all__ = ["Ranges"]
-
 EXTENT_LIMIT = 1 << 48
 MOST_TERMS = 64
 """Terms of one expression; a longer one is replaced by an unknown number between its bounds."""

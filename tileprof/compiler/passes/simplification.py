@@ -29,8 +29,6 @@ from .folding import fold
 from .identities import identity, number_of
 from .liveness import live_ops
 
-__all__ = ["simplify"]
-
 ROUNDS = 16
 """More than any kernel needs: one round opens the way for the next only through nested branches."""
 

@@ -32,8 +32,6 @@ from .machine import base_of, machine, written_by
 from .points import Points
 from .values import LiveBuffer, LiveRegion, LiveScalar, LiveVar, number_of
 
-__all__ = ["Live"]
-
 _CONTROL, _WRITES = (
     frozenset(kind for kind in ir.OPS.values() if effect in kind.SPEC.effect)
     for effect in (ir.Effect.CONTROL, ir.Effect.WRITE)

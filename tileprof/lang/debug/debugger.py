@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Inline", "step_over_ours", "stepping_over_ours", "untraced"]
-
 _SKIPPED = frozenset(
     {"tileprof", "tileprof.*", "abc", "ast", "collections", "collections.*", "contextlib", "copy",
      "dataclasses", "enum", "functools", "importlib.*", "inspect", "linecache", "ml_dtypes",

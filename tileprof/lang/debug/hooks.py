@@ -16,8 +16,6 @@ from .context import Live
 from .debugger import Inline, step_over_ours
 from .values import LiveBuffer, LiveScalar, LiveVar, number_of
 
-__all__ = ["HOOKS", "Hooks"]
-
 
 def _live() -> Live:
     held = current()

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tileprof.runtime.arguments import as_array, describe
 
-__all__ = ["Host"]
-
 
 @dataclass(frozen=True, slots=True)
 class Host:

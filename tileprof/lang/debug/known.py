@@ -7,8 +7,6 @@ from typing import Any
 from tileprof import ir
 from tileprof.errors import TileprofError
 
-__all__ = ["Environment", "Fault", "Known"]
-
 
 class Fault:
     """Stands for what a read would have given that went wrong: using it raises the error.

@@ -17,8 +17,6 @@ from tileprof.runtime.interpreter.state import Options, Output, State
 
 from .known import Environment
 
-__all__ = ["Machine", "Point", "base_of", "machine", "written_by"]
-
 Point = tuple[Sequence[str], Sequence[int]]
 """The names and the values of the variables of a `T.Parallel`."""
 

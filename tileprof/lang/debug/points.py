@@ -12,8 +12,6 @@ from tileprof.runtime.interpreter.buffers import Buffer, Memory
 
 from .machine import Machine, base_of, written_by
 
-__all__ = ["Points"]
-
 
 @dataclass(slots=True)
 class _Saved:

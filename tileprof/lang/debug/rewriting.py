@@ -28,8 +28,6 @@ from tileprof.once import once
 from .debugger import Inline
 from .hooks import HOOKS
 
-__all__ = ["direct"]
-
 
 @once
 def direct(function: Kernelized) -> FunctionType:

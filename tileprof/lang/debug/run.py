@@ -27,8 +27,6 @@ from .debugger import stepping_over_ours
 from .rewriting import direct
 from .signature import Call
 
-__all__ = ["run_eager", "run_prim_func"]
-
 Outcome = tuple[Any, BaseException | None]
 
 

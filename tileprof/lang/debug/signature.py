@@ -24,8 +24,6 @@ from .host import Host
 from .known import Known
 from .values import LiveBuffer, LiveScalar
 
-__all__ = ["Call"]
-
 
 class Call(Live):
     """The context of one call.  `values` are the arguments by name, `specs` those of arrays;

@@ -13,8 +13,6 @@ from tileprof.runtime.interpreter.buffers import Buffer as Memory
 
 from .known import Fault, Known
 
-__all__ = ["LiveBuffer", "LiveRegion", "LiveScalar", "LiveVar", "number_of"]
-
 
 def number_of(value: ir.Value) -> Any:
     """Return the number that a scalar value is; its error where reading it went wrong."""

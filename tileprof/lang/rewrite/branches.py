@@ -11,8 +11,6 @@ from tileprof.lang.static import as_number, is_number
 from tileprof.lang.trace import Tracer
 from tileprof.lang.values import Deferred, Expr, Placeholder, Poison, Scalar, Symbol, Var
 
-__all__ = ["Branch", "Choice", "Conjunction"]
-
 _MISSING: Any = object()
 
 

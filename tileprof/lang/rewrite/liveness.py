@@ -15,8 +15,6 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Flow", "analyze", "assigned", "stores"]
-
 Names = frozenset[str]
 _NONE: Names = frozenset()
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)

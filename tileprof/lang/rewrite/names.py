@@ -17,8 +17,6 @@ from tileprof.lang.spans import node_location
 from .liveness import assigned
 from .source import HOOKS, FunctionSource
 
-__all__ = ["NameRewriter"]
-
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("`try`", "Check at compile time with `if`, or at run time with `T.device_assert`."),
     ast.TryStar: ("`try`", "Check at compile time with `if`."),

@@ -24,8 +24,6 @@ from .liveness import Flow, analyze, stores
 from .names import NameRewriter
 from .source import FunctionSource
 
-__all__ = ["ControlRewriter", "rewrite", "target_names"]
-
 
 def rewrite(source: FunctionSource) -> ast.FunctionDef:
     """Return the function with its control flow rewritten; decorators and annotations are left

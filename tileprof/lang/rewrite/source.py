@@ -17,8 +17,6 @@ from typing import Any
 from tileprof.errors import UnsupportedPython
 from tileprof.lang.spans import function_location
 
-__all__ = ["HOOKS", "FunctionSource", "build", "parse"]
-
 HOOKS = "__tileprof"
 """The name under which a rewritten function finds what its control flow calls."""
 

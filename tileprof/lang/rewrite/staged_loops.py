@@ -19,8 +19,6 @@ from tileprof.lang.static import is_number
 from tileprof.lang.trace import Retrace, Tracer
 from tileprof.lang.values import Deferred, Expr, Placeholder, Poison, Scalar, Symbol, Var
 
-__all__ = ["Adoption", "LoopToken", "WhileToken", "names_of_caller"]
-
 _MISSING: Any = object()
 _MAX_STATIC_LOOPS = 100_000
 _SHOWN = {"parallel": "Parallel", "pipelined": "Pipelined", "persistent": "Persistent"}

@@ -27,8 +27,6 @@ from tileprof.lang.values import Buffer, BufferRegion, Expr, Placeholder, Poison
 from .branches import Branch, Choice, Conjunction
 from .staged_loops import LoopToken, WhileToken, names_of_caller
 
-__all__ = ["STAGING", "Staging"]
-
 _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv,
     "//": operator.ifloordiv, "%": operator.imod, "**": operator.ipow, "<<": operator.ilshift,

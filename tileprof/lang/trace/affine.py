@@ -6,8 +6,6 @@ from collections.abc import Hashable
 
 from tileprof import ir
 
-__all__ = ["difference"]
-
 Terms = dict[Hashable, int]
 _ONE: Hashable = ()
 

@@ -26,8 +26,6 @@ from .affine import difference
 from .core import Retrace
 from .scalars import DIVISION, Scalars
 
-__all__ = ["Buffers", "PromotionKey"]
-
 PromotionKey = tuple[Location | None, str]
 
 

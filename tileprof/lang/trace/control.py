@@ -16,8 +16,6 @@ from tileprof.lang.values import Expr
 
 from .tiles import Tiles
 
-__all__ = ["Control"]
-
 _MAX_MACRO_DEPTH = 100
 _MAX_THREADS = 1024
 

@@ -14,8 +14,6 @@ from tileprof.lang.regions import Kind, Region
 from tileprof.lang.spans import here
 from tileprof.lang.values import Expr
 
-__all__ = ["Core", "Retrace"]
-
 O = TypeVar("O", bound=ir.OpBase)  # noqa: E741 - the field's letter for an op
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from tileprof import ir
 from tileprof.errors import KernelError
 
-__all__ = ["evaluator"]
-
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,

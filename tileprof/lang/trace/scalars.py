@@ -25,8 +25,6 @@ from tileprof.lang.values import (
 
 from .core import Core
 
-__all__ = ["DIVISION", "Scalars"]
-
 _BITWISE = ("and", "or", "xor", "shl", "shr")
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "floormod": "%", "pow": "**",

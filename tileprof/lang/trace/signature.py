@@ -22,8 +22,6 @@ from .control import Control
 from .core import Retrace
 from .evaluate import evaluator
 
-__all__ = ["Given", "Knowledge", "Traced", "Tracer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Given:

@@ -14,8 +14,6 @@ from tileprof.lang.values import Buffer, BufferRegion, Expr, Scalar, Var
 
 from .buffers import Buffers
 
-__all__ = ["Tiles"]
-
 
 class Tiles(Buffers):
     """Copies, matrix products, reductions."""

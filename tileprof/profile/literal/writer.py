@@ -20,19 +20,13 @@ import numpy as np
 
 from tileprof.errors import UsageError, from_extra
 from tileprof.profile import metrics as law
-from tileprof.profile.literal.names import (
-    DEVICE_ID,
-    DEVICES,
-    ROOT,
-    metric_key,
-    node_name,
-    place_text,
-)
 from tileprof.profile.metrics import Metric
 from tileprof.profile.transform.regroup import rehang
 from tileprof.profile.tree.forest import merge_siblings
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
+
+from .names import DEVICE_ID, DEVICES, ROOT, metric_key, node_name, place_text
 
 
 def to_literal(profile: Profile) -> list[Any]:

@@ -118,8 +118,9 @@ class Rows:
         return listed
 
     def tuples(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        """Return the rows with these columns."""
-        return zip(*(self.values(name) for name in names))
+        """Return the rows with these columns; without names, with all but `id`, in their order."""
+        known = (field.name for field in self._table.fields if field.name != "id")
+        return zip(*(self.values(name) for name in names or known))
 
 
 class Database:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from tileprof.profile.tables import DeviceInfo
 
-__all__ = ["devices"]
-
 _DEVICE = re.compile(r"cuda:\d{1,9}")
 _LINE = re.compile(
     r"(?P<name>.{1,300}), sm_(?P<major>\d{1,3})(?P<minor>\d)"

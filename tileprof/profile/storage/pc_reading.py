@@ -25,15 +25,13 @@ from tileprof.profile.storage.database import Database
 
 def read(database: Database, places: Sequence[Location]) -> PcSamples:
     """Return all that the tables hold; nothing where the file has none of them."""
-    columns = ("period", "mode", "total", "dropped", "non_user", "overflows")
-    recordings = database.rows(schema.PC_RECORDINGS).tuples(*columns)
-    texts = database.rows(schema.PC_TEXTS).tuples("module", "form", "content", "note")
+    texts = database.rows(schema.PC_TEXTS).tuples()
     return PcSamples(
         _functions(database, places),
         tuple(database.rows(schema.PC_STALLS).values("name")),
         _rows(database),
-        tuple(PcRecording(*row) for row in recordings),
-        dict(database.rows(schema.PC_CUBINS).tuples("sha256", "content")),
+        tuple(PcRecording(*row) for row in database.rows(schema.PC_RECORDINGS).tuples()),
+        dict(database.rows(schema.PC_CUBINS).tuples()),
         {(module, form): PcText(content, note) for module, form, content, note in texts},
         _counts(database),
     )
@@ -42,9 +40,7 @@ def read(database: Database, places: Sequence[Location]) -> PcSamples:
 def _counts(database: Database) -> InstructionCounts:
     names = database.rows(schema.INSTRUCTION_METRICS).values("name")
     recordings: dict[int, list[str]] = defaultdict(list)
-    for recording, metric in database.rows(schema.INSTRUCTION_RECORDINGS).tuples(
-        "recording", "metric"
-    ):
+    for recording, metric in database.rows(schema.INSTRUCTION_RECORDINGS).tuples():
         recordings[recording].append(names[metric])
     if not recordings:
         return InstructionCounts()
@@ -61,23 +57,16 @@ def _rows(database: Database) -> PcRows:
 
 def _functions(database: Database, places: Sequence[Location]) -> tuple[PcFunction, ...]:
     code, blames = _code(database, places), _blames(database)
-    rows = database.rows(schema.PC_FUNCTIONS)
+    rows = enumerate(database.rows(schema.PC_FUNCTIONS).tuples())
     return tuple(
-        PcFunction(
-            name, title, module, architecture, tuple(code[number]), tuple(blames[number]), note
-        )
-        for number, (name, title, module, architecture, note) in enumerate(
-            rows.tuples("name", "title", "module", "architecture", "note")
-        )
+        PcFunction(name, title, module, chip, tuple(code[number]), tuple(blames[number]), note)
+        for number, (name, title, module, chip, note) in rows
     )
 
 
 def _code(database: Database, places: Sequence[Location]) -> dict[int, list[PcInstruction]]:
     found: dict[int, list[PcInstruction]] = defaultdict(list)
-    columns = ("function", "offset", "text", "location", "depth")
-    for function, offset, text, place, depth in database.rows(schema.PC_INSTRUCTIONS).tuples(
-        *columns
-    ):
+    for function, offset, text, place, depth in database.rows(schema.PC_INSTRUCTIONS).tuples():
         location = None if place < 0 else places[place]
         found[function].append(PcInstruction(offset, text, location, depth))
     return found

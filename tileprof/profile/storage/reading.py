@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,9 +44,7 @@ def from_database(database: Database) -> Profile:
     places = _locations(database)
     symbols = [
         Symbol(kind, name, _at(places, place), phase)
-        for kind, name, place, phase in database.rows(schema.SYMBOLS).tuples(
-            "kind", "name", "location", "phase"
-        )
+        for kind, name, place, phase in database.rows(schema.SYMBOLS).tuples()
     ]
     nodes = database.rows(schema.NODES)
     parents, symbol = nodes.integers("parent"), nodes.integers("symbol")
@@ -75,7 +73,7 @@ def from_database(database: Database) -> Profile:
         ctas=_ctas(database),
         pc=pc_reading.read(database, places),
         devices=_devices(database),
-        device_peaks=_device_peaks(database),
+        device_peaks=tuple(DevicePeak(*row) for row in database.rows(schema.DEVICE_PEAKS).tuples()),
         series=series_tables.read(database),
     )
     return build(symbols, symbol, parents, metrics, own, absorbed, whole, tables)
@@ -135,9 +133,8 @@ def _sketches(
 
 
 def _timeline(database: Database, nodes: int) -> Timeline:
-    rows = database.rows(schema.TIMELINE_TRACKS).tuples("kind", "name", "number", "device")
-    tracks = tuple(Track(*row) for row in rows)
-    columns = dict(database.rows(schema.TIMELINE).tuples("name", "content"))
+    tracks = tuple(Track(*row) for row in database.rows(schema.TIMELINE_TRACKS).tuples())
+    columns = dict(database.rows(schema.TIMELINE).tuples())
     return timeline_bytes.from_bytes(tracks, columns, nodes)
 
 
@@ -145,69 +142,57 @@ def _ctas(database: Database) -> CtaTimelines:
     launches = database.rows(schema.CTA_LAUNCHES)
     if not len(launches):
         return CtaTimelines()
-    columns = ("kernel", "function", "device", "number", "recorded", "issued")
-    ctas = database.rows(schema.CTAS).tuples("launch", "block", "sm", "begin", "end", "chosen")
-    warps = database.rows(schema.CTA_WARPS)
     return cta_bytes.from_bytes(
-        [CtaLaunch(*row) for row in launches.tuples(*columns)],
-        [Cta(*row) for row in ctas],
-        [CtaWarp(*row) for row in warps.tuples("cta", "warp", "role", "begin", "end", "missing")],
+        [CtaLaunch(*row) for row in launches.tuples()],
+        [Cta(*row) for row in database.rows(schema.CTAS).tuples()],
+        [CtaWarp(*row) for row in database.rows(schema.CTA_WARPS).tuples()],
         database.rows(schema.CTA_QUEUES).values("name"),
-        dict(database.rows(schema.CTA_COLUMNS).tuples("name", "content")),
+        dict(database.rows(schema.CTA_COLUMNS).tuples()),
     )
 
 
 def _devices(database: Database) -> tuple[DeviceInfo, ...]:
     if database.version < 2:
-        provenance = database.rows(schema.PROVENANCE).tuples("key", "value")
+        provenance = database.rows(schema.PROVENANCE).tuples()
         return tuple(each for row in provenance for each in older_devices.devices(*row))
-    names = [field.name for field in fields(DeviceInfo)]
-    return tuple(DeviceInfo(*row) for row in database.rows(schema.DEVICES).tuples(*names))
-
-
-def _device_peaks(database: Database) -> tuple[DevicePeak, ...]:
-    names = [field.name for field in fields(DevicePeak)]
-    return tuple(DevicePeak(*row) for row in database.rows(schema.DEVICE_PEAKS).tuples(*names))
+    return tuple(DeviceInfo(*row) for row in database.rows(schema.DEVICES).tuples())
 
 
 def _locations(database: Database) -> list[Location]:
     files = database.rows(schema.FILES).values("name")
     places: list[Location] = []
     callers: list[int] = []
-    columns = ("file", "line", "column", "end_line", "end_column", "function", "caller")
     # A caller is written before what it calls.
-    for row in database.rows(schema.LOCATIONS).tuples(*columns):
-        file, line, column, end_line, end_column, function, caller = row
+    for file, line, column, end, end_column, function, caller in database.rows(
+        schema.LOCATIONS
+    ).tuples():
         callers.append(0 if caller < 0 else callers[caller] + 1)
         if callers[-1] > limits.CALLERS:
             raise ProfileFileError(f"a place was inlined through more than {limits.CALLERS} others")
         around = _at(places, caller)
-        places.append(Location(files[file], line, column, end_line, end_column, function, around))
+        places.append(Location(files[file], line, column, end, end_column, function, around))
     return places
 
 
 def _tables(database: Database, places: Sequence[Location]) -> Tables:
     attributes: dict[int, dict[str, Any]] = defaultdict(dict)
-    for kernel, name, value in database.rows(schema.KERNEL_ATTRIBUTES).tuples(
-        "kernel", "name", "value"
-    ):
+    for kernel, name, value in database.rows(schema.KERNEL_ATTRIBUTES).tuples():
         attributes[kernel][name] = value
     remarks, sites = _grouped(remark_rows.read(database, places)), _sites(database, places)
-    texts = ("name", "device", "ir", "source", "source_file", "source_line", "code")
     kernels = list[KernelInfo]()
-    for number, row in enumerate(database.rows(schema.KERNELS).tuples(*texts, "code_language")):
+    for number, row in enumerate(database.rows(schema.KERNELS).tuples()):
         extras = [tuple(remarks[number]), tuple(sites[number]), attributes[number]]
         kernels.append(KernelInfo(*row, *extras))
     return Tables(
         _with_programs(database, kernels),
-        dict(database.rows(schema.NODE_KERNELS).tuples("node", "kernel")),
-        dict(database.rows(schema.SOURCES).tuples("file", "text")),
-        dict(database.rows(schema.PROVENANCE).tuples("key", "value")),
+        dict(database.rows(schema.NODE_KERNELS).tuples()),
+        dict(database.rows(schema.SOURCES).tuples()),
+        dict(database.rows(schema.PROVENANCE).tuples()),
     )
 
 
 def _with_programs(database: Database, kernels: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
-    rows = database.rows(schema.KERNEL_IR).tuples("kernel", "version", "content")
+    rows = database.rows(schema.KERNEL_IR).tuples()
     stored = {kernel: (version, content) for kernel, version, content in rows}
     programs = ir_bytes.programs([each.ir for each in kernels], stored)
     return tuple(replace(each, program=own) for each, own in zip(kernels, programs))

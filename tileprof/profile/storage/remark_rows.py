@@ -21,8 +21,6 @@ from tileprof.remarks import Candidate, Decision, Reason, Rejection, Remark
 from tileprof.remarks.older import remark_of
 from tileprof.remarks.stored import Stored, restored
 
-__all__ = ["read"]
-
 _CODES = 2
 """Version of the format from which on remarks have codes."""
 _Kind = TypeVar("_Kind", Decision, Candidate, Reason)

@@ -76,10 +76,10 @@ class Table:
 
     name: str
     fields: tuple[Field, ...]
-    key: tuple[str, ...] = ()
+    key: tuple[str, ...]
     """Columns of the primary key, in whose order rows are read; empty: in order of insertion."""
-    rows: int = limits.ROWS
-    required: bool = False
+    rows: int
+    required: bool
     """Whether every file has it; older files lack the others."""
 
     @property
@@ -111,11 +111,8 @@ def _id() -> Field:
     return Field("id", "integer")
 
 
-def _integer(
-    name: str, low: int = 0, high: int = _INT32, *, null: bool = False, refers: str = "",
-    earlier: bool = False,
-) -> Field:  # fmt: skip
-    return Field(name, "integer", low, high, null, refers, earlier)
+def _integer(name: str, low: int = 0, high: int = _INT32, *, null: bool = False) -> Field:
+    return Field(name, "integer", low, high, null)
 
 
 def _count(name: str) -> Field:
@@ -154,267 +151,154 @@ def _bytes(name: str, *, null: bool = False) -> Field:
     return Field(name, "bytes", high=limits.INFLATED_BYTES, null=null)
 
 
-PROVENANCE: Final = Table("provenance", (_line("key"), _text("value")), ("key",), required=True)
-FILES: Final = Table("files", (_id(), _line("name")), ("id",), required=True)
-LOCATIONS: Final = Table(
-    "locations",
-    (
-        _id(), _to("file", "files"), _integer("line", -1), _integer("column", -1),
-        _integer("end_line", -1), _integer("end_column", -1), _line("function"),
-        _to("caller", "locations", null=True, earlier=True),
-    ),
-    ("id",),
+def _table(
+    name: str, *fields: Field, key: tuple[str, ...] = (), rows: int = limits.ROWS,
+    required: bool = False,
+) -> Table:  # fmt: skip
+    """Declare a table; where its first column is `_id()`, that is the key."""
+    key = key or (("id",) if fields[0].name == "id" else ())
+    return Table(name, fields, key, rows, required)
+
+
+PROVENANCE: Final = _table("provenance", _line("key"), _text("value"), key=("key",), required=True)
+FILES: Final = _table("files", _id(), _line("name"), required=True)
+LOCATIONS: Final = _table(
+    "locations", _id(), _to("file", "files"), _integer("line", -1), _integer("column", -1),
+    _integer("end_line", -1), _integer("end_column", -1), _line("function"),
+    _to("caller", "locations", null=True, earlier=True), required=True,
+)  # fmt: skip
+SYMBOLS: Final = _table(
+    "symbols", _id(), _line("kind", KINDS), _line("name"), _to("location", "locations", null=True),
+    _line("phase"), rows=limits.NODES, required=True,
+)  # fmt: skip
+NODES: Final = _table(
+    "nodes", _id(), _to("parent", "nodes", null=True, earlier=True), _to("symbol", "symbols"),
+    rows=limits.NODES, required=True,
+)  # fmt: skip
+METRICS: Final = _table(
+    "metrics", _id(), _line("name", unique=True), _line("unit"), _line("adds"),
+    _integer("inclusive", 0, 1), _line("storage", ("integer", "real")), _number("whole", null=True),
+    rows=limits.METRICS, required=True,
+)  # fmt: skip
+NODE_VALUES: Final = _table(
+    "node_values", _to("metric", "metrics"), _to("node", "nodes"), _number("own", null=True),
+    _number("absorbed", null=True), _number("total", null=True), key=("metric", "node"),
+    rows=limits.CELLS, required=True,
+)  # fmt: skip
+SKETCHES: Final = _table(
+    "sketches", _to("metric", "metrics"), _to("node", "nodes"), _bytes("own", null=True),
+    _bytes("absorbed", null=True), key=("metric", "node"),
+)  # fmt: skip
+TIMELINE_TRACKS: Final = _table(
+    "timeline_tracks", _id(), _line("kind", ("stream", "thread")), _line("name"),
+    _integer("number", 0, _INT64), _integer("device", -1), rows=limits.TRACKS,
+)  # fmt: skip
+TIMELINE: Final = _table("timeline", _line("name"), _bytes("content"), key=("name",), rows=64)
+CTA_LAUNCHES: Final = _table(
+    "cta_launches", _id(), _to("kernel", "kernels"), _line("function"), _line("device"),
+    _count("number"), _count("recorded"), _time("issued", -1), rows=limits.CTAS,
+)  # fmt: skip
+CTAS: Final = _table(
+    "ctas", _id(), _to("launch", "cta_launches"), _count("block"), _integer("sm", -1),
+    _time("begin", 0), _time("end", 0), _line("chosen"), rows=limits.CTAS,
+)  # fmt: skip
+CTA_WARPS: Final = _table(
+    "cta_warps", _id(), _to("cta", "ctas"), _integer("warp", 0, 1 << 20),
+    _line("role", ("producer", "consumer", "")), _time("begin", 0), _time("end", 0),
+    _line("missing", ("begin", "end", "")), rows=limits.CTA_WARPS,
+)  # fmt: skip
+CTA_QUEUES: Final = _table("cta_queues", _id(), _line("name"), rows=limits.CTAS)
+CTA_COLUMNS: Final = _table("cta_columns", _line("name"), _bytes("content"), key=("name",), rows=64)
+KERNELS: Final = _table(
+    "kernels", _id(), _line("name"), _line("device"), _text("ir"), _text("source"),
+    _line("source_file"), _integer("source_line", -1), _text("code"), _line("code_language"),
+    rows=limits.KERNELS, required=True,
+)  # fmt: skip
+KERNEL_ATTRIBUTES: Final = _table(
+    "kernel_attributes", _to("kernel", "kernels"), _line("name"),
+    Field("value", "value", high=limits.LINE_CHARACTERS, null=True), key=("kernel", "name"),
     required=True,
 )  # fmt: skip
-SYMBOLS: Final = Table(
-    "symbols",
-    (
-        _id(), _line("kind", KINDS), _line("name"), _to("location", "locations", null=True),
-        _line("phase"),
-    ),
-    ("id",),
-    rows=limits.NODES,
-    required=True,
+KERNEL_IR: Final = _table(
+    "kernel_ir", _to("kernel", "kernels"), _integer("version", 1), _bytes("content"),
+    key=("kernel",), rows=limits.KERNELS,
 )  # fmt: skip
-NODES: Final = Table(
-    "nodes",
-    (_id(), _to("parent", "nodes", null=True, earlier=True), _to("symbol", "symbols")),
-    ("id",),
-    rows=limits.NODES,
-    required=True,
+NODE_KERNELS: Final = _table(
+    "node_kernels", _to("node", "nodes"), _to("kernel", "kernels"), key=("node",), required=True
 )
-METRICS: Final = Table(
-    "metrics",
-    (
-        _id(), _line("name", unique=True), _line("unit"), _line("adds"),
-        _integer("inclusive", 0, 1), _line("storage", ("integer", "real")),
-        _number("whole", null=True),
-    ),
-    ("id",),
-    rows=limits.METRICS,
-    required=True,
+REMARKS: Final = _table(
+    "remarks", _id(), _to("kernel", "kernels"), _line("op"), _line("name", since=2),
+    _to("location", "locations", null=True), _line("severity", get_args(Severity)),
+    *_statement("chosen"), rows=limits.REMARKS, required=True,
 )  # fmt: skip
-NODE_VALUES: Final = Table(
-    "node_values",
-    (
-        _to("metric", "metrics"), _to("node", "nodes"), _number("own", null=True),
-        _number("absorbed", null=True), _number("total", null=True),
-    ),
-    ("metric", "node"),
-    rows=limits.CELLS,
-    required=True,
+REJECTIONS: Final = _table(
+    "rejections", _to("remark", "remarks"), _integer("position"), *_statement("candidate"),
+    *_statement("reason"), key=("remark", "position"), rows=limits.REMARKS, required=True,
 )  # fmt: skip
-SKETCHES: Final = Table(
-    "sketches",
-    (
-        _to("metric", "metrics"), _to("node", "nodes"), _bytes("own", null=True),
-        _bytes("absorbed", null=True),
-    ),
-    ("metric", "node"),
+SITES: Final = _table(
+    "sites", _to("kernel", "kernels"), _integer("position"), _integer("id", 0, limits.SITES),
+    _line("name"), _line("kind", ("scope", "stage", "op")), _to("location", "locations", null=True),
+    _integer("parent", null=True), key=("kernel", "position"), required=True,
 )  # fmt: skip
-TIMELINE_TRACKS: Final = Table(
-    "timeline_tracks",
-    (
-        _id(), _line("kind", ("stream", "thread")), _line("name"),
-        _integer("number", 0, _INT64), _integer("device", -1),
-    ),
-    ("id",),
-    rows=limits.TRACKS,
+DEVICES: Final = _table(
+    "devices", _line("device"), _line("name"), _integer("major"), _integer("minor"),
+    _integer("multiprocessors"), _count("memory"), _number("clock_mhz", 0),
+    _number("memory_clock_mhz", 0), _line("driver"), rows=limits.KERNELS,
 )  # fmt: skip
-TIMELINE: Final = Table("timeline", (_line("name"), _bytes("content")), ("name",), rows=64)
-CTA_LAUNCHES: Final = Table(
-    "cta_launches",
-    (
-        _id(), _to("kernel", "kernels"), _line("function"), _line("device"), _count("number"),
-        _count("recorded"), _time("issued", -1),
-    ),
-    ("id",),
-    rows=limits.CTAS,
+DEVICE_PEAKS: Final = _table(
+    "device_peaks", _line("device"), _line("uuid"), _line("measured"), _line("name"),
+    _number("value", 0), _line("unit"), _number("best", 0), _number("spread", 0),
+    _number("clock_mhz", 0), _text("formula"), rows=limits.KERNELS,
 )  # fmt: skip
-CTAS: Final = Table(
-    "ctas",
-    (
-        _id(), _to("launch", "cta_launches"), _count("block"), _integer("sm", -1),
-        _time("begin", 0), _time("end", 0), _line("chosen"),
-    ),
-    ("id",),
-    rows=limits.CTAS,
+SOURCES: Final = _table("sources", _line("file"), _text("text"), key=("file",), required=True)
+PC_RECORDINGS: Final = _table(
+    "pc_recordings", _id(), _count("period"), _line("mode"), _count("total"), _count("dropped"),
+    _count("non_user"), _count("overflows"), rows=limits.KERNELS,
 )  # fmt: skip
-CTA_WARPS: Final = Table(
-    "cta_warps",
-    (
-        _id(), _to("cta", "ctas"), _integer("warp", 0, 1 << 20),
-        _line("role", ("producer", "consumer", "")), _time("begin", 0), _time("end", 0),
-        _line("missing", ("begin", "end", "")),
-    ),
-    ("id",),
-    rows=limits.CTA_WARPS,
+PC_FUNCTIONS: Final = _table(
+    "pc_functions", _id(), _line("name"), _line("title"), _line("module"), _line("architecture"),
+    _text("note"), rows=limits.KERNELS,
 )  # fmt: skip
-CTA_QUEUES: Final = Table("cta_queues", (_id(), _line("name")), ("id",), rows=limits.CTAS)
-CTA_COLUMNS: Final = Table("cta_columns", (_line("name"), _bytes("content")), ("name",), rows=64)
-KERNELS: Final = Table(
-    "kernels",
-    (
-        _id(), _line("name"), _line("device"), _text("ir"), _text("source"),
-        _line("source_file"), _integer("source_line", -1), _text("code"), _line("code_language"),
-    ),
-    ("id",),
-    rows=limits.KERNELS,
-    required=True,
+PC_STALLS: Final = _table("pc_stalls", _id(), _line("name"), rows=1_000)
+PC_SAMPLES: Final = _table(
+    "pc_samples", _to("function", "pc_functions"), _integer("offset", 0, 1 << 40),
+    _to("stall", "pc_stalls"), _to("node", "nodes", null=True), _count("samples"),
 )  # fmt: skip
-KERNEL_ATTRIBUTES: Final = Table(
-    "kernel_attributes",
-    (
-        _to("kernel", "kernels"), _line("name"),
-        Field("value", "value", high=limits.LINE_CHARACTERS, null=True),
-    ),
-    ("kernel", "name"),
-    required=True,
+PC_INSTRUCTIONS: Final = _table(
+    "pc_instructions", _to("function", "pc_functions"), _integer("offset", 0, 1 << 40),
+    _line("text"), _to("location", "locations", null=True), _integer("depth", 0, limits.LOOPS),
+    key=("function", "offset"),
 )  # fmt: skip
-KERNEL_IR: Final = Table(
-    "kernel_ir",
-    (_to("kernel", "kernels"), _integer("version", 1), _bytes("content")),
-    ("kernel",),
-    rows=limits.KERNELS,
+PC_BLAMES: Final = _table(
+    "pc_blames", _to("function", "pc_functions"), _integer("position"),
+    _integer("offset", 0, 1 << 40), _line("stall"), _integer("producer", 0, 1 << 40),
+    _line("through"), key=("function", "position"),
+)  # fmt: skip
+INSTRUCTION_METRICS: Final = _table(
+    "instruction_metrics", _id(), _line("name", unique=True), rows=limits.METRICS
 )
-NODE_KERNELS: Final = Table(
-    "node_kernels", (_to("node", "nodes"), _to("kernel", "kernels")), ("node",), required=True
+INSTRUCTION_RECORDINGS: Final = _table(
+    "instruction_recordings", _integer("recording"), _to("metric", "instruction_metrics"),
+    key=("recording", "metric"), rows=limits.KERNELS,
+)  # fmt: skip
+INSTRUCTION_COUNTS: Final = _table(
+    "instruction_counts", _to("function", "pc_functions"), _integer("offset", 0, 1 << 40),
+    _to("metric", "instruction_metrics"), _count("count"), key=("function", "offset", "metric"),
+)  # fmt: skip
+PC_CUBINS: Final = _table(
+    "pc_cubins", _line("sha256"), _bytes("content"), key=("sha256",), rows=limits.KERNELS
 )
-REMARKS: Final = Table(
-    "remarks",
-    (
-        _id(), _to("kernel", "kernels"), _line("op"), _line("name", since=2),
-        _to("location", "locations", null=True), _line("severity", get_args(Severity)),
-        *_statement("chosen"),
-    ),
-    ("id",),
-    rows=limits.REMARKS,
-    required=True,
+PC_TEXTS: Final = _table(
+    "pc_texts", _line("module"), _line("form"), _bytes("content"), _text("note"),
+    key=("module", "form"), rows=limits.KERNELS,
 )  # fmt: skip
-REJECTIONS: Final = Table(
-    "rejections",
-    (
-        _to("remark", "remarks"), _integer("position"), *_statement("candidate"),
-        *_statement("reason"),
-    ),
-    ("remark", "position"),
-    rows=limits.REMARKS,
-    required=True,
+COUNTER_SERIES: Final = _table(
+    "counter_series", _id(), _line("device"), _time("interval", 0), _bytes("start"),
+    _bytes("duration"), rows=limits.KERNELS,
 )  # fmt: skip
-SITES: Final = Table(
-    "sites",
-    (
-        _to("kernel", "kernels"), _integer("position"), _integer("id", 0, limits.SITES),
-        _line("name"), _line("kind", ("scope", "stage", "op")),
-        _to("location", "locations", null=True),
-        _integer("parent", null=True),
-    ),
-    ("kernel", "position"),
-    required=True,
-)  # fmt: skip
-DEVICES: Final = Table(
-    "devices",
-    (
-        _line("device"), _line("name"), _integer("major"), _integer("minor"),
-        _integer("multiprocessors"), _count("memory"), _number("clock_mhz", 0),
-        _number("memory_clock_mhz", 0), _line("driver"),
-    ),
-    rows=limits.KERNELS,
-)  # fmt: skip
-DEVICE_PEAKS: Final = Table(
-    "device_peaks",
-    (
-        _line("device"), _line("uuid"), _line("measured"), _line("name"),
-        _number("value", 0), _line("unit"), _number("best", 0), _number("spread", 0),
-        _number("clock_mhz", 0), _text("formula"),
-    ),
-    rows=limits.KERNELS,
-)  # fmt: skip
-SOURCES: Final = Table("sources", (_line("file"), _text("text")), ("file",), required=True)
-PC_RECORDINGS: Final = Table(
-    "pc_recordings",
-    (
-        _id(), _count("period"), _line("mode"), _count("total"), _count("dropped"),
-        _count("non_user"), _count("overflows"),
-    ),
-    ("id",),
-    rows=limits.KERNELS,
-)  # fmt: skip
-PC_FUNCTIONS: Final = Table(
-    "pc_functions",
-    (
-        _id(), _line("name"), _line("title"), _line("module"), _line("architecture"),
-        _text("note"),
-    ),
-    ("id",),
-    rows=limits.KERNELS,
-)  # fmt: skip
-PC_STALLS: Final = Table("pc_stalls", (_id(), _line("name")), ("id",), rows=1_000)
-PC_SAMPLES: Final = Table(
-    "pc_samples",
-    (
-        _to("function", "pc_functions"), _integer("offset", 0, 1 << 40),
-        _to("stall", "pc_stalls"), _to("node", "nodes", null=True), _count("samples"),
-    ),
-)  # fmt: skip
-PC_INSTRUCTIONS: Final = Table(
-    "pc_instructions",
-    (
-        _to("function", "pc_functions"), _integer("offset", 0, 1 << 40), _line("text"),
-        _to("location", "locations", null=True), _integer("depth", 0, limits.LOOPS),
-    ),
-    ("function", "offset"),
-)  # fmt: skip
-PC_BLAMES: Final = Table(
-    "pc_blames",
-    (
-        _to("function", "pc_functions"), _integer("position"), _integer("offset", 0, 1 << 40),
-        _line("stall"), _integer("producer", 0, 1 << 40), _line("through"),
-    ),
-    ("function", "position"),
-)  # fmt: skip
-INSTRUCTION_METRICS: Final = Table(
-    "instruction_metrics", (_id(), _line("name", unique=True)), ("id",), rows=limits.METRICS
-)
-INSTRUCTION_RECORDINGS: Final = Table(
-    "instruction_recordings",
-    (_integer("recording"), _to("metric", "instruction_metrics")),
-    ("recording", "metric"),
-    rows=limits.KERNELS,
-)
-INSTRUCTION_COUNTS: Final = Table(
-    "instruction_counts",
-    (
-        _to("function", "pc_functions"), _integer("offset", 0, 1 << 40),
-        _to("metric", "instruction_metrics"), _count("count"),
-    ),
-    ("function", "offset", "metric"),
-)  # fmt: skip
-PC_CUBINS: Final = Table(
-    "pc_cubins", (_line("sha256"), _bytes("content")), ("sha256",), rows=limits.KERNELS
-)
-PC_TEXTS: Final = Table(
-    "pc_texts",
-    (_line("module"), _line("form"), _bytes("content"), _text("note")),
-    ("module", "form"),
-    rows=limits.KERNELS,
-)
-COUNTER_SERIES: Final = Table(
-    "counter_series",
-    (
-        _id(), _line("device"), _time("interval", 0), _bytes("start"), _bytes("duration"),
-    ),
-    ("id",),
-    rows=limits.KERNELS,
-)  # fmt: skip
-COUNTER_COLUMNS: Final = Table(
-    "counter_columns",
-    (
-        _to("series", "counter_series"), _integer("position"), _line("name"), _line("unit"),
-        _bytes("content"),
-    ),
-    ("series", "position"),
-    rows=limits.KERNELS,
+COUNTER_COLUMNS: Final = _table(
+    "counter_columns", _to("series", "counter_series"), _integer("position"), _line("name"),
+    _line("unit"), _bytes("content"), key=("series", "position"), rows=limits.KERNELS,
 )  # fmt: skip
 
 BASE: Final = (

@@ -39,13 +39,11 @@ def read(database: Database) -> tuple[CounterSeries, ...]:
     columns: list[list[tuple[str, str, bytes]]] = [
         [] for _ in range(len(database.rows(COUNTER_SERIES)))
     ]
-    for number, *column in database.rows(COUNTER_COLUMNS).tuples(
-        "series", "name", "unit", "content"
-    ):
-        columns[number].append((column[0], column[1], column[2]))
-    rows = database.rows(COUNTER_SERIES).tuples("device", "interval", "start", "duration")
+    for number, _, name, unit, content in database.rows(COUNTER_COLUMNS).tuples():
+        columns[number].append((name, unit, content))
     room = INFLATED_BYTES
     found = []
+    rows = database.rows(COUNTER_SERIES).tuples()
     for (device, interval, start, duration), held in zip(rows, columns):
         begins = np.cumsum(unpacked(start, 8, "`counter_series.start`", room))
         room -= begins.nbytes * (2 + len(held) // 2)

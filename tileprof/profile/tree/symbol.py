@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from tileprof.errors import Location
 
 KINDS = (
-    "frame",
-    "scope",
-    "op",
-    "api",
-    "kernel",
-    "memcpy",
-    "memset",
-    "sync",
-    "idle",
-    "site",
-    "line",
-)
+    "frame", "scope", "op", "api", "kernel", "memcpy", "memset", "sync", "idle", "site", "line",
+)  # fmt: skip
 """Kinds of nodes."""
 
 

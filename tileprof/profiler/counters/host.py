@@ -18,20 +18,13 @@ from tileprof.profiler.cupti.cupti_library import other_copy
 _Size, _Pointer = C.c_size_t, C.c_void_p
 
 _NEEDED = (
-    "cuptiGetResultString",
-    "cuptiProfilerInitialize",
-    "cuptiDeviceGetChipName",
-    "cuptiProfilerHostInitialize",
-    "cuptiProfilerHostDeinitialize",
-    "cuptiProfilerHostConfigAddMetrics",
-    "cuptiProfilerHostGetConfigImageSize",
-    "cuptiProfilerHostGetConfigImage",
-    "cuptiProfilerHostGetNumOfPasses",
-    "cuptiProfilerHostGetBaseMetrics",
-    "cuptiProfilerHostEvaluateToGpuValues",
-    "cuptiRangeProfilerGetCounterDataInfo",
-    "cuptiRangeProfilerCounterDataGetRangeInfo",
-)
+    "cuptiGetResultString", "cuptiProfilerInitialize", "cuptiDeviceGetChipName",
+    "cuptiProfilerHostInitialize", "cuptiProfilerHostDeinitialize",
+    "cuptiProfilerHostConfigAddMetrics", "cuptiProfilerHostGetConfigImageSize",
+    "cuptiProfilerHostGetConfigImage", "cuptiProfilerHostGetNumOfPasses",
+    "cuptiProfilerHostGetBaseMetrics", "cuptiProfilerHostEvaluateToGpuValues",
+    "cuptiRangeProfilerGetCounterDataInfo", "cuptiRangeProfilerCounterDataGetRangeInfo",
+)  # fmt: skip
 """Functions of CUPTI that planning and reading of counters call."""
 
 Kind = Literal["launches", "time"]
@@ -48,21 +41,22 @@ class CuptiFailure(TileprofError):
         self.code = code
 
 
-def _structure(**fields: Any) -> type[Any]:
+def structure(**fields: Any) -> type[Any]:
+    """Return the structure of parameters with these fields behind those that all have."""
     names = [("size", _Size), ("own", _Pointer), *fields.items()]
     return type("Parameters", (C.Structure,), {"_fields_": names})
 
 
-_INITIALIZE = _structure(kind=C.c_int, chip=C.c_char_p, availability=_Pointer, host=_Pointer)
-_HOST = _structure(host=_Pointer)
-_ADD = _structure(host=_Pointer, names=C.POINTER(C.c_char_p), count=_Size)
-_PLAN_SIZE = _structure(host=_Pointer, bytes=_Size)
-_PLAN = _structure(host=_Pointer, bytes=_Size, plan=_Pointer)
-_PASSES = _structure(bytes=_Size, plan=_Pointer, passes=_Size)
-_BASE = _structure(host=_Pointer, kind=C.c_int, names=C.POINTER(C.c_char_p), count=_Size)
-_COUNT = _structure(image=_Pointer, bytes=_Size, ranges=_Size)
-_RANGE = _structure(image=_Pointer, bytes=_Size, index=_Size, delimiter=C.c_char_p, name=C.c_char_p)
-_EVALUATE = _structure(
+_INITIALIZE = structure(kind=C.c_int, chip=C.c_char_p, availability=_Pointer, host=_Pointer)
+_HOST = structure(host=_Pointer)
+_ADD = structure(host=_Pointer, names=C.POINTER(C.c_char_p), count=_Size)
+_PLAN_SIZE = structure(host=_Pointer, bytes=_Size)
+_PLAN = structure(host=_Pointer, bytes=_Size, plan=_Pointer)
+_PASSES = structure(bytes=_Size, plan=_Pointer, passes=_Size)
+_BASE = structure(host=_Pointer, kind=C.c_int, names=C.POINTER(C.c_char_p), count=_Size)
+_COUNT = structure(image=_Pointer, bytes=_Size, ranges=_Size)
+_RANGE = structure(image=_Pointer, bytes=_Size, index=_Size, delimiter=C.c_char_p, name=C.c_char_p)
+_EVALUATE = structure(
     host=_Pointer, image=_Pointer, bytes=_Size, index=_Size, names=C.POINTER(C.c_char_p),
     count=_Size, values=C.POINTER(C.c_double),
 )  # fmt: skip
@@ -98,13 +92,13 @@ class Host:
         made = _INITIALIZE()
         made.kind = get_args(Kind).index(kind)
         made.chip = chip.encode()
-        self._call("cuptiProfilerHostInitialize", made)
+        call(self._library, "cuptiProfilerHostInitialize", made)
         self._host = made.host
 
     def close(self) -> None:
         """Give back what CUPTI holds for it."""
         if self._host:
-            self._call("cuptiProfilerHostDeinitialize", _HOST(host=self._host))
+            call(self._library, "cuptiProfilerHostDeinitialize", _HOST(host=self._host))
             self._host = None
 
     def __enter__(self) -> Host:
@@ -116,34 +110,31 @@ class Host:
     def plan(self, metrics: Sequence[str]) -> bytes:
         """Return the plan for reading these metrics, made once per `Host`; CuptiFailure for an
         unknown metric."""
-        names = _names(metrics)
-        self._call(
-            "cuptiProfilerHostConfigAddMetrics",
-            _ADD(host=self._host, names=names, count=len(metrics)),
-        )
+        added = _ADD(host=self._host, names=_names(metrics), count=len(metrics))
+        call(self._library, "cuptiProfilerHostConfigAddMetrics", added)
         size = _PLAN_SIZE(host=self._host)
-        self._call("cuptiProfilerHostGetConfigImageSize", size)
+        call(self._library, "cuptiProfilerHostGetConfigImageSize", size)
         plan = C.create_string_buffer(size.bytes)
         made = _PLAN(host=self._host, bytes=size.bytes, plan=C.addressof(plan))
-        self._call("cuptiProfilerHostGetConfigImage", made)
+        call(self._library, "cuptiProfilerHostGetConfigImage", made)
         return plan.raw
 
     def passes(self, plan: bytes) -> int:
         """Return how many times a launch runs for a plan."""
         held = C.create_string_buffer(plan, len(plan))
         asked = _PASSES(bytes=len(plan), plan=C.addressof(held))
-        self._call("cuptiProfilerHostGetNumOfPasses", asked)
+        call(self._library, "cuptiProfilerHostGetNumOfPasses", asked)
         return int(asked.passes)
 
     def ranges(self, image: bytes) -> list[str]:
         """Names of the ranges that an image of counters holds, by index."""
         counted = _COUNT(image=_address(image), bytes=len(image))
-        self._call("cuptiRangeProfilerGetCounterDataInfo", counted)
+        call(self._library, "cuptiRangeProfilerGetCounterDataInfo", counted)
         return [self._name(image, index) for index in range(counted.ranges)]
 
     def _name(self, image: bytes, index: int) -> str:
         asked = _RANGE(image=_address(image), bytes=len(image), index=index, delimiter=b"/")
-        self._call("cuptiRangeProfilerCounterDataGetRangeInfo", asked)
+        call(self._library, "cuptiRangeProfilerCounterDataGetRangeInfo", asked)
         return (asked.name or b"").decode(errors="replace")
 
     def values(self, image: bytes, index: int, metrics: Sequence[str]) -> list[float]:
@@ -153,21 +144,23 @@ class Host:
             host=self._host, image=_address(image), bytes=len(image), index=index,
             names=_names(metrics), count=len(metrics), values=values,
         )  # fmt: skip
-        self._call("cuptiProfilerHostEvaluateToGpuValues", asked)
+        call(self._library, "cuptiProfilerHostEvaluateToGpuValues", asked)
         return list(values)
 
     def base_metrics(self, kind: int) -> list[str]:
         """Metrics of the device without what follows their first point; of counters, ratios,
         throughputs (0, 1, 2)."""
         asked = _BASE(host=self._host, kind=kind)
-        self._call("cuptiProfilerHostGetBaseMetrics", asked)
+        call(self._library, "cuptiProfilerHostGetBaseMetrics", asked)
         return [asked.names[at].decode() for at in range(asked.count)]
 
-    def _call(self, function: str, parameters: Any) -> None:
-        parameters.size = _end(type(parameters))
-        code = getattr(self._library, function)(C.byref(parameters))
-        if code:
-            raise CuptiFailure(function, code, text_of(self._library, code))
+
+def call(library: Any, function: str, parameters: Any) -> None:
+    """Call a function of CUPTI by its name; CuptiFailure where it does not succeed."""
+    parameters.size = _end(type(parameters))
+    code = getattr(library, function)(C.byref(parameters))
+    if code:
+        raise CuptiFailure(function, code, text_of(library, code))
 
 
 def base_metrics(host: Host) -> list[str]:

@@ -14,24 +14,15 @@ from pathlib import Path
 
 from tileprof.errors import MissingDependencyError, TileprofError
 
-from .host import CuptiFailure, open_library, text_of
+from .host import call, open_library, structure
 
 _PATIENCE_S = 60.0
 
 
-class _Nothing(C.Structure):
-    _fields_ = (("size", C.c_size_t), ("own", C.c_void_p))
-
-
-class _ChipName(C.Structure):
-    name: bytes | None
-
-    _fields_ = (
-        ("size", C.c_size_t),
-        ("own", C.c_void_p),
-        ("device", C.c_size_t),
-        ("name", C.c_char_p),
-    )
+_NOTHING = structure()
+_CHIP_NAME = structure(device=C.c_size_t, name=C.c_char_p)
+_COUNTED = structure(chip=C.c_char_p, count=C.c_size_t)
+_LISTED = structure(chip=C.c_char_p, count=C.c_size_t, rows=C.c_void_p)
 
 
 class _Metric(C.Structure):
@@ -40,29 +31,13 @@ class _Metric(C.Structure):
     _fields_ = (("number", C.c_uint64), ("name", C.c_char_p), ("text", C.c_char_p))
 
 
-class _Metrics(C.Structure):
-    size: int
-    count: int
-    rows: int
-
-    _fields_ = (
-        ("size", C.c_size_t),
-        ("own", C.c_void_p),
-        ("chip", C.c_char_p),
-        ("count", C.c_size_t),
-        ("rows", C.c_void_p),
-    )
-
-
 def chip_of(path: Path | str, device: int = 0) -> str:
     """CUPTI's name of the kind of a device; CuptiFailure where it does not tell."""
     library = open_library(path)
     # Without it CUPTI 13 knows no device.
-    if code := library.cuptiProfilerInitialize(C.byref(_Nothing(size=C.sizeof(_Nothing)))):
-        raise CuptiFailure("cuptiProfilerInitialize", code, text_of(library, code))
-    asked = _ChipName(size=C.sizeof(_ChipName), device=device)
-    if code := library.cuptiDeviceGetChipName(C.byref(asked)):
-        raise CuptiFailure("cuptiDeviceGetChipName", code, text_of(library, code))
+    call(library, "cuptiProfilerInitialize", _NOTHING())
+    asked = _CHIP_NAME(device=device)
+    call(library, "cuptiDeviceGetChipName", asked)
     return (asked.name or b"").decode()
 
 
@@ -71,14 +46,11 @@ def instruction_metrics_of(path: Path | str, chip: str) -> list[str]:
     library = open_library(path)
     if not hasattr(library, "cuptiSassMetricsGetMetrics"):
         return []
-    asked = _Metrics(chip=chip.encode())
-    asked.size = C.sizeof(_Metrics) - C.sizeof(C.c_void_p)
-    if code := library.cuptiSassMetricsGetNumOfMetrics(C.byref(asked)):
-        raise CuptiFailure("cuptiSassMetricsGetNumOfMetrics", code, text_of(library, code))
-    found = (_Metric * asked.count)()
-    asked.size, asked.rows = C.sizeof(_Metrics), C.addressof(found)
-    if code := library.cuptiSassMetricsGetMetrics(C.byref(asked)):
-        raise CuptiFailure("cuptiSassMetricsGetMetrics", code, text_of(library, code))
+    counted = _COUNTED(chip=chip.encode())
+    call(library, "cuptiSassMetricsGetNumOfMetrics", counted)
+    found = (_Metric * counted.count)()
+    listed = _LISTED(chip=counted.chip, count=counted.count, rows=C.addressof(found))
+    call(library, "cuptiSassMetricsGetMetrics", listed)
     return [(each.name or b"").decode() for each in found]
 
 

@@ -96,7 +96,12 @@ def _on_gpu(activities: Iterable[object] | None) -> bool:
 
 
 class OtherProfilers:
-    """A watch over other profilers of this process; made by `watch`."""
+    """Calls `yield_(name)` right before another profiler of GPUs starts here, `resume()` after it.
+
+    In the thread that starts or ends it. Where several overlap, before the first and after the
+    last. `tracing` has the names of those that trace already (KINETO only): the end of the last is
+    followed by `resume()`. Modules that are not imported yet are watched once they are.
+    """
 
     def __init__(
         self,
@@ -214,15 +219,3 @@ class OtherProfilers:
         self._replace(library, "start", start)
         self._replace(library, "finalize", finalize)
         self._replace(library, "finalize_all", finalize_all)
-
-
-def watch(
-    yield_: Callable[[str], None], resume: Callable[[], None], tracing: Iterable[str] = ()
-) -> OtherProfilers:
-    """Call `yield_(name)` right before another profiler of GPUs starts here, `resume()` after it.
-
-    In the thread that starts or ends it. Where several overlap, before the first and after the
-    last. `tracing` has the names of those that trace already (KINETO only): the end of the last is
-    followed by `resume()`. Modules that are not imported yet are watched once they are.
-    """
-    return OtherProfilers(yield_, resume, tracing)

@@ -28,15 +28,9 @@ _CUDA = "cuda:"
 _CAPABILITY = (75, 76)
 _MULTIPROCESSORS, _CLOCK, _MEMORY_CLOCK = 16, 13, 36
 _LIMITS = {
-    "threads": 39,
-    "blocks": 106,
-    "shared": 81,
-    "shared_per_block": 97,
-    "reserved_shared": 111,
-    "registers": 82,
-    "registers_per_block": 12,
-    "threads_per_block": 1,
-}
+    "threads": 39, "blocks": 106, "shared": 81, "shared_per_block": 97, "reserved_shared": 111,
+    "registers": 82, "registers_per_block": 12, "threads_per_block": 1,
+}  # fmt: skip
 """Parameters of `binary.occupancy.multiprocessor`."""
 
 

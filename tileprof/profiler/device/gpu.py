@@ -24,7 +24,6 @@ from tileprof.profiler.cupti.cupti_library import VARIABLE, find_cupti, other_co
 from tileprof.profiler.cupti.other_profilers import (
     KINETO,
     OtherProfilers,
-    watch,
     who_holds,
     who_keeps,
     who_may_hold,
@@ -32,7 +31,6 @@ from tileprof.profiler.cupti.other_profilers import (
 from tileprof.profiler.cupti.refusals import refusal
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.pcs.options import PcOptions
-from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
 from tileprof.profiler.pcs.sampling import PcSampling
 from tileprof.runtime.cuda.driver import driver_start
 
@@ -71,10 +69,10 @@ class Gpu:
         """Description of lost records, if the last ones did not all arrive."""
         self._others: OtherProfilers | None = None
         self._failed = False
-        self._pcs = PcSampling(native)
+        self.pcs = PcSampling(native)
         self.counters = CounterControl(native)
         self.over_time = SeriesControl(native)
-        self._instructions = InstructionCounting(native)
+        self.instructions = InstructionCounting(native)
         self.library = ""
         """Path of CUPTI, once it is loaded."""
         self.problem = ""
@@ -89,7 +87,7 @@ class Gpu:
         """Record from here on, if there is anything to record; with samples of program counters."""
         with self._lock:
             self._wanted = True
-            self._pcs.want(sampling)
+            self.pcs.want(sampling)
             if self._given is not None:
                 return
             if self.running:
@@ -102,13 +100,13 @@ class Gpu:
         CUPTI repeats each launch until all counters are read. Or count instructions."""
         with self._lock:
             # Of instructions, what was asked for first stays for all of the recording.
-            plan = prepared.instructions if prepared and not self._instructions.plan else None
+            plan = prepared.instructions if prepared and not self.instructions.plan else None
             if prepared is None or not (plan or self.counters.is_news(prepared)):
                 return
             if self.running:
                 self._native.gpu_stop()
             if plan is not None:
-                self._instructions.want(plan)
+                self.instructions.want(plan)
             else:
                 self.counters.want(prepared)
 
@@ -132,27 +130,19 @@ class Gpu:
 
     def settle(self) -> None:
         """Wait for what was launched, where its samples would be cut off otherwise."""
-        if self.running and (self._pcs.wanted or self._instructions.plan is not None):
+        if self.running and (self.pcs.wanted or self.instructions.plan is not None):
             self._native.gpu_settle()
-
-    def pc_samples(self) -> RawPcSamples | None:
-        """Return all samples of program counters until now; None if nobody asked or none came."""
-        return self._pcs.samples()
-
-    def instruction_counts(self) -> RawCounts | None:
-        """Return all counts of instructions that were read until now; None where there are none."""
-        return self._instructions.counts()
 
     def end(self) -> None:
         """Record nothing more; what other profilers do is no longer watched."""
         self.pause()
-        self._pcs.want(None)
+        self.pcs.want(None)
         if self.counters.plan is not None:
             self._native.gpu_stop()
             self.counters.stop()
-        if self._instructions.plan is not None:
+        if self.instructions.plan is not None:
             self._native.gpu_stop()
-            self._instructions.stop()
+            self.instructions.stop()
         self.over_time.stop()
         # Paused, it still has CUPTI, which another profiler may want before the next recording.
         if self.running:
@@ -183,8 +173,8 @@ class Gpu:
                 facts["idle time"] = f"{counts['late']:,} records came too late to be put in order"
         if gaps := self._gaps_until_now():
             facts["gaps"] = "; ".join(gaps)
-        facts |= self._pcs.facts(recorded=bool(self.library))
-        facts |= self.counters.facts() | self._instructions.facts() | self.over_time.facts()
+        facts |= self.pcs.facts(recorded=bool(self.library))
+        facts |= self.counters.facts() | self.instructions.facts() | self.over_time.facts()
         if self.problem:
             facts["gpu"] = f"not recorded: {self.problem}"
         return facts
@@ -192,10 +182,10 @@ class Gpu:
     def after_fork(self) -> None:
         """Forget, in a forked child, what was the parent's: no GPU works there."""
         self._native.gpu_after_fork()
-        self._pcs = PcSampling(self._native, forked=True)
+        self.pcs = PcSampling(self._native, forked=True)
         self.counters = CounterControl(self._native)
         self.over_time = SeriesControl(self._native)
-        self._instructions = InstructionCounting(self._native)
+        self.instructions = InstructionCounting(self._native)
         self.library, self._failed = "", True
 
     def _missing(self) -> str:
@@ -248,7 +238,7 @@ class Gpu:
         """See other profilers come and go, instead of who did so for an earlier recording."""
         while _watching:
             _watching.pop()._forget_others()
-        self._others = self._others or watch(self._give, self._take_back, tracing)
+        self._others = self._others or OtherProfilers(self._give, self._take_back, tracing)
 
     def _forget_others(self) -> None:
         if self._others is not None:

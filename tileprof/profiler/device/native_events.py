@@ -131,10 +131,10 @@ class Events:
         """Return where warps were seen until now, by the tree's nodes, or how often instructions
         were executed; None if nobody asked."""
         readable = self._native.demangled
-        self._pc_raw = sampled = self.gpu.pc_samples()
+        self._pc_raw = sampled = self.gpu.pcs.samples()
         if sampled is not None:
             return attribute(sampled, self._modules, readable, self._launched)
-        self._pc_raw = counted = self.gpu.instruction_counts()
+        self._pc_raw = counted = self.gpu.instructions.counts()
         return None if counted is None else attribute_counts(counted, self._modules, readable)
 
     def with_code(self, samples: PcSamples) -> PcSamples:

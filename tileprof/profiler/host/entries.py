@@ -29,16 +29,8 @@ class ThreadState:
     """Position of a thread's clock."""
 
     __slots__ = (
-        "claimed",
-        "credited",
-        "current",
-        "ident",
-        "last",
-        "launching",
-        "root",
-        "seen",
-        "where",
-    )
+        "claimed", "credited", "current", "ident", "last", "launching", "root", "seen", "where",
+    )  # fmt: skip
 
     def __init__(self, ident: int, root: Node, now: int, base: FrameType | None) -> None:
         self.ident = ident

@@ -7,6 +7,7 @@ known of it since and how much of it was lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from tileprof.profiler.tree.totals import DeviceTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
 from tileprof.remarks import Remark
 from tileprof.remarks.measured import PartlySeen
-from tileprof.runtime.hooks import LateDescription, Measured
+from tileprof.runtime.hooks import LateDescription, Measured, SiteDescription
 
 _ALL = 0.99
 """Share of the warps' time, 0 to 1, from which no remark says that sites were partly seen."""
@@ -55,13 +56,17 @@ class Late:
         self._recorder.take_lost(what, count)
 
 
+def site_infos(sites: Iterable[SiteDescription]) -> tuple[SiteInfo, ...]:
+    """Return sites that the runtime describes, as the profile keeps them."""
+    return tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in sites)
+
+
 def add_late(info: KernelInfo, late: LateDescription) -> KernelInfo:
     """Return a kernel with what came to be known of it; what devices tell of it goes first."""
     return replace(
         info,
         remarks=info.remarks + late.remarks,
-        sites=info.sites
-        + tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in late.sites),
+        sites=info.sites + site_infos(late.sites),
         attributes={**late.attributes, **info.attributes},
     )
 

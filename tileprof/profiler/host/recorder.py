@@ -15,14 +15,15 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
-from tileprof.profile import CounterSeries, KernelInfo, PcSamples, SiteInfo, TreeBuilder
+from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
 from tileprof.profiler.device.timeline import Part, TimelineStore
 from tileprof.profiler.host.entries import NOBODY, NODE, STOP, Entry, ThreadState, top
-from tileprof.profiler.host.late_measurements import Late, add_late
+from tileprof.profiler.host.late_measurements import Late, add_late, site_infos
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
@@ -301,20 +302,9 @@ class Recorder:
 
 def converted(described: KernelDescription) -> KernelInfo:
     """Return what the runtime says about a kernel as the profile keeps it."""
-    return KernelInfo(
-        name=described.name,
-        device=described.device,
-        ir=described.ir,
-        source=described.source,
-        source_file=described.source_file,
-        source_line=described.source_line,
-        code=described.code,
-        code_language=described.code_language,
-        remarks=described.remarks,
-        sites=tuple(SiteInfo(s.id, s.name, s.kind, s.location, s.parent) for s in described.sites),
-        attributes=dict(described.attributes),
-        program=described.program,
-    )
+    held = {each.name: getattr(described, each.name) for each in fields(KernelInfo)}
+    sites, attributes = site_infos(described.sites), dict(described.attributes)
+    return KernelInfo(**held | {"sites": sites, "attributes": attributes})
 
 
 class Pause:

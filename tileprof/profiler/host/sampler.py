@@ -29,24 +29,12 @@ from tileprof.profiler.tree.tree import Node
 from tileprof.runtime import hooks
 
 _STDLIB = os.path.dirname(os.__file__)
-_WAITING = {
-    os.path.join(_STDLIB, *name.split("/"))
-    for name in (
-        "threading.py",
-        "queue.py",
-        "selectors.py",
-        "socket.py",
-        "socketserver.py",
-        "ssl.py",
-        "concurrent/futures/_base.py",
-        "concurrent/futures/process.py",
-        "concurrent/futures/thread.py",
-        "multiprocessing/connection.py",
-        "multiprocessing/popen_fork.py",
-        "multiprocessing/queues.py",
-        "multiprocessing/synchronize.py",
-    )
-}
+_WAITING_MODULES = (
+    "threading", "queue", "selectors", "socket", "socketserver", "ssl", "concurrent/futures/_base",
+    "concurrent/futures/process", "concurrent/futures/thread", "multiprocessing/connection",
+    "multiprocessing/popen_fork", "multiprocessing/queues", "multiprocessing/synchronize",
+)  # fmt: skip
+_WAITING = {os.path.join(_STDLIB, *f"{name}.py".split("/")) for name in _WAITING_MODULES}
 
 
 @contextmanager

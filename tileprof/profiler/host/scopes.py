@@ -19,24 +19,14 @@ from typing import Any, Protocol, TypeVar, cast
 from tileprof.errors import Location, UsageError
 from tileprof.profile import checked_value
 from tileprof.profiler.host.decorate import wrapped
-from tileprof.profiler.host.entries import (
-    ABOVE,
-    BEGAN,
-    BELOW,
-    NODE,
-    SCOPE,
-    STOP,
-    THREAD,
-    Entry,
-    enclosing,
-    top,
-)
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.options import Options
 from tileprof.profiler.tree.metrics import ELAPSED_TIME, RESERVED
 from tileprof.profiler.tree.path_cache import Link, follow
 from tileprof.profiler.tree.paths import place_of
 from tileprof.profiler.tree.tree import Node
+
+from .entries import ABOVE, BEGAN, BELOW, NODE, SCOPE, STOP, THREAD, Entry, enclosing, top
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -43,7 +43,7 @@ class RawPcSamples:
     """Number of samples of the device, including those of no instruction."""
     dropped: int
     non_user: int
-    """Samples that the device tells no instruction of."""
+    """Number of samples without an instruction."""
     overflows: int
     """Number of times that the device's buffer was full; samples after that are lost."""
 

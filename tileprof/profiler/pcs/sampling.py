@@ -87,7 +87,7 @@ class PcSampling:
         )
 
     def facts(self, recorded: bool) -> dict[str, str]:
-        """Return what provenance tells: how it was sampled, what was lost, why there is nothing."""
+        """Return the provenance: how it was sampled, what was lost, why there is nothing."""
         if self._options is None:
             return {}
         if not recorded:
@@ -118,7 +118,7 @@ class PcSampling:
                 " samples"
             )
         if code == self._codes["no_stalls"]:
-            # Whom the driver does not let read counters, it may tell of no stall reasons.
+            # Where the driver permits no reading of counters, it may list no stall reasons.
             refused = refusal(PERMISSION, text, _REFUSED)
         else:
             refused = refusal(code, f"{text}, {code}", _REFUSED) if code != BUSY else ""

@@ -14,6 +14,8 @@ time       of a kernel: on its device. Of a site: the kernel's time in the propo
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from tileprof.profile import KernelInfo, TreeBuilder
 from tileprof.profiler.host.late_measurements import give_to_replays
 from tileprof.profiler.host.recorder import Recorder
@@ -24,6 +26,8 @@ from tileprof.profiler.tree.contexts import CAPTURED
 from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
+
+_Totals = TypeVar("_Totals", HostTotals, LaunchTotals)
 
 
 def gather(recorder: Recorder, store: Store) -> Numbers:
@@ -37,7 +41,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
         for node in nodes[1:]:
             host[node.index] = _host_sum(host[node.index], node.host)
             if node.launches is not None and node.launches.count:
-                launches[node.index] = _launch_sum(launches[node.index], node.launches)
+                launches[node.index] = _sum(LaunchTotals(), launches[node.index], node.launches)
         for index, elapsed in recorder.running().items():
             if 0 < index < len(nodes):
                 extra = HostTotals()
@@ -78,18 +82,13 @@ def _give_work_to_kernels(nodes: list[Node], host: list[HostTotals | None]) -> N
 def _host_sum(before: HostTotals | None, now: HostTotals) -> HostTotals | None:
     if before is None and now.empty() and not now.metrics:
         return None
-    total = HostTotals()
-    for part in (before, now):
-        if part is not None:
-            total.take(part)
-    return total
+    return _sum(HostTotals(), before, now)
 
 
-def _launch_sum(before: LaunchTotals | None, now: LaunchTotals) -> LaunchTotals:
-    total = LaunchTotals()
-    for part in (before, now):
-        if part is not None:
-            total.take(part)
+def _sum(total: _Totals, before: _Totals | None, now: _Totals) -> _Totals:
+    if before is not None:
+        total.take(before)
+    total.take(now)
     return total
 
 

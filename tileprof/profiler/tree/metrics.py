@@ -45,21 +45,10 @@ PC_SAMPLES = Metric("pc_samples", "1")
 """Number of samples of program counters in a kernel."""
 
 ADDED = (
-    BLOCK_TIME,
-    BLOCK_TIME_MIN,
-    BLOCK_TIME_MAX,
-    MARKS,
-    MARK_TIME,
-    LOST,
-    KERNEL_SAMPLES,
+    BLOCK_TIME, BLOCK_TIME_MIN, BLOCK_TIME_MAX, MARKS, MARK_TIME, LOST, KERNEL_SAMPLES,
     *(metric for looks, samples in OF_ROLES.values() for metric in (looks, *samples)),
-    SYNC_TIME,
-    IDLE_TIME,
-    OVERHEAD_TIME,
-    ALLOCATED_BYTES,
-    PC_SAMPLES,
-    ELAPSED_TIME,
-)
+    SYNC_TIME, IDLE_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, PC_SAMPLES, ELAPSED_TIME,
+)  # fmt: skip
 
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}
 """Names that a user's scope cannot give a meaning of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,24 +19,23 @@ if TYPE_CHECKING:
     from tileprof.instrument.decode.samples import SampleTotals
 
 Ints = npt.NDArray[np.int64]
+_Layout = tuple[bytes, bytes]
 
 
+@dataclass(slots=True, eq=False)
 class HostTotals:
     """Totals of the host at a frame or in a scope."""
 
-    __slots__ = ("claimed_ns", "count", "metrics", "own_ns", "sampled_ns", "samples")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.own_ns = 0
-        """Measured: the time between two events belongs to the scope that was entered last."""
-        self.claimed_ns = 0
-        """Part of `own_ns` in operations and calls that have nodes of their own."""
-        self.samples = 0
-        self.sampled_ns = 0
-        """Wall time that the samples stand for."""
-        self.metrics: dict[str, int | float] | None = None
-        """The user's own, given to `scope`."""
+    count: int = 0
+    own_ns: int = 0
+    """Measured: the time between two events belongs to the scope that was entered last."""
+    claimed_ns: int = 0
+    """Part of `own_ns` in operations and calls that have nodes of their own."""
+    samples: int = 0
+    sampled_ns: int = 0
+    """Wall time that the samples stand for."""
+    metrics: dict[str, int | float] | None = None
+    """The user's own, given to `scope`."""
 
     def empty(self) -> bool:
         """Tell whether nothing was recorded."""
@@ -58,26 +58,23 @@ class HostTotals:
             self.add(name, value)
 
 
+@dataclass(slots=True, eq=False)
 class DeviceTotals:
     """Totals of a device at a node; `sum` is of times in ns, of bytes for allocations."""
 
-    __slots__ = ("blocks", "bytes", "count", "counters", "least", "most", "sketch", "sum",
-                 "untimed", "what")  # fmt: skip
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        """`kernel`, `memcpy`, `memset`, `sync`, `overhead`, `memory` or `idle`."""
-        self.count = 0
-        self.untimed = 0
-        """Part of `count` whose time is unknown."""
-        self.sum = 0
-        self.least = 1 << 62
-        self.most = -1
-        self.bytes = 0
-        self.blocks = 0
-        self.sketch: Sketch | None = None
-        self.counters: dict[Metric, float] = {}
-        """Hardware counters of launches, where they were asked for."""
+    what: str
+    """`kernel`, `memcpy`, `memset`, `sync`, `overhead`, `memory` or `idle`."""
+    count: int = 0
+    untimed: int = 0
+    """Part of `count` whose time is unknown."""
+    sum: int = 0
+    least: int = 1 << 62
+    most: int = -1
+    bytes: int = 0
+    blocks: int = 0
+    sketch: Sketch | None = None
+    counters: dict[Metric, float] = field(default_factory=dict)
+    """Hardware counters of launches, where they were asked for."""
 
     def count_up(self, metric: Metric, value: float) -> None:
         """Add to a hardware counter."""
@@ -191,38 +188,34 @@ _RECORDS = ("block_ns", "lost", "read", "skipped", "unread", "warps", "whole_ns"
 """Numbers of what was read of the inside of launches."""
 
 
+@dataclass(slots=True, eq=False)
 class LaunchTotals:
     """Totals of the launches of one kernel variant at one call path; times in ns."""
 
-    __slots__ = ("block_ns", "blocks", "bytes", "count", "flops", "guarded", "longest", "lost",
-                 "read", "samples", "shortest", "sites", "skipped", "time", "unread", "wall",
-                 "warps", "whole_ns")  # fmt: skip
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.time = 0
-        self.shortest = 1 << 62
-        self.longest = -1
-        self.flops = 0
-        self.bytes = 0
-        self.blocks = 0
-        self.guarded = 0
-        self.wall = 0
-        self.block_ns = 0
-        self.whole_ns = 0
-        """Time like `block_ns`, including the time in which records were lost."""
-        self.lost = 0
-        self.read = 0
-        """Launches whose records were read after they were over, `skipped` those that wrote none
-        for want of room, `unread` those whose records could not be read any more."""
-        self.skipped = 0
-        self.unread = 0
-        self.warps = 0
-        """Number of warps whose records were read."""
-        self.sites: dict[tuple[bytes, bytes], SiteTotals] = {}
-        """Totals of sites, keyed by (parents, sites) as the launches reported them."""
-        self.samples: dict[tuple[str, ...], SampleTotals] = {}
-        """Totals of samples, keyed by roles, because variants of a kernel may differ in them."""
+    count: int = 0
+    time: int = 0
+    shortest: int = 1 << 62
+    longest: int = -1
+    flops: int = 0
+    bytes: int = 0
+    blocks: int = 0
+    guarded: int = 0
+    wall: int = 0
+    block_ns: int = 0
+    whole_ns: int = 0
+    """Time like `block_ns`, including the time in which records were lost."""
+    lost: int = 0
+    read: int = 0
+    """Launches whose records were read after they were over, `skipped` those that wrote none for
+    want of room, `unread` those whose records could not be read any more."""
+    skipped: int = 0
+    unread: int = 0
+    warps: int = 0
+    """Number of warps whose records were read."""
+    sites: dict[_Layout, SiteTotals] = field(default_factory=dict)
+    """Totals of sites, keyed by (parents, sites) as the launches reported them."""
+    samples: dict[tuple[str, ...], SampleTotals] = field(default_factory=dict)
+    """Totals of samples, keyed by roles, because variants of a kernel may differ in them."""
 
     def add(self, launch: Launch) -> None:
         """Add one launch."""

@@ -44,28 +44,15 @@ class Run(ctypes.Structure):
     failure: Failure
 
     _fields_ = (
-        ("launch", ctypes.c_void_p),
-        ("begin_print", ctypes.c_void_p),
-        ("end_print", ctypes.c_void_p),
-        ("records", ctypes.c_void_p),
-        ("workers", ctypes.c_int64),
-        ("time_ns", ctypes.c_int64),
-        ("blocks", ctypes.c_int64),
-        ("block_ns", ctypes.c_int64),
-        ("launches", ctypes.c_int64),
-        ("grids", ctypes.c_void_p),
-        ("printed", ctypes.c_void_p),
-        ("printed_bytes", ctypes.c_uint64),
-        ("printed_capacity", ctypes.c_uint64),
-        ("printed_lost", ctypes.c_uint64),
-        ("samples", ctypes.c_void_p),
-        ("sample_bytes", ctypes.c_int64),
-        ("states", ctypes.c_int64),
-        ("period_ns", ctypes.c_int64),
-        ("looks", ctypes.c_uint64),
-        ("failure", Failure),
-        ("failing", ctypes.c_int64),
-    )
+        ("launch", ctypes.c_void_p), ("begin_print", ctypes.c_void_p),
+        ("end_print", ctypes.c_void_p), ("records", ctypes.c_void_p), ("workers", ctypes.c_int64),
+        ("time_ns", ctypes.c_int64), ("blocks", ctypes.c_int64), ("block_ns", ctypes.c_int64),
+        ("launches", ctypes.c_int64), ("grids", ctypes.c_void_p), ("printed", ctypes.c_void_p),
+        ("printed_bytes", ctypes.c_uint64), ("printed_capacity", ctypes.c_uint64),
+        ("printed_lost", ctypes.c_uint64), ("samples", ctypes.c_void_p),
+        ("sample_bytes", ctypes.c_int64), ("states", ctypes.c_int64), ("period_ns", ctypes.c_int64),
+        ("looks", ctypes.c_uint64), ("failure", Failure), ("failing", ctypes.c_int64),
+    )  # fmt: skip
 
 
 class Message(ctypes.Structure):

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.compiler.build import load
 from tileprof.compiler.codegen import ENTRY, CppSource
-from tileprof.errors import ArgumentError
 from tileprof.instrument import SiteTimes
 from tileprof.instrument import records as layout
 from tileprof.instrument.decode.decoding import decode
 from tileprof.instrument.decode.samples import Counts, SampleTotals
 from tileprof.runtime import hooks
-from tileprof.runtime.arguments import address, is_writable, word_of
+from tileprof.runtime.arguments import address, check_writable, word_of
 from tileprof.runtime.cpu import pool as cpu_pool
 from tileprof.runtime.cpu.abi import Run
 from tileprof.runtime.cpu.report import raise_failure, show_printed
@@ -64,9 +63,7 @@ class CpuExecutable:
         BoundsError and DeviceAssertError where the kernel stopped: the lowest block that failed is
         named; what was written until then stays written.
         """
-        for at in self._written:
-            if not is_writable(values[at]):
-                raise self._read_only(at)
+        check_writable(self.kernel, self._written, values)
         words = self._pack(
             *[pack(value) for pack, value in zip(self._words, values)],
             *[s & _WORD for s in symbols],
@@ -121,14 +118,6 @@ class CpuExecutable:
                     header["written"] = header["lost"] = 0
                 return held
         return [layout.allocate(self._capacity, worker=n) for n in range(workers)]
-
-    def _read_only(self, at: int) -> ArgumentError:
-        name = self.kernel.params[at].name
-        return ArgumentError(
-            f"`{name}` is written by the kernel, but the array is read-only",
-            location=self.kernel.location,
-            hint="Pass a copy, which can be written.",
-        )
 
 
 def _packer(type_: ir.BufferType | ir.DType) -> Callable[[Any], int]:

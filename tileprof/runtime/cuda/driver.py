@@ -32,7 +32,6 @@ _LIBRARY = "nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1"
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NO_DEVICE = 100
-INVALID_IMAGE = 200
 NO_BINARY_FOR_GPU = 209
 INVALID_PTX = 218
 UNSUPPORTED_PTX = 222
@@ -71,13 +70,9 @@ class Attribute(ctypes.Structure):
     z: int
 
     _fields_ = (
-        ("id", c_int),
-        ("pad", c_int),
-        ("x", c_uint),
-        ("y", c_uint),
-        ("z", c_uint),
+        ("id", c_int), ("pad", c_int), ("x", c_uint), ("y", c_uint), ("z", c_uint),
         ("rest", c_uint * 13),
-    )
+    )  # fmt: skip
 
 
 class LaunchConfig(ctypes.Structure):
@@ -86,36 +81,22 @@ class LaunchConfig(ctypes.Structure):
     stream: int | None
 
     _fields_ = (
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared", c_uint),
-        ("stream", c_void_p),
-        ("attributes", POINTER(Attribute)),
-        ("attribute_count", c_uint),
-    )
+        ("grid", c_uint * 3), ("block", c_uint * 3), ("shared", c_uint), ("stream", c_void_p),
+        ("attributes", POINTER(Attribute)), ("attribute_count", c_uint),
+    )  # fmt: skip
 
 
 class Copy2D(ctypes.Structure):
     """`CUDA_MEMCPY2D`: rows of `width` bytes, each a pitch from the one before."""
 
     _fields_ = (
-        ("source_x", c_size_t),
-        ("source_y", c_size_t),
-        ("source_type", c_int),
-        ("source_host", c_void_p),
-        ("source_device", c_uint64),
-        ("source_array", c_void_p),
-        ("source_pitch", c_size_t),
-        ("target_x", c_size_t),
-        ("target_y", c_size_t),
-        ("target_type", c_int),
-        ("target_host", c_void_p),
-        ("target_device", c_uint64),
-        ("target_array", c_void_p),
-        ("target_pitch", c_size_t),
-        ("width", c_size_t),
+        ("source_x", c_size_t), ("source_y", c_size_t), ("source_type", c_int),
+        ("source_host", c_void_p), ("source_device", c_uint64), ("source_array", c_void_p),
+        ("source_pitch", c_size_t), ("target_x", c_size_t), ("target_y", c_size_t),
+        ("target_type", c_int), ("target_host", c_void_p), ("target_device", c_uint64),
+        ("target_array", c_void_p), ("target_pitch", c_size_t), ("width", c_size_t),
         ("height", c_size_t),
-    )
+    )  # fmt: skip
 
 
 class DriverFailure(ExecutionError):

@@ -22,7 +22,13 @@ from tileprof.errors import ArgumentError, ExecutionError, TileprofError
 from tileprof.once import Guard, Kept
 from tileprof.remarks import Remark
 from tileprof.runtime import hooks
-from tileprof.runtime.arguments import address, is_host, is_writable, outlives_its_owner, stream_of
+from tileprof.runtime.arguments import (
+    address,
+    check_writable,
+    is_host,
+    outlives_its_owner,
+    stream_of,
+)
 from tileprof.runtime.device import RunResult, taken, written_params
 
 from .binary import CudaBinary
@@ -144,9 +150,7 @@ class CudaExecutable:
         for at, name in self._extents:
             if symbols[at] > _MOST_EXTENT:
                 raise self._too_large(name, symbols[at])
-        for at in self.written:
-            if not is_writable(values[at]):
-                raise self._read_only(at)
+        check_writable(self.kernel, self.written, values)
         with self.device.current():
             stream = self.stream(values)
             self.device.notes.check(stream)
@@ -281,10 +285,8 @@ class CudaExecutable:
         for number, function in enumerate(variant.functions):
             if function.counts:
                 calls[number] = replace(calls[number], counter=self.device.counters.address(stream))
-        if heard is not None and variant.sources:
-            self._give_recordings(variant, calls, stream, heard)
-        if heard is not None and variant.sampled:
-            self._give_samplings(variant, calls, stream, heard)
+        if heard is not None and (variant.sources or variant.sampled):
+            self._give_places(variant, calls, stream, heard)
         timed = self._is_timed() and not self.device.driver.is_capturing(stream)
         own = self._give_reports(variant, calls, stream, waits or timed) if variant.notes else {}
         events = self._record(stream) if timed else None
@@ -306,28 +308,22 @@ class CudaExecutable:
         blocks = sum(f.blocks(c.grid) for f, c in zip(variant.functions, calls))
         return RunResult(time_ns, calls[0].grid if calls else (), blocks)
 
-    def _give_recordings(
+    def _give_places(
         self, variant: CudaVariant, calls: list[Call], stream: int, heard: Heard
     ) -> None:
-        """Say in each call that can write records where they go."""
-        records = records_of(self.device)
+        """Say in each call that can write records, or be sampled, where they go."""
         captured = self.device.driver.is_capturing(stream)
-        for number, source in variant.sources.items():
-            blocks = variant.functions[number].blocks(calls[number].grid)
-            if blocks:
+        for number, function in enumerate(variant.functions):
+            source, sampled = variant.sources.get(number), variant.sampled.get(number)
+            if not (blocks := function.blocks(calls[number].grid)):
+                continue
+            if source is not None:
+                records = records_of(self.device)
                 given = records.argument(source, *heard, blocks, captured=captured)
                 calls[number] = replace(calls[number], recording=given)
-
-    def _give_samplings(
-        self, variant: CudaVariant, calls: list[Call], stream: int, heard: Heard
-    ) -> None:
-        """Say in each call that can be sampled where it is counted."""
-        samples = samples_of(self.device)
-        captured = self.device.driver.is_capturing(stream)
-        for number, function in variant.sampled.items():
-            blocks = variant.functions[number].blocks(calls[number].grid)
-            if blocks:
-                given = samples.argument(function, *heard, blocks, captured=captured)
+            if sampled is not None:
+                samples = samples_of(self.device)
+                given = samples.argument(sampled, *heard, blocks, captured=captured)
                 calls[number] = replace(calls[number], sampling=given)
 
     def _is_timed(self) -> bool:
@@ -417,13 +413,6 @@ class CudaExecutable:
             f"extent `{name}` of `{self.kernel.name}` is {extent}, and {_MOST_EXTENT} is the most",
             location=self.kernel.location,
             hint="Call the kernel on parts of the tensor.",
-        )
-
-    def _read_only(self, at: int) -> ArgumentError:
-        return ArgumentError(
-            f"`{self.kernel.params[at].name}` is written by the kernel, but the array is read-only",
-            location=self.kernel.location,
-            hint="Pass a copy, which can be written.",
         )
 
 

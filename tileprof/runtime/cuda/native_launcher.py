@@ -42,15 +42,10 @@ class _Field(ctypes.Structure):
 
 class _Map(ctypes.Structure):
     _fields_ = (
-        ("slot", c_int32),
-        ("offset", c_int32),
-        ("type", c_int32),
-        ("rank", c_int32),
-        ("swizzle", c_int32),
-        ("box", c_uint32 * 5),
-        ("shape", c_uint64 * 5),
+        ("slot", c_int32), ("offset", c_int32), ("type", c_int32), ("rank", c_int32),
+        ("swizzle", c_int32), ("box", c_uint32 * 5), ("shape", c_uint64 * 5),
         ("strides", c_uint64 * 5),
-    )
+    )  # fmt: skip
 
 
 class _Overlap(ctypes.Structure):
@@ -59,44 +54,23 @@ class _Overlap(ctypes.Structure):
 
 class _Launch(ctypes.Structure):
     _fields_ = (
-        ("function", c_void_p),
-        ("config", POINTER(LaunchConfig)),
-        ("bytes", c_void_p),
-        ("offsets", POINTER(c_int32)),
-        ("fields", POINTER(_Field)),
-        ("maps", POINTER(_Map)),
-        ("size", c_int32),
-        ("count", c_int32),
-        ("field_count", c_int32),
-        ("map_count", c_int32),
-    )
+        ("function", c_void_p), ("config", POINTER(LaunchConfig)), ("bytes", c_void_p),
+        ("offsets", POINTER(c_int32)), ("fields", POINTER(_Field)), ("maps", POINTER(_Map)),
+        ("size", c_int32), ("count", c_int32), ("field_count", c_int32), ("map_count", c_int32),
+    )  # fmt: skip
 
 
 class _Recipe(ctypes.Structure):
     _fields_ = (
-        ("arguments", py_object),
-        ("failed", py_object),
-        ("kinds", POINTER(c_int32)),
-        ("counter", py_object),
-        ("noted", py_object),
-        ("lent", py_object),
-        ("word", c_void_p),
-        ("scope", py_object),
-        ("names", py_object),
-        ("values", py_object),
-        ("allocators", POINTER(py_object)),
-        ("returned", POINTER(c_int32)),
-        ("overlaps", POINTER(_Overlap)),
-        ("launches", POINTER(_Launch)),
-        ("context", c_void_p),
-        ("output_count", c_int32),
-        ("returned_count", c_int32),
-        ("overlap_count", c_int32),
-        ("launch_count", c_int32),
-        ("device_type", c_int32),
-        ("device", c_int32),
+        ("arguments", py_object), ("failed", py_object), ("kinds", POINTER(c_int32)),
+        ("counter", py_object), ("noted", py_object), ("lent", py_object), ("word", c_void_p),
+        ("scope", py_object), ("names", py_object), ("values", py_object),
+        ("allocators", POINTER(py_object)), ("returned", POINTER(c_int32)),
+        ("overlaps", POINTER(_Overlap)), ("launches", POINTER(_Launch)), ("context", c_void_p),
+        ("output_count", c_int32), ("returned_count", c_int32), ("overlap_count", c_int32),
+        ("launch_count", c_int32), ("device_type", c_int32), ("device", c_int32),
         ("notes", c_int32),
-    )
+    )  # fmt: skip
 
 
 class _Environment(ctypes.Structure):

@@ -32,16 +32,11 @@ class _Head(ctypes.Structure):
     """`TpReport`."""
 
     _fields_ = (
-        ("failed", ctypes.c_int32),
-        ("place", ctypes.c_int32),
-        ("block", ctypes.c_int64),
-        ("thread", ctypes.c_int64),
-        ("values", ctypes.c_int64 * _VALUES),
-        ("cursor", ctypes.c_uint64),
-        ("capacity", ctypes.c_uint64),
-        ("lost", ctypes.c_uint64),
+        ("failed", ctypes.c_int32), ("place", ctypes.c_int32), ("block", ctypes.c_int64),
+        ("thread", ctypes.c_int64), ("values", ctypes.c_int64 * _VALUES),
+        ("cursor", ctypes.c_uint64), ("capacity", ctypes.c_uint64), ("lost", ctypes.c_uint64),
         ("noted", ctypes.c_uint64),
-    )
+    )  # fmt: skip
 
 
 HEAD_BYTES = ctypes.sizeof(_Head)
@@ -57,12 +52,9 @@ class _Message(ctypes.Structure):
     ready: int
 
     _fields_ = (
-        ("block", ctypes.c_int64),
-        ("place", ctypes.c_int32),
-        ("thread", ctypes.c_int32),
-        ("words", ctypes.c_int32),
-        ("ready", ctypes.c_int32),
-    )
+        ("block", ctypes.c_int64), ("place", ctypes.c_int32), ("thread", ctypes.c_int32),
+        ("words", ctypes.c_int32), ("ready", ctypes.c_int32),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,6 @@ class Roof:
     formula: str
     """Formula: what was counted, divided by what."""
 
-    @property
-    def less_is_better(self) -> bool:
-        """Whether it is a time, so that less is better."""
-        return self.unit == "ns"
-
 
 @dataclass(frozen=True, slots=True)
 class Roofs:

@@ -15,13 +15,6 @@ from tileprof.errors import Location
 from tileprof.profile import Profile
 from tileprof.profile.instruction_counts import EXECUTIONS
 from tileprof.profile.units import format_percent, format_value
-from tileprof.viewer.code.instruction_columns import (
-    CountColumn,
-    Sums,
-    count_columns,
-    count_fields,
-    counted_text,
-)
 from tileprof.viewer.code.pc_functions import (
     SeenFunction,
     SeenInstruction,
@@ -38,6 +31,8 @@ from tileprof.viewer.kernel_names import printed_forms, short_forms
 from tileprof.viewer.notes import missing_from, title_of
 from tileprof.viewer.options import DEFAULT_THRESHOLD, ViewOptions
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, fit, heat, paint, shorten, width_of
+
+from .instruction_columns import CountColumn, Sums, count_columns, count_fields, counted_text
 
 _MOST_FUNCTIONS = 10
 _FUNCTION_SHARE = 0.01

@@ -6,7 +6,8 @@ each began on the axis that all share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,6 +111,19 @@ class Ctas:
         if place is None:
             return ""
         return encodable(f"{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}")
+
+    def kinds(self, cta: int, sites: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+        """Yield each site as `work`, `wait` or `around` these, with its number among its kind.
+
+        So waits can be warm, work cold, and what is around them grey.
+        """
+        seen = Counter[str]()
+        for site in sites:
+            told = self.site(cta, site)
+            waits = told.name.startswith("wait")
+            kind = "wait" if waits else "around" if told.kind == "stage" else "work"
+            yield site, kind, seen[kind]
+            seen[kind] += 1
 
     def flight_rows(self, cta: int) -> list[FlightRow]:
         """Return the rows of a CTA's asynchronous work: queue by queue, warp by warp."""

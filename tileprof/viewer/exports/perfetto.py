@@ -9,7 +9,7 @@ those of Perfetto's public `.proto` files.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import CounterPoints, has_counters, of_devices
-from tileprof.viewer.exports.cta_slices import CtaProcess, CtaRow, CtaSlice, processes
+from tileprof.viewer.exports.cta_slices import CtaProcess, CtaRow, processes
 from tileprof.viewer.exports.slices import Slices, has_slices
 from tileprof.viewer.text import encodable
 
@@ -26,8 +26,6 @@ _BEGIN, _END = 1, 2
 _CLEARED, _NEEDED = 1, 2
 """Flags of a packet: it defines names anew, and it refers to names."""
 _SEQUENCE = 1
-_PATH = 1
-"""Number of the annotation's name."""
 _AT_ONCE = 1 << 16
 """Number of times computed together."""
 
@@ -51,8 +49,15 @@ def _timeline(profile: Profile) -> bytes:
     trace = bytearray()
     for packet in _descriptors(slices, pid, tracks):
         trace += message(1, packet)
-    trace += message(1, _names(slices))
-    _add_slices(trace, slices, pid, tracks)
+    told = _Told(_SEQUENCE)
+    begins = {
+        node: _begin(
+            slices.profile.kinds[node], slices.names[node], {"path": slices.path(node)}, told
+        )
+        for node in slices.nodes
+    }
+    trace += message(1, told.packet())
+    _add_slices(trace, slices, begins, pid, tracks)
     return bytes(trace)
 
 
@@ -73,41 +78,10 @@ def _descriptors(slices: Slices, pid: int, tracks: list[int]) -> Iterator[bytes]
         yield message(60, about)
 
 
-def _names(slices: Slices) -> bytes:
-    """Return the packet that defines all names and paths; no number is 0."""
-    names, kinds = _numbered(slices)
-    interned = [message(1, number(1, n) + text(2, kind)) for kind, n in kinds.items()]
-    interned += [message(2, number(1, n) + text(2, name)) for name, n in names.items()]
-    interned.append(message(3, number(1, _PATH) + text(2, "path")))
-    interned += [message(29, number(1, n + 1) + text(2, slices.path(n))) for n in slices.nodes]
-    flags = number(10, _SEQUENCE) + number(13, _CLEARED)
-    return flags + message(12, b"".join(interned))
-
-
-def _numbered(slices: Slices) -> tuple[dict[str, int], dict[str, int]]:
-    """Return numbers of the names and kinds of nodes, from 1."""
-    names = dict.fromkeys(slices.names[node] for node in slices.nodes)
-    kinds = dict.fromkeys(slices.profile.kinds[node] for node in slices.nodes)
-    return (
-        {name: n for n, name in enumerate(names, 1)},
-        {kind: n for n, kind in enumerate(kinds, 1)},
-    )
-
-
-def _of_nodes(slices: Slices) -> dict[int, bytes]:
-    """Return for each node the part of a slice's beginning that all its slices share."""
-    names, kinds = _numbered(slices)
-    return {
-        node: number(9, _BEGIN)
-        + number(3, kinds[slices.profile.kinds[node]])
-        + number(10, names[slices.names[node]])
-        + message(4, number(1, _PATH) + number(17, node + 1))
-        for node in slices.nodes
-    }
-
-
-def _add_slices(trace: bytearray, slices: Slices, pid: int, tracks: list[int]) -> None:
-    of_node, flows = _of_nodes(slices), _flows(slices, pid)
+def _add_slices(
+    trace: bytearray, slices: Slices, of_node: dict[int, bytes], pid: int, tracks: list[int]
+) -> None:
+    flows = _flows(slices, pid)
     on_track = [number(11, uuid) for uuid in tracks]
     flags = number(10, _SEQUENCE) + number(13, _NEEDED)
     ends = [flags + message(11, number(9, _END) + track) for track in on_track]
@@ -166,7 +140,8 @@ _KINDS, _NAMES, _NOTES, _TEXTS = 1, 2, 3, 29
 class _Told:
     """Texts by number, from 1."""
 
-    def __init__(self) -> None:
+    def __init__(self, sequence: int) -> None:
+        self._sequence = sequence
         self._numbers: dict[int, dict[str, int]] = {
             field: {} for field in (_KINDS, _NAMES, _NOTES, _TEXTS)
         }
@@ -183,12 +158,12 @@ class _Told:
             for field, numbers in self._numbers.items()
             for told, at in numbers.items()
         ]
-        return number(10, _CTA_SEQUENCE) + number(13, _CLEARED) + message(12, b"".join(told))
+        return number(10, self._sequence) + number(13, _CLEARED) + message(12, b"".join(told))
 
 
 def cta_packets(profile: Profile) -> bytes:
     """Return all packets: tracks, texts, slices."""
-    made, told = list(processes(profile)), _Told()
+    made, told = list(processes(profile)), _Told(_CTA_SEQUENCE)
     tracks = list(_tracks(made))
     slices = bytearray()
     for uuid, row in tracks:
@@ -231,20 +206,22 @@ def _slices(uuid: int, row: CtaRow, told: _Told) -> Iterator[bytes]:
             yield _packet(opened.pop(), end)
         # Notes of a site are one object, of asynchronous work each has its own.
         if (begin := known.get(id(each.notes))) is None:
-            begin = known[id(each.notes)] = _begin(each, told) + track
+            begin = _begin(each.kind, each.name, each.notes, told) + track
+            known[id(each.notes)] = begin
         yield _packet(each.begin, begin)
         opened.append(each.end)
     while opened:
         yield _packet(opened.pop(), end)
 
 
-def _begin(each: CtaSlice, told: _Told) -> bytes:
-    notes = b"".join(
-        message(4, number(1, told.number(_NOTES, name)) + number(17, told.number(_TEXTS, note)))
-        for name, note in each.notes.items()
+def _begin(kind: str, name: str, notes: Mapping[str, str], told: _Told) -> bytes:
+    """Return the part of a slice's beginning that all slices of this kind, name and notes share."""
+    noted = b"".join(
+        message(4, number(1, told.number(_NOTES, note)) + number(17, told.number(_TEXTS, text)))
+        for note, text in notes.items()
     )
-    kind, name = told.number(_KINDS, each.kind), told.number(_NAMES, each.name)
-    return number(9, _BEGIN) + number(3, kind) + number(10, name) + notes
+    numbers = number(3, told.number(_KINDS, kind)) + number(10, told.number(_NAMES, name))
+    return number(9, _BEGIN) + numbers + noted
 
 
 def _packet(stamp: int, event: bytes) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 _WORK = ("#4c78a8", "#54a24b", "#b279a2", "#2fa5a0", "#9d755d", "#7f6bd3", "#8a9a2b", "#5f9ed1")
 _WAITS = ("#e45756", "#f58518", "#d9b12a", "#ee7f92")
-_AROUND = "#8c8c8c"
-"""Of a warp within a scope or stage, but in none of its ops."""
+_COLORS = {"work": _WORK, "wait": _WAITS, "around": ("#8c8c8c",)}
 _TEXT = "#8a8a8a"
 _GRID = "rgba(128, 128, 128, 0.25)"
 _FLIGHT_HEIGHT, _WARP_HEIGHT = 0.35, 0.8
@@ -125,7 +123,8 @@ class _Drawing:
     def traces(self) -> list[Any]:
         """The bars, in the order of the sites; those under way have the colour of their start."""
         order = sorted(self.sites.keys() | self.flights.keys())
-        colors = dict(self._colors(order))
+        kinds = self.ctas.kinds(self.cta, order)
+        colors = {at: _COLORS[kind][n % len(_COLORS[kind])] for at, kind, n in kinds}
         made = []
         for site in order:
             for bars, height, under_way in (
@@ -162,17 +161,3 @@ class _Drawing:
                 "<br>%{customdata[2]:.3f} µs, from %{customdata[1]:.3f} µs on<extra></extra>"
             ),
         )
-
-    def _colors(self, sites: list[int]) -> Iterator[tuple[int, str]]:
-        """Waits are warm, work is cold, what is around them grey."""
-        work = waits = 0
-        for site in sites:
-            told = self.ctas.site(self.cta, site)
-            if told.name.startswith("wait"):
-                yield site, _WAITS[waits % len(_WAITS)]
-                waits += 1
-            elif told.kind == "stage":
-                yield site, _AROUND
-            else:
-                yield site, _WORK[work % len(_WORK)]
-                work += 1

@@ -21,7 +21,7 @@ _MOST_BARS = 4000
 """Largest number of bars of a CTA."""
 _MOST_OF_ALL = 30_000
 """Largest number of bars on a page: 0.6 MB.  Further CTAs are left out."""
-_WORK, _WAITS = 8, 4
+_COLORS = {"work": 8, "wait": 4}
 """Number of colours for work, and for waits."""
 
 
@@ -98,18 +98,9 @@ class _Sites:
         return [encodable(place.file), place.line, self._code.file_of(place.file)]
 
     def _colors(self, cta: int, sites: list[int]) -> Iterator[tuple[int, str]]:
-        """Yield sites' colours: waits are warm, work is cold, what is around them grey."""
-        work = waits = 0
-        for site in sites:
-            told = self._ctas.site(cta, site)
-            if told.name.startswith("wait"):
-                yield site, f"wait-{waits % _WAITS}"
-                waits += 1
-            elif told.kind == "stage":
-                yield site, "around"
-            else:
-                yield site, f"work-{work % _WORK}"
-                work += 1
+        """Yield the name of each site's colour."""
+        for site, kind, number in self._ctas.kinds(cta, sites):
+            yield site, f"{kind}-{number % _COLORS[kind]}" if kind in _COLORS else kind
 
 
 class _Cta:

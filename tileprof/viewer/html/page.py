@@ -170,14 +170,14 @@ def _series(view: SeriesView, origin: int, most: int) -> dict[str, Any]:
 
 
 def _metric(view: SeriesView, column: int, parts: int, origin: int) -> dict[str, Any]:
-    metric, values = view.series.metrics[column], view.series.values[column]
-    known = values[np.isfinite(values)]
+    metric = view.series.metrics[column]
+    mean, least, most = map(_number, view.numbers(column))
     return {
         "name": encodable(metric.name),
         "unit": metric.unit,
-        "mean": _number(view.series.mean(column)) if known.size else None,
-        "least": _number(known.min()) if known.size else None,
-        "most": _number(known.max()) if known.size else None,
+        "mean": mean,
+        "least": least,
+        "most": most,
         "values": [_number(each) for each in view.means(column, parts).tolist()],
         "highest": _stretch(view.highest(column), view.begin - origin),
         "lowest": _stretch(view.lowest(column), view.begin - origin),

@@ -24,8 +24,6 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
 from tileprof.profile import Symbol
 
-__all__ = ["RULE"]
-
 _SLOW = 3.0
 _ABOVE = 1.5
 _BY_BYTES = 1.5

@@ -20,8 +20,6 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _HOST_SHARE = 0.05
 """Of the host's time, below which compiling is not told of a program without a device."""

@@ -19,8 +19,6 @@ from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
 
-__all__ = ["RULE"]
-
 _HOT = 0.1
 """Of the time, below which a place is not a hotspot: gone, it makes the program 1.11 times as
 fast."""

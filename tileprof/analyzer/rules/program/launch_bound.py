@@ -20,8 +20,6 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 
-__all__ = ["RULE"]
-
 _COLD = 0.02
 """Of the devices' time, below which gaps are no matter."""
 _TOP = 3

@@ -34,8 +34,6 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.once import cached_property
 
-__all__ = ["RULE"]
-
 _SHORT = 10_000.0
 """Mean time of a launch in ns, below which launching takes as long as working."""
 _FEWEST = 4

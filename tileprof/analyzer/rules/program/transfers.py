@@ -24,8 +24,6 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 
-__all__ = ["RULE"]
-
 _COLD = 0.01
 _TOP = 3
 _SLOW_LINK = 12.0

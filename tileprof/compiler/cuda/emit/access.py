@@ -19,9 +19,6 @@ from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBu
 from .context import Context
 from .loops.points import Frame
 
-__all__ = ["checked", "emit_atomic", "emit_load", "emit_store", "is_element", "shared_address"]
-__all__ += ["stored_text"]
-
 
 def emit_load(ctx: Context, op: ir.Load) -> None:
     """`const T x = buffer[…];`, or the expression in place."""

@@ -17,8 +17,6 @@ from tileprof.ir.types import Dim
 from .buffers import GlobalBuffer, SharedBuffer
 from .context import Context, Tile
 
-__all__ = ["emit"]
-
 
 def emit(ctx: Context, op_: ir.OpBase) -> None:
     """A copy, the end of a group, or a wait."""

@@ -12,8 +12,6 @@ from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
 from tileprof.compiler.cuda.layouts.shared import LINES
 from tileprof.ir.types import Dim
 
-__all__ = ["Buffer", "FragmentBuffer", "GlobalBuffer", "LocalBuffer", "SharedBuffer"]
-
 
 class Typed:
     """What holds elements of one type."""

@@ -23,8 +23,6 @@ from .loops.points import Frame
 if TYPE_CHECKING:
     from .marks import Marks
 
-__all__ = ["Context", "RingState", "Tile"]
-
 INT32 = 1 << 31
 Role = Literal["block", "producer", "consumer"]
 Telling = Literal["report", "notes"]

@@ -24,8 +24,6 @@ from .context import Context
 from .loops.digit_runs import Run, runs_of
 from .loops.points import leader, thread_coordinates
 
-__all__ = ["emit_convert"]
-
 
 def emit_convert(ctx: Context, op: ir.ConvertLayout) -> None:
     """A fragment into one of another layout."""

@@ -8,8 +8,6 @@ from tileprof.compiler.cuda.passes.multicast import cluster_of, in_clusters
 
 from .context import INT32, Context
 
-__all__ = ["COUNTER", "emit_indices", "emit_next_tile", "takes_tiles"]
-
 COUNTER = "tiles_taken"
 """The parameter of a function whose blocks take tiles when they are free."""
 

@@ -11,8 +11,6 @@ from tileprof.compiler.cuda.target import WARP_GROUP
 
 from .context import Context
 
-__all__ = ["emit", "named_barriers"]
-
 FIRST = 2
 """The first barrier of hand-overs, as `prelude/barriers.cuh` has it."""
 

@@ -19,8 +19,6 @@ from tileprof.instrument.slots import cuda_text
 from .context import Context
 from .sampling import Sampling
 
-__all__ = ["RECORDS_HEADER", "Marks", "emit_mark", "marks_of", "role_registers"]
-
 RECORDS_HEADER = "records.cuh"
 
 

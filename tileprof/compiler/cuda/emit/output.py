@@ -14,8 +14,6 @@ from tileprof.errors import InternalError
 from .buffers import FragmentBuffer, GlobalBuffer
 from .context import Context, Tile
 
-__all__ = ["emit_assert", "emit_print"]
-
 
 def emit_assert(ctx: Context, op: ir.Assert) -> None:
     """Stop the launch where the condition does not hold."""

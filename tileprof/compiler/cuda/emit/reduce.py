@@ -36,8 +36,6 @@ from .buffers import FragmentBuffer
 from .context import Context
 from .loops.points import thread_coordinates
 
-__all__ = ["emit_all_reduce", "emit_reduce", "joined"]
-
 _INFIX = {"sum": "+", "abssum": "+", "bitand": "&", "bitor": "|", "bitxor": "^"}
 _CALLS = {"max": "tp_max", "absmax": "tp_max", "min": "tp_min"}
 

@@ -12,8 +12,6 @@ from tileprof.errors import InternalError
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
 from .context import Context
 
-__all__ = ["reinterpreted"]
-
 
 def reinterpreted(ctx: Context, op: ir.Reinterpret) -> Buffer:
     """The memory of `op.base` as `op` wants to see it; the layouts pass keeps such shared buffers

@@ -22,8 +22,6 @@ from tileprof.errors import InternalError
 from .context import INT32, Context, RingState
 from .marks import role_registers
 
-__all__ = ["emit", "emit_roles"]
-
 EmitBlock = Callable[[Context, ir.Block], None]
 RingOp = ir.Ring | ir.RingAcquire | ir.RingCommit | ir.RingWait | ir.RingRelease | ir.RingSend
 RingOp |= ir.RingReceive

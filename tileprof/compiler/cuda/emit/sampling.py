@@ -16,8 +16,6 @@ from tileprof.compiler.cuda.source import Argument
 
 from .context import Context
 
-__all__ = ["Sampling"]
-
 HEADER = "sampling.cuh"
 
 

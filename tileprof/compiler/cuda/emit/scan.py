@@ -26,8 +26,6 @@ from .buffers import SharedBuffer
 from .context import Context
 from .reduce import joined
 
-__all__ = ["emit_scan"]
-
 
 def emit_scan(ctx: Context, op: ir.Scan) -> None:
     """An inclusive scan of a shared tile into a shared tile, perhaps the same."""

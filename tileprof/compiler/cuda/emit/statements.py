@@ -25,8 +25,6 @@ from .marks import emit_mark
 from .reshape import reinterpreted
 from .scan import emit_scan
 
-__all__ = ["emit_block", "emit_op"]
-
 _POSITIONS = {"block": "blockIdx.x", "blocks": "gridDim.x", "rank": "tp_cluster_rank()"}
 _POSITION_RANGES = {
     "block": (0, INT32 - 1), "blocks": (1, RESIDENT_BLOCKS), "rank": (0, LARGEST_CLUSTER - 1),

@@ -29,8 +29,6 @@ from tileprof.compiler.cuda.passes.layout.index import evaluate
 from .buffers import SharedBuffer
 from .loops.digit_runs import Run
 
-__all__ = ["Swizzled", "swizzled_steps"]
-
 Array = npt.NDArray[np.int64]
 ARITHMETIC = ("add", "sub", "mul", "floordiv", "floormod", "and", "or", "xor", "min", "max")
 

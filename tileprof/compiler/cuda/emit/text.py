@@ -14,8 +14,6 @@ from itertools import takewhile
 
 from tileprof.compiler.codegen.writer import Line
 
-__all__ = ["pinned", "render", "uses", "without_unused"]
-
 _DIRECTIVE = re.compile(r'^#line (?P<line>\d+)(?: (?P<file>".*"))?$')
 _NO_CODE = re.compile(r"^(|\s*(//.*|#pragma .*|TP_UNROLL\w*(\(\d+\))?)|\s+({|}|} else {))$")
 _SCALAR = re.compile(r"^ *const (?:int|int64_t) (?P<name>\w+) = (?P<value>[^;\[]*);$")

@@ -23,8 +23,6 @@ from .gemm.matrices import Matrices, SharedTile, at, find_matrices, loops, share
 from .loops.parallel import emit_as_parallel
 from .loops.points import leader, thread_coordinates
 
-__all__ = ["emit_copy"]
-
 EmitBlock = Callable[[Context, ir.Block], None]
 
 

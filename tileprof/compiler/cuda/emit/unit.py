@@ -31,8 +31,6 @@ from .marks import Marks, marks_of
 from .statements import emit_block
 from .text import render, uses, without_unused
 
-__all__ = ["WGMMA_HEADER", "emit"]
-
 WGMMA_HEADER = "wgmma.cuh"
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from .registers import Digit, RegisterLayout, unit
 
-__all__ = ["candidates", "distributed"]
-
 
 def distributed(
     shape: Sequence[int],

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from tileprof.compiler.cuda.target import BANKS, SECTOR, WORD
 
-__all__ = ["Accesses", "sectors", "wavefronts"]
-
 
 def wavefronts(addresses: npt.NDArray[np.int64], width: int) -> tuple[int, int]:
     """Wavefronts of one warp's request and the fewest that its bytes need.

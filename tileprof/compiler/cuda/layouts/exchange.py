@@ -17,18 +17,6 @@ from tileprof.compiler.cuda.tuning import SHARED_SCAN, SHARED_SCAN_WORK, SHORT_S
 from .registers import RegisterLayout, weighted
 from .shuffles import plan_shuffles
 
-__all__ = ["Reduction", "convert_scratch", "is_within_threads", "plan_reduce", "reduce_scratch"]
-__all__ += [
-    "exchange_scratch",
-    "has_thread_lines",
-    "plan_all_reduce",
-    "scan_scratch",
-    "staged_row",
-    "staged_shape",
-    "unreduced",
-    "working_type",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Reduction:

@@ -27,9 +27,6 @@ from tileprof.ir.instructions import Fma, ProductInstruction, Wgmma, pieces
 from .registers import Digit, RegisterLayout
 from .shared import Swizzle
 
-__all__ = ["Operand", "accumulator_layout", "is_k_major", "is_of_warp_groups", "matrix_dims"]
-__all__ += ["operand_layout", "panel_limits", "shared_layout", "step_layout", "widest_swizzle"]
-
 Operand = Literal["a", "b"]
 Product = ir.Gemm | ir.AsyncGemm
 

@@ -27,8 +27,6 @@ import numpy.typing as npt
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
-__all__ = ["Digit", "RegisterLayout", "blocked", "parse_layout", "unit", "weighted"]
-
 Coordinates = tuple[int, ...]
 
 

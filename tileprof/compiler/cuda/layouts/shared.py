@@ -25,8 +25,6 @@ from tileprof import ir
 from tileprof.errors import InternalError
 from tileprof.ir.memory import base
 
-__all__ = ["SharedLayout", "Swizzle", "parse_shared", "tile_bytes"]
-
 Swizzle = Literal[0, 32, 64, 128]
 CHUNK = 16
 """Bytes that a swizzle moves as one."""

@@ -18,8 +18,6 @@ from tileprof.compiler.cuda.tuning import SHUFFLE_BARRIERS
 
 from .registers import RegisterLayout, weighted
 
-__all__ = ["Shuffles", "Swap", "plan_shuffles"]
-
 
 @dataclass(frozen=True, slots=True)
 class Swap:

@@ -25,8 +25,6 @@ from tileprof.ir.rewriter import per_launch
 from .control_flow import Flow
 from .pipeline.roles import written_globals
 
-__all__ = ["insert_barriers"]
-
 
 def insert_barriers(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """`barrier` and `fence` wherever threads, or units, must not overtake each other."""

@@ -14,8 +14,6 @@ from typing import Generic, Protocol, Self, TypeVar
 from tileprof import ir
 from tileprof.ir.rewriter import clone
 
-__all__ = ["Flow"]
-
 
 class _State(Protocol):
     def copy(self) -> Self: ...

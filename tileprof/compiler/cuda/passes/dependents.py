@@ -20,8 +20,6 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.remarks.launches import EarlyStart, StartsEarly, StartsLate, TargetCannot
 
-__all__ = ["start_early"]
-
 
 def start_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Let the launches of a kernel that has several overlap, where the author asks for it."""

@@ -26,8 +26,6 @@ from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.ir.tile import Hints
 from tileprof.ir.types import Dim, index
 
-__all__ = ["as_parallel", "expand"]
-
 Symbols = Mapping[str, ir.Value]
 Point = Callable[[ir.Builder, list[ir.Value]], None]
 """Emits the ops of one point, given the loop variables."""

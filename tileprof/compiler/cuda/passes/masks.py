@@ -20,8 +20,6 @@ from tileprof.compiler.passes.identities import folded
 from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.ir.scalar import BinaryKind, CompareKind
 
-__all__ = ["narrow_masks"]
-
 _MIRRORED: dict[CompareKind, CompareKind] = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 

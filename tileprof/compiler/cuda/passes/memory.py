@@ -18,8 +18,6 @@ from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
 
-__all__ = ["plan_memory"]
-
 
 def plan_memory(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """`offset` on every shared allocation and ring, and the hint `shared` with the sum on each

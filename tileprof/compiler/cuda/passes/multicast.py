@@ -47,9 +47,6 @@ from tileprof.remarks.launches import (
 
 from .pipeline.roles import is_ring_load
 
-__all__ = ["Cluster", "cluster_of", "form_clusters", "in_clusters", "reports"]
-__all__ += ["shared_slice", "sharers"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cluster:

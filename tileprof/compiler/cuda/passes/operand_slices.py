@@ -30,8 +30,6 @@ from tileprof.remarks.products import SlicedProduct
 
 from .layout.once import fills
 
-__all__ = ["slice_operands"]
-
 
 def slice_operands(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with such products in slices, where they stand in loops."""

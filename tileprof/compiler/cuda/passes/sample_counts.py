@@ -14,8 +14,6 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.remarks.launches import NotSampled, SharedMissing, StateCounts
 
-__all__ = ["CYCLES_BYTES", "plan_sample_counts"]
-
 CYCLES_BYTES = 8
 """Of a state of a warp: its cycles and a clock."""
 ALIGNMENT = 16

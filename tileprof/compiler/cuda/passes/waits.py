@@ -27,8 +27,6 @@ from tileprof.remarks.products import RunsWhile
 
 from .control_flow import Flow
 
-__all__ = ["insert_waits"]
-
 
 def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Products of tensor cores become asynchronous; waits stand where results are needed."""

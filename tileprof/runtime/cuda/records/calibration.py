@@ -119,8 +119,7 @@ class Calibration:
 
 
 def _place(device: CudaDevice) -> Path:
-    """Return the file of what is known of such devices; its name tells all that the number depends
-    on."""
+    """Return the file of such devices' record cost, named after all that the cost depends on."""
     digest = hashlib.sha256()
     parts = (device.name, device.driver.version(), device.target.name, tileprof.__version__)
     for part in (*parts, calibration.cuda_text(), slots.cuda_text()):

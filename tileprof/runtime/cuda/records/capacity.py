@@ -102,7 +102,7 @@ class Room:
 
 _AT_ONCE = 1 << 18
 """Bytes of slots that are copied at once, and so at most of a part that is decoded at once."""
-_TURNS = 1024
+_THINNED = 1024
 """Counts behind the slots, for kernels in graphs; more kernels than that share some."""
 
 
@@ -122,10 +122,10 @@ class DeviceArena:
             self._stream = driver.pointer("cuStreamCreate", STREAM_NON_BLOCKING)
             head = slots.new_head(count, capacity)
             size = slots.arena_bytes(count, capacity)
-            whole = size + 8 * _TURNS
+            whole = size + 8 * _THINNED
             held = driver.pointer("cuMemAllocAsync", whole + self._row, self._stream)
             self.address = -(-held // self._row) * self._row
-            self._turns = self.address + size
+            self._thinning = self.address + size
             try:
                 driver.call("cuMemsetD8Async", self.address, 0, whole, self._stream)
                 driver.call("cuMemcpyHtoDAsync_v2", self.address, head, len(head), self._stream)
@@ -139,9 +139,12 @@ class DeviceArena:
                 raise
         self._refused = 0
 
-    def turns(self, tag: int) -> int:
-        """Address of the count of blocks that were asked whether they record, of a captured tag."""
-        return self._turns + 8 * (tag % _TURNS)
+    def thinning(self, tag: int) -> int:
+        """Return the address of the number of blocks that asked whether they record.
+
+        For captured tags, of whose replays only some blocks record.
+        """
+        return self._thinning + 8 * (tag % _THINNED)
 
     def take(self) -> tuple[list[slots.Slots], int]:
         """Return the slots that are ready, in the order of their claims, which are free again
@@ -192,7 +195,7 @@ class DeviceArena:
         self.device.driver.call("cuMemcpy2DAsync_v2", addressof(copy), self._stream)
 
     def _release(self, ticket: int) -> None:
-        """Tell warps that all slots before a ticket are free."""
+        """Notify warps that all slots before a ticket are free."""
         value = ctypes.c_uint64(ticket)
         place = self.address + slots.RELEASED_AT
         self.device.driver.call("cuMemcpyHtoDAsync_v2", place, addressof(value), 8, self._stream)

@@ -25,7 +25,7 @@ _MOST_SLOTS = 256
 _MOST_PARTS = 16
 _MOST_OF_A_KIND = 3
 _NOTABLE = 0.01
-"""Share of the time of all warps from which a wait, or what unevenness costs, is told."""
+"""Share of the time of all warps from which a wait, or what unevenness costs, is reported."""
 
 
 @dataclass(slots=True)

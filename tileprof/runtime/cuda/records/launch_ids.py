@@ -131,7 +131,7 @@ class Tag:
     token: int
     captured: bool
     issued: int = 0
-    """Launches that write records, since the listener was told."""
+    """Launches that write records, since the listener was notified."""
     skipped: int = 0
     slots: int = 0
     """Slots of its last launch."""
@@ -174,8 +174,9 @@ class Tag:
         return self.source.excerpt(replay, device, number, -1)
 
     def argument(
-        self, arena: int, capacity: int, every: int, first: int, warps: int, limit: int, turns: int
-    ) -> bytes:
+        self, arena: int, capacity: int, every: int, first: int, warps: int, limit: int,
+        thinning: int,
+    ) -> bytes:  # fmt: skip
         """Return the argument of a launch; fields as in `recording`."""
         key = (arena, every, first, warps, limit)
         made = self._made.get(key)
@@ -184,7 +185,7 @@ class Tag:
                 self._made.clear()
             made = self._made[key] = recording(
                 arena, capacity, tag=self.number, every=every, first=first, warps=warps,
-                limit=limit, turns=turns,
+                limit=limit, turns=thinning,
             )  # fmt: skip
         return made
 

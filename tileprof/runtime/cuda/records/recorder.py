@@ -1,11 +1,11 @@
-"""Records that kernels on GPUs write about their inside: who may write, who reads, who is told.
+"""Records that kernels on GPUs write about their inside: who may write, who reads, who is notified.
 
 In: at a launch of a kernel with marks, who listens, and under which token.  Out: the launch's
 argument of 40 bytes; later, from a thread of its own or when a profile is made, times of sites for
 the late listener of that token.
 
 Nothing waits on the way of a launch.  A launch writes only while the arena has room, so that what
-is written is whole: launches beyond that are told as skipped.  While a program runs records are
+is written is whole: launches beyond that are reported as skipped.  While a program runs records are
 only copied to the host; they are decoded when somebody asks, because that would hold up Python.
 """
 
@@ -122,8 +122,8 @@ class Records:
                 tag.issued += 1
                 tag.slots, tag.awaited = slots, tag.awaited + slots
             arena = room.arena
-            turns = arena.turns(tag.number) if captured else 0
-            made = tag.argument(arena.address, arena.capacity, every, first, mask, limit, turns)
+            thinning = arena.thinning(tag.number) if captured else 0
+            made = tag.argument(arena.address, arena.capacity, every, first, mask, limit, thinning)
         # What was written since the recording before is in the way.
         self._notice(begins or room.budget.is_short)
         return made
@@ -160,7 +160,7 @@ class Records:
         return tag
 
     def _alone(self, tag: Tag, launch: int) -> Tag:
-        """A number for one launch alone: its slots are to be told from those of others."""
+        """A number for one launch alone: its slots are to be distinguished from those of others."""
         self._numbered = self._numbered % 0xFFFFFFFF + 1
         made = Tag(self._numbered, tag.source, tag.late, tag.token, captured=False)
         made.launch, made.issued_ns = launch, time.perf_counter_ns()
@@ -198,7 +198,7 @@ class Records:
                     where = f"the {room.bytes >> 20} MB of {self._name}"
                     self._say(f"warps found no room for records in {where}", refused)
             if sum(len(each.records) for each in self._kept) > _MOST_RECORDS:
-                self.tell()
+                self.report()
 
     def _give_back(self, slots: Slots) -> None:
         numbers, counts = np.unique(slots.heads["tag"], return_counts=True)
@@ -207,7 +207,7 @@ class Records:
                 if (tag := self._tags.get(number)) is not None:
                     tag.awaited = max(tag.awaited - count, 0)
 
-    def tell(self, *, over: bool = False) -> None:
+    def report(self, *, over: bool = False) -> None:
         """Decode what was read, and hand it to those who listened; `over`: what was not read by
         now will not be."""
         with self._reading:
@@ -228,7 +228,7 @@ class Records:
                 # As those of a graph do that was captured then and is replayed now.
                 self._say("warps wrote records that belong to an earlier recording", strangers)
             for tag in changed:
-                self._tell_counts(tag, over=over or bool(self._failure))
+                self._report_counts(tag, over=over or bool(self._failure))
 
     def _decode(self, tag: Tag, slots: Slots) -> None:
         try:
@@ -240,7 +240,7 @@ class Records:
         measured = hooks.Measured(sites, warps=len(slots), excerpt=excerpt)
         tag.late.measured(tag.token, measured, replayed=tag.captured)
 
-    def _tell_counts(self, tag: Tag, *, over: bool) -> None:
+    def _report_counts(self, tag: Tag, *, over: bool) -> None:
         with self._lock:
             issued, tag.issued = tag.issued, 0
             skipped, tag.skipped = tag.skipped, 0
@@ -250,22 +250,22 @@ class Records:
             tag.late.measured(tag.token, measured, replayed=False)
 
     def collect(self, final: bool) -> None:
-        """Read and tell; `final`: what is under way too."""
+        """Read and report; `final`: what is under way too."""
         ended = not (final and self.is_busy) or self._waited()
         if not self._reading.acquire(timeout=PATIENCE_S):
             self._say(f"records of {self._name} could not be read: its driver does not answer")
             return
         try:
             self.read()
-            self.tell(over=not ended)
+            self.report(over=not ended)
             if final:
-                self._tell_rest()
+                self._report_rest()
         finally:
             self._reading.release()
         if final:
             self._compare()
 
-    def _tell_rest(self) -> None:
+    def _report_rest(self) -> None:
         """Excerpts of launches some of whose warps found no room."""
         with self._lock:
             tags = [tag for tag in self._tags.values() if not tag.late.closed]

@@ -31,16 +31,16 @@ from tileprof.runtime.cuda.waiting import PATIENCE_S, wait_for
 from .budget import one_in
 
 PERIOD_NS = 1_000
-"""Time from one look at a warp to the next; the nearest power of two in cycles is taken."""
+"""Time from one sample of a warp to the next; the nearest power of two in cycles is taken."""
 BLOCKS = 8
-"""Blocks of a launch that are looked at, at least."""
+"""Blocks of a launch that are sampled, at least."""
 BLOCKS_OF_REPLAYS = 2
 """Blocks of a launch in a graph that are sampled, at least."""
 PART = 64
 """Share of a large grid's blocks that is sampled, one in this many: enough, and few blocks are
 slower."""
 ENOUGH = 250_000
-"""Looks from which a share is known within 0.2 points."""
+"""Samples from which a share is known within 0.2 points."""
 SELDOM = 16
 """Interval of sampled launches once there are enough samples."""
 _USUAL_KHZ = 1_500_000
@@ -85,7 +85,7 @@ class _Tag:
     """Place of its counts among all words."""
     before: NDArray[np.uint64]
     """Counts at the last reading."""
-    looks: int = 0
+    sampled: int = 0
     asked: int = 0
     """Launches so far."""
     launches: int = 0
@@ -140,7 +140,7 @@ class Samples:
                 tag.skipped += 1
                 return samples.NOT_SAMPLED
             tag.asked += 1
-            if not captured and tag.looks >= ENOUGH and tag.asked % SELDOM:
+            if not captured and tag.sampled >= ENOUGH and tag.asked % SELDOM:
                 return samples.NOT_SAMPLED
             tag.launches += not captured
             self._unread += 1
@@ -242,18 +242,18 @@ class Samples:
         tag.before = now
         if not counts.looks and not counts.seen.any():
             return
-        tag.looks += counts.looks
+        tag.sampled += counts.looks
         more = function.totals(counts)
         tag.fresh = more if tag.fresh is None else tag.fresh + more
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Hand what was read to those who listened, and forget those who are gone."""
         with self._reading:
             with self._lock:
                 self._forget()
                 tags = self._tags[:]
             for tag in tags:
-                self._tell(tag)
+                self._report(tag)
 
     def _forget(self) -> None:
         """Drop what nobody asks for; a graph may be replayed for ever, so its place stays taken."""
@@ -265,18 +265,18 @@ class Samples:
                 self._free.setdefault(old.function.words, []).append((old.place, old.before))
 
     def collect(self, final: bool) -> None:
-        """Read and tell; `final`: what is under way too."""
+        """Read and report; `final`: what is under way too."""
         if final and self.is_busy:
             wait_for(self.device, PATIENCE_S)
         if not self._reading.acquire(timeout=PATIENCE_S):
             return
         try:
             self.read()
-            self.tell()
+            self.report()
         finally:
             self._reading.release()
 
-    def _tell(self, tag: _Tag) -> None:
+    def _report(self, tag: _Tag) -> None:
         with self._lock:
             launches, tag.launches = tag.launches, 0
             skipped, tag.skipped = tag.skipped, 0

@@ -16,8 +16,6 @@ from .matrices import registers_of
 from .mma import emit_mma
 from .wgmma import can_wgmma, emit_wgmma
 
-__all__ = ["emit_async_gemm", "emit_gemm"]
-
 
 def emit_gemm(ctx: Context, op: ir.Gemm) -> None:
     """A product that is done when the statement is."""

@@ -27,8 +27,6 @@ from tileprof.ir.instructions import Fma
 
 from .matrices import SharedTile, shared_tile
 
-__all__ = ["emit_fma"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Side:

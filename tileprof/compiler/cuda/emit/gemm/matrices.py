@@ -26,9 +26,6 @@ from tileprof.compiler.cuda.passes.choice.copies import multiple
 from tileprof.compiler.cuda.target import WORD
 from tileprof.errors import InternalError
 
-__all__ = ["Matrices", "SharedTile", "at", "find_matrices", "gather_words", "load_matrices"]
-__all__ += ["loops", "registers_of", "shared_tile"]
-
 ROW = 16
 """Bytes of a row of a matrix."""
 

@@ -28,8 +28,6 @@ from tileprof.ir.instructions import Mma, Wgmma
 
 from .matrices import find_matrices, gather_words, load_matrices, registers_of, shared_tile
 
-__all__ = ["TYPES", "emit_mma"]
-
 TYPES = {
     "bfloat16": "bf16",
     "float16": "f16",

@@ -33,8 +33,6 @@ from .matrices import registers_of
 from .mma import TYPES
 from .wgmma_header import WgmmaShape
 
-__all__ = ["can_wgmma", "emit_wgmma"]
-
 STEP = 32
 """Bytes of a row that one instruction reads along K."""
 

@@ -14,8 +14,6 @@ from tileprof.compiler.cuda.prelude import text
 from tileprof.compiler.cuda.target import WARP_GROUP, WGMMA_ROWS
 from tileprof.errors import InternalError
 
-__all__ = ["Accumulator", "Operand", "WgmmaShape", "header"]
-
 Operand = Literal["bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"]
 Accumulator = Literal["f32", "f16", "s32"]
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 from tileprof.compiler.cuda.layouts import Digit
 
-__all__ = ["Run", "points", "runs_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Run:

@@ -15,8 +15,6 @@ from tileprof import ir
 from tileprof.compiler.codegen.inlining import flat
 from tileprof.ir.rewriter import clone, rebuilt
 
-__all__ = ["Guard", "Place", "changes_at", "opened", "unfolded"]
-
 
 @dataclass(frozen=True, slots=True)
 class Guard:

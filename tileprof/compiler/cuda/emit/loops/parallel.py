@@ -29,8 +29,6 @@ from .guards import opened
 from .points import Frame
 from .register_loops import RegisterLoops
 
-__all__ = ["emit_as_parallel", "emit_parallel"]
-
 EmitBlock = Callable[[Context, ir.Block], None]
 
 

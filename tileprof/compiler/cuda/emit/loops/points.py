@@ -20,8 +20,6 @@ from tileprof.errors import InternalError
 
 from .digit_runs import Run
 
-__all__ = ["Dims", "Frame", "Held", "leader", "thread_coordinates"]
-
 Dims = tuple[int | None, ...]
 """For each dimension of a fragment the loop variable that indexes it; None for another index."""
 

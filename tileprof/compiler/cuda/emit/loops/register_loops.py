@@ -40,8 +40,6 @@ from .points import Held, thread_coordinates
 from .vector_loops import VectorLoops
 from .vectors import VectorAccess
 
-__all__ = ["RegisterLoops"]
-
 CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 
 

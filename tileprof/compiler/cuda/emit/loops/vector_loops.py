@@ -28,8 +28,6 @@ from .digit_runs import Run, points
 from .points import Frame, leader
 from .vectors import Planner, VectorAccess
 
-__all__ = ["EmitBlock", "VectorLoops"]
-
 EmitBlock = Callable[[Context, ir.Block], None]
 
 

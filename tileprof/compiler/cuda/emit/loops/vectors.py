@@ -24,8 +24,6 @@ from tileprof.ir.memory import base
 
 from .guards import Guard, Place, changes_at, unfolded
 
-__all__ = ["Planner", "VectorAccess"]
-
 Access = ir.Load | ir.Store
 
 

@@ -45,8 +45,6 @@ from tileprof.remarks.copies import (
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .operands import emit_product
 
-__all__ = ["choose"]
-
 ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
 """Types that TMA adds (PTX ISA, "cp.reduce.async.bulk.tensor")."""
 

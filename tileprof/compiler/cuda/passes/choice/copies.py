@@ -45,9 +45,6 @@ from tileprof.remarks.copies import (
     UnalignedAddress,
 )
 
-__all__ = ["Tensor", "bulk_reason", "cp_async_width", "kept_in_l2", "tensor_of"]
-__all__ += ["wish_against"]
-
 LARGEST_MULTIPLE = 1 << 10
 """What divides 0, as far as alignment is asked for."""
 

@@ -58,8 +58,6 @@ from tileprof.remarks.products import (
 
 from .copies import multiple
 
-__all__ = ["adds_up_in", "choose_gemm"]
-
 FLOAT8 = ("float8_e4m3", "float8_e5m2")
 INT8 = ("int8", "uint8")
 Rejected = list[tuple[Candidate, Reason]]

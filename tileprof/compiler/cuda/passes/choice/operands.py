@@ -22,8 +22,6 @@ from tileprof.ir.tile import Policy
 
 from .gemms import adds_up_in, choose_gemm
 
-__all__ = ["emit_product"]
-
 
 def emit_product(
     op: ir.Gemm,

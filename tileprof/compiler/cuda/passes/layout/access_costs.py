@@ -36,8 +36,6 @@ from tileprof.remarks.layouts import (
 
 from .index import evaluate
 
-__all__ = ["count_accesses"]
-
 Array = npt.NDArray[np.int64]
 Access = ir.Load | ir.Store | ir.Atomic
 

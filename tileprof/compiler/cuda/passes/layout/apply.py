@@ -22,8 +22,6 @@ from .graph import Graph, Link
 from .once import fills
 from .solve import Solution
 
-__all__ = ["apply", "shared_scratch"]
-
 
 @dataclass(eq=False)
 class _Conversion:

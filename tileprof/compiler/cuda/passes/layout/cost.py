@@ -38,9 +38,6 @@ from .flow import Known
 from .graph import Access, Graph, Link, Loop, Node
 from .index import Form, behind, evaluate
 
-__all__ = ["Placed", "Requests", "component_cost", "convert_cost", "ideal", "lane_coordinates"]
-__all__ += ["loop_cost", "requests"]
-
 Array = npt.NDArray[np.int64]
 
 

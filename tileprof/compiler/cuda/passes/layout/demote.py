@@ -32,8 +32,6 @@ from tileprof.remarks.layouts import (
 from .graph import constant_range
 from .index import Forms
 
-__all__ = ["Demotion", "demote", "unnumbered"]
-
 
 class Demotion(NamedTuple):
     """Why a fragment has no registers, and the line."""

@@ -14,8 +14,6 @@ from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit
 
 from .graph import Graph, Link, Node
 
-__all__ = ["Known", "conflicts", "down", "propagate", "up"]
-
 Known = dict[Node, RegisterLayout]
 
 

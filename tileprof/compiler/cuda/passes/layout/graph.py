@@ -20,8 +20,6 @@ from tileprof.once import cached_property
 
 from .index import Form, Forms
 
-__all__ = ["Access", "Graph", "Link", "Loop", "Node", "constant_range", "survey"]
-
 Node = ir.Parallel | ir.Value
 LARGE = 1 << 40
 

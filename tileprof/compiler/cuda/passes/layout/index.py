@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from tileprof import ir
 
-__all__ = ["Form", "Forms", "behind", "evaluate"]
-
 Array = npt.NDArray[np.int64]
 EVERY = 1 << 20
 """What divides 0, as far as alignment is asked for."""

@@ -32,8 +32,6 @@ from .once import repeated, run_once
 from .shared import shared_layouts
 from .solve import Solution, solve
 
-__all__ = ["infer_layouts"]
-
 
 def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with all layouts decided."""

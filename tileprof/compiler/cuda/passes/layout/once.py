@@ -24,8 +24,6 @@ from tileprof.remarks.layouts import FilledOnce, SeveralThreads
 
 from .flow import Known
 
-__all__ = ["fills", "repeated", "run_once"]
-
 Stored = dict[ir.Value, ir.Store]
 """Fragments that a loop fills, with a store of each."""
 

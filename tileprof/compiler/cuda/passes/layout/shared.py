@@ -46,8 +46,6 @@ from .flow import Known
 from .graph import Access, Graph, Loop
 from .solve import Solution
 
-__all__ = ["shared_layouts"]
-
 Lanes = npt.NDArray[np.int64]
 
 

@@ -22,8 +22,6 @@ from .cost import component_cost, loop_cost
 from .flow import Known, conflicts, propagate
 from .graph import Graph, Link, Node
 
-__all__ = ["Operand", "Solution", "solve"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operand:

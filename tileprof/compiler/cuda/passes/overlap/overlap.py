@@ -52,8 +52,6 @@ from tileprof.remarks.products import IssuedBehind
 
 from .rotation import Parts, rotate
 
-__all__ = ["overlap"]
-
 
 def overlap(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with such loops rotated, where warp groups multiply and others load."""

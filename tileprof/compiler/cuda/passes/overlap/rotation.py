@@ -20,8 +20,6 @@ from tileprof.ir.rewriter import clone, clone_block
 from tileprof.ir.scalar import BinaryKind
 from tileprof.ir.schedule import LoopSchedule
 
-__all__ = ["Parts", "rotate"]
-
 
 @dataclass(frozen=True)
 class Parts:

@@ -38,8 +38,6 @@ from tileprof.remarks.loops import (
 from .masks import All, Either, Formula, Test
 from .numbers import Numbers
 
-__all__ = ["EVERY", "Iterations", "Span"]
-
 P = TypeVar("P")
 
 EVERY = ChangesEvery()

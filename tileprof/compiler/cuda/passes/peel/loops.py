@@ -22,8 +22,6 @@ from tileprof.ir.rewriter import clone, clone_block, with_originals
 
 from .masks import Mask, unmasked
 
-__all__ = ["Plan", "planned"]
-
 Values = dict[ir.Value, ir.Value]
 
 

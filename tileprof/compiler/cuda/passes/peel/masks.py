@@ -23,8 +23,6 @@ from tileprof.compiler.passes.liveness import keep_live, live_in
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import rebuilt
 
-__all__ = ["All", "Either", "Formula", "Mask", "Test", "condition_formula", "masks_of", "unmasked"]
-
 
 @dataclass(frozen=True)
 class Test:

@@ -21,8 +21,6 @@ from tileprof.errors import Location
 from tileprof.ir.rewriter import clone
 from tileprof.ir.scalar import BinaryKind
 
-__all__ = ["Numbers"]
-
 
 @dataclass(frozen=True)
 class _Origin:

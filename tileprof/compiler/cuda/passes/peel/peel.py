@@ -55,8 +55,6 @@ from .iterations import EVERY, Iterations, Span
 from .loops import Plan, planned
 from .masks import Mask, masks_of
 
-__all__ = ["peel"]
-
 
 def peel(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with such loops apart."""

@@ -62,8 +62,6 @@ from .stored_chunks import bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import indices_of
 from .tile_work import uneven_work
 
-__all__ = ["persist"]
-
 
 def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Put blocks in an order that shares L2, and let them loop over tiles where that pays."""

@@ -25,8 +25,6 @@ from tileprof.ir.instructions import Matrices, Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import with_originals
 
-__all__ = ["Store", "bytes_in_chunks", "in_chunks", "may_be_chunked", "stores_of"]
-
 _Form = tuple[int, int, ir.DType]
 
 

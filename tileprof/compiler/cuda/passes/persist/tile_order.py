@@ -12,8 +12,6 @@ from tileprof import ir
 from tileprof.compiler.cuda.passes.multicast import cluster_of, in_clusters
 from tileprof.ir.scalar import BinaryKind
 
-__all__ = ["indices_of"]
-
 
 def indices_of(
     launch: ir.Launch, tile: ir.Value, rank: ir.Value | None, builder: ir.Builder

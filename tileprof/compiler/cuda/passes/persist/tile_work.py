@@ -21,8 +21,6 @@ from tileprof import ir
 from tileprof.ir.memory import base
 from tileprof.remarks.launches import UnevenWork
 
-__all__ = ["uneven_work"]
-
 _Sources = dict[ir.Value, frozenset[str]]
 """Of which of the block's indices a value, or what a buffer holds, is made."""
 _WORK = (ir.Copy, ir.Fill, ir.Gemm, ir.Parallel, ir.Reduce, ir.Scan, ir.TileAtomic)

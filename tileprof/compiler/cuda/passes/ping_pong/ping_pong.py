@@ -66,8 +66,6 @@ from tileprof.remarks.loops import (
 
 from .plan import Plan, plan_hand_over, work_of
 
-__all__ = ["hand_over"]
-
 _Around = tuple[ir.OpBase, ...]
 
 

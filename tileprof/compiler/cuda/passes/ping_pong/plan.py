@@ -34,8 +34,6 @@ from tileprof.remarks.loops import (
     SharesRows,
 )
 
-__all__ = ["Plan", "Work", "plan_hand_over", "work_of"]
-
 _CHEAP = {
     "neg", "not", "abs", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite",
     "popcount", "clz",

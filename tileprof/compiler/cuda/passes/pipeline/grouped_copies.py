@@ -24,8 +24,6 @@ from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 from .roles import replayable, ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
 
-__all__ = ["group_copies"]
-
 
 def group_copies(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """The launch with its cp.async copies in groups that run ahead where they can."""

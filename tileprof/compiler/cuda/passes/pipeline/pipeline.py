@@ -29,8 +29,6 @@ from tileprof.remarks.launches import ProducerLoads
 from .grouped_copies import group_copies
 from .split import split_roles
 
-__all__ = ["pipeline"]
-
 
 def pipeline(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Roles and rings, or groups of cp.async, for every launch that has asynchronous loads."""

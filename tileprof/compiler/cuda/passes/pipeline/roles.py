@@ -38,9 +38,6 @@ from tileprof.remarks.copies import (
     TileUsedElsewhere,
 )
 
-__all__ = ["is_replayed", "is_ring_load", "load_reason", "loads_of", "replayable", "ring_reason"]
-__all__ += ["role_reason", "written_globals"]
-
 CanBulk = Callable[[ir.Copy], Reason | None]
 """Says why TMA cannot do a copy; None where it can."""
 

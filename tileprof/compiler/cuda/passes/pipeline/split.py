@@ -35,8 +35,6 @@ from tileprof.ir.schedule import LoopSchedule
 
 from .roles import is_ring_load, written_globals
 
-__all__ = ["Mapping", "Slots", "consumed", "slot_view", "split_roles"]
-
 Mapping = dict[ir.Value, ir.Value]
 Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
 """For each tile the buffer with all its slots, and the slot it is in."""

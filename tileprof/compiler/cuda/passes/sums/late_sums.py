@@ -37,8 +37,6 @@ from .linear_uses import is_own_sum
 from .running_sums import join_totals
 from .sum_uses import Exchange, Sum, SumUses, exchange_of
 
-__all__ = ["delay_sums"]
-
 
 def delay_sums(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with sums of loops added up across threads after them."""

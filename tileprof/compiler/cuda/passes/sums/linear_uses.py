@@ -15,8 +15,6 @@ from typing import TypeGuard
 from tileprof import ir
 from tileprof.ir.memory import base
 
-__all__ = ["clears", "covers", "is_own_sum", "other_use", "uses"]
-
 
 def is_own_sum(op: ir.OpBase, fragment: ir.Value) -> TypeGuard[ir.Reduce]:
     """Whether an op adds up another fragment into this one."""

@@ -21,8 +21,6 @@ from tileprof.ir.rewriter import with_originals
 
 from .linear_uses import covers, is_own_sum
 
-__all__ = ["join_totals"]
-
 
 def join_totals(launch: ir.Launch) -> ir.Launch:
     """The launch with parts added to totals as they are summed."""

@@ -29,8 +29,6 @@ from tileprof.remarks.layouts import (
 
 from .linear_uses import clears, is_own_sum, other_use, uses
 
-__all__ = ["Exchange", "Sum", "SumUses", "exchange_of"]
-
 Exchange = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 """Between which threads a reduction exchanges: distances in lanes, digits of the warp number."""
 

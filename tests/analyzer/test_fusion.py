@@ -1,0 +1,107 @@
+"""Memory-bound kernels between products, and optimizers of many passes, with what fusing brings."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import found, only
+from tests.analyzer.steps import MS, Step
+
+LONG = 50e3
+"""Mean time of a launch, ns: many times what launching takes."""
+
+
+def activation(names: str = "abcdef", times: float = LONG, model: str = "NewGELU.forward") -> Step:
+    """An activation written as operations, between two products of 50 µs a step each."""
+    step = Step()
+    forward = step.scope(step.top, "forward")
+    for place, product in enumerate(("up", "down")):
+        if place:
+            inner = step.frame(forward, model, 10)
+            for name in names:
+                op = step.op(inner, f"aten::{name}")
+                kernel = "sm90_xmma_gemm" if name == "P" else "vectorized_elementwise_kernel"
+                step.launch(op, kernel, 20 * times)
+        mlp = step.frame(forward, product, 30 + place)
+        step.launch(step.op(mlp, "aten::mm"), "nvjet_hsh", MS / 20)
+    return step
+
+
+def test_a_run_and_its_gain() -> None:
+    """Of 6 × 50 µs five go at best, three quarters of that likely, half at least."""
+    finding = only(activation().profile(), "fusion")
+    whole = 6 * 50 + 2 * 50
+    low, mid, high = (1 / (1 - part * 250 / whole) for part in (0.5, 0.75, 1))
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((low, mid, high))
+    assert finding.title.startswith("6 memory-bound kernels")
+    assert "NewGELU.forward" in finding.title
+    assert "torch.nn.functional.gelu" in finding.author
+
+
+@pytest.mark.parametrize(
+    "step",
+    [activation("a"), activation("aPb"), activation(times=2e3), activation("aaa", 0.1e3)],
+    ids=["one kernel", "a product in between", "short kernels", "nothing to gain"],
+)
+def test_no_run(step: Step) -> None:
+    """Nothing to fuse, or what another rule tells."""
+    assert not found(step.profile(), "fusion")
+
+
+def test_kernels_that_are_fused_already() -> None:
+    """What a compiler made is left alone."""
+    step = Step()
+    for number in range(4):
+        op = step.op(step.frame(step.top, "forward", 10 + number), f"aten::{number}")
+        step.launch(op, f"triton_poi_fused_add_{number}", 20 * LONG)
+    assert not found(step.profile(), "fusion")
+
+
+def test_passes_are_told_apart() -> None:
+    """A gradient's kernel runs at another time than the one of the operation above it."""
+    step = Step()
+    op = step.op(step.frame(step.top, "forward", 10), "aten::mul")
+    step.launch(op, "elementwise", 20 * LONG)
+    step.launch(step.op(op, "MulBackward0", backward=True), "elementwise", 20 * LONG, backward=True)
+    assert not found(step.profile(), "fusion")
+
+
+ADAM = ("add_", "mul_", "lerp_", "mul_", "addcmul_", "sqrt", "div_", "addcdiv_")
+PASSES = (2, 2, 3, 2, 3, 2, 2, 4)
+
+
+def optimizer(names: tuple[str, ...], times: tuple[float, ...], kind: str = "AdamW") -> Step:
+    """A step of an optimizer beside a product of 50 µs."""
+    step = Step()
+    train = step.frame(step.top, "train", 20)
+    around = step.scope(train, f"Optimizer.step#{kind}.step")
+    for line, (name, time) in enumerate(zip(names, times, strict=True)):
+        inside = step.frame(around, "_multi_tensor", 100 + line)
+        step.launch(step.op(inside, f"aten::_foreach_{name}"), "multi_tensor_apply", 20 * time)
+    step.launch(step.op(train, "aten::mm"), "nvjet_hsh", MS / 20)
+    return step
+
+
+def test_passes_of_an_optimizer() -> None:
+    """AdamW on lists reads and writes 20 tensors for each parameter, fused 7."""
+    times = tuple(10e3 * each for each in PASSES)
+    finding = only(optimizer(ADAM, times).profile(), "optimizer-passes")
+    whole, time = 200 + 50, 200
+    parts = (1 - 7 / 20 * slower for slower in (4 / 3, 1.1, 1))
+    low, mid, high = (1 / (1 - part * time / whole) for part in parts)
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((low, mid, high))
+    assert "read and write 20 tensors" in finding.evidence[0].text
+    assert "torch.optim.AdamW" in finding.author
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"), [(("add_",), "SGD"), (ADAM, "Lion"), (("_fused_adamw_",), "AdamW")]
+)
+def test_optimizers_without_a_better_form(names: tuple[str, ...], kind: str) -> None:
+    """One pass, one that has no fused form here, one that is fused."""
+    step = optimizer(names, (LONG,) * len(names), kind)
+    assert not found(step.profile(), "optimizer-passes")

@@ -1,0 +1,187 @@
+"""Memory-bound kernels one after the other, each of which reads and writes whole tensors.
+
+Static: names of kernels: products, attention, sorts and what a compiler has fused already are no
+part of it. Dynamic: times of kernels between two products, in the order of the tree and within one
+pass (forward, backward, optimizer). One kernel that does all of their work reads the inputs of the
+run and writes its results; what the kernels hand to each other stays in registers. At best it takes
+as long as the longest of them does in one visit, since that one has the most to read and write. A
+backward pass wants some of the results in between, and a reduction has to end before its result is
+used, so three quarters of the difference are likely, half of it is sure.
+
+Runs of short kernels (`small-kernels`) are told there: they wait for launches, not for memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import Contexts
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.once import cached_property
+
+_SHORT_NS = 10_000.0
+"""Mean time of a launch, ns, below which a run is one of short kernels."""
+_COLD = 0.01
+"""Share of the devices' time in steps below which fusing a run is not worth a line."""
+_PARTS = (0.5, 0.75, 1.0)
+"""Of the time above the longest kernel of a run, what goes: at least, likely, at most."""
+_NAMED = 4
+_APART = re.compile(
+    r"gemm|gemv|cutlass|xmma|wgmma|nvjet|conv|fmha|flash|attention|nccl|sort|fft|scan|embedding"
+    r"|index|gather|scatter|triton_",
+    re.IGNORECASE,
+)
+"""Kernels that work on a tile at a time, that move single rows, or that a compiler has fused."""
+_OPTIMIZER = re.compile(r"multi_tensor|foreach|fused_adam|Optimizer", re.IGNORECASE)
+_PLUMBING = re.compile(r"Module\._(wrapped_)?call_impl")
+"""Frames between a module's call and its `forward`."""
+_KNOWN_FORMS = (
+    (re.compile(r"gelu", re.IGNORECASE),
+     'torch.nn.functional.gelu (approximate="tanh" for the form written with tanh;'
+     ' activation_function="gelu_pytorch_tanh" in Hugging Face models)'),
+    (re.compile(r"rms_?norm", re.IGNORECASE), "torch.nn.functional.rms_norm"),
+    (re.compile(r"layer_?norm", re.IGNORECASE), "torch.nn.functional.layer_norm"),
+    (re.compile(r"softmax|cross_?entropy", re.IGNORECASE), "torch.nn.functional.cross_entropy"),
+    (re.compile(r"silu|swish", re.IGNORECASE), "torch.nn.functional.silu"),
+    (re.compile(r"rotary|rope", re.IGNORECASE), "one kernel for the rotary embedding"),
+)  # fmt: skip
+"""Functions that exist as one operation of PyTorch, by what writes them out is called."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Kernels that nothing but memory-bound work comes in between."""
+
+    tree: Contexts
+    nodes: list[int]
+
+    @cached_property
+    def time(self) -> float:
+        """The devices' time of its kernels, ns."""
+        return float(self.tree.time[self.nodes].sum())
+
+    @cached_property
+    def launches(self) -> float:
+        """Launches of its kernels."""
+        return float(self.tree.count[self.nodes].sum())
+
+    @cached_property
+    def longest(self) -> float:
+        """What the longest kernel of a visit takes in all visits, ns."""
+        counts = self.tree.count[self.nodes]
+        visits = float(np.median(counts))
+        each = self.tree.time[self.nodes] / np.maximum(counts, 1)
+        return min(float(each.max()) * visits, self.time)
+
+    @cached_property
+    def above(self) -> float:
+        """Time above that of the longest kernel, ns: what one kernel would not take."""
+        return self.time - self.longest
+
+    @cached_property
+    def name(self) -> str:
+        """The innermost function or module around all of it."""
+        profile = self.tree.profile
+        shared: list[int] | None = None
+        for node in self.nodes:
+            path = [each for each in profile.path(node) if self._calls(each)]
+            shared = path if shared is None else _common(shared, path)
+        return profile.names[shared[-1]] if shared else self.tree.told(self.nodes[0])
+
+    @cached_property
+    def operations(self) -> list[str]:
+        """Its operations, in order."""
+        tree = self.tree
+        return list(dict.fromkeys(tree.op(n) or tree.profile.names[n] for n in self.nodes))
+
+    def _calls(self, node: int) -> bool:
+        """Whether a node is a function or a scope, and not what PyTorch calls a module by."""
+        profile = self.tree.profile
+        named = profile.kinds[node] in ("frame", "scope")
+        return named and not _PLUMBING.match(profile.names[node])
+
+
+def _common(one: list[int], another: list[int]) -> list[int]:
+    count = 0
+    while count < min(len(one), len(another)) and one[count] == another[count]:
+        count += 1
+    return one[:count]
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """All such runs together: compiling the model changes them all."""
+    tree = Contexts(program)
+    if not tree.time.any():
+        return
+    runs = [run for run in _runs(tree) if tree.share(run.above) >= _COLD]
+    if not runs:
+        return
+    runs.sort(key=lambda run: -run.above)
+    yield _draft(tree, runs)
+
+
+def _runs(tree: Contexts) -> Iterator[_Run]:
+    """Runs of at least two kernels of one pass, products left out."""
+    kernels = tree.kind("kernel") & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
+    order = [node for node in tree.order if kernels[node]]
+    for backward in (False, True):
+        held = list[int]()
+        for node in [each for each in order if tree.backward[each] == backward]:
+            if _apart(tree, node):
+                yield from _long_enough(tree, held)
+                held = []
+            else:
+                held.append(node)
+        yield from _long_enough(tree, held)
+
+
+def _apart(tree: Contexts, node: int) -> bool:
+    names = (tree.profile.names[node], tree.op(node))
+    return any(_APART.search(each) or _OPTIMIZER.search(each) for each in names)
+
+
+def _long_enough(tree: Contexts, nodes: list[int]) -> Iterator[_Run]:
+    run = _Run(tree, nodes)
+    if len(nodes) > 1 and run.time >= _SHORT_NS * run.launches:
+        yield run
+
+
+def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
+    count = sum(len(run.nodes) for run in runs)
+    time, above = (sum(getattr(run, what) for run in runs) for what in ("time", "above"))
+    first = runs[0]
+    text = (
+        f"{count} kernels that read and write whole tensors take {percent(tree.share(time))} of"
+        f" {tree.whose}; one kernel for each run of them would take at best"
+        f" {percent(tree.share(time - above))}"
+    )
+    evidence = [Evidence("activities", text)]
+    for run in runs[:_NAMED]:
+        names = ", ".join(run.operations[:8]) + (", …" if len(run.operations) > 8 else "")
+        told = (
+            f"{run.name}: {len(run.nodes)} kernels, {duration(run.time / run.launches)} a launch,"
+            f" {percent(tree.share(run.time))} ({names})"
+        )
+        evidence.append(Evidence("activities", told))
+    forms = [form for pattern, form in _KNOWN_FORMS if pattern.search(first.name)]
+    advice = "Compile the model, or the function of the largest part, with torch.compile"
+    advice += (
+        f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
+    )
+    title = f"{count} memory-bound kernels where fused ones would do, most of it in {first.name}"
+    saving = tree.saving(*(part * above for part in _PARTS))
+    place = tree.place(first.nodes[0])
+    return Draft(
+        "suggestion", title, place, tuple(evidence), advice, "", saving,
+        # What fusing brings has not been measured on enough programs yet.
+        confidence="low",
+    )  # fmt: skip
+
+
+RULE = ProgramRule("fusion", find)
