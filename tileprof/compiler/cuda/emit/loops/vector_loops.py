@@ -10,7 +10,7 @@ where its accesses begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.codegen.expressions import bare
 from tileprof.compiler.cuda.emit.access import checked, shared_address
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
-from tileprof.compiler.cuda.emit.context import Context
+from tileprof.compiler.cuda.emit.context import Context, EmitBlock
 from tileprof.compiler.cuda.layouts import RegisterLayout
 from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import UNROLLED_POINTS
@@ -27,8 +27,6 @@ from tileprof.compiler.cuda.tuning import UNROLLED_POINTS
 from .digit_runs import Run, points
 from .points import Frame, leader
 from .vectors import Planner, VectorAccess
-
-EmitBlock = Callable[[Context, ir.Block], None]
 
 
 @dataclass(kw_only=True)
