@@ -106,7 +106,7 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
     if use and near:
         evidence.append(Evidence("activities", use.text))
     if share < _COLD or near:
-        why = "memory gives no more than it does" if near else "these accesses take no time"
+        why = "memory bandwidth is the limit" if near else "these accesses take no time"
         return Draft("ignore", f"{title} that cost nothing", place, tuple(evidence),
                      f"Leave it: {why}.", confidence="high")  # fmt: skip
     return Draft(

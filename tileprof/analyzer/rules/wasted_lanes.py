@@ -59,7 +59,7 @@ _FITTING = (
     "Let the tile fit: an extent that divides the tensor's, or the next one above it (a smaller"
     " tile, or one for these shapes alone), or pad the data once so that other work fills it."
 )
-_CHOSEN = "The choice of tiles did not look at the extents, which are known when it compiles."
+_CHOSEN = "The choice of tiles did not consider the extents, which are known at compile time."
 _AUTHOR = (
     "Let all lanes of a warp take the same branch: branch by warps and not by lanes, let a tile's"
     " last"
@@ -96,7 +96,7 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
     evidence = (static, Evidence("samples", text, samples))
     if saving.mid < _COLD or samples < FEWEST_SAMPLES:
         yield Draft("ignore", f"{title}, where it costs nothing", place, evidence,
-                    "Leave it: the time goes elsewhere.", confidence="high")  # fmt: skip
+                    "Leave it: it is not what takes the time.", confidence="high")  # fmt: skip
         return
     yield Draft("suggestion", title, place, evidence, _FITTING, _CHOSEN, saving)
 
