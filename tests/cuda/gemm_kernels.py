@@ -30,10 +30,9 @@ from tileprof.compiler.cuda.layouts.matrix import (
     operand_layout,
     shared_layout,
 )
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, Remarks
 from tileprof.compiler.cuda.passes.choice.gemms import choose_gemm
 from tileprof.compiler.cuda.prelude import with_dependencies
-from tileprof.compiler.cuda.remarks import Remarks
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import find_target
 from tileprof.ir.tile import Policy

@@ -13,9 +13,8 @@ import tileprof
 import tileprof.lang as T
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, Remarks
 from tileprof.compiler.cuda.passes.masks import narrow_masks
-from tileprof.compiler.cuda.remarks import Remarks
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.runtime.interpreter import InterpreterExecutable

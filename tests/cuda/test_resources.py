@@ -18,7 +18,6 @@ from tileprof.compiler.cuda.ptxas import Resources
 from tileprof.compiler.cuda.resources import (
     SharedBuffer,
     binary_remarks,
-    blocks_per_sm,
     check,
     check_accumulators,
     check_shared,
@@ -192,7 +191,7 @@ def test_blocks_of_a_multiprocessor(
     target: Any, registers: int, shared: int, threads: int, blocks: int, limit: str
 ) -> None:
     """Computed by hand from the rules for each resource."""
-    assert blocks_per_sm(registers, shared, threads, target) == blocks
+    assert occupancy(registers, shared, threads, target).blocks == blocks
     found = occupancy(registers, shared, threads, target)
     assert found.blocks == blocks
     assert (limit, blocks) in found.limits
@@ -281,14 +280,14 @@ def test_one_more_block_is_what_the_remark_says(registers: int, shared: int, thr
     """With what it names there is one more block; with one unit more there is not."""
     spec = replace(SPEC, shared=shared, threads=threads)
     remark = occupancy_remark(spec, Resources("f", registers), H200, None)
-    before = blocks_per_sm(registers, shared, threads, H200)
+    before = occupancy(registers, shared, threads, H200).blocks
     for reason in (str(each.reason) for each in remark.rejected):
         found = re.search(r"at most (\d+) registers", reason)
         if found and (fewer := int(found[1])):
-            assert blocks_per_sm(fewer, 0, threads, H200) >= before + 1
-            assert blocks_per_sm(fewer + 1, 0, threads, H200) <= before
+            assert occupancy(fewer, 0, threads, H200).blocks >= before + 1
+            assert occupancy(fewer + 1, 0, threads, H200).blocks <= before
         smaller = re.search(r"at most ([\d.]+) KB", reason)
         if smaller:
             size = int(float(smaller[1]) * KB)
-            assert blocks_per_sm(0, size, 1, H200) >= before + 1 or before >= 31
-            assert blocks_per_sm(0, size + 205, 1, H200) <= before
+            assert occupancy(0, size, 1, H200).blocks >= before + 1 or before >= 31
+            assert occupancy(0, size + 205, 1, H200).blocks <= before

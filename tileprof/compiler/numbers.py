@@ -25,7 +25,7 @@ class Unknown(Exception):
 
 
 class TooMany(Unknown):
-    """A number that differs in more places than are looked at."""
+    """A number that differs in more places than are evaluated."""
 
 
 def check_size(*numbers: Number) -> None:

@@ -6,11 +6,11 @@ launch is the sum of products of such arrays.  Factors without a common axis are
 matmul of 128 × 128 blocks and 256 steps needs a few hundred numbers, not four million.
 
 Not exact, and said so, is what only the data decides:
-- a `while`, and a loop whose ends are loaded, count as one turn;
+- a `while`, and a loop whose ends are loaded, count as one iteration;
 - a `break` or `continue` counts as if it were never reached;
 - an `if` on data counts the branch with more work;
 - an index that is loaded counts as inside its buffer;
-- where more than `LIMIT` combinations would have to be looked at, the largest value counts for all.
+- where more than `LIMIT` combinations would have to be evaluated, the largest value counts for all.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class _Count:
                 return self._loop(op, bodies[0], factors)
             case ir.While():
                 self._inexact(op, "the data decides how often the loop runs")
-                condition, turn = (self.body(b, factors) for b in bodies)
-                return condition[0] + turn[0], condition[1] + turn[1]
+                condition, body = (self.body(b, factors) for b in bodies)
+                return condition[0] + body[0], condition[1] + body[1]
             case ir.If():
                 return self._branch(op, bodies, factors)
             case _:

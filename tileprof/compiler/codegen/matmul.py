@@ -45,9 +45,9 @@ def emit_gemm(ctx: Context, op: ir.Gemm, a_tile: Tile, b_tile: Tile, c_tile: Til
         raise KernelError("a product of matrices cannot be added up in bool", location=op.span)
     lanes = LINE // size
     wide = (n + lanes - 1) // lanes * lanes
-    a = _matrix(op, a_tile, op.transpose_a)
-    b = _matrix(op, b_tile, op.transpose_b)
-    c = _matrix(op, c_tile, False)
+    a = _matrix(a_tile, op.transpose_a)
+    b = _matrix(b_tile, op.transpose_b)
+    c = _matrix(c_tile, False)
     if a.type != type_ or 1 not in (a.row, a.column):
         a = _pack(ctx, a, type_)
     if b.type != type_ and b.column != 1:
@@ -69,7 +69,7 @@ def emit_gemm(ctx: Context, op: ir.Gemm, a_tile: Tile, b_tile: Tile, c_tile: Til
         _copy_back(ctx, c, target, n)
 
 
-def _matrix(op: ir.Gemm, tile: Tile, transposed: bool) -> _Matrix:
+def _matrix(tile: Tile, transposed: bool) -> _Matrix:
     """The operand as rows and columns of the product, transposition undone by its strides."""
     dims = [d for d, s in enumerate(tile.size) if s != 1]
     rank = len(tile.size)

@@ -39,7 +39,7 @@ class CppSource:
     """Whether it writes records."""
     sites: tuple[ir.Site, ...] = ()
     states: tuple[ir.State, ...] = ()
-    """What its marks say; none where nobody is to look at it."""
+    """What its marks say; none where nobody samples it."""
 
     @property
     def file(self) -> str:

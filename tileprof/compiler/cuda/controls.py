@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tileprof.compiler.cuda.target import LARGEST_CLUSTER
 from tileprof.errors import UsageError
 
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 _LEAST = {"registers": 24, "stages": 1, "cluster": 1}
-_MOST = {"registers": 255, "cluster": 16}
+_MOST = {"registers": 255, "cluster": LARGEST_CLUSTER}
 _CHOICES = {"tile_order": ("static", "dynamic")}
 
 
@@ -62,8 +63,8 @@ class Controls:
     late_sums: bool = True
     """Whether sums of a loop may be added up across threads once, after it."""
     ping_pong: bool | None = None
-    """Whether consumer warp groups take turns, so that the products of one run under the
-    exponentials of the other."""
+    """Whether consumer warp groups hand the tensor cores over to each other, so that products of
+    one run under the exponentials of the other."""
     early_launch: bool = False
     """Whether launches of a kernel after its first start while the one before them ends."""
 

@@ -12,7 +12,7 @@ from tileprof import ir
 from tileprof.ir.instructions import Wgmma
 from tileprof.ir.memory import base
 
-from .emit.turns import named_barriers
+from .emit.handovers import named_barriers
 from .layouts import parse_layout
 from .lowering import Lowering
 from .resources import check, check_accumulators, registers_available

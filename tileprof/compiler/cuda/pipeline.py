@@ -16,7 +16,7 @@ from tileprof.remarks import Remark
 from .controls import Controls
 from .emit.unit import emit
 from .limits import check_launches
-from .lowering import Lowering
+from .lowering import Lowering, Remarks
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
 from .passes.dependents import start_early
@@ -30,12 +30,11 @@ from .passes.operand_slices import slice_operands
 from .passes.overlap.overlap import overlap
 from .passes.peel.peel import peel
 from .passes.persist.persist import persist
-from .passes.ping_pong.ping_pong import take_turns
+from .passes.ping_pong.ping_pong import hand_over
 from .passes.pipeline.pipeline import pipeline
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
 from .passes.waits import insert_waits
-from .remarks import Remarks
 from .source import CudaSource
 from .target import Target
 
@@ -56,7 +55,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.
     Pass("expand", expand),
-    # Before anything has a place: ops of one turn are copied into three loops.
+    # Before anything has a place: ops of one iteration are copied into three loops.
     Pass("overlap", overlap),
     # Masks are loops over elements now, and no product is in slices yet.
     Pass("peel", peel),
@@ -81,7 +80,7 @@ PASSES: tuple[Pass, ...] = (
     # Hazards are between bytes, and buffers share bytes only now.
     Pass("barriers", insert_barriers),
     # After barriers, which decide with waits whether a group may keep others waiting.
-    Pass("turns", take_turns),
+    Pass("turns", hand_over),
     # Any place would do: it only notes which launches wait for which.
     Pass("dependents", start_early),
     # Last: waits, barriers and what a role does are what is measured, and no other pass has to know

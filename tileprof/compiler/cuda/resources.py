@@ -19,6 +19,7 @@ from tileprof.binary.occupancy import (
     round_up,
 )
 from tileprof.binary.occupancy import occupancy as occupancy_of
+from tileprof.compiler.cuda.target import CLUSTER, WGMMA_ROWS, WORD
 from tileprof.errors import KernelError, Location
 from tileprof.remarks import Rejection, Remark, launches
 from tileprof.remarks.launches import (
@@ -41,13 +42,6 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .build import Cubin
-
-_REGISTER = 4
-"""Bytes."""
-_LEAST_TILE = 64
-"""Rows of the smallest product of a warp group."""
-_CLUSTER = 8
-"""Blocks of a cluster that every device of the architecture can hold."""
 
 
 class SharedBuffer(NamedTuple):
@@ -104,10 +98,10 @@ def _check_threads(
             location=location,
             hint=f"Use {ways}.",
         )
-    if spec.cluster > (_CLUSTER if target.has_tma else 1):
+    if spec.cluster > (CLUSTER if target.has_tma else 1):
         raise KernelError(
             f"`{spec.function}` has clusters of {spec.cluster} blocks; {target.name} allows "
-            f"{_CLUSTER if target.has_tma else 1}",
+            f"{CLUSTER if target.has_tma else 1}",
             location=location,
             hint="Use a smaller cluster.",
         )
@@ -182,7 +176,7 @@ def check_accumulators(
     if registers <= limit:
         return
     (rows, columns), taken = tile, registers
-    while registers > limit and max(rows, columns) > _LEAST_TILE:
+    while registers > limit and max(rows, columns) > WGMMA_ROWS:
         rows, columns = (rows // 2, columns) if rows > columns else (rows, columns // 2)
         registers //= 2
     raise KernelError(
@@ -212,19 +206,16 @@ def fragment_registers(buffers: Iterable[ir.Value], threads: int) -> float:
     """Registers of a thread for those of some buffers that are tiles in fragments, of two axes or
     more; `threads` hold them together."""
     held = [v.buffer for v in buffers if v.buffer.space == "fragment" and v.buffer.rank > 1]
-    return sum(math.prod(b.static_shape) * b.dtype.bytes for b in held) / _REGISTER / threads
-
-
-def blocks_per_sm(registers: int, shared: int, threads: int, target: Target) -> int:
-    """Blocks that a multiprocessor holds at once; `registers` of a thread, `shared` bytes of a
-    block, static and dynamic."""
-    return occupancy(registers, shared, threads, target).blocks
+    return sum(math.prod(b.static_shape) * b.dtype.bytes for b in held) / WORD / threads
 
 
 def occupancy(
     registers: int, shared: int, threads: int, target: Target, barriers: int = 0
 ) -> Occupancy:
-    """How many blocks fit, by resource; 0 where not even one does."""
+    """How many blocks of a launch a multiprocessor holds, by resource; 0 where not even one fits.
+
+    `registers` of a thread; `shared` bytes of a block, static and dynamic; named `barriers`.
+    """
     return occupancy_of(registers, shared, threads, target.multiprocessor, barriers)
 
 

@@ -86,7 +86,7 @@ class LaunchSpec:
     consumer_warps: int = 0
     """Warps of a block that do the kernel's work; those from this number on only load."""
     sampled_warps: int = 0
-    """Warps that a sampler looks at, from the first; 0: there is no sampler."""
+    """Warps that are sampled, from the first; 0: there is no sampler."""
     waits: bool = False
     """Whether it may start while the launch before it runs, for whose end it waits by itself."""
 

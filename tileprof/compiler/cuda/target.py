@@ -1,6 +1,8 @@
 """What a GPU architecture has: instructions and limits.
 
-What a multiprocessor shares among its blocks is in `binary.occupancy`, with its sources.
+What a multiprocessor shares among its blocks is in `binary.occupancy`, with its sources.  The
+constants hold for every architecture here; a wrong one gives programs that fail or that do not
+compile.
 """
 
 from __future__ import annotations
@@ -13,6 +15,39 @@ from tileprof.errors import UsageError
 WARP_GROUP = 128
 """Threads of a warp group: four warps that start one product (PTX ISA 8.0,
 "wgmma.mma_async")."""
+
+WGMMA_ROWS = 64
+"""Rows of the product of one warp group (PTX ISA 8.0, "wgmma.mma_async")."""
+
+WORD = 4
+"""Bytes of a register, of what a shuffle moves, and of a bank of shared memory (CUDA C++
+Programming Guide, "Shared Memory")."""
+
+BANKS = 32
+"""Banks of shared memory; source as for `WORD`."""
+
+SECTOR = 32
+"""Bytes in which global memory moves (CUDA C++ Programming Guide, "Device Memory Accesses")."""
+
+WIDEST_ACCESS = 16
+"""Bytes of the widest load or store of one thread; source as for `SECTOR`."""
+
+MBARRIER_BYTES = 8
+"""Bytes of an mbarrier, and their alignment (PTX ISA 7.0, "mbarrier")."""
+
+SETMAXNREG_UNIT = 8
+"""Registers of a thread that `setmaxnreg` takes or gives at least (PTX ISA 8.0, "setmaxnreg")."""
+
+BOX_EXTENT, BOX_RANK = 256, 5
+"""Elements along a dimension of a box that TMA copies, and dimensions of its tensor, at most (CUDA
+Driver API, "cuTensorMapEncodeTiled")."""
+
+CLUSTER, LARGEST_CLUSTER = 8, 16
+"""Blocks of a cluster that every device of an architecture can hold, and those that a device can
+hold where a kernel asks for it (CUDA C++ Programming Guide, "Thread Block Clusters")."""
+
+RESIDENT_BLOCKS = 1 << 16
+"""Blocks that run at once, at most: more than any device has room for."""
 
 
 @dataclass(frozen=True, slots=True)

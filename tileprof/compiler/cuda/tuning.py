@@ -9,6 +9,8 @@ neighbours is kept.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 # -- what units do
 
 TENSOR_FLOPS_PER_CYCLE = 4096
@@ -75,8 +77,8 @@ BYTES_IN_FLIGHT = 256
 2026-11-21."""
 
 ORDERED_REGISTERS = 8
-"""Registers of an accumulator up to which the order of what they depend on is looked at.  By hand,
-2026-11-22."""
+"""Registers of an accumulator up to which a wait names them, so that the assembler keeps the order
+of what depends on them.  By hand, 2026-11-22."""
 
 ROLE_REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Registers that `setmaxnreg` leaves to a thread of the producer and of a consumer, by the number
@@ -126,6 +128,9 @@ UNROLLED_POINTS = 512
 UNROLLED_PRODUCTS = 512
 """Instructions of a product up to which all steps of K are written out.  By hand, 2026-11-21."""
 
+UNROLLED_STEPS = 2
+"""Steps of K that are written out at once where not all are.  By hand, 2026-11-21."""
+
 UNROLLED_TRIPS, UNROLLED_AT_ONCE = 64, 8
 """Iterations up to which a loop of the author's that is to be unrolled is unrolled whole, and
 iterations that are written out at once of a longer one.  By hand, 2026-11-21."""
@@ -137,6 +142,10 @@ NUMBERED_TRIPS = 64
 SHORT_SCAN, SHARED_SCAN = 16, 512
 """Elements of a line up to which a warp does not make a scan faster, and from which on several
 warps share a line.  By hand, 2026-11-21."""
+
+SHARED_SCAN_WORK = Fraction(4, 3)
+"""Work of a scan whose lines several warps share, for each unit of work of one warp for a line: the
+parts of the warps are scanned too.  By hand, 2026-11-21."""
 
 # -- search for layouts
 
@@ -162,6 +171,15 @@ MISSED_ACCESS = {"global": 2.0, "shared": 4.0}
 """Transactions for each one needed, by memory, from which on the author should change something:
 layouts of shared memory are the compiler's choice, and a loss in one use is often the price of
 another.  By hand, 2026-11-21."""
+
+# -- masks of loops
+
+MASKED_VALUE = -1e4
+"""Where a mask chooses between two numbers, those up to this one replace elements.  By hand,
+2026-11-21."""
+
+CONDITION_STEPS = 64
+"""Replacements of parts of a mask's condition after which it is given up.  By hand, 2026-11-21."""
 
 # -- what is not known before the launch
 

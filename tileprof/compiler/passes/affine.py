@@ -109,7 +109,7 @@ class Effort:
     """Work that the proofs for one kernel may still take."""
 
     terms: int = MOST_TERMS
-    """Terms that may still be looked at by all proofs together; negative where they are used up."""
+    """Terms that may still be visited by all proofs together; negative where they are used up."""
     steps: int = STEPS
     """Replacements that the proof under way may still make."""
 

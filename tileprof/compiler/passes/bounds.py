@@ -29,7 +29,7 @@ Access = ir.Load | ir.Store | ir.Atomic | ir.View
 LOOSE = 1 << 30
 """A bound above this says nothing to a reader."""
 MOST_CONDITIONS = 64
-"""Values of one condition, joined by `and`, `or` and `not`, that are looked at for facts."""
+"""Values of one condition, joined by `and`, `or` and `not`, that are searched for facts."""
 
 
 def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
@@ -102,7 +102,7 @@ class _Prover:
         else:
             base, sizes = op.buffer, (1,) * len(op.indices)
             starts = [self._ranges.of(index) for index in op.indices]
-        # Without dimensions there is nothing that a guard would look at.
+        # Without dimensions there is nothing that a guard would check.
         if not starts:
             return
         for at, (start, size, dim) in enumerate(zip(starts, sizes, base.buffer.shape, strict=True)):
@@ -130,7 +130,7 @@ class _Prover:
 
     def _facts(self, condition: ir.Value, holds: bool) -> Iterator[Linear]:
         """Expressions that are at least 0 where a condition holds, or where it does not."""
-        # One value may be an operand of many: each is looked at once, and of most kernels' all.
+        # One value may be an operand of many: each is visited once, and of most kernels' all.
         asked = [(condition, holds)]
         for value, true in asked:
             parts: tuple[tuple[ir.Value, bool], ...] = ()

@@ -49,7 +49,7 @@ class Ranges:
         return Linear(dim) if isinstance(dim, int) else self.of(self._symbols[dim])
 
     def enter(self, op: ir.OpBase) -> None:
-        """Bound the block arguments of an op whose blocks are looked at next."""
+        """Bound the block arguments of an op whose blocks come next."""
         match op:
             case ir.Launch(grid=extents, body=body) | ir.Parallel(extents=extents, body=body):
                 for arg, extent in zip(body.args, extents, strict=True):
@@ -59,8 +59,8 @@ class Ranges:
                 if by:
                     first, span = self.of(start), self.of(stop) - self.of(start)
                     last = span.plus(-1) if by > 0 else span.times(-1).plus(-1)
-                    turns = self._counter(self._floordiv(last, abs(by)))
-                    counted = first + turns.times(by)
+                    trips = self._counter(self._floordiv(last, abs(by)))
+                    counted = first + trips.times(by)
                     self._known[body.args[0]] = self._fitting(counted, body.args[0].dtype)
 
     def define(self, op: ir.OpBase) -> None:

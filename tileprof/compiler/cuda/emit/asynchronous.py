@@ -103,12 +103,12 @@ def _boxes(
         at = plus(start, number * held.layout.panel_bytes if held.layout.swizzle else 0)
         address = held.pointer if at == 0 else f"{held.pointer} + {at}"
         corner = [*tile.offsets[:-1], plus(tile.offsets[-1], number * width)]
-        coordinates = ", ".join(_int(ctx, c) for c in reversed(corner))
+        coordinates = ", ".join(_int(c) for c in reversed(corner))
         boxes.append((address, coordinates))
     return name, boxes
 
 
-def _int(ctx: Context, value: Extent) -> str:
+def _int(value: Extent) -> str:
     return str(value) if isinstance(value, int) else f"(int){paren(value)}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 INT32 = 1 << 31
 Role = Literal["block", "producer", "consumer"]
 Telling = Literal["report", "notes"]
+EmitBlock = Callable[["Context", ir.Block], None]
+"""Emits the ops of a block."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,12 @@ from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.cuda.layouts.exchange import staged_row, staged_shape
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit
 from tileprof.compiler.cuda.layouts.shuffles import Shuffles, plan_shuffles
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.errors import InternalError
 
 from .context import Context
 from .loops.digit_runs import Run, runs_of
 from .loops.points import leader, thread_coordinates
-
-VECTOR = 16
-"""Bytes of the widest access."""
 
 
 def emit_convert(ctx: Context, op: ir.ConvertLayout) -> None:
@@ -72,8 +70,8 @@ def _by_shuffles(ctx: Context, op: ir.ConvertLayout, plan: Shuffles) -> None:
     for swap in plan.swaps:
         writer.line(f"tp_swap<{count}, {swap.word}>({words}, tp_lane & {1 << swap.source});")
     writer.line(f"const int {lane} = {_read_lane(plan)};")
-    turns = [f"({i} / {s.word} & 1) << {s.source}" for s in plan.swaps]
-    away = " | ".join(turns) if turns else "0"
+    swaps = [f"({i} / {s.word} & 1) << {s.source}" for s in plan.swaps]
+    away = " | ".join(swaps) if swaps else "0"
     given = f"{words}[{i}] = tp_shuffle_index({words}[{i}], {lane} ^ ({away}));"
     writer.line(f"{each} {f'if ({away}) ' if plan.keeps_lanes else ''}{given}")
     for swap in plan.swaps:
@@ -160,7 +158,7 @@ def _pass(
 
 def _width(layout: RegisterLayout, dtype: ir.DType) -> int:
     """Elements of one access: neighbours in registers and in memory, and aligned there."""
-    width, limit = 1, VECTOR // dtype.bytes
+    width, limit = 1, WIDEST_ACCESS // dtype.bytes
     for position, digit in enumerate(layout.registers):
         if digit != Digit(2, unit(layout.rank, layout.rank - 1, width)) or width * 2 > limit:
             break

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import Argument
-from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.target import SETMAXNREG_UNIT, WARP_GROUP
 from tileprof.instrument import Mode
 from tileprof.instrument.slots import cuda_text
 
@@ -20,8 +20,6 @@ from .context import Context
 from .sampling import Sampling
 
 RECORDS_HEADER = "records.cuh"
-_REGISTERS = 8
-"""Of each consumer's thread: what `setmaxnreg` counts in."""
 
 
 class Marks(Protocol):
@@ -90,4 +88,4 @@ def role_registers(op: ir.Roles, threads: int) -> tuple[int, int]:
     if not op.consumer_registers:
         return op.producer_registers, op.consumer_registers
     groups = threads // WARP_GROUP
-    return op.producer_registers + groups * _REGISTERS, op.consumer_registers - _REGISTERS
+    return op.producer_registers + groups * SETMAXNREG_UNIT, op.consumer_registers - SETMAXNREG_UNIT

@@ -15,6 +15,7 @@ registers; `all_reduce` is what it leaves out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,18 +65,38 @@ def identity(kind: str, dtype: ir.DType) -> str:
     return literal(number, dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The results of a reduction on their way: `name[r]` is what a thread knows of result r."""
+
+    name: str
+    dtype: ir.DType
+    """The type in which elements are joined."""
+    kind: str
+    plan: Reduction
+
+    @property
+    def type(self) -> str:
+        """The C++ type of a part."""
+        return value_type(self.dtype)
+
+    def join(self, left: str, right: str) -> str:
+        """Two parts as one."""
+        return joined(self.kind, self.dtype, left, right)
+
+
 def emit_reduce(ctx: Context, op: ir.Reduce) -> None:
     """A reduction of a fragment into a fragment."""
     source, target = ctx.fragment(op.source), ctx.fragment(op.target)
     working = working_type(op.source.dtype, op.target.dtype)
     plan = plan_reduce(source.layout, op.dim)
     with ctx.names.scope(), ctx.writer.braces(""):
-        part = ctx.names.fresh(f"{target.array}_part")
-        ctx.writer.line(f"{value_type(working)} {part}[{len(plan.groups)}];")
-        _in_threads(ctx, op, source, plan, working, part)
+        parts = _Parts(ctx.names.fresh(f"{target.array}_part"), working, op.kind, plan)
+        ctx.writer.line(f"{parts.type} {parts.name}[{len(plan.groups)}];")
+        _in_threads(ctx, op, source, parts)
         if not op.partial:
-            _between_threads(ctx, op, source.layout, plan, working, part)
-        _stored(ctx, op, source, target, working, part)
+            _between_threads(ctx, op, source.layout, parts)
+        _stored(ctx, op, source, target, parts)
 
 
 def emit_all_reduce(ctx: Context, op: ir.AllReduce) -> None:
@@ -83,7 +104,8 @@ def emit_all_reduce(ctx: Context, op: ir.AllReduce) -> None:
     target = ctx.fragment(op.target)
     plan = plan_all_reduce(target.layout, op.lanes, op.warps)
     with ctx.names.scope(), ctx.writer.braces(""):
-        _between_threads(ctx, op, target.layout, plan, op.target.dtype, target.array)
+        parts = _Parts(target.array, op.target.dtype, op.kind, plan)
+        _between_threads(ctx, op, target.layout, parts)
 
 
 def _tree(parts: Sequence[str], join: Callable[[str, str], str]) -> str:
@@ -94,36 +116,27 @@ def _tree(parts: Sequence[str], join: Callable[[str, str], str]) -> str:
     return parts[0]
 
 
-def _in_threads(
-    ctx: Context,
-    op: ir.Reduce,
-    source: FragmentBuffer,
-    plan: Reduction,
-    working: ir.DType,
-    part: str,
-) -> None:
-    """`part[r]`: what the thread itself holds of result r."""
+def _in_threads(ctx: Context, op: ir.Reduce, source: FragmentBuffer, parts: _Parts) -> None:
+    """Join what the thread itself holds of each result."""
     coordinate, offsets, limit = _padding(ctx, source.layout, op.dim)
-    type_, of = value_type(working), op.source.dtype
+    of, extent = op.source.dtype, op.source.buffer.static_shape[op.dim]
 
     def element(register: int) -> str:
         text = f"{source.array}[{register}]"
         if is_narrow(of):
             text = f"tp_value({text})"
-        if value_type(of) != type_:
-            text = f"({type_}){text}"
+        if value_type(of) != parts.type:
+            text = f"({parts.type}){text}"
         if op.kind.startswith("abs"):
             text = f"tp_abs({text})"
         if coordinate and offsets[register] >= limit:
-            inside = f"{coordinate} < {op.source.buffer.static_shape[op.dim] - offsets[register]}"
-            text = f"({inside} ? {text} : {identity(op.kind, working)})"
+            inside = f"{coordinate} < {extent - offsets[register]}"
+            text = f"({inside} ? {text} : {identity(op.kind, parts.dtype)})"
         return text
 
-    for number, registers in enumerate(plan.groups):
-        extent = op.source.buffer.static_shape[op.dim]
-        held = [r for r in registers if offsets[r] < extent]
-        whole = _tree([element(r) for r in held], lambda a, b: joined(op.kind, working, a, b))
-        ctx.writer.line(f"{part}[{number}] = {bare(whole)};")
+    for number, registers in enumerate(parts.plan.groups):
+        whole = _tree([element(r) for r in registers if offsets[r] < extent], parts.join)
+        ctx.writer.line(f"{parts.name}[{number}] = {bare(whole)};")
 
 
 def _padding(ctx: Context, layout: RegisterLayout, dim: int) -> tuple[str, list[int], int]:
@@ -143,63 +156,49 @@ def _padding(ctx: Context, layout: RegisterLayout, dim: int) -> tuple[str, list[
 
 
 def _between_threads(
-    ctx: Context,
-    op: ir.Reduce | ir.AllReduce,
-    layout: RegisterLayout,
-    plan: Reduction,
-    working: ir.DType,
-    part: str,
+    ctx: Context, op: ir.Reduce | ir.AllReduce, layout: RegisterLayout, parts: _Parts
 ) -> None:
-    """`part[r]`: what all threads together hold of result r."""
-    _between_lanes(ctx, op.kind, plan, working, part)
-    if len(plan.warps) > 1:
-        _between_warps(ctx, op, layout, plan, working, part)
+    """Join what all threads together hold of each result."""
+    _between_lanes(ctx, parts)
+    if len(parts.plan.warps) > 1:
+        _between_warps(ctx, op, layout, parts)
 
 
-def _between_lanes(ctx: Context, kind: str, plan: Reduction, working: ir.DType, part: str) -> None:
-    if not plan.masks:
+def _between_lanes(ctx: Context, parts: _Parts) -> None:
+    if not parts.plan.masks:
         return
     ctx.headers.add("shuffle.cuh")
-    name, at = _each(ctx, plan, part)
-    for mask in plan.masks:
-        other = f"tp_shuffle_xor({at}, {mask})"
-        text = f"{at} = {bare(joined(kind, working, at, other))};"
-        ctx.writer.line(f"{name}{text}")
+    head, at = _each(ctx, parts)
+    for mask in parts.plan.masks:
+        ctx.writer.line(f"{head}{at} = {bare(parts.join(at, f'tp_shuffle_xor({at}, {mask})'))};")
 
 
-def _each(ctx: Context, plan: Reduction, part: str) -> tuple[str, str]:
+def _each(ctx: Context, parts: _Parts) -> tuple[str, str]:
     """The head of a statement for each result, and the result in it."""
-    count = len(plan.groups)
+    count = len(parts.plan.groups)
     if count == 1:
-        return "", f"{part}[0]"
+        return "", f"{parts.name}[0]"
     name = ctx.names.fresh("r")
-    return f"TP_UNROLL_ALL for (int {name} = 0; {name} < {count}; ++{name}) ", f"{part}[{name}]"
+    head = f"TP_UNROLL_ALL for (int {name} = 0; {name} < {count}; ++{name}) "
+    return head, f"{parts.name}[{name}]"
 
 
 def _between_warps(
-    ctx: Context,
-    op: ir.Reduce | ir.AllReduce,
-    layout: RegisterLayout,
-    plan: Reduction,
-    working: ir.DType,
-    part: str,
+    ctx: Context, op: ir.Reduce | ir.AllReduce, layout: RegisterLayout, parts: _Parts
 ) -> None:
     """Partial results of warps meet in the scratch memory: result, warp, lane."""
     if op.scratch is None:
         raise InternalError(f"{op!r} goes through shared memory and has none")
-    writer, type_ = ctx.writer, value_type(working)
+    writer, type_, plan = ctx.writer, parts.type, parts.plan
     scratch = ctx.names.fresh("parts")
     writer.line(f"{type_} *const {scratch} = ({type_} *){ctx.shared(op.scratch).pointer};")
     slot, idle = _slot(plan)
-    warps = layout.threads // 32
-    head, at = _each(ctx, plan, part)
-    number = at[len(part) + 1 : -1]
+    head, at = _each(ctx, parts)
+    number = at[len(parts.name) + 1 : -1]
 
     def place(warp: str) -> str:
-        row = warp if number == "0" else f"({number} * {warps} + {warp})"
-        return (
-            f"{scratch}[{row}]" if plan.slots == 1 else f"{scratch}[{row} * {plan.slots} + {slot}]"
-        )
+        row = warp if number == "0" else f"({number} * {layout.threads // 32} + {warp})"
+        return f"{scratch}[{row}{'' if plan.slots == 1 else f' * {plan.slots} + {slot}'}]"
 
     writer.line(ctx.barrier())
     writer.line(f"if ((tp_lane & {idle}) == 0) {{" if idle else "{")
@@ -210,8 +209,7 @@ def _between_warps(
     first = ctx.names.fresh("first")
     writer.line(f"const int {first} = {_first_warp(plan)};")
     others = [place(f"({first} + {d})" if d else first) for d in plan.warps]
-    whole = _tree(others, lambda a, b: joined(op.kind, working, a, b))
-    writer.line(f"{head}{at} = {bare(whole)};")
+    writer.line(f"{head}{at} = {bare(_tree(others, parts.join))};")
 
 
 def _slot(plan: Reduction) -> tuple[str, int]:
@@ -241,12 +239,7 @@ def _first_warp(plan: Reduction) -> str:
 
 
 def _stored(
-    ctx: Context,
-    op: ir.Reduce,
-    source: FragmentBuffer,
-    target: FragmentBuffer,
-    working: ir.DType,
-    part: str,
+    ctx: Context, op: ir.Reduce, source: FragmentBuffer, target: FragmentBuffer, parts: _Parts
 ) -> None:
     """Results into the registers of the target."""
     dims = unreduced(op)
@@ -259,14 +252,13 @@ def _stored(
         places = (np.arange(digit.radix)[:, None] * weight + places[None, :]).reshape(-1)
     narrow, type_ = is_narrow(op.target.dtype), value_type(op.target.dtype)
     for number, place in enumerate(places.tolist()):
-        at, value = f"{target.array}[{place}]", f"{part}[{number}]"
+        at, value = f"{target.array}[{place}]", f"{parts.name}[{number}]"
         if not op.clear:
             old = f"tp_value({at})" if narrow else at
-            if type_ != value_type(working):
-                old = f"({value_type(working)}){old}"
-            value = joined(op.kind, working, old, value)
-        if not narrow and type_ != value_type(working):
+            if type_ != parts.type:
+                old = f"({parts.type}){old}"
+            value = parts.join(old, value)
+        if not narrow and type_ != parts.type:
             value = f"({storage(op.target.dtype)}){value}"
-        ctx.writer.line(
-            f"{at} = {stored(bare(value), op.target.dtype) if narrow else bare(value)};"
-        )
+        value = stored(bare(value), op.target.dtype) if narrow else bare(value)
+        ctx.writer.line(f"{at} = {value};")

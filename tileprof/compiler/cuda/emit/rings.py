@@ -13,16 +13,14 @@ starts before the barriers of all are there, and none ends while another may sti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 from tileprof import ir
 from tileprof.errors import InternalError
 
-from .context import INT32, Context, RingState
+from .context import INT32, Context, EmitBlock, RingState
 from .marks import role_registers
 
-EmitBlock = Callable[[Context, ir.Block], None]
 RingOp = ir.Ring | ir.RingAcquire | ir.RingCommit | ir.RingWait | ir.RingRelease | ir.RingSend
 RingOp |= ir.RingReceive
 

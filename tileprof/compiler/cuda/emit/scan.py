@@ -74,7 +74,7 @@ def _block_line(ctx: Context, op: ir.Scan, line: str, length: int) -> None:
     part = -(-length // (32 * warps)) * 32
     begin, parts, carry, w = (ctx.names.fresh(n) for n in ("begin", "parts", "carry", "w"))
     writer.line(f"const int {begin} = tp_warp * {part};")
-    # By turns: warps that still read those of one line meet others at the barrier of the next.
+    # Alternately: warps that still read those of one line meet others at the barrier of the next.
     memory = f"({type_} *){ctx.shared(op.scratch).pointer}"
     writer.line(f"{type_} *const {parts} = {memory} + ({line} & 1) * {warps};")
     with writer.braces(f"if ({begin} + {part} < {length})"), ctx.names.scope():

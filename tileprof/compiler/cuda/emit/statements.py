@@ -10,10 +10,11 @@ from tileprof.compiler.codegen.branches import emit_if, emit_while
 from tileprof.compiler.codegen.expressions import bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
+from tileprof.compiler.cuda.target import LARGEST_CLUSTER, RESIDENT_BLOCKS
 from tileprof.compiler.cuda.tuning import UNROLLED_AT_ONCE, UNROLLED_TRIPS
 from tileprof.errors import InternalError
 
-from . import access, asynchronous, output, reduce, rings, tilecopy, turns
+from . import access, asynchronous, handovers, output, reduce, rings, tilecopy
 from .buffers import FragmentBuffer, LocalBuffer, SharedBuffer
 from .context import INT32, Context
 from .convert import emit_convert
@@ -24,12 +25,9 @@ from .marks import emit_mark
 from .reshape import reinterpreted
 from .scan import emit_scan
 
-MAX_CLUSTER = 16
-MAX_RESIDENT = 1 << 16
-"""Blocks that run at once: more than any device has room for."""
 _POSITIONS = {"block": "blockIdx.x", "blocks": "gridDim.x", "rank": "tp_cluster_rank()"}
 _POSITION_RANGES = {
-    "block": (0, INT32 - 1), "blocks": (1, MAX_RESIDENT), "rank": (0, MAX_CLUSTER - 1),
+    "block": (0, INT32 - 1), "blocks": (1, RESIDENT_BLOCKS), "rank": (0, LARGEST_CLUSTER - 1),
 }  # fmt: skip
 
 
@@ -94,7 +92,7 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
         case ir.NextTile():
             emit_next_tile(ctx, op)
         case ir.TurnStart() | ir.TurnWait() | ir.TurnPass():
-            turns.emit(ctx, op)
+            handovers.emit(ctx, op)
         case ir.Mark():
             emit_mark(ctx, op)
         case ir.Roles():

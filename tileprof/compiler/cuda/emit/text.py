@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from tileprof.compiler.codegen.writer import Line
 
@@ -64,7 +65,7 @@ def _quoted(file: str) -> str:
     return json.dumps(file, ensure_ascii=False)
 
 
-def uses(lines: Sequence[Line], name: str) -> bool:
+def uses(lines: Iterable[Line], name: str) -> bool:
     """Whether a name stands in the lines."""
     word = re.compile(rf"\b{name}\b")
     return any(word.search(line.text) for line in lines)
@@ -72,26 +73,23 @@ def uses(lines: Sequence[Line], name: str) -> bool:
 
 def without_unused(lines: Sequence[Line]) -> list[Line]:
     """The lines of a function without numbers that nothing after them uses."""
-    kept: list[Line] = []
+    kept: list[Line] = []  # the last one first: what is left out may be the only use of another
     for line in reversed(lines):
-        scalar = _SCALAR.match(line.text)
-        if scalar and set(_CALL.findall(scalar["value"])) <= _PURE:
-            depth = _depth(line.text)
-            if not _reads(reversed(kept), scalar["name"], depth):
-                continue
-        kept.append(line)
+        name = _scalar(line)
+        if not name or uses(_block(reversed(kept), _depth(line.text)), name):
+            kept.append(line)
     return kept[::-1]
 
 
-def _reads(after: Iterator[Line], name: str, depth: int) -> bool:
-    """Whether the block of a declaration at `depth` uses its name."""
-    word = re.compile(rf"\b{name}\b")
-    for line in after:
-        if line.text and _depth(line.text) < depth:
-            return False
-        if word.search(line.text):
-            return True
-    return False
+def _scalar(line: Line) -> str:
+    """The name of a number that is computed without effects; empty for other lines."""
+    found = _SCALAR.match(line.text)
+    return found["name"] if found and set(_CALL.findall(found["value"])) <= _PURE else ""
+
+
+def _block(after: Iterable[Line], depth: int) -> Iterator[Line]:
+    """Yield the lines up to the end of a block whose lines are at `depth`."""
+    return takewhile(lambda line: not line.text or _depth(line.text) >= depth, after)
 
 
 def _depth(text: str) -> int:

@@ -10,20 +10,16 @@ layout of the fragment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, plus, times
 from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.cuda.layouts import RegisterLayout
 
 from .buffers import FragmentBuffer, SharedBuffer
-from .context import Context
+from .context import Context, EmitBlock
 from .gemm.matrices import Matrices, SharedTile, at, find_matrices, loops, shared_tile
 from .loops.parallel import emit_as_parallel
 from .loops.points import leader, thread_coordinates
-
-EmitBlock = Callable[[Context, ir.Block], None]
 
 
 def emit_copy(ctx: Context, op: ir.Copy, emit_block: EmitBlock) -> None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-BANKS = 32
-WORD = 4
-SECTOR = 32
+from tileprof.compiler.cuda.target import BANKS, SECTOR, WORD
+from tileprof.compiler.cuda.tuning import REQUEST_CYCLES
 
 
 def wavefronts(addresses: npt.NDArray[np.int64], width: int) -> tuple[int, int]:
@@ -60,3 +59,8 @@ class Accesses:
     def ways(self) -> float:
         """Transactions for each that is needed; 1 is free of conflicts, or coalesced."""
         return self.transactions / max(self.ideal, 1)
+
+    @property
+    def cost(self) -> float:
+        """Cycles in shared memory: each request takes a place in the queue, a wavefront a cycle."""
+        return self.transactions + REQUEST_CYCLES * self.requests

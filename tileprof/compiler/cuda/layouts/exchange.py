@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tileprof import ir
-from tileprof.compiler.cuda.tuning import SHARED_SCAN, SHORT_SCAN
+from tileprof.compiler.cuda.tuning import SHARED_SCAN, SHARED_SCAN_WORK, SHORT_SCAN
 
 from .registers import RegisterLayout, weighted
 from .shuffles import plan_shuffles
@@ -128,9 +128,9 @@ def scan_scratch(
     length, lines, warps = shape[dim], prod(shape) // shape[dim], threads // 32
     if warps < 2 or length < SHARED_SCAN or has_thread_lines(lines, length, threads):
         return 0
-    # A warp for each line leaves some idle in the last turn; sharing takes a third more work.
-    turns = -(-lines // warps)
-    if turns * warps * 3 < lines * 4:
+    # A warp for each line leaves some idle in the last round.
+    rounds = -(-lines // warps)
+    if rounds * warps < lines * SHARED_SCAN_WORK:
         return 0
     return 2 * warps * working_type(source, target).bytes
 

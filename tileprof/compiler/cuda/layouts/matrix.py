@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeGuard
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts.shared import SWIZZLES
 from tileprof.errors import InternalError
 from tileprof.ir.instructions import Fma, ProductInstruction, Wgmma, pieces
 
@@ -28,7 +29,6 @@ from .shared import Swizzle
 
 Operand = Literal["a", "b"]
 Product = ir.Gemm | ir.AsyncGemm
-SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
 
 
 def is_of_warp_groups(op: ir.OpBase) -> TypeGuard[ir.Gemm]:

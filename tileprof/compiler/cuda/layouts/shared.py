@@ -28,6 +28,8 @@ from tileprof.ir.memory import base
 Swizzle = Literal[0, 32, 64, 128]
 CHUNK = 16
 """Bytes that a swizzle moves as one."""
+SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
+"""Bytes of a row of a swizzle's panel, the widest first."""
 LINES = 8
 """Rows after which every pattern repeats."""
 ALIGNMENT = 1024

@@ -13,12 +13,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache
 
+from tileprof.compiler.cuda.target import WORD
 from tileprof.compiler.cuda.tuning import SHUFFLE_BARRIERS
 
 from .registers import RegisterLayout, weighted
-
-WORD = 4
-"""Bytes that a shuffle moves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ class _Barriers(Flow[_State]):
 
     def _guard_loop(self, op: ir.For | ir.While, made: ir.Block, state: _State) -> None:
         """A barrier in front of a loop that writes no shared bytes, where it conflicts with what
-        was touched before: inside it would be one a turn."""
+        was touched before: inside it would be one per iteration."""
         use = self._use(op)
         if not use.written:
             conflict = self._conflict(use, state, arriving=False) or _unfenced(use, state)

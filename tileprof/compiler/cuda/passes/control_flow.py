@@ -1,8 +1,8 @@
 """A launch rebuilt in order, with a state of what may hold at each place, by whatever way it was
 reached.
 
-In a loop the state at the start of a turn is that of every turn: as the loop was entered, as a turn
-ended, and as a `continue` left it; behind the loop it is also that of every `break`.
+In a loop the state at the start of an iteration is that of every one: as the loop was entered, as
+an iteration ended, and as a `continue` left it; behind the loop it is also that of every `break`.
 In: a block and a state.  Out: a copy of the block; the state becomes that at its end.
 """
 
@@ -56,25 +56,26 @@ class Flow(ABC, Generic[S]):
         made.ops.append(new)
 
     def jump(self, op: ir.Break | ir.Continue, made: ir.Block, state: S) -> None:
-        """Leave the loop, or go on with its next turn."""
+        """Leave the loop, or go on with its next iteration."""
         self._jumps[isinstance(op, ir.Break)].append(state.copy())
         self.emit(op, made)
 
     def loop(self, op: ir.OpBase, made: ir.Block, state: S) -> None:
         """`for` and `while`."""
         entry = state.copy()
-        # Two turns show everything that can hold at the start of one.
+        # Two iterations show everything that can hold at the start of one.
         for _ in range(2):
             trial = entry.copy()
-            _, again, _ = self._turn(op, trial)
+            _, again, _ = self._iteration(op, trial)
             entry.become(entry, trial, *again)
         final = entry.copy()
-        regions, again, left = self._turn(op, final)
+        regions, again, left = self._iteration(op, final)
         self.emit(op, made, regions)
         state.become(state, final, *again, *left)
 
-    def _turn(self, op: ir.OpBase, state: S) -> tuple[dict[str, ir.Block], list[S], list[S]]:
-        """One turn of a loop: its regions, and the states in which it goes on and leaves early."""
+    def _iteration(self, op: ir.OpBase, state: S) -> tuple[dict[str, ir.Block], list[S], list[S]]:
+        """One iteration of a loop: its regions, and the states in which it goes on and leaves
+        early."""
         outer, self._jumps = self._jumps, ([], [])
         regions = {}
         for name in op.SPEC.regions:

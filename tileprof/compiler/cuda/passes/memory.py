@@ -13,14 +13,10 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import SharedBuffer, check_shared
+from tileprof.compiler.cuda.target import MBARRIER_BYTES, WORD
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
-
-BARRIER = 8
-"""Bytes of an mbarrier."""
-NUMBER = 4
-"""Bytes of a number that a ring hands over."""
 
 
 def plan_memory(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -52,7 +48,7 @@ def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     offsets: dict[ir.OpBase, int] = {s.alloc: s.offset for s in spans}
     for op in ir.walk(launch.body):
         if isinstance(op, ir.Ring):
-            end = -(-end // BARRIER) * BARRIER
+            end = -(-end // MBARRIER_BYTES) * MBARRIER_BYTES
             offsets[op] = end
             end += _ring_bytes(op, op.stages)
     _check(launch, spans, end, lowering)
@@ -102,7 +98,7 @@ def _alive(launch: ir.Launch) -> list[_Span]:
                     _touch(spans, value, clock)
             if isinstance(op, ir.For | ir.While):
                 _stretch(spans, before, start, clock)
-                # What still runs at the end of a turn is waited for in the next one.
+                # What still runs at the end of an iteration is waited for in the next one.
                 for value in _asynchronous(op):
                     _touch(spans, value, start)
                     _touch(spans, value, clock)
@@ -133,7 +129,7 @@ def _touch(spans: dict[ir.Value, _Span], value: ir.Value, at: int) -> None:
 
 
 def _stretch(spans: dict[ir.Value, _Span], before: set[ir.Value], start: int, end: int) -> None:
-    """What a loop touches and did not allocate keeps its value from turn to turn."""
+    """What a loop touches and did not allocate keeps its value from iteration to iteration."""
     for value in before:
         span = spans[value]
         if span.last >= start:
@@ -178,7 +174,7 @@ def _check(launch: ir.Launch, spans: list[_Span], total: int, lowering: Lowering
 
 def _ring_bytes(ring: ir.Ring, stages: int) -> int:
     """Of the barriers of a ring, and of the numbers that lie behind them."""
-    return stages * (2 * BARRIER + (0 if ring.bytes else NUMBER))
+    return stages * (2 * MBARRIER_BYTES + (0 if ring.bytes else WORD))
 
 
 def _stages(launch: ir.Launch) -> dict[ir.OpBase, int]:

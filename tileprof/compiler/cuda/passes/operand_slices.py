@@ -6,7 +6,7 @@
                                                    gemm %w1, %x[:, 64:128], %c   …
 
 Tensor cores multiply one slice while ordinary instructions compute the next: in one piece, the
-registers could be written only when the whole product of the turn before is done.
+registers could be written only when the whole product of the iteration before is done.
 In: a kernel whose products have instructions, elementwise ops as `parallel`.
 """
 

@@ -39,8 +39,8 @@ class _Group:
 
     op: ir.OpBase
     """Of the kernel before this pass."""
-    turn: int
-    """0: of this turn of the loop around it; 1: of an earlier one."""
+    age: int
+    """0: of this iteration of the loop around it; 1: of an earlier one."""
     result: ir.Value | None
     """The accumulator."""
     reads: frozenset[ir.Value]
@@ -52,7 +52,7 @@ class _Group:
     @property
     def key(self) -> tuple[ir.OpBase, int]:
         """The same in every walk over a loop."""
-        return self.op, self.turn
+        return self.op, self.age
 
 
 _Groups = tuple[_Group, ...]
@@ -68,11 +68,11 @@ def _join(*ways: _Groups) -> _Groups:
 
 
 def _committed(groups: _Groups, new: _Group) -> _Groups:
-    """One more group; what the same op committed before belongs to an earlier turn."""
+    """One more group; what the same op committed before belongs to an earlier iteration."""
     aged = []
     for group in groups:
-        turn = 1 if group.op is new.op else group.turn
-        aged.append(replace(group, turn=turn, younger=group.younger + 1))
+        age = 1 if group.op is new.op else group.age
+        aged.append(replace(group, age=age, younger=group.younger + 1))
     return (*_join(tuple(aged)), new)
 
 
@@ -264,9 +264,9 @@ class _Waits(Flow[_State]):
             late.append((op, tiles))
             return
         if readers:
-            # With a lag the readers of this turn work on the slot of this turn, and may go on.
+            # With a lag the readers of this iteration work on its slot, and may go on.
             pending = (
-                0 if op.last else max((g.younger + 1 for g in readers if not g.turn), default=0)
+                0 if op.last else max((g.younger + 1 for g in readers if not g.age), default=0)
             )
             self._wait(state, made, pending, "the slot before is freed", op)
         self._free(op, made)

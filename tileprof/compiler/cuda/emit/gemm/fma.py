@@ -22,6 +22,7 @@ from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.emit.loops.points import thread_coordinates
 from tileprof.compiler.cuda.layouts.matrix import Operand, accumulator_layout, matrix_dims
 from tileprof.compiler.cuda.passes.choice.copies import multiple
+from tileprof.compiler.cuda.tuning import UNROLLED_STEPS
 from tileprof.ir.instructions import Fma
 
 from .matrices import SharedTile, shared_tile
@@ -78,7 +79,7 @@ def emit_fma(ctx: Context, op: ir.Gemm, instruction: Fma, sums: str) -> None:
     a, b = (_side(ctx, op, which, instruction, depth, names) for which in _OPERANDS)
     line, at = ctx.writer.line, names["k"]
     line(f"const int {names['row']} = {a.first}, {names['column']} = {b.first};")
-    line("TP_UNROLL(2)")
+    line(f"TP_UNROLL({UNROLLED_STEPS})")
     with ctx.writer.braces(f"for (int {at} = 0; {at} < {k}; {at} += {depth})"):
         line(f"{type_} {a.name}[{a.total * depth}], {b.name}[{b.total * depth}];")
         _read(ctx, replace(a, first=names["row"]), at)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from tileprof import ir
@@ -20,13 +21,13 @@ from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context, Tile
 from tileprof.compiler.cuda.emit.loops.digit_runs import Run, runs_of
 from tileprof.compiler.cuda.layouts import Digit, RegisterLayout
-from tileprof.compiler.cuda.layouts.registers import weighted
+from tileprof.compiler.cuda.layouts.registers import unit, weighted
 from tileprof.compiler.cuda.passes.choice.copies import multiple
+from tileprof.compiler.cuda.target import WORD
 from tileprof.errors import InternalError
 
 ROW = 16
 """Bytes of a row of a matrix."""
-WORD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,7 @@ def find_matrices(layout: RegisterLayout, dtype: ir.DType) -> Matrices | None:
 
 
 def _matrices(layout: RegisterLayout, e: int, word: int, row: int, trans: bool) -> Matrices | None:
-    rank = layout.rank
-
-    def step(dim: int, by: int) -> tuple[int, ...]:
-        return tuple(by if d == dim else 0 for d in range(rank))
-
+    step = partial(unit, layout.rank)
     bits = e.bit_length() - 1
     inner = tuple(Digit(2, step(word, 1 << i)) for i in range(bits))
     lanes = tuple(Digit(2, step(word, e << i)) for i in range(2))
@@ -113,7 +110,7 @@ def _matrices(layout: RegisterLayout, e: int, word: int, row: int, trans: bool) 
             rest.insert(0, Digit(radix // 2, tuple(2 * s for s in by)))
     # Rows of the memory: along the word where it is transposed.
     down = tuple(Digit(2, step(word if trans else row, 1 << i)) for i in range(3))
-    spare = Digit(4 >> len(chosen), (0,) * rank)
+    spare = Digit(4 >> len(chosen), (0,) * layout.rank)
     addresses = RegisterLayout.make(layout.shape, (), (*down, *chosen, spare), layout.warps)
     runs = [(digit, (weight,)) for digit, weight in weighted(rest, 1 << len(chosen))]
     return Matrices(1 << len(chosen), trans, addresses, tuple(runs_of(runs)))

@@ -23,7 +23,7 @@ from tileprof.compiler.cuda.layouts.matrix import (
     operand_layout,
     step_layout,
 )
-from tileprof.compiler.cuda.tuning import UNROLLED_PRODUCTS
+from tileprof.compiler.cuda.tuning import UNROLLED_PRODUCTS, UNROLLED_STEPS
 from tileprof.ir.instructions import Mma, Wgmma
 
 from .matrices import find_matrices, gather_words, load_matrices, registers_of, shared_tile
@@ -57,7 +57,7 @@ def emit_mma(ctx: Context, op: ir.Gemm, sums: str) -> None:
         _operand(ctx, op, "a", _Words(a, step, down, steps)),
         _operand(ctx, op, "b", _Words(b, step, across, steps)),
     ]
-    line("TP_UNROLL_ALL" if whole else "TP_UNROLL(2)")
+    line("TP_UNROLL_ALL" if whole else f"TP_UNROLL({UNROLLED_STEPS})")
     with ctx.writer.braces(f"for (int {step} = 0; {step} < {steps}; ++{step})"):
         kind, *counts = ("double", 2, 1) if op.a.dtype.bits == 64 else ("uint32_t", 4, 2)
         line(f"{kind} {a}[{counts[0] * down}], {b}[{counts[1] * across}];")

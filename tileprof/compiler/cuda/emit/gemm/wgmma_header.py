@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tileprof.compiler.cuda.prelude import text
+from tileprof.compiler.cuda.target import WARP_GROUP, WGMMA_ROWS
 from tileprof.errors import InternalError
 
 Operand = Literal["bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"]
 Accumulator = Literal["f32", "f16", "s32"]
 
-M = 64
 _DEPTH = {"bf16": 16, "f16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 _REGISTER = {"f32": ("float", "f"), "f16": ("uint32_t", "r"), "s32": ("int32_t", "r")}
 _FAMILIES = (frozenset({"e4m3", "e5m2"}), frozenset({"s8", "u8"}))
@@ -65,7 +65,7 @@ class WgmmaShape:
     @property
     def name(self) -> str:
         """The function's name."""
-        parts = [f"tp_wgmma_m{M}n{self.n}k{self.k}_{self.a}_{self.b}"]
+        parts = [f"tp_wgmma_m{WGMMA_ROWS}n{self.n}k{self.k}_{self.a}_{self.b}"]
         parts.append("rs" if self.a_in_registers else "ss")
         parts += ["ta"] * self.transpose_a + ["tb"] * self.transpose_b
         parts += ["into_f16"] * (self.accumulator == "f16")
@@ -74,7 +74,7 @@ class WgmmaShape:
     @property
     def registers(self) -> int:
         """Registers of a thread that hold d: two sums in each for f16."""
-        return M * self.n // 128 // (2 if self.accumulator == "f16" else 1)
+        return WGMMA_ROWS * self.n // WARP_GROUP // (2 if self.accumulator == "f16" else 1)
 
 
 def header(shapes: Iterable[WgmmaShape]) -> str:
@@ -109,7 +109,7 @@ def _function(shape: WgmmaShape) -> str:
 
 
 def _types(shape: WgmmaShape) -> str:
-    return f"m{M}n{shape.n}k{shape.k}.{shape.accumulator}.{shape.a}.{shape.b}"
+    return f"m{WGMMA_ROWS}n{shape.n}k{shape.k}.{shape.accumulator}.{shape.a}.{shape.b}"
 
 
 def _braces(start: int, count: int) -> str:

@@ -21,15 +21,13 @@ from tileprof.compiler.codegen.buffers import Extent, paren, times
 from tileprof.compiler.codegen.hoisting import always, hoisted
 from tileprof.compiler.codegen.ranges import Sum
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, LocalBuffer
-from tileprof.compiler.cuda.emit.context import Context
+from tileprof.compiler.cuda.emit.context import Context, EmitBlock
 from tileprof.compiler.cuda.layouts import parse_layout
 from tileprof.compiler.cuda.passes.expand import as_parallel
 
 from .guards import opened
 from .points import Frame
 from .register_loops import RegisterLoops
-
-EmitBlock = Callable[[Context, ir.Block], None]
 
 
 def emit_parallel(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:

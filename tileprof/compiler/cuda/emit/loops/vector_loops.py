@@ -10,7 +10,7 @@ where its accesses begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -19,17 +19,14 @@ from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.codegen.expressions import bare
 from tileprof.compiler.cuda.emit.access import checked, shared_address
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
-from tileprof.compiler.cuda.emit.context import Context
+from tileprof.compiler.cuda.emit.context import Context, EmitBlock
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import UNROLLED_POINTS
 
 from .digit_runs import Run, points
 from .points import Frame, leader
 from .vectors import Planner, VectorAccess
-
-EmitBlock = Callable[[Context, ir.Block], None]
-VECTOR = 16
-"""Bytes of the widest access."""
 
 
 @dataclass(kw_only=True)
@@ -160,7 +157,7 @@ class VectorLoops:
         ctx, width, op = self.ctx, self.planner.width, access.op
         inside = op.in_bounds or op in ctx.inside
         count = access.width
-        if inside and count == min(width, VECTOR // access.buffer.dtype.bytes):
+        if inside and count == min(width, WIDEST_ACCESS // access.buffer.dtype.bytes):
             count = width if self.planner.decides_once(access.guards) else count
         if count == width:
             with self._at(0), self._guarded(access, keep=True):

@@ -19,12 +19,11 @@ from tileprof.compiler.codegen.buffers import Extent, paren
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.ir.memory import base
 
 from .guards import Guard, Place, changes_at, unfolded
 
-ACCESS = 16
-"""Bytes of the widest access of a thread."""
 Access = ir.Load | ir.Store
 
 
@@ -103,7 +102,7 @@ class Planner:
         """Elements of the smallest type in an access of full width."""
         moved = (o for o in self.ops if isinstance(o, ir.Load | ir.Store))
         sizes = [o.buffer.dtype.bytes for o in moved if o.buffer.buffer.space != "local"]
-        return ACCESS // min(sizes, default=ACCESS)
+        return WIDEST_ACCESS // min(sizes, default=WIDEST_ACCESS)
 
     def _dependents(self, variable: ir.Value) -> set[ir.Value]:
         found = {variable}
@@ -252,7 +251,7 @@ class Planner:
         *lead, last = op.indices
         if not self.vectorize or self.moving & set(lead) or self._coefficient(last) != 1:
             return 1, []
-        width = min(self.width, ACCESS // buffer.dtype.bytes)
+        width = min(self.width, WIDEST_ACCESS // buffer.dtype.bytes)
         while width > 1:
             aligned = self._aligned(op, buffer, width)
             same = self._uniform(self.guards.get(op, ()), width)
@@ -359,7 +358,7 @@ class Planner:
 def _shared_strides(buffer: SharedBuffer) -> list[int]:
     """Strides in elements, as far as alignment goes: swizzles keep chunks of 16 bytes."""
     layout, size = buffer.layout, buffer.dtype.bytes
-    row = ACCESS // size if layout.swizzle else layout.panel
+    row = WIDEST_ACCESS // size if layout.swizzle else layout.panel
     strides = [*(s // size for s in layout.lead_strides()), row, 1]
     return strides[len(strides) - len(layout.shape) :]
 

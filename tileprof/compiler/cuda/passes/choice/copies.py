@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
@@ -44,8 +45,8 @@ from tileprof.remarks.copies import (
     UnalignedAddress,
 )
 
-MAX_BOX = 256
-MAX_RANK = 5
+LARGEST_MULTIPLE = 1 << 10
+"""What divides 0, as far as alignment is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,8 @@ def bulk_reason(
     size = tensor.type.dtype.bytes
     if tensor.position in lowering.unaligned:
         return UnalignedAddress(tensor.param.name)
-    if len(tensor.sizes) > MAX_RANK:
-        return TooManyDimensions(len(tensor.sizes), MAX_RANK)
+    if len(tensor.sizes) > BOX_RANK:
+        return TooManyDimensions(len(tensor.sizes), BOX_RANK)
     if (last := tensor.stride(len(tensor.sizes) - 1)) != 1:
         return InnermostStride(str(last), "TMA")
     for dim in range(len(tensor.sizes) - 1):
@@ -174,8 +175,8 @@ def _box_reason(tensor: Tensor, tile: ir.Value, size: int) -> Reason | None:
         return TileRow(columns * size)
     if columns * size > 128 and columns * size % 128:
         return TilePanels(columns * size)
-    if len(kept) == 2 and tensor.sizes[kept[0]] > MAX_BOX:
-        return BoxRows(tensor.sizes[kept[0]], MAX_BOX)
+    if len(kept) == 2 and tensor.sizes[kept[0]] > BOX_EXTENT:
+        return BoxRows(tensor.sizes[kept[0]], BOX_EXTENT)
     return None
 
 
@@ -219,7 +220,7 @@ def _offset_multiple(tensor: Tensor) -> int:
     """A number that divides the offset of the tile along its rows."""
     owner = tensor.value.owner
     if not isinstance(owner, ir.View):
-        return 1 << 10
+        return LARGEST_MULTIPLE
     return multiple(owner.offsets[-1])
 
 
@@ -228,9 +229,9 @@ def multiple(value: ir.Value, depth: int = 8) -> int:
     match value.owner:
         case ir.Constant(value=number):
             held = int(number)
-            return 1 << 10 if held == 0 else held & -held
+            return LARGEST_MULTIPLE if held == 0 else held & -held
         case ir.Binary(kind="mul", left=left, right=right) if depth:
-            return min(multiple(left, depth - 1) * multiple(right, depth - 1), 1 << 10)
+            return min(multiple(left, depth - 1) * multiple(right, depth - 1), LARGEST_MULTIPLE)
         case ir.Binary(kind="add" | "sub" | "min" | "max", left=left, right=right) if depth:
             return min(multiple(left, depth - 1), multiple(right, depth - 1))
         case _:

@@ -17,8 +17,9 @@ from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.loops.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
-from tileprof.compiler.cuda.layouts.cost import SECTOR, Accesses, sectors, wavefronts
+from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.target import SECTOR
 from tileprof.compiler.cuda.tuning import MISSED_ACCESS, UNKNOWN_STRIDE, WASTEFUL_ACCESS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.remarks import Candidate, Reason, Severity

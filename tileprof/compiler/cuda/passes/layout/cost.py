@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts.cost import BANKS, SECTOR, WORD
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout
 from tileprof.compiler.cuda.layouts.shuffles import plan_shuffles
+from tileprof.compiler.cuda.target import BANKS, SECTOR, WIDEST_ACCESS, WORD
 from tileprof.compiler.cuda.tuning import (
     BARRIER_CYCLES,
     CROWDED_REGISTERS,
@@ -39,9 +39,6 @@ from .graph import Access, Graph, Link, Loop, Node
 from .index import Form, behind, evaluate
 
 Array = npt.NDArray[np.int64]
-
-WIDEST = 16
-"""Bytes of the widest access of one thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ def _linear(
     width = 1
     for position, (radix, delta) in enumerate(registers):
         others = gcd(rest, *(d for _, d in registers[position + 1 :]))
-        if radix != 2 or delta != width or width * 2 * size > WIDEST or others % (width * 2):
+        if radix != 2 or delta != width or width * 2 * size > WIDEST_ACCESS or others % (width * 2):
             break
         width *= 2
     count = math.prod(radix if delta else 1 for radix, delta in registers)
@@ -142,7 +139,7 @@ def _gathered(access: Access, loop: Loop, layout: RegisterLayout, size: int) -> 
     """Elements of a vector along which the indices that are no sums stay as they are."""
     fixed, linear = set[int](), Form()
     for index, form, stride in zip(access.op.indices, access.forms, access.strides, strict=True):
-        # A row that is looked up begins at a multiple of the stride.
+        # A row that a load chooses begins at a multiple of the stride.
         linear = linear.plus(form.times(stride) if form.is_linear else Form(divisor=stride))
         if not form.is_linear:
             fixed |= {loop.variables[v] for v in behind(index) if v in loop.variables}
@@ -158,7 +155,7 @@ def _gathered(access: Access, loop: Loop, layout: RegisterLayout, size: int) -> 
         others = gcd(rest, *(moved(d) for d in layout.registers[position + 1 :]))
         wide = width * 2
         follows = digit.radix == 2 and moved(digit) == width and not others % wide
-        if not follows or wide * size > WIDEST or any(digit.step[d] for d in fixed):
+        if not follows or wide * size > WIDEST_ACCESS or any(digit.step[d] for d in fixed):
             break
         width = wide
     return width

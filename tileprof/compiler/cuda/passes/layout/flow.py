@@ -145,7 +145,7 @@ def _up(graph: Graph, known: Known, link: Link, queue: list[Node], choose: Vecto
         queue.append(link.parent)
 
 
-def conflicts(graph: Graph, known: Known, links: Iterable[Link]) -> list[Link]:
+def conflicts(known: Known, links: Iterable[Link]) -> list[Link]:
     """The links whose two ends do not fit together."""
     return [
         link

@@ -16,9 +16,14 @@ import numpy.typing as npt
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import matrix
 from tileprof.compiler.cuda.layouts.candidates import candidates
-from tileprof.compiler.cuda.layouts.cost import wavefronts
+from tileprof.compiler.cuda.layouts.cost import Accesses, wavefronts
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
-from tileprof.compiler.cuda.layouts.shared import SharedLayout, Swizzle, parse_shared
+from tileprof.compiler.cuda.layouts.shared import (
+    CHUNK,
+    SWIZZLES,
+    SharedLayout,
+    parse_shared,
+)
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.tuning import JOINT_LAYOUTS, WAVEFRONTS_LEFT
 from tileprof.instrument.placement.stages import buffer_name
@@ -42,8 +47,6 @@ from .graph import Access, Graph, Loop
 from .solve import Solution
 
 Lanes = npt.NDArray[np.int64]
-SWIZZLES: tuple[Swizzle, ...] = (128, 64, 32)
-CHUNK = 16
 
 
 @dataclass(slots=True)
@@ -265,36 +268,16 @@ def _padded(alloc: ir.Alloc) -> list[SharedLayout]:
     return [SharedLayout(alloc.shape, alloc.dtype, pad=pad) for pad in pads]
 
 
-@dataclass(slots=True)
-class _Count:
-    """Requests of all accesses of a buffer."""
-
-    requests: int = 0
-    transactions: int = 0
-    ideal: int = 0
-
-    @property
-    def ways(self) -> float:
-        """Wavefronts for each that is needed."""
-        return self.transactions / max(self.ideal, 1)
-
-    @property
-    def cost(self) -> float:
-        """Cycles: a request takes a place in the queue, a wavefront a cycle."""
-        return self.transactions + 0.5 * self.requests
-
-
-def _count(layout: SharedLayout, uses: _Uses, known: Known) -> _Count:
-    total = _Count()
+def _count(layout: SharedLayout, uses: _Uses, known: Known) -> Accesses:
+    """Requests of all accesses of a buffer under a layout."""
+    found: list[tuple[int, int, int]] = []
     for access, loop in uses.accesses:
         made = Placed(access, layout).requests(loop, known[loop.op])
-        times = made.count * loop.weight
-        total.requests += times
-        total.transactions += made.transactions * times
-        total.ideal += ideal(made) * times
+        found.append((made.count * loop.weight, made.transactions, ideal(made)))
     for pattern in uses.patterns:
-        taken, needed = wavefronts(layout.address(pattern.lanes), pattern.width)
-        total.requests += pattern.count
-        total.transactions += taken * pattern.count
-        total.ideal += needed * pattern.count
-    return total
+        found.append((pattern.count, *wavefronts(layout.address(pattern.lanes), pattern.width)))
+    return Accesses(
+        sum(count for count, _, _ in found),
+        sum(count * taken for count, taken, _ in found),
+        sum(count * needed for count, _, needed in found),
+    )

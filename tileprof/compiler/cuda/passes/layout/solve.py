@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.candidates import candidates
 from tileprof.compiler.cuda.layouts.registers import RegisterLayout
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import ROOT_SHAPES, SMALL_NODE, UNKNOWN_LAYOUT_CYCLES
 
-from .cost import WIDEST, component_cost, loop_cost
+from .cost import component_cost, loop_cost
 from .flow import Known, conflicts, propagate
 from .graph import Graph, Link, Node
 
@@ -54,7 +55,7 @@ def solve(graph: Graph, vectorize: bool = True) -> Solution:
     for nodes in graph.components():
         while missing := [n for n in nodes if n not in found.known]:
             _free(graph, found.known, missing, choose, vectorize)
-    found.links = conflicts(graph, found.known, graph.links)
+    found.links = conflicts(found.known, graph.links)
     return found
 
 
@@ -112,7 +113,7 @@ def _free(
             tried = {**known, root: layout}
             propagate(graph, tried, [root], choose)
             missing = sum(n not in tried for n in nodes)
-            cost = component_cost(graph, tried, nodes, conflicts(graph, tried, links))
+            cost = component_cost(graph, tried, nodes, conflicts(tried, links))
             cost += missing * UNKNOWN_LAYOUT_CYCLES
             if best is None or (cost, layout.registers_per_thread) < best[:2]:
                 best = cost, layout.registers_per_thread, tried
@@ -142,7 +143,7 @@ def _vectors(
     dimensions along which memory is contiguous."""
     shape = graph.shapes[root]
     last = len(shape) - 1
-    smallest, dims = WIDEST, {last} if shape else set()
+    smallest, dims = WIDEST_ACCESS, {last} if shape else set()
     for node in nodes:
         if not isinstance(node, ir.Parallel) or graph.shapes[node] != shape:
             continue
@@ -152,16 +153,15 @@ def _vectors(
             for variable, factor in access.address.terms.items():
                 if abs(factor) == 1 and variable in loop.variables:
                     dims.add(loop.variables[variable])
-    limit = _wished(graph, nodes, WIDEST // smallest if smallest < WIDEST else 4)
+    limit = _wished(nodes, WIDEST_ACCESS // smallest if smallest < WIDEST_ACCESS else 4)
     return limit if vectorize else 1, sorted(dims, reverse=True)
 
 
-def _wished(graph: Graph, nodes: Sequence[Node], widest: int) -> int:
+def _wished(nodes: Sequence[Node], widest: int) -> int:
     """With the author's `coalesced_width`."""
     for node in nodes:
         if isinstance(node, ir.Parallel):
             width = dict(node.hints).get("coalesced_width")
             if isinstance(width, int) and width > 0 and width & (width - 1) == 0:
                 widest = min(widest, width)
-    del graph
     return widest

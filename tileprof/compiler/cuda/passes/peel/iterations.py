@@ -21,6 +21,7 @@ from math import lcm
 from typing import TypeVar
 
 from tileprof import ir
+from tileprof.compiler.cuda.tuning import CONDITION_STEPS
 from tileprof.compiler.passes.affine import Linear, is_nonnegative
 from tileprof.compiler.passes.bounds import OPPOSITE, compared
 from tileprof.compiler.passes.ranges import Ranges
@@ -42,8 +43,6 @@ P = TypeVar("P")
 EVERY = ChangesEvery()
 LARGEST = 1 << 62
 """Expressions stay below it, so that a sum of two does not wrap around."""
-STEPS = 64
-"""Replacements after which a condition is given up."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Span:
     stop: ir.Value | None = None
 
 
-class Turns:
+class Iterations:
     """Conditions of one loop, and the ops that compute their iterations."""
 
     def __init__(
@@ -69,11 +68,11 @@ class Turns:
         self._ranges = ranges
         self._numbers = Numbers(ranges, known, hoisted, loop.span)
         counter = ranges.of(loop.body.args[0])
-        turns = counter - ranges.of(loop.start)
-        self._turn = max(turns.terms, key=lambda atom: atom.number, default=None)
+        passed = counter - ranges.of(loop.start)
+        self._iteration = max(passed.terms, key=lambda atom: atom.number, default=None)
         self._start = counter
-        if self._turn is not None:
-            self._start = counter - Linear(0, {self._turn: 1})
+        if self._iteration is not None:
+            self._start = counter - Linear(0, {self._iteration: 1})
 
     # -- from a condition to iterations
 
@@ -85,7 +84,7 @@ class Turns:
     def where(self, condition: Formula) -> Span | None:
         """A range of iterations in which the condition holds everywhere; None for no such."""
         self.reason = None
-        self._left = STEPS
+        self._left = CONDITION_STEPS
         return self._formula(condition)
 
     def _formula(self, condition: Formula) -> Span | None:
@@ -143,7 +142,7 @@ class Turns:
         if self._left < 0:
             self.reason = ConditionLong()
             return None
-        inner = [a for a in value.terms if a is not self._turn and not self._numbers.has(a)]
+        inner = [a for a in value.terms if a is not self._iteration and not self._numbers.has(a)]
         if not inner:
             return self._known(value)
         newest = max(inner, key=lambda atom: atom.number)
@@ -164,14 +163,16 @@ class Turns:
         return replaced(Linear(last))
 
     def _known(self, value: Linear) -> Span | None:
-        """Where c·turn + rest is above -1."""
+        """Where c·iteration + rest is above -1."""
         if is_nonnegative(value):
             return Span()
         by = lcm(*(f.denominator for f in (value.constant, *value.terms.values())))
         whole = value.times(by).plus(by - 1)
-        factor = int(whole.terms.get(self._turn, 0)) if self._turn is not None else 0
-        # The loop's variable is start + turn.
-        rest = Linear(whole.constant, {a: f for a, f in whole.terms.items() if a is not self._turn})
+        factor = int(whole.terms.get(self._iteration, 0)) if self._iteration is not None else 0
+        # The loop's variable is start + iteration.
+        rest = Linear(
+            whole.constant, {a: f for a, f in whole.terms.items() if a is not self._iteration}
+        )
         rest -= self._start.times(factor)
         if not self._fits(rest):
             return None

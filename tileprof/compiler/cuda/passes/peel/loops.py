@@ -6,8 +6,9 @@
       … with the mask      otherwise { with it }
       …                    …
 
-Loops in turn are best for the steady iterations.  But each has addresses of its own to keep, and
-where fragments fill the registers already these would be spilled: there one loop has a branch.
+Loops one after the other are best for the steady iterations.  But each has addresses of its own to
+keep, and where fragments fill the registers already these would be spilled: there one loop has a
+branch.
 In: a launch, and plans for its loops.  Out: the launch with the loops as planned.
 """
 
@@ -32,8 +33,8 @@ class Plan:
     before: Sequence[ir.OpBase]
     first: ir.Value
     stop: ir.Value
-    in_turn: bool
-    """Whether as loops in turn."""
+    as_loops: bool
+    """Whether as loops one after the other; else one loop with a branch."""
 
 
 def planned(launch: ir.Launch, plans: Mapping[ir.OpBase, Plan]) -> ir.Launch:
@@ -50,7 +51,7 @@ def planned(launch: ir.Launch, plans: Mapping[ir.OpBase, Plan]) -> ir.Launch:
             del values[inside]
         for each in plan.before:
             _copied(each, values, builder)
-        make = _loops if plan.in_turn else _branch
+        make = _loops if plan.as_loops else _branch
         make(before, plan, values, builder)
         return []
 
@@ -63,7 +64,7 @@ def _copied(op: ir.OpBase, values: Values, builder: ir.Builder) -> None:
 
 
 def _loops(loop: ir.For, plan: Plan, values: Values, builder: ir.Builder) -> None:
-    """Up to three loops in turn."""
+    """Up to three loops, one after the other."""
     # One buffer in shared memory does for all of them.
     for op in loop.body.ops:
         if isinstance(op, ir.Alloc) and op.space == "shared":

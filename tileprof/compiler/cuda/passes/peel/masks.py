@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.tuning import MASKED_VALUE
 from tileprof.compiler.passes.liveness import keep_live, live_in
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import rebuilt
@@ -25,7 +26,7 @@ from tileprof.ir.rewriter import rebuilt
 
 @dataclass(frozen=True)
 class Test:
-    """A bool value that is `holds`; what it follows from is not looked at."""
+    """A bool value that is `holds`; what it follows from does not matter."""
 
     value: ir.Value
     holds: bool
@@ -47,22 +48,15 @@ class Either:
 
 Formula = Test | All | Either
 ALWAYS, NEVER = All(), Either()
-LOW = -1e4
-"""Where a mask chooses between two numbers, those below replace elements."""
 
 
-def _all(*parts: Formula) -> Formula:
-    left = tuple(p for p in parts if p != ALWAYS)
-    if NEVER in left:
-        return NEVER
-    return left[0] if len(left) == 1 else All(left)
-
-
-def _either(*parts: Formula) -> Formula:
-    left = tuple(p for p in parts if p != NEVER)
-    if ALWAYS in left:
-        return ALWAYS
-    return left[0] if len(left) == 1 else Either(left)
+def _joined(kind: type[All | Either], *parts: Formula) -> Formula:
+    """The parts as one formula, in which `kind()` says nothing and its opposite everything."""
+    decisive = NEVER if kind is All else ALWAYS
+    left = tuple(p for p in parts if p != kind())
+    if decisive in left:
+        return decisive
+    return left[0] if len(left) == 1 else kind(left)
 
 
 def condition_formula(value: ir.Value, holds: bool = True) -> Formula:
@@ -73,8 +67,8 @@ def condition_formula(value: ir.Value, holds: bool = True) -> Formula:
         case ir.Unary(kind="not", operand=operand):
             return condition_formula(operand, not holds)
         case ir.Binary(kind="and" | "or" as kind, left=left, right=right):
-            join = _all if (kind == "and") == holds else _either
-            return join(condition_formula(left, holds), condition_formula(right, holds))
+            join = All if (kind == "and") == holds else Either
+            return _joined(join, condition_formula(left, holds), condition_formula(right, holds))
         case ir.If() | ir.Select() as op if len(op.results) == 1:
             return _chosen(op, *(condition_formula(v, holds) for v in _choices(op)))
         case _:
@@ -83,9 +77,10 @@ def condition_formula(value: ir.Value, holds: bool = True) -> Formula:
 
 def _chosen(op: ir.If | ir.Select, then: Formula, otherwise: Formula) -> Formula:
     """When the choice of an op has what its two choices have under these conditions."""
-    return _either(
-        _all(condition_formula(op.condition, True), then),
-        _all(condition_formula(op.condition, False), otherwise),
+    return _joined(
+        Either,
+        _joined(All, condition_formula(op.condition, True), then),
+        _joined(All, condition_formula(op.condition, False), otherwise),
     )
 
 
@@ -188,7 +183,7 @@ class _Masks:
 
 def _is_low(value: ir.Value) -> bool:
     """Whether it is a number below all scores, where the other is what products are added to."""
-    return isinstance(value.owner, ir.Constant) and value.owner.value <= LOW
+    return isinstance(value.owner, ir.Constant) and value.owner.value <= MASKED_VALUE
 
 
 def _counts(condition: Formula) -> bool:

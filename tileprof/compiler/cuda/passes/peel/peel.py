@@ -8,11 +8,11 @@
                                                        s[i, j] = seen(k, i, j) ? s[i, j] : -inf
 
 A mask at the begin and at the end of a range of keys (a sliding window) gives three loops, one
-that is proved to change nothing gives one.  The loops load the same tiles in turn, which a producer
+that is proved to change nothing gives one.  The loops load the same tiles, which a producer
 warp group does without a pause; copies by cp.async run ahead within one loop only, so loops with
 them stay, as a loop does whose schedule says `whole`.
 
-What a mask is, `peel_masks.py` says; where it changes nothing, `peel_turns.py` finds, with values
+What a mask is, `masks.py` says; where it changes nothing, `iterations.py` finds, with values
 by `peel_numbers.py`; the loops are made by `peel_loops.py`.
 In: elementwise ops as `parallel`, instructions chosen.  Out: the same, loops without masks.
 """
@@ -51,7 +51,7 @@ from tileprof.remarks.loops import (
     WithoutMaskOf,
 )
 
-from .iterations import EVERY, Span, Turns
+from .iterations import EVERY, Iterations, Span
 from .loops import Plan, planned
 from .masks import Mask, masks_of
 
@@ -130,28 +130,28 @@ class _Finder:
         count = len(self._known)
         hoisted: set[ir.Value] = set()
         self._inside(loop.body, hoisted)
-        turns = Turns(loop, self._ranges, self._known, hoisted)
+        iterations = Iterations(loop, self._ranges, self._known, hoisted)
         del self._known[count:]
         found: dict[Mask, Span] = {}
         reasons: list[tuple[Mask, Reason]] = []
         for mask in masks:
-            span = turns.where(mask.kept)
-            if span is None or turns.is_empty(span):
-                reasons.append((mask, turns.reason or EVERY))
+            span = iterations.where(mask.kept)
+            if span is None or iterations.is_empty(span):
+                reasons.append((mask, iterations.reason or EVERY))
             else:
                 found[mask] = span
         if not found:
             self._refused(loop, reasons)
             return
-        span = turns.both(list(found.values()))
-        first, stop = turns.clamped(span)
+        span = iterations.both(list(found.values()))
+        first, stop = iterations.clamped(span)
         whole = first is loop.start and stop is loop.stop
-        if not whole and (reason := EVERY if turns.is_empty(span) else self._reason(loop)):
+        if not whole and (reason := EVERY if iterations.is_empty(span) else self._reason(loop)):
             self._refused(loop, [(mask, reason) for mask in masks])
             return
-        before = _needed(turns.before, {first, stop})
-        in_turn = whole or not self._is_crowded(loop)
-        plan = Plan(list(found), before, first, stop, in_turn)
+        before = _needed(iterations.before, {first, stop})
+        as_loops = whole or not self._is_crowded(loop)
+        plan = Plan(list(found), before, first, stop, as_loops)
         self.plans[loop] = plan
         self._tell(loop, plan, reasons)
 
@@ -213,7 +213,7 @@ class _Finder:
         self._add_remark(loop, EveryHasMask(lines), *rejected)
 
     def _tell(self, loop: ir.For, plan: Plan, reasons: list[tuple[Mask, Reason]]) -> None:
-        lines, by_branch = _lines(plan.masks), not plan.in_turn
+        lines, by_branch = _lines(plan.masks), not plan.as_loops
         first, last = plan.first is not loop.start, plan.stop is not loop.stop
         number = number_of(plan.stop)
         said: Decision = NoMaskNeeded(lines, by_branch)

@@ -20,12 +20,13 @@ until consumers have read the last before it goes on to the loop inside (`slots`
 loop's schedule).
 
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
-128 or 64 bytes a row in turn where the whole does not fit.  Tiles of one shape share them.
+128 or 64 bytes a row alternately where the whole does not fit.  Tiles of one shape share them.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
@@ -88,26 +89,33 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     return launch.scheduled(replace(launch.schedule, raster=group))
 
 
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """How a persistent block's tiles share its memory."""
+
+    chunk: int
+    """Bytes of a row of what is stored at once; 0: all of it."""
+    two_slots: bool
+    """Whether small tiles have two slots."""
+
+
 class _Persistent:
     def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
         self.launch = launch
         self.lowering = lowering
         self.stores = stores_of(launch)
-        self.chunk = 0
-        """Bytes of a row of what is stored at once; 0: all of it."""
-        self.two_slots = False
 
     def done(self) -> ir.Launch:
         """The launch, persistent where that pays."""
-        reason = self._reason()
-        if reason:
+        plan = self._reason() or self._memory()
+        if not isinstance(plan, _Memory):
             if self.launch.schedule.warp_roles:
-                self._tell(BlockPerTile(), (PersistentCandidate(), reason))
+                self._tell(BlockPerTile(), (PersistentCandidate(), plan))
             return self.launch
         self._tell(Persistent())
-        if self.two_slots:
+        if plan.two_slots:
             self._tell(TwoSlots(SMALL_TILE))
-        return self._looped(dynamic=self._is_dynamic())
+        return self._looped(plan, dynamic=self._is_dynamic())
 
     def _tell(self, decision: Decision, *rejected: tuple[Candidate, Reason]) -> None:
         self.lowering.remarks.add("launch", "", self.launch.span, decision, *rejected)
@@ -132,26 +140,28 @@ class _Persistent:
                 return FewTiles(total, self.lowering.target.sms)
         if any(isinstance(o, ir.For) and o.kind == "persistent" for o in self.launch.body.ops):
             return AuthorLoops()
-        return self._memory_reason()
+        return None
 
-    def _memory_reason(self) -> Reason | None:
+    def _memory(self) -> _Memory | Reason:
+        """The largest parts of stored tiles that fit beside the rings, or why none does."""
         limit = self.lowering.target.shared_per_block - RING_BARRIER_BYTES
-        held = self._held()
-        staged = sum(s.bytes for s in self.stores)
-        once = self._small()
-        self.two_slots = 0 < once <= limit - held - staged
-        if held + staged <= limit:
-            return None
-        reason = MemoryForStaged("tile", held + staged, limit)
-        for self.chunk in STORED_CHUNKS:
-            if not self.stores or not all(may_be_chunked(s, self.chunk) for s in self.stores):
-                break
-            chunks = bytes_in_chunks(self.stores, self.chunk)
-            if held + chunks <= limit:
-                self.two_slots = 0 < once <= limit - held - chunks
-                return None
-            reason = MemoryForStaged("chunks", held + chunks, limit)
+        held, once = self._held(), self._small()
+        reason: Reason | None = None
+        for chunk, staged in self._staged():
+            free = limit - held - staged
+            if free >= 0:
+                return _Memory(chunk, two_slots=0 < once <= free)
+            reason = MemoryForStaged("chunks" if chunk else "tile", held + staged, limit)
+        assert reason is not None
         return reason
+
+    def _staged(self) -> Iterator[tuple[int, int]]:
+        """Yield the parts in which all stores can be staged, as for `_Memory`, and their bytes."""
+        yield 0, sum(s.bytes for s in self.stores)
+        for chunk in STORED_CHUNKS if self.stores else ():
+            if not all(may_be_chunked(s, chunk) for s in self.stores):
+                return
+            yield chunk, bytes_in_chunks(self.stores, chunk)
 
     def _held(self) -> int:
         """Bytes of all other shared buffers, rings with all their slots."""
@@ -195,10 +205,10 @@ class _Persistent:
 
     # -- the loop
 
-    def _looped(self, *, dynamic: bool) -> ir.Launch:
+    def _looped(self, plan: _Memory, *, dynamic: bool) -> ir.Launch:
         launch = self.launch
-        if self.chunk:
-            launch = in_chunks(launch, self.stores, self.chunk)
+        if plan.chunk:
+            launch = in_chunks(launch, self.stores, plan.chunk)
         args = [ir.Value(a.type, a.name) for a in launch.body.args]
         body = ir.Block(args)
         builder = ir.Builder(body, launch.span)
@@ -214,7 +224,7 @@ class _Persistent:
             indices = indices_of(self.launch, tile, rank, builder)
             mapping = dict(zip(launch.body.args, indices))
             inner.ops += ir.clone_block(ir.Block([], list(launch.body.ops)), mapping).ops
-        tiles = LoopSchedule(dynamic=dynamic, slots=2 if self.two_slots else 1)
+        tiles = LoopSchedule(dynamic=dynamic, slots=2 if plan.two_slots else 1)
         loop = ir.For("persistent", block, total, blocks, inner, schedule=tiles, span=launch.span)
         builder.emit(loop)
         return launch.scheduled(replace(launch.schedule, raster=0, persistent=1), body)

@@ -1,8 +1,8 @@
 """Results on their way out through shared memory, in parts.
 
 In: a launch, and how many bytes a row of a part has.  Out: the launch in which each tile that goes
-from a fragment through a buffer of its own to a tensor goes through two buffers in turn, so that
-one is written while the copy engine still reads the other.
+from a fragment through a buffer of its own to a tensor goes through two buffers alternately, so
+that one is written while the copy engine still reads the other.
 
     %staged = alloc shared [128, 128]            %a, %b = alloc shared [128, 64]
     copy %C_local → %staged                      copy %C_local[:, 0:64] → %a
@@ -15,7 +15,7 @@ Tiles of one type and as many rows, stored in the same block of ops, go through 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
@@ -51,21 +51,36 @@ class Store:
 
 def stores_of(launch: ir.Launch) -> list[Store]:
     """Tiles that go from a fragment through a buffer of their own to a tensor."""
-    found: list[Store] = []
     blocks = [launch.body, *(b for o in ir.walk(launch.body) for b in o.blocks())]
+    users = _users(launch)
+    allocs = (
+        (at, op)
+        for at, block in enumerate(blocks)
+        for op in block.ops
+        if isinstance(op, ir.Alloc) and op.space == "shared"
+    )
+    return [
+        Store(op, into, out, at)
+        for at, op in allocs
+        for into, out in _staging(op, users.get(op.result, []))
+        if any(_follow(block.ops, into, out) for block in blocks)
+    ]
+
+
+def _users(launch: ir.Launch) -> dict[ir.Value, list[ir.OpBase]]:
+    """The ops that access each buffer, in order."""
     users: dict[ir.Value, list[ir.OpBase]] = {}
     for op in ir.walk(launch.body):
         for value in dict.fromkeys(base(t.value) for t in op.accesses()):
             users.setdefault(value, []).append(op)
-    for at, block in enumerate(blocks):
-        for op in block.ops:
-            if isinstance(op, ir.Alloc) and op.space == "shared":
-                into, out, *more = [*users.get(op.result, []), None, None]
-                if any(more) or not isinstance(into, ir.Copy) or not isinstance(out, ir.Copy):
-                    continue
-                if _is_store(op, into, out) and any(_follow(b.ops, into, out) for b in blocks):
-                    found.append(Store(op, into, out, at))
-    return found
+    return users
+
+
+def _staging(staged: ir.Alloc, users: Sequence[ir.OpBase]) -> Iterator[tuple[ir.Copy, ir.Copy]]:
+    """Yield the copies into and out of a buffer where nothing else uses it."""
+    match users:
+        case [ir.Copy() as into, ir.Copy() as out] if _is_store(staged, into, out):
+            yield into, out
 
 
 def _is_store(staged: ir.Alloc, into: ir.Copy, out: ir.Copy) -> bool:
@@ -139,8 +154,8 @@ def _buffer(staged: ir.Alloc, chunk: int, builder: ir.Builder) -> ir.Value:
 
 
 def _store(buffers: list[ir.Value], source: ir.Value, op: ir.Copy, builder: ir.Builder) -> None:
-    """Parts of a fragment through two buffers in turn to the tile `op` stores to; the first is
-    then the one whose turn it is."""
+    """Parts of a fragment through two buffers alternately to the tile `op` stores to; the first is
+    then the one to fill next."""
     rows, columns = source.buffer.static_shape
     width = buffers[0].buffer.static_shape[-1]
     view = op.target.owner

@@ -6,7 +6,7 @@ it is; '' where all tiles run the same.
     launch (bx, by)
       for k below bx + 1            the loop over `k` depends on `bx`
         copy …
-      for k = bx to bx + 4          always four turns
+      for k = bx to bx + 4          always four iterations
         copy …
 
 What depends on an index is followed through arithmetic and through memory: a length that is loaded
@@ -43,7 +43,7 @@ def _sources(launch: ir.Launch) -> _Sources:
         a: frozenset([a.name or "b" + "xyz"[at]]) for at, a in enumerate(launch.body.args)
     }
     before = -1
-    # Loops carry values in memory from turn to turn.
+    # Loops carry values in memory from iteration to iteration.
     while before != (before := sum(map(len, found.values()))):
         for op in ir.walk(launch.body):
             _follow(op, found)
@@ -70,11 +70,11 @@ def _of(values: Iterable[ir.Value], found: _Sources) -> frozenset[str]:
 
 
 def _decisive(op: ir.OpBase, sources: _Sources) -> frozenset[str]:
-    """What the number of turns of a loop, or the way a branch goes, is made of."""
+    """What the number of iterations of a loop, or the way a branch goes, is made of."""
     match op:
         case ir.For(start=start, stop=stop, step=step):
-            turns = _turns(start, stop)
-            return _of([*([start, stop] if turns is None else [turns]), step], sources)
+            trips = _trips(start, stop)
+            return _of([*([start, stop] if trips is None else [trips]), step], sources)
         case ir.While(condition=condition):
             return _of(condition.ops[-1].operand_values(), sources)
         case ir.If(condition=test):
@@ -83,7 +83,7 @@ def _decisive(op: ir.OpBase, sources: _Sources) -> frozenset[str]:
             return frozenset()
 
 
-def _turns(start: ir.Value, stop: ir.Value) -> ir.Value | None:
+def _trips(start: ir.Value, stop: ir.Value) -> ir.Value | None:
     """What the stop of a loop adds to its start; None where it is no such sum."""
     match stop.owner:
         case ir.Binary(kind="add", left=left, right=right) if start in (left, right):

@@ -1,9 +1,9 @@
-"""Turns of consumer warp groups: the products of one run under the exponentials of the other.
+"""Hand-overs between consumer warp groups: products of one run under exponentials of the other.
 
 Warp groups of a block that run one loop on different rows begin together.  Left alone they multiply
 together, and then compute exponentials together while the tensor cores have nothing to do.  With
-turns a group starts its products only once the group before it has started its own; as soon as it
-has, the next one may:
+hand-overs a group starts its products only once the group before it has started its own; as soon as
+it has, the next one may:
 
     for k                                       turn_start            (once, at the top)
       scores = q · K[k + 1]                     for k
@@ -16,7 +16,7 @@ has, the next one may:
       group 0    products │ exponentials         │ products │ exponentials
       group 1             │ products │ exponentials         │ products │ exponentials
 
-Where exponentials stand between the products of an iteration, a turn goes from one iteration to the
+Where exponentials stand between the products of an iteration, a hold goes from one iteration to the
 next; the first is taken before the loop, and the last one passed behind it:
 
     for k                                       turn_wait
@@ -29,14 +29,15 @@ next; the first is taken before the loop, and the last one passed behind it:
                                                 turn_pass
 
 Such loops are left alone unless the author asks (`ping_pong=True`): a group's exponentials wait for
-both of its products, so a turn that comes late is time lost to it, which the first form hides.
+both of its products, so a hand-over that comes late is time lost to it, which the first form hides.
 
-Nothing can hang.  Every way through a loop passes each turn that it takes (`ir.verify` follows all
-of them), and all groups go the same way: trip counts and conditions around are the same for every
-thread of the block, else there are no turns.  Turns have an order then: those of the first round,
-group by group, those of the second, …  While it has its turn a group waits for nothing but tiles,
-and for these only what groups did before their turns of the same round (see `turn_plan.py`).
-In: a launch with waits and barriers.  Out: the same with turns, and remarks.
+Nothing can hang.  Every way through a loop passes on each hold that it takes (`ir.verify` follows
+all of them), and all groups go the same way: trip counts and conditions around are the same for
+every thread of the block, else there are no hand-overs.  They have an order then: those of the
+first round, group by group, those of the second, …  While it holds the tensor cores a group waits
+for nothing but tiles, and for these only what groups did before their holds of the same round (see
+`plan.py`).
+In: a launch with waits and barriers.  Out: the same with hand-overs, and remarks.
 """
 
 from __future__ import annotations
@@ -63,13 +64,13 @@ from tileprof.remarks.loops import (
     ThreadsDecide,
 )
 
-from .plan import Plan, plan_turn, work_of
+from .plan import Plan, plan_hand_over, work_of
 
 _Around = tuple[ir.OpBase, ...]
 
 
-def take_turns(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
-    """The kernel with turns in the loops where they pay, or where the author wants them."""
+def hand_over(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """The kernel with hand-overs in the loops where they pay, or where the author wants them."""
     return per_launch(kernel, lambda launch: _Launch(launch, lowering).done())
 
 
@@ -81,7 +82,7 @@ class _Launch:
         self.written = written_globals(launch)
 
     def done(self) -> ir.Launch:
-        """The launch, with turns in some of its loops."""
+        """The launch, with hand-overs in some of its loops."""
         if self.groups < 2:
             return self.launch
         plans = []
@@ -93,13 +94,13 @@ class _Launch:
         return _rewritten(self.launch, plans) if plans else self.launch
 
     def _decide(self, loop: ir.For, around: _Around) -> Plan | Reason:
-        """The turns of a loop, or why there are none."""
+        """The hand-overs of a loop, or why there are none."""
         asked = self.lowering.controls.ping_pong
         if asked is False:
             return TurnedOff()
         if reason := self._control_reason(loop, around):
             return reason
-        plan = plan_turn(loop, self.launch, self.groups)
+        plan = plan_hand_over(loop, self.launch, self.groups)
         if asked or isinstance(plan, Reason):
             return plan
         if plan.share < PING_PONG_SHARE:
@@ -187,7 +188,7 @@ def _candidates(block: ir.Block, around: _Around) -> Iterator[tuple[ir.For, _Aro
 
 
 def _runs_once(loop: ir.For) -> bool:
-    """Whether it is known to have one iteration at most, in which nobody waits for a turn."""
+    """Whether it is known to have one iteration at most, in which nobody waits for another."""
     start, step, most = loop.start.owner, loop.step.owner, _at_most(loop.stop)
     if not isinstance(start, ir.Constant) or not isinstance(step, ir.Constant) or most is None:
         return False
@@ -208,7 +209,7 @@ def _at_most(value: ir.Value) -> int | None:
             return None
 
 
-# -- with turns
+# -- with hand-overs
 
 
 def _sums(loop: ir.For) -> list[ir.Value]:
@@ -219,7 +220,7 @@ def _sums(loop: ir.For) -> list[ir.Value]:
 
 
 def _rewritten(launch: ir.Launch, plans: list[Plan]) -> ir.Launch:
-    """The launch with the turns of some loops."""
+    """The launch with the hand-overs of some loops."""
     wrapped = [p.loop for p in plans if p.wraps]
     takes: set[ir.OpBase] = {*(p.first for p in plans), *wrapped}
     passes: set[ir.OpBase] = {*(p.last for p in plans), *wrapped}

@@ -1,8 +1,9 @@
-"""Where the warp groups that run a loop could take and pass turns, or why they could not.
+"""Where the warp groups that run a loop could hand the tensor cores over, or why they could not.
 
-A turn begins before the first product after the loop's exponentials and ends behind the last one
-before the next exponentials.  In it a group may only wait for tiles that are loaded without what
-another group does in a turn of its own: whoever waits for the turn could not do it.
+A group's hold of the tensor cores begins before the first product after the loop's exponentials and
+ends behind the last one before the next exponentials.  In it a group may only wait for tiles that
+are loaded without what another group does while it holds them: whoever waits for them could not do
+it.
 In: a loop of the consumers, with its waits and barriers.  Out: a `Plan`, or a reason against it.
 """
 
@@ -58,21 +59,21 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The turns of one loop."""
+    """The hand-overs of one loop."""
 
     loop: ir.For
     first: ir.AsyncGemm
-    """The turn is taken before it."""
+    """The group waits for the tensor cores before it."""
     last: ir.AsyncGemm
-    """The turn is passed behind it."""
+    """The group hands them over behind it."""
     wraps: bool
-    """Whether a turn begins in one iteration and ends in the next."""
+    """Whether a group keeps them from one iteration to the next."""
     share: float
     """Time of exponentials over that of products."""
 
 
-def plan_turn(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reason:
-    """The turns of a loop that holds products; `groups`: warp groups that run it."""
+def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reason:
+    """The hand-overs of a loop that holds products; `groups`: warp groups that run it."""
     body = loop.body.ops
     at = [n for n, op in enumerate(body) if isinstance(op, ir.AsyncGemm)]
     products = [op for op in body if isinstance(op, ir.AsyncGemm)]
@@ -169,11 +170,11 @@ def _is_ordinary(op: ir.OpBase) -> bool:
     return isinstance(op, pure) and op.result.type != ir.index and not _is_special(op)
 
 
-# -- what a group may do while it has its turn
+# -- what a group may do while it holds the tensor cores
 
 
 def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) -> Reason | None:
-    """`inside`: ops between the products of a turn; those from `split` on are of the next
+    """`inside`: ops between the products of one hold; those from `split` on are of the next
     iteration."""
     freed: list[tuple[int, ir.RingRelease]] = []
     for number, op in enumerate(inside):
@@ -195,7 +196,7 @@ def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) 
 
 def _needs(launch: ir.Launch, wait: ir.RingWait, release: ir.RingRelease, later: bool) -> bool:
     """Whether a tile may only be loaded once all groups did a release that comes before it in the
-    same turn; `later`: it is a tile of the next iteration.
+    same hold; `later`: it is a tile of the next iteration.
 
     Before tile i of one ring, the producer loads tiles of the other up to i, or up to i - 1 where
     it comes to that ring later; to load tile j it needs slot j - stages to be free.

@@ -133,14 +133,14 @@ class _Loop:
         (here,) = block.args
         with builder.inside(block):
             done = folded(ir.Binary("sub", here, loop.start), builder)
-            turn = folded(ir.Binary("floordiv", done, loop.step), builder)
+            iteration = folded(ir.Binary("floordiv", done, loop.step), builder)
             count = builder.constant(self.stages)
-            slot = builder.emit(ir.Binary("floormod", turn, count, hint="slot")).result
+            slot = builder.emit(ir.Binary("floormod", iteration, count, hint="slot")).result
             builder.emit(
                 ir.Wait("cp.async", [], [], self.stages - 2, reason="the tile of this iteration")
             )
             distance = builder.constant(self.stages - 1)
-            later = builder.emit(ir.Binary("add", turn, distance)).result
+            later = builder.emit(ir.Binary("add", iteration, distance)).result
             free = builder.emit(ir.Binary("floormod", later, count, hint="free")).result
             self._load(self._step(here, distance), free)
             self._work(block, here, slot)

@@ -1,7 +1,7 @@
 """A launch as two roles: what fills the rings, and everything else.
 
 Each block of ops is split on its own.  Loads by TMA that are first and last used by the same ops of
-their block share a ring, and so a barrier.  A tile that several loops load in turn has one ring.
+their block share a ring, and so a barrier.  A tile that several loops load has one ring.
 
 Where blocks take tiles when they are free, the producer asks for the next one as soon as it has
 started the last load of a tile, while consumers have full slots before them, and hands its number
@@ -92,7 +92,7 @@ class _Split:
     rings: dict[tuple[object, ...], tuple[ir.Value, dict[ir.Value, ir.Value]]] = field(
         default_factory=dict
     )
-    """Rings and their buffers, by stages and by tiles: loops in turn may fill the same."""
+    """Rings and their buffers, by stages and by tiles: several loops may fill the same."""
 
     def body(self) -> ir.Block:
         """Everything."""

@@ -1,4 +1,4 @@
-"""Sums of one turn that are added to a total become sums into the total.
+"""Sums of one iteration that are added to a total become sums into the total.
 
     reduce sum %x, %part                             parallel [64] body(%i) {
     parallel [64] body(%i) {                           store %total[i] * %factor[i], %total, [%i]
