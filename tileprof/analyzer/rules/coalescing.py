@@ -44,15 +44,13 @@ from tileprof.analyzer.kernel.global_memory import (
 from tileprof.analyzer.kernel.memory_use import counted_use, memory_use
 from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.numbers import (
+    COALESCING_MUCH,
+    COALESCING_OF_PRODUCTS,
+    COALESCING_WASTEFUL,
+    COOL,
+)
 
-_WASTEFUL = 2.0
-"""Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
-_OF_PRODUCTS = 2.0
-"""The same of 16-bit results of products: four lanes hold 16 bytes of a row between them."""
-_COLD = 0.02
-"""Of the time, below which a gain is that of another measurement."""
-_MUCH = 0.4
-"""Of the samples, from which on waiting for memory is worth telling without a cause."""
 _AUTHOR = (
     "Let neighbouring threads take neighbouring addresses: the last index of the tensor should"
     " follow the last loop variable. If the other order is needed, store the tensor transposed, or"
@@ -74,14 +72,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Scattered accesses; else waits for memory of which nothing more is known."""
     code, said = case.code, told(case)
     counted = list(requests(code, code.named(*ACCESSES))) if code else []
-    wasteful = [each for each in said if each.ways >= _WASTEFUL and _is_meant(case, each)]
+    wasteful = [each for each in said if each.ways >= COALESCING_WASTEFUL and _is_meant(case, each)]
     wasteful.sort(key=lambda each: -each.ways)
     rate = rate_of(case)
     if counted:
         yield from _by_counts(case, counted, wasteful)
     elif wasteful:
         yield from _by_layout(case, wasteful, rate)
-    elif rate >= _WASTEFUL:
+    elif rate >= COALESCING_WASTEFUL:
         yield from _by_rate(case, rate)
     elif not said and not rate:
         yield from _by_addresses(case)
@@ -90,12 +88,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def _is_meant(case: KernelCase, said: Told) -> bool:
     """Neither an atomic nor a tile of products that is stored as its lanes hold it."""
     products = bool(case.code and case.code.named(*PRODUCTS))
-    tile = products and said.remark.op == "store" and said.ways <= _OF_PRODUCTS
+    tile = products and said.remark.op == "store" and said.ways <= COALESCING_OF_PRODUCTS
     return said.remark.op != "atomic" and not tile
 
 
 def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
-    found = sorted((each for each in all_ if each.ways >= _WASTEFUL), key=lambda each: -each.wasted)
+    found = sorted(
+        (each for each in all_ if each.ways >= COALESCING_WASTEFUL), key=lambda each: -each.wasted
+    )
     code = case.code
     if code is None or not found:
         return
@@ -121,7 +121,7 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
     if code is not None:
         ways = {i: each.ways for each in reversed(said) for i in told_at(case, code, each)}
         scattered = [Scattered(index, many) for index, many in ways.items()]
-    wasted = 1 - 1 / rate if rate >= _WASTEFUL else 0.0
+    wasted = 1 - 1 / rate if rate >= COALESCING_WASTEFUL else 0.0
     place = case.place(said[0].location, said[0].op)
     yield from _drafts(case, code, scattered, evidence, wasted, place)
 
@@ -130,7 +130,7 @@ def _by_addresses(case: KernelCase) -> Iterator[Draft]:
     """Lanes that the code shows to be apart; else what waits for loads of unknown addresses."""
     code = case.code
     known = [each for each in worked_out(case).values() if each.instruction.name in ACCESSES]
-    apart = [each for each in known if min(each.ways, each.widened) >= _WASTEFUL]
+    apart = [each for each in known if min(each.ways, each.widened) >= COALESCING_WASTEFUL]
     if code is None or not apart:
         yield from _symptom(case)
         return
@@ -171,7 +171,7 @@ def _drafts(
     near = asked is not None and asked.near
     if asked and near:
         evidence.append(Evidence("activities", asked.text))
-    if saving.mid < _COLD or near:
+    if saving.mid < COOL or near:
         why = "memory gives no more than it does" if near else "these accesses take no time"
         yield Draft(
             "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
@@ -191,7 +191,7 @@ def _symptom(case: KernelCase) -> Iterator[Draft]:
         return
     waiting = code.waiting_for(loads, ANSWER)
     share = float(waiting.sum()) / code.whole
-    if share < _MUCH:
+    if share < COALESCING_MUCH:
         return
     slow = max(loads, key=lambda index: float(code.waiting_for([index], ANSWER).sum()))
     if slow in worked_out(case):

@@ -34,6 +34,16 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
+from tileprof.analyzer.numbers import (
+    COOL,
+    SLOW_MATH_BUSY,
+    SLOW_MATH_FULL,
+    SLOW_MATH_NOTABLE,
+    SLOW_MATH_PART,
+    SLOW_MATH_SETUP,
+    SLOW_MATH_SURE,
+    SPECIAL_CYCLES,
+)
 from tileprof.errors import Location
 
 _OWN = (ISSUED, "mio_throttle", "math_pipe_throttle", "dispatch_stall")
@@ -49,23 +59,6 @@ _ELSE = (
     "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
 )  # fmt: skip
 """Opcodes, by their beginning, that are no arithmetic."""
-_PART = 0.04
-"""Of a line's arithmetic, how much tells a slow form at least, where it owns the line."""
-_COLD = 0.02
-_SETUP = 0.05
-"""Of the samples: below, nothing is said of what a block does once to find its tile, nor of what
-most kernels have some of."""
-_NOTABLE = 0.1
-"""Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
-_BUSY = 0.3
-"""Of the samples: from where special functions are what a kernel waits for."""
-_SURE = 0.7
-_FULL = 1.05
-"""Of a kernel's time, what tensor cores and special functions take in turn where nothing else
-counts; above 1, as some of it overlaps."""
-_SPECIAL_CYCLES = 8
-"""For which an instruction of a warp keeps a scheduler's unit (16 results a cycle and
-multiprocessor: CUDA programming guide, arithmetic throughput, 9.0)."""
 _COMPILER = "See which op of the program this comes from, and whether a cheaper form is allowed."
 
 
@@ -101,7 +94,7 @@ def _lines(case: KernelCase, code: KernelCode, signs: list[int], form: Form) -> 
         remark = case.remark_at(line) if form.once and line else None
         if remark is not None and remark.op == "launch":
             continue  # that line has all that a block does to find its tile
-        if line is not None and (part >= _PART or line.line in calling):
+        if line is not None and (part >= SLOW_MATH_PART or line.line in calling):
             found.update(where)
     return sorted(found)
 
@@ -121,12 +114,14 @@ def _told(
     text = f"{percent(share)} of the samples are at these instructions or wait for their results"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     once = form.once and (not looped or place.op == "launch")
-    if once and (left := reach.left(case)) is not None and left.mid < _NOTABLE:
+    if once and (left := reach.left(case)) is not None and left.mid < SLOW_MATH_NOTABLE:
         return
-    if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, where, share):
+    if share >= (SLOW_MATH_SETUP if once or form.quiet else COOL) and not _beside(
+        case, code, where, share
+    ):
         yield Draft(
             "suggestion", form.title, place, evidence, form.author, _COMPILER,
-            eliminated(_with_late(code, taken), code.whole, form.part, _SURE),
+            eliminated(_with_late(code, taken), code.whole, form.part, SLOW_MATH_SURE),
             confidence=form.confidence,
         )  # fmt: skip
     elif not form.quiet and not once:
@@ -152,7 +147,7 @@ def _with_late(code: KernelCode, taken: Weights) -> Weights:
     share = float(taken.sum()) / code.whole
     products = code.waiting_for(code.named(*PRODUCTS), _BARRIER)
     late = code.taken(code.rows(reasons=_BARRIER)) - products
-    return np.maximum(taken, share * late) if share >= _SETUP else taken
+    return np.maximum(taken, share * late) if share >= SLOW_MATH_SETUP else taken
 
 
 def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
@@ -161,9 +156,9 @@ def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: f
     if case.roofs.tensor_floor and code.issued:
         others = set(code.named("MUFU")).difference(where)
         special = busy_share(code) / code.issued * code.n(others, (ISSUED,))
-        return case.roofs.tensor_floor / case.time + special * _SPECIAL_CYCLES >= _FULL
+        return case.roofs.tensor_floor / case.time + special * SPECIAL_CYCLES >= SLOW_MATH_FULL
     left = reach.left(case)
-    return left is not None and left.low <= 0 and share < _NOTABLE
+    return left is not None and left.low <= 0 and share < SLOW_MATH_NOTABLE
 
 
 def _place(case: KernelCase, code: KernelCode, where: list[int]) -> Place:
@@ -180,7 +175,7 @@ def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     rows = code.taken(code.rows(where, _OWN))
     taken = np.maximum(rows, code.waiting_for(where, _FOR_RESULTS))
     share = float(taken.sum()) / code.whole
-    if share < _BUSY or _beside(case, code, (), 0.0):
+    if share < SLOW_MATH_BUSY or _beside(case, code, (), 0.0):
         return
     hot = code.hottest(where)
     name = hot.opcode if hot else "MUFU"

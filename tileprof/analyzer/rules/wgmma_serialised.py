@@ -33,16 +33,13 @@ from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING, SPILLS_COME_BACK
 from tileprof.remarks import Remark
 from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized
 
 _SAID = (Serialized, MovedWait)
 """What ptxas reports, the surest first."""
 _WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"
-_COLD = 0.01
-_COMES_BACK = 0.95
-"""As of spills alone."""
-_HALFWAY = 0.5
 _REASONS = ("barrier", "warpgroup_arrive")
 _TITLE = "matrix products wait for one another"
 _ADVICE = (
@@ -76,7 +73,7 @@ class _Serial:
     def saved(self) -> float:
         """Estimate the share of these warps' time that the change saves."""
         lag = max(0.0, self.waiting - self.busy)
-        return min(lag + _HALFWAY * (self.waiting - lag), self.most)
+        return min(lag + HALFWAY * (self.waiting - lag), self.most)
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -97,7 +94,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     waits = code.taken(code.rows(serial.where, _REASONS))
     evidence = (static, Evidence("samples", _dynamic(serial), int(waits.sum())))
-    if serial.saved < _COLD:
+    if serial.saved < COLD:
         author = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
         yield Draft("ignore", f"{_TITLE}, off the critical path", place, evidence, author,
                     confidence="medium")  # fmt: skip
@@ -115,12 +112,12 @@ def _with_spills(code: KernelCode, serial: _Serial, draft: Draft, saving: Saving
     """With what spills take, where they do."""
     spilled = spill_samples(code)
     share = float(spilled.sum()) / code.whole
-    if share < _COLD:
+    if share < COLD:
         return draft
     text = f"registers are spilled as well: {percent(share)} of the samples"
     taken = np.maximum(spilled, _loops_waits(code, serial)) * (code.whole / serial.whole)
-    both = eliminated(taken, code.whole, _COMES_BACK)
-    alone = eliminated(spilled * (code.whole / serial.whole), code.whole, _COMES_BACK)
+    both = eliminated(taken, code.whole, SPILLS_COME_BACK)
+    alone = eliminated(spilled * (code.whole / serial.whole), code.whole, SPILLS_COME_BACK)
     both = replace(both, low=min(max(saving.low, alone.low), both.mid))
     evidence = (*draft.evidence, Evidence("samples", text, int(spilled.sum())))
     return replace(draft, evidence=evidence, saving=both, most=float("inf"))
@@ -143,7 +140,7 @@ def _serial(case: KernelCase, code: KernelCode) -> _Serial:
     waiting = code.n(where, _REASONS, idle=True) / whole
     busy = sum(tensor_use(case, code, loop) * code.n(loop) for loop in loops) / whole
     idle = sum(code.n(loop) for loop in loops) / whole - busy
-    return _Serial(loops, where, whole, waiting, busy, min(idle, 0.98))
+    return _Serial(loops, where, whole, waiting, busy, min(idle, LONGEST_SAVING))
 
 
 def _is_serial(code: KernelCode, loop: range) -> bool:
