@@ -28,7 +28,7 @@ from tileprof.analyzer.numbers import (
     CHANGES_SIGMAS,
     CHANGES_TOLD_OPS,
 )
-from tileprof.analyzer.tiles.program_changes import program_changes
+from tileprof.analyzer.tiles.program_changes import OpChange, program_changes
 from tileprof.profile import Profile
 
 _RESOURCES = (
@@ -40,6 +40,7 @@ _RESOURCES = (
 )
 _LINE_DIRECTIVE = re.compile(r"^#line .*$", re.MULTILINE)
 _LAUNCH = ("grid", "block")
+_PROGRAM = "the program (IR)"
 _Difference = Callable[[KernelCase, KernelCase], str]
 
 
@@ -57,6 +58,9 @@ class KernelChange:
     """The first that differs, or `nothing`."""
     text: str
     """What differs there."""
+    ops: tuple[OpChange, ...] = ()
+    """Ops that changed, in the order of the new program, where the level is the program and both
+    profiles have it as records; `text` renders the first of them."""
 
     @property
     def ratio(self) -> float:
@@ -80,7 +84,8 @@ def _change(old: KernelCase, new: KernelCase) -> KernelChange | None:
     if abs(math.log(after / before)) < max(CHANGES_LEAST, CHANGES_SIGMAS * noise):
         return None
     level, text = next(_differences(old, new))
-    return KernelChange(new.name, before, after, noise, level, text)
+    ops = _op_changes(old, new) if level == _PROGRAM else ()
+    return KernelChange(new.name, before, after, noise, level, text, ops)
 
 
 def _launch(case: KernelCase) -> tuple[float, float]:
@@ -105,11 +110,17 @@ def _differences(old: KernelCase, new: KernelCase) -> Iterator[tuple[str, str]]:
     )
 
 
+def _op_changes(old: KernelCase, new: KernelCase) -> tuple[OpChange, ...]:
+    """Return the ops that changed; nothing where a side has no records of its program."""
+    known = old.tiles.body.ops and new.tiles.body.ops
+    return program_changes(old.tiles, new.tiles) if known else ()
+
+
 def _program(old: KernelCase, new: KernelCase) -> str:
     """The first ops that changed; a line of text only where a side has no records."""
     if not (old.tiles.body.ops and new.tiles.body.ops):
         return _first_line(old.ir, new.ir)
-    found = program_changes(old.tiles, new.tiles)
+    found = _op_changes(old, new)
     more = len(found) - CHANGES_TOLD_OPS
     told = "; ".join(map(str, found[:CHANGES_TOLD_OPS]))
     return f"{told}; changes of other ops: {more}" if more > 0 else told
@@ -172,7 +183,7 @@ def _device(old: KernelCase, new: KernelCase) -> str:
 
 
 _LEVELS: dict[str, _Difference] = {
-    "the program (IR)": _program,
+    _PROGRAM: _program,
     "the launch": _launches,
     "the code made of it": _code,
     "the machine code (SASS)": _machine_code,
