@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.by_hand import has_products, lost, through_registers
@@ -214,14 +214,16 @@ def _draft(
     samples = int(waits.rows.sum()) + waits.own
     share = samples / code.whole
     text = f"{percent(share)} of the samples wait for these loads, or are at them"
-    evidence = (static, Evidence("samples", text, samples))
+    cause, seen = (
+        Cause(title, place, (static,), author, compiler),
+        Evidence("samples", text, samples),
+    )
     if share < COLD:
         author = "Leave it: nothing waits for these loads."
-        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
-                     confidence="high")  # fmt: skip
+        return cause.ignored(", off the critical path", author, seen)
     products = has_products(code, waits.loop)
     saving = _to_products(case, code, waits) if products else _hidden(code, waits)
-    return Draft("suggestion", title, place, evidence, author, compiler, saving)
+    return cause.costs(saving, seen)
 
 
 def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:

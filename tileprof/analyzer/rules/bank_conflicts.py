@@ -24,9 +24,9 @@ from typing import TypeAlias
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place, Tier, percent
+from tileprof.analyzer.findings import Confidence, Evidence, Place, Tier, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.kernel.memory_use import memory_use
@@ -102,15 +102,12 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
     near = use is not None and use.near
     if use and near:
         evidence.append(Evidence("activities", use.text))
+    cause = Cause(title, place, tuple(evidence), _ADVICE, _COMPILER)
     if share < COOL or near:
         why = "memory gives no more than it does" if near else "these accesses take no time"
-        return Draft("ignore", f"{title} that cost nothing", place, tuple(evidence),
-                     f"Leave it: {why}.", confidence="high")  # fmt: skip
-    return Draft(
-        "suggestion", title, place, tuple(evidence), _ADVICE, _COMPILER,
-        _saving(case, code, taken), most=most,
-        confidence="high" if found.tier == "counters" else "medium",
-    )  # fmt: skip
+        return cause.ignored(" that cost nothing", f"Leave it: {why}.")
+    confidence: Confidence = "high" if found.tier == "counters" else "medium"
+    return cause.costs(_saving(case, code, taken), most=most, confidence=confidence)
 
 
 def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:

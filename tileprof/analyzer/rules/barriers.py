@@ -36,12 +36,12 @@ from itertools import pairwise
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.late_warps import late_at, of_lines, of_turns
 from tileprof.analyzer.kernel.launches import busy_share
-from tileprof.analyzer.machine.code import Instruction, KernelCode
+from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers import (
@@ -124,7 +124,7 @@ def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         )
         title = f"a loop gives work to {elements} of {threads} threads"
         yield from _dealt(case, code, where, Draft(
-            "warning", title, _place(case, hot), (Evidence("static", text),),
+            "warning", title, case.at(hot), (Evidence("static", text),),
             _DEAL.format(threads), _REPLICATED,
         ), 1 - elements / threads)  # fmt: skip
 
@@ -159,7 +159,7 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
     skew = _part(code, late, way, taken)
     if share < COLD or (share < BARRIERS_NOTABLE and skew < BARRIERS_SKEWED):
         return
-    at = _place(case, code.instructions[hot])
+    at = case.at(code.instructions[hot])
     text = f"{percent(share)} of the samples wait at a barrier"
     evidence = (Evidence("samples", text, int(taken.sum())),)
     if skew < BARRIERS_SKEWED:
@@ -169,7 +169,7 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
         yield Draft("symptom", title, at, evidence, _UNKNOWN, _COMPILER)
         return
     last = code.hottest(late)
-    line, at = shown(last), at if last is None else _place(case, last)
+    line, at = shown(last), at if last is None else case.at(last)
     text = f"{percent(skew, 0)} of the work, without waits at barriers, is in such code"
     yield Draft(
         "suggestion", f"warps wait at a barrier for those that run {line}", at,
@@ -189,10 +189,6 @@ def _by_chance(code: KernelCode, way: range, share: float) -> bool:
 def _waits(code: KernelCode, bars: list[int]) -> Weights:
     """By row, samples that wait at these barriers."""
     return code.waiting_for(bars, ("barrier",))
-
-
-def _place(case: KernelCase, at: Instruction) -> Place:
-    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
 
 
 def _part(code: KernelCode, late: list[int], way: range, waits: Weights) -> float:
@@ -215,20 +211,17 @@ def _twice(code: KernelCode, bars: list[int]) -> list[int]:
 
 
 def _redundant(case: KernelCase, code: KernelCode, twice: list[int]) -> Draft:
-    place = _place(case, code.instructions[twice[0]])
+    place = case.at(code.instructions[twice[0]])
     text = "a barrier behind the same barrier, with no access to memory between"
     static, title = Evidence("static", text), "a barrier that orders nothing"
+    cause = Cause(title, place, (static,), _TWICE, _COMPILER)
     if not code.whole:
-        return Draft("warning", title, place, (static,), _TWICE, _COMPILER)
+        return cause.warning()
     taken = _waits(code, twice)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples wait there"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share < COLD:
-        return Draft("ignore", f"{title}, and costs nothing", place, evidence,
-                     "Leave it: nobody waits there.", confidence="high")  # fmt: skip
-    return Draft("suggestion", title, place, evidence, _TWICE, _COMPILER,
-                 eliminated(taken, code.whole), confidence="high")  # fmt: skip
+    seen = sampled(code, taken, "wait there")
+    if code.share(taken) < COLD:
+        return cause.ignored(", and costs nothing", "Leave it: nobody waits there.", seen)
+    return cause.costs(eliminated(taken, code.whole), seen, confidence="high")
 
 
 RULE = KernelRule("barrier-imbalance", find, ("samples", "counters"))

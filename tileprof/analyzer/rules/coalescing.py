@@ -213,7 +213,7 @@ def _rate_text(rate: float) -> Evidence:
 
 def _place(case: KernelCase, code: KernelCode, scattered: list[Scattered]) -> Place:
     at = code.instructions[scattered[0].index]
-    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
+    return case.at(at)
 
 
 RULE = KernelRule("uncoalesced-global", find, ("samples", "counters"))

@@ -237,7 +237,7 @@ def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[E
 
 def _place(case: KernelCase, code: KernelCode, index: int) -> Place:
     at = code.instructions[index]
-    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
+    return case.at(at)
 
 
 RULE = KernelRule("epilogue-drain", find)

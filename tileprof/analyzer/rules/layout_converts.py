@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import has_products
@@ -137,19 +137,16 @@ def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
     hot = code.hottest(exchange.first) if code else None
     if code is None or hot is None:
         place = case.place(remark.location, remark.subject)
-        return Draft("warning", title, place, (static,), advice, _COMPILER)
+        return Cause(title, place, (static,), advice, _COMPILER).warning()
     place = case.place(remark.location, remark.subject, (hot.offset, hot.offset))
     taken = _taken(code, exchange.where)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples are at the exchange or wait for it"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share < COLD:
-        author = "Leave it: the exchange takes no time."
-        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
-                     confidence="high")  # fmt: skip
+    cause = Cause(title, place, (static,), advice, _COMPILER)
+    seen = sampled(code, taken, "are at the exchange or wait for it")
+    if code.share(taken) < COLD:
+        leave = "Leave it: the exchange takes no time."
+        return cause.ignored(", off the critical path", leave, seen)
     saving, more = _saving(case, code, exchange, taken)
-    return Draft("suggestion", title, place, (*evidence, *more), advice, _COMPILER, saving,
-                 _most(case, code, exchange.loop))  # fmt: skip
+    return cause.costs(saving, seen, *more, most=_most(case, code, exchange.loop))
 
 
 def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:

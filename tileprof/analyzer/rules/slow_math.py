@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
@@ -105,31 +105,25 @@ def _told(
     looped = [each for each in signs if code.instructions[each].depth > 0]
     static = Evidence("static", f"{len(where)} instructions of it, {len(looped)} of them in loops")
     place = _place(case, code, signs)
+    cause = Cause(form.title, place, (static,), form.author, _COMPILER)
     if not code.whole:
         if looped and not form.quiet:
-            yield Draft("warning", form.title, place, (static,), form.author, _COMPILER)
+            yield cause.warning()
         return
     taken = _taken(code, where, form)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples are at these instructions or wait for their results"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
+    share = code.share(taken)
+    seen = sampled(code, taken, "are at these instructions or wait for their results")
     once = form.once and (not looped or place.op == "launch")
     if once and (left := reach.left(case)) is not None and left.mid < SLOW_MATH_NOTABLE:
         return
     if share >= (SLOW_MATH_SETUP if once or form.quiet else COOL) and not _beside(
         case, code, where, share
     ):
-        yield Draft(
-            "suggestion", form.title, place, evidence, form.author, _COMPILER,
-            eliminated(_with_late(code, taken), code.whole, form.part, SLOW_MATH_SURE),
-            confidence=form.confidence,
-        )  # fmt: skip
+        saving = eliminated(_with_late(code, taken), code.whole, form.part, SLOW_MATH_SURE)
+        yield cause.costs(saving, seen, confidence=form.confidence)
     elif not form.quiet and not once:
-        yield Draft(
-            "ignore", f"{form.title}, where it costs nothing", place, evidence,
-            "Leave it: this code rarely runs, or overlaps with what takes the time.",
-            confidence="high",
-        )  # fmt: skip
+        leave = "Leave it: this code rarely runs, or overlaps with what takes the time."
+        yield cause.ignored(", where it costs nothing", leave, seen)
 
 
 def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
@@ -164,7 +158,7 @@ def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: f
 def _place(case: KernelCase, code: KernelCode, where: list[int]) -> Place:
     hot: Instruction | None = code.hottest(where)
     assert hot is not None
-    return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
+    return case.at(hot)
 
 
 def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:

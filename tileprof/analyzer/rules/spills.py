@@ -18,14 +18,15 @@ else to issue, and what is left of a thread's registers takes one value after th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.findings import Evidence, Place
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
@@ -51,21 +52,17 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if code is None or not spills:
         return
     place, static = _place(case, code, spills), _static(case, code, spills)
+    cause = Cause("registers are spilled", place, (static,), _advice(case), _COMPILER)
     if not code.whole:
-        yield Draft("warning", "registers are spilled", place, (static,), _advice(case), _COMPILER)
+        yield cause.warning()
         return
     taken = spill_samples(code)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples are at them or wait for them"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share < COLD:
-        title = "registers are spilled where it costs nothing"
-        yield Draft("ignore", title, place, evidence, _IGNORED, confidence="high")
+    seen = sampled(code, taken, "are at them or wait for them")
+    if code.share(taken) < COLD:
+        yield cause.ignored(" where it costs nothing", _IGNORED, seen)
         return
-    yield Draft(
-        "suggestion", "registers are spilled where it costs time", place, evidence, _advice(case),
-        _COMPILER, _saving(case, code, taken), confidence="high",
-    )  # fmt: skip
+    hot = replace(cause, title=f"{cause.title} where it costs time")
+    yield hot.costs(_saving(case, code, taken), seen, confidence="high")
 
 
 def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
@@ -116,7 +113,7 @@ def _place(case: KernelCase, code: KernelCode, spills: list[int]) -> Place:
 
     hot = code.hottest(max(lines.values(), key=cost))
     assert hot is not None
-    return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
+    return case.at(hot)
 
 
 def _static(case: KernelCase, code: KernelCode, spills: list[int]) -> Evidence:

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.findings import Confidence, Evidence
 from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
@@ -140,25 +140,22 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
     hot = code.hottest(where) if code else None
     if code is None or hot is None:
         place = case.place(product.location, product.op)
-        return Draft("warning", title, place, (static,), product.author, compiler)
+        return Cause(title, place, (static,), product.author, compiler).warning()
     place = case.place(product.location, product.op, (hot.offset, hot.offset))
     told = case.roofs.tensor_floor > 0
     taken = taken_by(code, where, told)
-    share = float(taken.sum()) / code.whole
     times = _peak(case, wanted, product.dtype) / _peak(case, chosen)
-    text = f"{percent(share)} of the samples are the product's"
-    text += f"; {wanted} is up to {times:.1f} times as fast"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share * (1 - 1 / times) < COLD:
-        author = "Leave it: the product takes no time."
-        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
-                     confidence="high")  # fmt: skip
+    cause = Cause(title, place, (static,), product.author, compiler)
+    what = f"are the product's; {wanted} is up to {times:.1f} times as fast"
+    seen = sampled(code, taken, what)
+    if code.share(taken) * (1 - 1 / times) < COLD:
+        leave = "Leave it: the product takes no time."
+        return cause.ignored(", off the critical path", leave, seen)
     saving = eliminated(
         taken, code.whole, *((1.0, TENSOR_CORES_SURE) if told else (1 - 1 / times,))
     )
     most = float("inf") if told else times
-    return Draft("suggestion", title, place, evidence, product.author, compiler, saving, most,
-                 product.confidence)  # fmt: skip
+    return cause.costs(saving, seen, most=most, confidence=product.confidence)
 
 
 def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[int]:

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
@@ -81,9 +81,9 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
     worst = ops[0]
     title = f"{percent(1 - worst.inside, 0)} of the work on tiles is outside of their tensors"
     static, place = Evidence("static", _reaching(worst)), _place(case, worst)
-    code = case.sampled
+    cause, code = Cause(title, place, (static,), _FITTING, _CHOSEN), case.sampled
     if code is None or not case.time:
-        yield Draft("warning", title, place, (static,), _FITTING, _CHOSEN)
+        yield cause.warning()
         return
     looped = code.where(lambda each: each.depth > 0) if worst.op == _PRODUCT else None
     samples = code.n(looped) or code.whole
@@ -91,12 +91,12 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
     text = f"{percent(samples / code.whole, 0)} of the samples are in code that works on them"
     if case.roofs.copy_floor:
         text += f"; its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"
-    evidence = (static, Evidence("samples", text, samples))
+    seen = Evidence("samples", text, samples)
     if saving.mid < COLD or samples < FEWEST_SAMPLES:
-        yield Draft("ignore", f"{title}, where it costs nothing", place, evidence,
-                    "Leave it: the time goes elsewhere.", confidence="high")  # fmt: skip
+        leave = "Leave it: the time goes elsewhere."
+        yield cause.ignored(", where it costs nothing", leave, seen)
         return
-    yield Draft("suggestion", title, place, evidence, _FITTING, _CHOSEN, saving)
+    yield cause.costs(saving, seen)
 
 
 def _less(case: KernelCase, op: Padded, share: float) -> Saving:
@@ -140,27 +140,24 @@ def _idle_lanes(case: KernelCase) -> Iterator[Draft]:
         return
     unused = {index: 1 - each for index, each in lanes.items()}
     hot = _worst(code, unused)
-    evidence = [*_guards(case, hot), _counted(code, hot, lanes)]
-    place = case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
+    evidence = (*_guards(case, hot), _counted(code, hot, lanes))
     title = f"{WARP * lanes[hot.index]:.0f} of 32 lanes work"
+    cause = Cause(title, case.at(hot), evidence, _AUTHOR, _COMPILER)
     if not code.whole:
         if _part(code, unused) >= WASTED_LANES_NOTABLE:
-            yield Draft("symptom", title, place, tuple(evidence), _AUTHOR, _COMPILER)
+            yield cause.symptom()
         return
     share = np.zeros(len(code.instructions) + 1)
     for index, each in unused.items():
         share[index] = each
     taken = code.taken(code.rows(list(unused))) * share[code.at]
-    lost = float(taken.sum()) / code.whole
     busy = percent(busy_share(code), 0)
-    text = f"{percent(lost)} of the samples are what these lanes take, of {busy} busy"
-    evidence.append(Evidence("samples", text, int(taken.sum())))
-    if lost < COLD:
-        yield Draft("ignore", f"{title}, where it costs nothing", place, tuple(evidence),
-                    "Leave it: this code takes no time.", confidence="high")  # fmt: skip
+    seen = sampled(code, taken, f"are what these lanes take, of {busy} busy")
+    if code.share(taken) < COLD:
+        leave = "Leave it: this code takes no time."
+        yield cause.ignored(", where it costs nothing", leave, seen)
         return
-    yield Draft("suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER,
-                eliminated(taken, code.whole, busy_share(code)))  # fmt: skip
+    yield cause.costs(eliminated(taken, code.whole, busy_share(code)), seen)
 
 
 def _lanes(code: KernelCode) -> Mapping[int, float]:

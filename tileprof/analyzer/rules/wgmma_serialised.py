@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Confidence, Evidence, percent
 from tileprof.analyzer.kernel.spilled import spill_samples
 from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
@@ -88,23 +88,20 @@ def find(case: KernelCase) -> Iterator[Draft]:
     sass = (hot.offset, hot.offset) if hot else None
     place = case.place(line, case.op_at(line), sass)
     static = Evidence("static", _static(said, serial), remark=said)
-    author = _advice(said)
+    cause = Cause(_TITLE, place, (static,), _advice(said), _COMPILER)
     if code is None or serial is None or not code.whole or not serial.where:
-        yield Draft("warning", _TITLE, place, (static,), author, _COMPILER)
+        yield cause.warning()
         return
     waits = code.taken(code.rows(serial.where, _REASONS))
-    evidence = (static, Evidence("samples", _dynamic(serial), int(waits.sum())))
+    seen = Evidence("samples", _dynamic(serial), int(waits.sum()))
     if serial.saved < COLD:
-        author = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
-        yield Draft("ignore", f"{_TITLE}, off the critical path", place, evidence, author,
-                    confidence="medium")  # fmt: skip
+        leave = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
+        yield cause.ignored(", off the critical path", leave, seen, confidence="medium")
         return
     part = serial.saved * serial.whole / float(waits.sum())
     saving = eliminated(waits * (code.whole / serial.whole), code.whole, part)
-    draft = Draft(
-        "suggestion", _TITLE, place, evidence, author, _COMPILER, saving, 1 / (1 - serial.most),
-        confidence="high" if said else "medium",
-    )  # fmt: skip
+    confidence: Confidence = "high" if said else "medium"
+    draft = cause.costs(saving, seen, most=1 / (1 - serial.most), confidence=confidence)
     yield _with_spills(code, serial, draft, saving)
 
 
