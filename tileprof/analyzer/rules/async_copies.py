@@ -214,13 +214,11 @@ def _draft(
     samples = int(waits.rows.sum()) + waits.own
     share = samples / code.whole
     text = f"{percent(share)} of the samples wait for these loads, or are at them"
-    cause, seen = (
-        Cause(title, place, (static,), author, compiler),
-        Evidence("samples", text, samples),
-    )
+    cause = Cause(title, place, (static,), author, compiler)
+    seen = Evidence("samples", text, samples)
     if share < COLD:
-        author = "Leave it: nothing waits for these loads."
-        return cause.ignored(", off the critical path", author, seen)
+        leave = "Leave it: nothing waits for these loads."
+        return cause.ignored(", off the critical path", leave, seen)
     products = has_products(code, waits.loop)
     saving = _to_products(case, code, waits) if products else _hidden(code, waits)
     return cause.costs(saving, seen)

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
@@ -165,23 +165,18 @@ def _drafts(
     elif use and wasted:
         saving = by_traffic(case, wasted, min(use.share, 1.0))
     else:
-        yield Draft("warning", title, place, tuple(evidence), _AUTHOR, _COMPILER)
+        yield Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER).warning()
         return
     asked = None if use else memory_use(case)
     near = asked is not None and asked.near
     if asked and near:
         evidence.append(Evidence("activities", asked.text))
+    cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
     if saving.mid < COOL or near:
         why = "memory gives no more than it does" if near else "these accesses take no time"
-        yield Draft(
-            "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
-            f"Leave it: {why}.", confidence="high",
-        )  # fmt: skip
+        yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return
-    yield Draft(
-        "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
-        confidence="high" if use and scattered and wasted else "medium",
-    )  # fmt: skip
+    yield cause.costs(saving, confidence="high" if use and scattered and wasted else "medium")
 
 
 def _symptom(case: KernelCase) -> Iterator[Draft]:
@@ -190,17 +185,16 @@ def _symptom(case: KernelCase) -> Iterator[Draft]:
     if code is None or not loads or (use and use.near):
         return
     waiting = code.waiting_for(loads, ANSWER)
-    share = float(waiting.sum()) / code.whole
-    if share < COALESCING_MUCH:
+    if code.share(waiting) < COALESCING_MUCH:
         return
     slow = max(loads, key=lambda index: float(code.waiting_for([index], ANSWER).sum()))
     if slow in worked_out(case):
         return  # its lanes are not apart
-    evidence = [Evidence("samples", f"{percent(share)} of the samples do", int(waiting.sum()))]
+    evidence = [sampled(code, waiting, "do")]
     if use:
         evidence.append(Evidence("activities", use.text))
     place = _place(case, code, [Scattered(slow, 1.0)])
-    yield Draft("symptom", "waits for global memory", place, tuple(evidence), _COUNT)
+    yield Cause("waits for global memory", place, tuple(evidence), _COUNT).symptom()
 
 
 def _static(said: Told) -> Evidence:

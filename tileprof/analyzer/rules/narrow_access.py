@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
@@ -94,8 +94,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield from _measured(case, code, where, evidence)
     elif evidence:
         place = case.place(said[0].location, said[0].op) if said else _place(case, code, where)
-        yield Draft("warning", _title(code, where, said), place, tuple(evidence), _AUTHOR,
-                    _COMPILER)  # fmt: skip
+        title = _title(code, where, said)
+        yield Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER).warning()
     elif code is not None and code.whole:
         yield from _symptom(case, code)
 
@@ -140,18 +140,15 @@ def _measured(
     if use:
         evidence.append(Evidence("activities", use.text))
     title, place = _title(code, where), _place(case, code, where)
+    cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
     passes = passes_at(case, code, where)
     saving = saved(code, passes, checked, use)
     if why := why_harmless(code, passes, checked, saving, use):
-        yield Draft(
-            "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
-            f"Leave it: {why}.", confidence="high",
-        )  # fmt: skip
+        yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return
-    yield Draft(
-        "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
-        most=use.most if use else float("inf"), confidence="medium" if use else "low",
-    )  # fmt: skip
+    yield cause.costs(
+        saving, most=use.most if use else float("inf"), confidence="medium" if use else "low"
+    )
 
 
 def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
@@ -177,8 +174,8 @@ def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         " `--metrics memory` shows whether the memory behind them has room."
     )
     place, evidence = _place(case, code, looped), Evidence("samples", text, waits)
-    yield Draft("symptom", "the queue of global memory is full of narrow accesses", place,
-                (evidence,), author)  # fmt: skip
+    title = "the queue of global memory is full of narrow accesses"
+    yield Cause(title, place, (evidence,), author).symptom()
 
 
 def _is_narrow(said: Told) -> bool:
