@@ -56,6 +56,17 @@ def test_imports_follow_the_table() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_every_permission_is_used() -> None:
+    """A package that may import another one does."""
+    table = read_table()
+    used: dict[str, set[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        owner = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        used.setdefault(owner, set()).update(name[1] for name, _ in imports_of(path))
+    needless = {package: allowed - used[package] for package, allowed in table.items()}
+    assert not any(needless.values()), needless
+
+
 @pytest.mark.parametrize(
     "package",
     ["analyzer", "cli", "instrument", "ir", "native", "profiler", "remarks", "viewer"],
@@ -115,11 +126,21 @@ def test_every_package_has_an_owners_note() -> None:
         assert "Out:" in note, path
 
 
+@pytest.mark.parametrize("page", ["architecture.md", "internals.md"])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    """Each is a path in tileprof/, or its end."""
+    text = (ROOT / "docs" / page).read_text()
+    named = set(re.findall(r"`([\w/]+\.(?:py|h|cuh|cpp))`", text))
+    there = [f"/{each.relative_to(ROOT).as_posix()}" for each in ROOT.glob("t*/**/*.*")]
+    assert len(named) >= 15
+    assert not {name for name in named if not any(each.endswith(f"/{name}") for each in there)}
+
+
 def test_the_page_lists_the_passes_for_gpus() -> None:
     """All of them, in their order."""
     from tileprof.compiler.cuda.pipeline import PASSES
 
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "internals.md").read_text()
     table = page.partition("| pass | leaves |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| (\w+) \|", table, re.MULTILINE) == [each.name for each in PASSES]
 

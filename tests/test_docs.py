@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ NEEDED = {
     "listing": ["tileprof.native._recorder"],
 }
 """Modules without which a page has nothing to show."""
-COMMANDS = ["", "run", "view", "report", "diff", "export", "compile", "inspect", "cache", "doctor"]
 EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}
 """Files that a page speaks of and does not make, each with one that it does make."""
 
@@ -141,35 +140,6 @@ def test_the_pages_have_something_to_run() -> None:
     found = [fence for page in PAGES for fence in fences(page)]
     assert sum(f.language == "python" for f in found) >= 15
     assert sum(len(list(f.commands())) for f in found) >= 15
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command or "tileprof")
-def test_help(
-    command: str,
-    golden: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """`--help` prints the options that the documentation speaks of."""
-    monkeypatch.setenv("COLUMNS", "80")
-    assert help_of(command) == 0
-    printed = capsys.readouterr()
-    golden(printed.out + printed.err)
-
-
-def help_of(command: str) -> int:
-    """Print the help of a command and return the exit code."""
-    try:
-        return cli.main([*command.split(), "--help"])
-    except SystemExit as ending:
-        return int(ending.code or 0)
-
-
-def test_every_command_has_its_help_here(capsys: pytest.CaptureFixture[str]) -> None:
-    """A command that is added needs its help among the texts here."""
-    help_of("")
-    listed = re.findall(r"^ {2,4}([a-z]+)  ", capsys.readouterr().out, re.MULTILINE)
-    assert listed == COMMANDS[1:]
 
 
 def without_code(text: str) -> str:

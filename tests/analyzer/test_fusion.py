@@ -59,6 +59,15 @@ def test_kernels_that_are_fused_already() -> None:
     assert not found(step.profile(), "fusion")
 
 
+def test_kernels_that_no_operation_launches() -> None:
+    """What kernels of the program's own do to each other's results is not known."""
+    step = Step()
+    for number in range(4):
+        at = step.frame(step.top, "forward", 10 + number)
+        step.launch(at, f"kernel_{number}", 20 * LONG)
+    assert not found(step.profile(), "fusion")
+
+
 def test_passes_are_told_apart() -> None:
     """A gradient's kernel runs at another time than the one of the operation above it."""
     step = Step()

@@ -91,7 +91,7 @@ def test_no_finding_says_that_everything_takes_all_the_time(name: str) -> None:
 def test_report_of_a_program_without_kernels_says_what_it_is_of() -> None:
     """The host's time, how much of it are imports, and the one run that would add kernels."""
     text = render_reports({"loop": report("loop_adam")}, ReportOptions(), width=120)
-    assert "Seen: the host's time. Not seen:" in text
+    assert "Recorded: the host's time. Not recorded:" in text
     assert "No kernel ran; the host's threads took 6.50 s, 4.06 s of it importing libraries" in text
     assert text.count("`tileprof run") == 1
     assert "--pc-sampling" not in text

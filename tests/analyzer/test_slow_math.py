@@ -71,12 +71,12 @@ def test_barriers_that_slow_arithmetic_makes_late() -> None:
 @pytest.mark.parametrize(
     ("text", "title"),
     [
-        ("FFMA R42, R33, R44, 0.0013391353422775864601", "powers with all digits"),
-        ("FMUL R2, R3, 0.63661974668502807617", "sines or cosines with all digits"),
-        ("FFMA R2, R3, R4, -0.052303962409496307373", "hyperbolic tangents with all digits"),
-        ("FFMA R2, R3, R4, 0.11284004896879196167", "error functions with all digits"),
-        ("ISETP.GT.U32.AND P0, PT, R0, 0x727fffff, PT", "square roots with all digits"),
-        ("FFMA R2, R3, R4, -0.16845393180847167969", "logarithms with all digits"),
+        ("FFMA R42, R33, R44, 0.0013391353422775864601", "powers in full precision"),
+        ("FMUL R2, R3, 0.63661974668502807617", "sines or cosines in full precision"),
+        ("FFMA R2, R3, R4, -0.052303962409496307373", "hyperbolic tangents in full precision"),
+        ("FFMA R2, R3, R4, 0.11284004896879196167", "error functions in full precision"),
+        ("ISETP.GT.U32.AND P0, PT, R0, 0x727fffff, PT", "square roots in full precision"),
+        ("FFMA R2, R3, R4, -0.16845393180847167969", "logarithms in full precision"),
     ],
 )
 def test_functions_of_a_library(text: str, title: str) -> None:
@@ -102,7 +102,7 @@ def test_a_function_that_the_kernel_calls() -> None:
     source = "#line 4\n  y[0] = tp_exp2(x[0]);\n  z[0] = tp_erf(y[0]);\n#line 6\n  w = 1.0f;\n"
     infos = tuple(replace(each, code=source) for each in held.tables.kernels)
     finding = only(replace(held, tables=replace(held.tables, kernels=infos)), RULE)
-    assert finding.title == "error functions with all digits"
+    assert finding.title == "error functions in full precision"
     assert finding.dynamic[0].samples == 2000
 
 
@@ -186,7 +186,7 @@ DIVISION: _Code = [
 def test_a_division_of_whole_numbers() -> None:
     """A finding of its own, and no conversion."""
     finding = only(program(Made(code=DIVISION)), RULE)
-    assert finding.title == "a division of whole numbers that are not constant"
+    assert finding.title == "integer division by a divisor that is not constant"
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.9 * 0.2))
     cold: _Code = [(t, {r: n // 200 for r, n in s.items()}, d, at) for t, s, d, at in DIVISION[:3]]
@@ -234,7 +234,7 @@ def test_exponentials() -> None:
     }
     text = "FFMA R4, R4, 1.925963033500011079e-08, R5"
     exact: _Code = [(text, {"selected": 900}, 1, 5), power, REST]
-    assert titles(Made(code=exact)) == {"exponentials with all digits": "suggestion"}
+    assert titles(Made(code=exact)) == {"exponentials in full precision": "suggestion"}
     merged = ("FFMA R4, R4, 1.4426950216293334961, -R7", {"selected": 900}, 1, 5)
     assert not titles(Made(code=[merged, power, REST]))
 

@@ -92,7 +92,7 @@ def test_a_line_table_that_goes_back_is_refused() -> None:
 def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     """Nobody may ever write to it."""
     os.mkfifo(tmp_path / "a.cubin")
-    with pytest.raises(CubinError, match="is no file"):
+    with pytest.raises(CubinError, match="is not a file"):
         binary.read(tmp_path / "a.cubin")
 
 

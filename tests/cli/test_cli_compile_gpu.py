@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_cli_compile_cuda import COMMON
 from tests.cli.test_cli_run import KERNEL
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import PASSES
@@ -49,7 +50,7 @@ def test_timing(cli: Any) -> None:
     found = cli(*GPU, "sm_90a", "--timing")
     names = [line.split()[0] for line in found.out.splitlines()]
     passes = [step.name for step in PASSES]
-    assert names == ["frontend", "simplify", "bounds", *passes, "emit", "nvrtc", "total"]
+    assert names == [*COMMON, *passes, "emit", "nvrtc", "total"]
 
 
 def test_controls_reach_the_passes(cli: Any) -> None:

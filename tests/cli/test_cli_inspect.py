@@ -109,10 +109,13 @@ def test_what_is_no_cubin(cli: Any, folder: Path, text: str, message: str) -> No
 
 
 def test_a_file_that_is_not_there(cli: Any) -> None:
-    """The name and the reason."""
+    """The name, the reason and what to give instead."""
     found = cli("inspect", "nowhere.cubin")
     assert found.code == 2
-    assert found.err == "tileprof: cannot read nowhere.cubin: No such file or directory\n"
+    assert found.err == (
+        "tileprof: cannot read nowhere.cubin: No such file or directory\n"
+        "Give the path of a .cubin file.\n"
+    )
 
 
 def test_without_a_disassembler(cli: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

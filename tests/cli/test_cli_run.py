@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,15 @@ def test_debug_runs_kernels_as_python(cli: Any, write: Any) -> None:
         ("-m", "`-m` needs the name of a module\n"),
         ("-o", "argument -o: expected one argument\n"),
         ("gone.py", "there is no file `gone.py` to run\nGive the path of a Python script, or -m"),
-        ("sub", "the folder `sub` has no __main__.py to run\n"),
+        ("sub", "the folder `sub` has no __main__.py to run\nGive the path of a Python script"),
+        (
+            "old.tprof",
+            "`old.tprof` is a profile or another database, not a Python script\n"
+            "`tileprof view old.tprof` shows it.\n",
+        ),
+        ("--duty=3 prog.py", "duty cannot be 3.0\nGive a share of the steps, above 0 up to 1.\n"),
+        ("--duty=0.5 --every=2 prog.py", "duty and every exclude each other\nGive a share of "),
+        ("--device cuda:x prog.py", "there is no device `cuda:x`\nDevices are: interpreter, cpu, "),
         ("/bin/true", "`/bin/true` is machine code, not a Python script\nBuild it as a shared "),
         ("--device gpu prog.py", "there is no device `gpu`\nDevices are: interpreter, cpu, "),
         ("-o no/x.tprof prog.py", "{}/no/x.tprof cannot be written: there is no folder {}/no\n"),
@@ -222,10 +231,11 @@ def test_what_cannot_run(cli: Any, folder: Path, write: Any, arguments: str, mes
     """The program does not start, nothing is written, and the exit code is 2."""
     write(prog="print('started')")
     (folder / "sub").mkdir()
+    sqlite3.connect(folder / "old.tprof").execute("create table a (b)").connection.close()
     found = cli("run", *arguments.split())
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith("tileprof: " + message.replace("{}", str(folder)))
-    assert sorted(os.listdir(folder)) == ["prog.py", "sub"]
+    assert sorted(os.listdir(folder)) == ["old.tprof", "prog.py", "sub"]
 
 
 def test_an_environment_that_is_wrong(

@@ -185,6 +185,8 @@ def test_ascii_streams_get_ascii(cli: Any, sample: str, monkeypatch: pytest.Monk
         ("-d 0", "a tree of depth 0 has no nodes\n"),
         ("--flat --bottom-up", "argument --bottom-up: not allowed with argument --flat\n"),
         ("--json --csv", "argument --csv: not allowed with argument --json\n"),
+        ("--lines --csv", "`--lines` has no `--csv`\nUse `--json`.\n"),
+        ("--sass --csv", "`--sass` has no `--csv`\nUse `--json`.\n"),
     ],
 )
 def test_wrong_choices(cli: Any, sample: str, options: str, message: str) -> None:
@@ -215,6 +217,8 @@ def test_a_diff_shows_what_changed(cli: Any, sample: str, slower: str) -> None:
     found = cli("diff", sample, slower)
     assert (found.code, found.err) == (0, "")
     assert "extra" in found.out
+    flat = cli("diff", sample, slower, "-d", "0")
+    assert flat.err == "tileprof: a tree of depth 0 has no nodes\nUse a depth of 1 or more.\n"
     same = cli("diff", sample, sample)
     assert same.code == 0
     assert "There is no difference" in same.out

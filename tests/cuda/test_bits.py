@@ -33,7 +33,7 @@ def test_every_pattern_stays(target: str) -> None:
     program = compile_cuda(kernel, TARGETS[target])
     bits = np.arange(1 << 16, dtype=np.uint16).reshape(512, 128)
     found = np.zeros((512, 128), ml_dtypes.bfloat16)
-    emulate(program.source, kernel, [bits, found], {})
+    emulate(program.source, program.kernel, [bits, found], {})
     np.testing.assert_array_equal(found.view(np.uint16), bits ^ 1)
     (function,) = read(program.cubin.bytes).functions.values()
     assert not any(i.opcode.startswith("F2F") for i in function.instructions)

@@ -211,7 +211,7 @@ def test_branches_do_what_they_say(name):
         found = arguments(name, m)
         expected = [a.copy() for a in found]
         InterpreterExecutable(kernel).run(expected, (m,))
-        emulate(program.source, kernel, found, {"m": m}, seed=m)
+        emulate(program.source, program.kernel, found, {"m": m}, seed=m)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(one, "f8"), np.asarray(other, "f8"))
 

@@ -39,5 +39,5 @@ def test_emulated_gpu_agrees_with_the_interpreter(variant: str, case: Case) -> N
     for seed in range(2):
         arguments = case.arguments()
         extents = dict(zip(kernel.symbols, case.extents, strict=True))
-        emulate(program.source, kernel, arguments, extents, seed=seed)
+        emulate(program.source, program.kernel, arguments, extents, seed=seed)
         _same(case, arguments, expected)

@@ -160,6 +160,6 @@ def test_order(name, target):
     InterpreterExecutable(kernel).run(expected, ())
     for seed in range(4):
         found = [v.copy() if isinstance(v, np.ndarray) else v for v in given]
-        emulate(program.source, kernel, found, {}, seed=seed)
+        emulate(program.source, program.kernel, found, {}, seed=seed)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(one, "f8"), np.asarray(other, "f8"))

@@ -104,7 +104,7 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -
     InterpreterExecutable(kernel).run(expected, [extents[s] for s in kernel.symbols])
     for seed in range(seeds):
         found = pipeline.arguments()
-        emulate(program.source, kernel, found, extents, seed=seed)
+        emulate(program.source, program.kernel, found, extents, seed=seed)
         for param, one, other in zip(kernel.params, found, expected, strict=True):
             same = np.asarray(one, np.float64), np.asarray(other, np.float64)
             np.testing.assert_array_equal(*same, err_msg=param.name)

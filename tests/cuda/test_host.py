@@ -106,6 +106,15 @@ def test_data_is_out_of_reach() -> None:
         HostProgram.of(held, [value])
 
 
+def test_values_of_another_kernel_are_refused() -> None:
+    """A sentence names the value, before a run fails for want of it."""
+    value = ir.Value(ir.dtype("index"), "elsewhere")
+    block = ir.Block()
+    negated = ir.Builder(block).emit(ir.Unary("neg", value)).result
+    with pytest.raises(InternalError, match=r"values of another kernel: .*elsewhere"):
+        HostProgram.of(ir.Kernel("k", (), (), ir.Block()), [negated])
+
+
 def test_reads() -> None:
     """Which parameters the results depend on."""
     held = HostProgram(kernel(lambda b, alpha, n, extent: [b.emit(ir.Unary("neg", n)).result]))

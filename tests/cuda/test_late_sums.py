@@ -325,7 +325,7 @@ def test_attention(name: str) -> None:
     assert len(ends(program)) == 1
     for seed in (2, 3):
         arrays = attention.arguments(kernel, given, extents)
-        emulate(program.source, kernel, arrays, extents, seed=seed)
+        emulate(program.source, program.kernel, arrays, extents, seed=seed)
         out = next(p for p in kernel.params if p.name in ("Out", "Output"))
         found = np.asarray(arrays[kernel.params.index(out)], np.float64)
         error = np.linalg.norm(found - expected) / np.linalg.norm(expected)

@@ -209,7 +209,7 @@ def test_results_are_those_of_the_interpreter(name: str) -> None:
     program = compile_cuda(kernel, HOPPER)
     for seed in range(3):
         found = [a.copy() for a in arrays]
-        emulate(program.source, kernel, found, {}, seed=seed)
+        emulate(program.source, program.kernel, found, {}, seed=seed)
         for one, other in zip(found, expected):
             np.testing.assert_array_equal(one.astype(np.float64), other.astype(np.float64))
 
@@ -221,7 +221,7 @@ def test_blocks_that_are_no_whole_warps_are_filled_up() -> None:
     assert program.source.launches[0].threads == 64
     x = numbers("float32", 8, 256)
     y = np.zeros_like(x)
-    emulate(program.source, kernel, [x, y], {}, seed=1)
+    emulate(program.source, program.kernel, [x, y], {}, seed=1)
     np.testing.assert_array_equal(y, x - x.max(1, keepdims=True))
 
 

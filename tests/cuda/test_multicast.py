@@ -36,7 +36,7 @@ def check(program: CudaProgram, kernel: ir.Kernel, shape: tuple[int, int, int], 
     a, b, want = operands(shape, order)
     for seed in range(3):
         c = np.zeros(want.shape, ml_dtypes.bfloat16)
-        emulate(program.source, kernel, [a, b, c], seed=seed)
+        emulate(program.source, program.kernel, [a, b, c], seed=seed)
         np.testing.assert_array_equal(c, want)
 
 
@@ -155,7 +155,7 @@ def test_keys_of_all_queries() -> None:
     q, k = (rng.integers(-2, 3, (256, 64)).astype(ml_dtypes.bfloat16) for _ in range(2))
     want = sum(q.astype(np.float32) @ t.astype(np.float32).T for t in np.split(k, 4))
     o = np.zeros((256, 64), ml_dtypes.bfloat16)
-    emulate(program.source, kernel, [q, k, o], seed=1)
+    emulate(program.source, program.kernel, [q, k, o], seed=1)
     np.testing.assert_array_equal(o, np.asarray(want).astype(ml_dtypes.bfloat16))
 
 

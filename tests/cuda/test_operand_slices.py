@@ -75,7 +75,7 @@ def test_the_same_result(stages, turns, transposed):
     InterpreterExecutable(kernel).run([packed, b, expected], [])
     for seed in range(3):
         found = np.full(shapes[2], np.nan, np.float32)
-        emulate(program.source, kernel, [packed, b, found], [], seed=seed)
+        emulate(program.source, program.kernel, [packed, b, found], [], seed=seed)
         np.testing.assert_array_equal(found, expected)
 
 

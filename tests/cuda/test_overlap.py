@@ -123,7 +123,7 @@ def test_the_same_result(word, turns):
         InterpreterExecutable(kernel).run([*given, turns, *expected], [])
         for seed in range(2):
             found = [np.full(p.type.shape, np.nan, np.float32) for p in kernel.params[4:]]
-            emulate(program.source, kernel, [*given, turns, *found], [], seed=seed)
+            emulate(program.source, program.kernel, [*given, turns, *found], [], seed=seed)
             for mine, wanted in zip(found, expected):
                 np.testing.assert_array_equal(mine, wanted)
 

@@ -188,7 +188,7 @@ def check(kernel, program):
     InterpreterExecutable(kernel).run([q, k, last, tiles, whole], [])
     for seed in range(2):
         out = np.full(128, np.nan, np.float32)
-        emulate(program.source, kernel, [q, k, last, tiles, out], [], seed=seed)
+        emulate(program.source, program.kernel, [q, k, last, tiles, out], [], seed=seed)
         np.testing.assert_array_equal(out, whole)
 
 

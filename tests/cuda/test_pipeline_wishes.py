@@ -97,7 +97,7 @@ def test_l2_is_told_what_to_give_up(policy: str) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 128), (128, 64)))
     c = np.zeros((64, 64), np.float16)
-    emulate(program.source, kernel, [a.copy(), b.copy(), c])
+    emulate(program.source, program.kernel, [a.copy(), b.copy(), c])
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), atol=0.1)
 
 

@@ -95,7 +95,7 @@ def test_each_point_happens_once(name):
     InterpreterExecutable(kernel).run(expected, ())
     for seed in range(4):
         found = [a.copy() for a in arrays]
-        emulate(program.source, kernel, found, {}, seed=seed)
+        emulate(program.source, program.kernel, found, {}, seed=seed)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 

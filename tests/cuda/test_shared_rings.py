@@ -45,7 +45,7 @@ def test_loops_in_turn(second: int, rings: int) -> None:
     want = wide @ b.astype(np.float32).T
     for seed in range(3):
         c = np.zeros((m, WIDTH), np.float32)
-        emulate(program.source, kernel, [a, b, c], seed=seed)
+        emulate(program.source, program.kernel, [a, b, c], seed=seed)
         np.testing.assert_array_equal(c, want)
 
 
@@ -60,7 +60,7 @@ def test_loads_that_follow_from_the_block(first: bool) -> None:
     assert TmaLoad() in [r.decision for r in program.remarks if r.subject == "copy A → a"]
     a, b, rows = numbers(256, 128), numbers(WIDTH, 128, seed=1), np.array([2], np.int32)
     c, d = np.zeros((ROWS, WIDTH), np.float32), np.zeros((ROWS, 64), ml_dtypes.bfloat16)
-    emulate(program.source, kernel, [a, b, rows, c, d])
+    emulate(program.source, program.kernel, [a, b, rows, c, d])
     np.testing.assert_array_equal(d, a[16 : 16 + ROWS, :64])
     np.testing.assert_array_equal(c, a[:ROWS].astype(np.float32) @ b.astype(np.float32).T)
 
@@ -73,5 +73,5 @@ def test_tile_allocated_in_the_loop_is_loaded_ahead(target: str) -> None:
     x = np.random.default_rng(0).integers(-2, 3, (64, 64)).astype(np.float32)
     for seed in range(3):
         y = np.zeros(64, np.float32)
-        emulate(program.source, kernel, [x, y], seed=seed)
+        emulate(program.source, program.kernel, [x, y], seed=seed)
         np.testing.assert_array_equal(y, x.sum(1))

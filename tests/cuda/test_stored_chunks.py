@@ -58,7 +58,7 @@ def test_narrow_parts(causal):
     expected = forward.reference(*given, causal)
     for seed in range(3):
         out, lse = np.zeros((1, 300, 1, 128), ml_dtypes.bfloat16), np.zeros((1, 1, 300), np.float32)
-        emulate(program.source, kernel, [*given, out, lse], {}, seed=seed)
+        emulate(program.source, program.kernel, [*given, out, lse], {}, seed=seed)
         assert error(out, expected[0]) < LIMIT
         assert error(lse, expected[1]) < LIMIT
 
@@ -80,7 +80,9 @@ def test_results_share_buffers(causal):
         sums = np.zeros(given[0].shape, np.float32)
         delta = made.row_dots(out, d_out, sums)
         dk, dv = (np.zeros((1, 256, 2, 128), ml_dtypes.bfloat16) for _ in range(2))
-        emulate(program.source, kernel, [*given, d_out, lse, delta, sums, dk, dv], {}, seed=seed)
+        emulate(
+            program.source, program.kernel, [*given, d_out, lse, delta, sums, dk, dv], {}, seed=seed
+        )
         added = (x.astype(np.float32).sum(2, keepdims=True) for x in (dk, dv))
         for found, wanted in zip([sums * 128**-0.5, *added], expected):
             assert error(found, wanted) < LIMIT
@@ -137,7 +139,7 @@ def test_a_buffer_of_the_author(stages, shapes):
     a, b, want = matrices()
     for seed in range(2):
         c, d = np.zeros_like(want), np.zeros_like(want)
-        emulate(program.source, kernel, [a, b, c, d], {}, seed=seed)
+        emulate(program.source, program.kernel, [a, b, c, d], {}, seed=seed)
         np.testing.assert_array_equal(c, want)
 
 
@@ -151,7 +153,7 @@ def test_sums_that_change_before_they_are_stored() -> None:
     assert rejected.reason.stored == "tile"
     a, b, want = matrices()
     c, d = np.full_like(want, np.nan), np.full_like(want, np.nan)
-    emulate(program.source, kernel, [a, b, c, d], {}, seed=1)
+    emulate(program.source, program.kernel, [a, b, c, d], {}, seed=1)
     np.testing.assert_array_equal(c, want)
     np.testing.assert_array_equal(d, np.zeros_like(want))
 
@@ -164,7 +166,7 @@ def test_a_result_in_a_branch() -> None:
     a, b, want = matrices()
     for seed in range(2):
         c, d = np.zeros_like(want), np.zeros_like(want)
-        emulate(program.source, kernel, [a, b, c, d], {}, seed=seed)
+        emulate(program.source, program.kernel, [a, b, c, d], {}, seed=seed)
         np.testing.assert_array_equal(c, want)
         np.testing.assert_array_equal(d[:, :256], want[:, :256])
         assert not d[:, 256:].any()
@@ -206,6 +208,6 @@ def test_parts_of_a_width_that_is_no_power_of_two():
     program = lowered(kernel)
     assert staged(program) == [(128, 32)] * 2
     out = np.zeros((200, 256), ml_dtypes.bfloat16)
-    emulate(program.source, kernel, [a, b, r, out], {}, seed=0)
+    emulate(program.source, program.kernel, [a, b, r, out], {}, seed=0)
     a, b, r = (x.astype(np.float64) for x in (a, b, r))
     assert error(out, a @ b.T + r) < LIMIT

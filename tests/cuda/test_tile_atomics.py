@@ -29,7 +29,7 @@ def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = Non
     want = begun + parts.sum(0) if kind == "add" else np.maximum(begun, parts.max(0))
     for seed in range(3):
         c = begun.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-        emulate(program.source, kernel, [a, b, c], seed=seed)
+        emulate(program.source, program.kernel, [a, b, c], seed=seed)
         np.testing.assert_array_equal(c.astype(np.float32), want)
     return program
 

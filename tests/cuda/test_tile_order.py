@@ -334,7 +334,7 @@ def test_causal_attention() -> None:
     expected = made.reference(*given, True)
     for seed in range(3):
         found = [np.zeros((1, 300, 2, 64), ml_dtypes.bfloat16), np.zeros((1, 2, 300), np.float32)]
-        emulate(program.source, kernel, [*given, *found], seed=seed, resident=2 + seed)
+        emulate(program.source, program.kernel, [*given, *found], seed=seed, resident=2 + seed)
         for each, wanted in zip(found, expected):
             error = np.linalg.norm(each.astype(np.float64) - wanted) / np.linalg.norm(wanted)
             assert error < 5e-3

@@ -9,7 +9,9 @@ import pytest
 
 import tileprof
 from tests.cuda.compiled_kernels import kernel, lowered
+from tests.ir.test_ir_text import EVERY_OP
 from tileprof import ir
+from tileprof.instrument.placement.stages import op_name
 from tileprof.instrument.placement.steps import Step, Steps, is_glue, listed
 
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")
@@ -110,3 +112,16 @@ def test_long_lists_are_cut() -> None:
     """Four names, then a sign that there are more."""
     assert listed("abcab") == "a, b, c"
     assert listed("abcdef") == "a, b, c, d, …"
+
+
+def test_every_tile_op_has_a_name_and_a_step() -> None:
+    """An op on tiles that is declared is measured, though no list names it."""
+    kernel = ir.parse(EVERY_OP)
+    (launch,) = [op for op in kernel.ops() if isinstance(op, ir.Launch)]
+    found = {type(op): op for op in kernel.ops() if isinstance(op, ir.TILE_OPS)}
+    assert set(found) == set(ir.TILE_OPS)
+    for op in found.values():
+        step = Steps(launch).of(op)
+        assert op_name(op)
+        assert step is not None
+        assert step.name

@@ -137,7 +137,7 @@ def with_pragma(path: Path, pragma: str) -> Path:
 
 
 MAKE_ONE = "`tileprof run SCRIPT` makes a profile."
-MAKE_ANEW = "Make it again with `tileprof run`, or copy it anew from where it was made."
+MAKE_ANEW = "Make it again with `tileprof run`, or copy it again from where it was made."
 
 
 def test_refusals(tmp_path: Path) -> None:

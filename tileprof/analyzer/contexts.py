@@ -112,8 +112,9 @@ class Contexts:
         host = known.means.get("cpu_time") if known else None
         if known and host and not math.isnan(known.skipped):
             took, without = duration(host[0]), duration(known.skipped)
-            return f"recorded steps take the host {took}, others {without}: there gaps are shorter"
-        return "recording slows the host down: without it gaps before launches are shorter"
+            steps = f"the host takes {took} for a recorded step, {without} for others"
+            return f"{steps}, whose gaps are shorter"
+        return "recording slows the host down; without it, gaps before launches are shorter"
 
     @cached_property
     def least_gap(self) -> float:

@@ -34,15 +34,15 @@ from tileprof.profile.tree.cards import Card
 
 _ORDER: tuple[Severity, ...] = ("suggestion", "symptom", "warning", "stop", "ignore")
 _RUNS: dict[Tier, str] = {
-    "static": "`tileprof run SCRIPT` on a GPU: kernels are kept with what the compiler said",
-    "activities": "`tileprof run SCRIPT` on a GPU: launches are timed",
-    "scopes": "`tileprof run --instrument sample SCRIPT`: where in a tile kernel its warps are",
+    "static": "`tileprof run SCRIPT` on a GPU: records kernels with the compiler's remarks",
+    "activities": "`tileprof run SCRIPT` on a GPU: times launches",
+    "scopes": "`tileprof run --instrument sample SCRIPT`: time of each part of a tile kernel",
     "samples": "`tileprof run --pc-sampling SCRIPT`: which instructions wait, and for what",
-    "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: traffic and pipes; or"
-    " `--metrics instructions`: accesses one by one",
+    "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: bytes, hit rates and"
+    " tensor cores of each kernel; or `--metrics instructions`: how often each instruction ran",
 }
-_WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: kernels are kept and their launches timed"
-_ON_A_GPU = "`tileprof run SCRIPT` on a GPU: instructions of a CPU are neither sampled nor counted"
+_WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: records kernels and times their launches"
+_ON_A_GPU = "`tileprof run SCRIPT` on a GPU: on a CPU, instructions are neither sampled nor counted"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -50,7 +50,9 @@ def read(source: str | os.PathLike[str] | bytes) -> Cubin:
     try:
         data = _content(path)
     except OSError as error:
-        raise CubinError(f"cannot read {path}: {error.strerror}") from None
+        raise CubinError(
+            f"cannot read {path}: {error.strerror}", hint="Give the path of a .cubin file."
+        ) from None
     try:
         return _parse(data)
     except CubinError as error:
@@ -60,11 +62,14 @@ def read(source: str | os.PathLike[str] | bytes) -> Cubin:
 def _content(path: Path) -> bytes:
     # A pipe or a device would be waited for, or never end.
     if path.exists() and not path.is_file():
-        raise CubinError(f"{path} is no file")
+        raise CubinError(f"{path} is not a file", hint="Give the path of a .cubin file.")
     with path.open("rb") as file:
         data = file.read(limits.MOST_FILE_BYTES + 1)
     if len(data) > limits.MOST_FILE_BYTES:
-        raise CubinError(f"{path} has more than {limits.MOST_FILE_BYTES:,} bytes")
+        raise CubinError(
+            f"{path} has more than {limits.MOST_FILE_BYTES:,} bytes",
+            hint="Split it: link fewer kernels into one cubin.",
+        )
     return data
 
 
@@ -73,7 +78,10 @@ def _parse(data: bytes) -> Cubin:
     elf = parse_elf(data)
     target = architecture(elf)
     if int(target[3:].rstrip("af")) < OLDEST:
-        raise CubinError(f"the cubin is for {target}; those since sm_{OLDEST} can be read")
+        raise CubinError(
+            f"the cubin is for {target}; those since sm_{OLDEST} can be read",
+            hint="Compile it for a newer architecture.",
+        )
     return Cubin(data, target, elf)
 
 
@@ -134,7 +142,10 @@ class Cubin:
             whole = sum(map(len, code.values())) <= AT_ONCE
             known.update(disassemble(self.data, code, None if whole else function._symbol.index))
         if function.name not in known:
-            raise CubinError(f"nvdisasm printed nothing for `{function.name}`")
+            raise CubinError(
+                f"nvdisasm printed nothing for `{function.name}`",
+                hint="Update nvdisasm: pip install --upgrade nvidia-cuda-nvdisasm",
+            )
         return known[function.name]
 
 

@@ -104,9 +104,14 @@ def _run(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[b
             said.seek(0)
             text, message = output.read(most + 1), said.read(1 << 16)
     except subprocess.TimeoutExpired as error:
-        raise CubinError(f"nvdisasm did not end within {error.timeout:.0f} s") from None
+        raise CubinError(
+            f"nvdisasm did not end within {error.timeout:.0f} s",
+            hint="Try again when the machine has less to do.",
+        ) from None
     except OSError as error:
-        raise CubinError(f"nvdisasm did not work: {error}") from None
+        raise CubinError(
+            f"nvdisasm did not work: {error}", hint="Install it: pip install nvidia-cuda-nvdisasm"
+        ) from None
     if len(text) >= most:
         raise limits.too_much(f"nvdisasm prints more than {most:,} bytes for {code_bytes:,}")
     return subprocess.CompletedProcess(arguments, code, text, message)

@@ -21,6 +21,8 @@ SYMBOL_TABLE = 2
 FUNCTION = 2
 RELOCATION_SECTIONS = {4: "<QQq", 9: "<QQ"}
 """Section type -> layout of one entry: RELA holds an addend, REL leaves it in place."""
+AGAIN = "Write or copy it again."
+MAKE = "`nvcc -cubin -arch sm_90a FILE.cu` makes a cubin."
 EXTRACT = "`cuobjdump -xelf all FILE` takes the cubins out of it."
 
 
@@ -120,20 +122,20 @@ def parse_elf(data: bytes) -> Elf:
     try:
         return _parse(data)
     except (struct.error, IndexError, ValueError, UnicodeDecodeError) as error:
-        raise CubinError(
-            f"the cubin is cut short or damaged: {error}", hint="Write or copy it again."
-        ) from None
+        raise CubinError(f"the cubin is cut short or damaged: {error}", hint=AGAIN) from None
 
 
 def _refuse_others(data: bytes) -> None:
     if not data:
-        raise CubinError("the file is empty, so it is no cubin")
+        raise CubinError("the file is empty, so it is no cubin", hint=AGAIN)
     if data[:4] == b"\x50\xed\x55\xba":
         raise CubinError("this is a fatbin, a container of cubins and PTX", hint=EXTRACT)
     if data[:4] != b"\x7fELF":
         raise _foreign(data)
     if len(data) < 64 or data[4] != 2:
-        raise CubinError("the cubin is cut short or damaged: it has no whole 64-bit ELF header")
+        raise CubinError(
+            "the cubin is cut short or damaged: it has no whole 64-bit ELF header", hint=AGAIN
+        )
     machine = struct.unpack_from("<H", data, 18)[0]
     if machine != CUDA_MACHINE:
         raise CubinError(f"this is a program or library of a host (ELF {machine})", hint=EXTRACT)
@@ -143,11 +145,11 @@ def _foreign(data: bytes) -> CubinError:
     try:
         text = data[:4096].decode()
     except UnicodeDecodeError:
-        return CubinError("this is no cubin: it does not begin as an ELF file does")
+        return CubinError("this is no cubin: it does not begin as an ELF file does", hint=MAKE)
     if ".version" in text and ".target" in text:
         way_out = "`ptxas -arch sm_90a -lineinfo FILE -o FILE.cubin` makes a cubin of it."
         return CubinError("this is PTX text, not a cubin", hint=way_out)
-    return CubinError("this is text, not a cubin")
+    return CubinError("this is text, not a cubin", hint=MAKE)
 
 
 def _parse(data: bytes) -> Elf:

@@ -14,11 +14,13 @@ from .parsing import Command, Parser
 
 
 def _parser() -> Parser:
+    from tileprof.viewer import EXPORTS, FOLDER_EXPORTS
+
     description = "Write a profile in another tool's format."
     parser = Parser("export", "FILE… --to FORMAT -o OUT", description)
     add = parser.add_argument
     add("files", metavar="FILE", nargs="+", help=".tprof file; parquet takes several")
-    formats = "chrome, perfetto, html-timeline, speedscope, collapsed, hatchet or parquet"
+    formats = ", ".join([*EXPORTS, *(f"{each} (a folder)" for each in FOLDER_EXPORTS)])
     add("--to", required=True, metavar="FORMAT", help=formats)
     out = "output file, - for stdout; for parquet a folder"
     add("-o", dest="output", required=True, metavar="OUT", help=out)

@@ -30,6 +30,10 @@ _MODULE = "__compiled__"
 _IN_PYTHON = re.compile(r"`[\w.]+\.compile\((\w+)=…\)`")
 
 
+_MISSING = "Install the module in this environment, or add its folder to PYTHONPATH."
+_RUNS = 'What runs the kernel belongs under `if __name__ == "__main__":`.'
+
+
 def find(place: str) -> Compilable:
     """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds."""
     path, _, name = place.rpartition(":")
@@ -76,7 +80,7 @@ def _load(file: Path) -> Mapping[str, Any]:
         raise KernelError(
             f"the file cannot be imported: {_said(error)}",
             location=_last_place(error, str(file.absolute())),
-            hint='What runs the kernel belongs under `if __name__ == "__main__":`.',
+            hint=_MISSING if isinstance(error, ModuleNotFoundError) else _RUNS,
         ) from None
     return vars(module)
 
@@ -146,7 +150,10 @@ def _bound(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:
 
     if isinstance(kernel, Kernel):
         if values:
-            raise UsageError(f"`{kernel.__name__}` is already compiled: --set has nothing to bind")
+            raise UsageError(
+                f"`{kernel.__name__}` is already compiled: --set has nothing to bind",
+                hint="Leave out --set.",
+            )
         return kernel
     for name in values.keys() - kernel.signature.parameters.keys():
         _check_extent(name, values[name])

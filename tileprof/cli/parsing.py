@@ -49,6 +49,10 @@ class Parser(argparse.ArgumentParser):
         unknown = next(filter(self._is_unknown, self._given), None)
         if unknown is not None and message.startswith(_MISSING):
             self._refuse(unknown)
+        # Of an option without a value, argparse says "argument --json: ignored explicit argument".
+        option, given, _ = message.partition(": ignored explicit argument ")
+        if given:
+            message = f"`{option.removeprefix('argument ').split('/')[-1]}` takes no value"
         raise UsageError(message, hint=self._see())
 
     def _print_message(self, message: str, file: Any = None) -> None:

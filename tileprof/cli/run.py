@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tileprof.cli import terminal
 from tileprof.cli.parsing import Command, Parser, number, one_of
@@ -40,25 +40,29 @@ _BACKWARD_OPS = (
 )
 _INSIDE = (
     "limit what is recorded inside a GPU launch: blocks=N or all, warps=all, roles, cta or"
-    " numbers (0-3+8), records=N of a warp, keep=first, last or both, memory=256MB"
+    " numbers such as 0-3+8, records=N for each warp, keep=first, last or both,"
+    " memory=256MB"
 )
-_DUTY = "record a share P of the steps: those of tileprof.step() or of PyTorch's optimizers"
+_DUTY = (
+    "record this share of the steps, 0 to 1; a step ends at tileprof.step(), or at the step of a"
+    " PyTorch optimizer"
+)
 _PC_SAMPLING = (
-    "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD cycles (a"
-    " power of two; =PERIOD, else 65536)"
+    "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD"
+    " cycles, a power of two (--pc-sampling=PERIOD; default: 65536)"
 )
 _PC_SAMPLING_EXACT = (
     "attribute samples to single launches; kernels run one after the other, short ones much slower"
 )
 _METRICS = (
-    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or metrics of "
-    "CUPTI's; kernels run one after the other, repeatedly if the metrics need several passes. "
-    "Or: instructions, which counts how often each instruction is executed; kernels run much "
-    "slower"
+    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or CUPTI "
+    "metrics by name; kernels run one after the other, repeatedly if the metrics need several "
+    "passes. Or: instructions, which counts how often each instruction is executed; kernels run "
+    "much slower"
 )
 _PM_SAMPLING = (
-    "sample hardware counters of GPUs over time, every MICROSECONDS (else 200), while kernels run"
-    " as they do; --metrics says which (else memory,tensor,occupancy)"
+    "sample hardware counters of GPUs over time, every MICROSECONDS (default: 200), without"
+    " repeating kernels; --metrics selects them (default: memory,tensor,occupancy)"
 )
 
 
@@ -71,7 +75,11 @@ def _parser() -> Parser:
     )
     add = parser.add_argument
     add("-o", dest="output", metavar="FILE", help="where to write (default: STEM.tprof here)")
-    add("--device", metavar="D", help="interpreter or cpu (default: where the arrays are)")
+    add(
+        "--device",
+        metavar="D",
+        help="where kernels run: interpreter, cpu or cuda (default: where their arrays are)",
+    )
     add(
         "--context",
         type=one_of("scopes", "python", "full"),
@@ -99,7 +107,7 @@ def _parser() -> Parser:
         const=True,
         type=number(int),
         metavar="EVENTS",
-        help="keep the newest events one by one (=EVENTS, else 1,000,000), for Chrome and Perfetto",
+        help="keep single events, the newest EVENTS (default: 1,000,000), for Chrome and Perfetto",
     )
     add("--duty", metavar="P", type=number(float), help=_DUTY)
     add("--every", metavar="N", type=number(int), help="record every N-th step")
@@ -167,19 +175,22 @@ def _check_counters(args: argparse.Namespace) -> None:
     if args.pc_sampling is not None or args.pc_sampling_exact:
         given = "--metrics" if args.metrics is not None else ""
         if other := "--pm-sampling" if over_time is not None else given:
-            raise UsageError(f"`{other}` and `--pc-sampling` exclude each other in one process")
+            raise UsageError(
+                f"`{other}` and `--pc-sampling` exclude each other in one process",
+                hint="Run the program twice, once with each.",
+            )
     if over_time is None:
         parse_metrics(args.metrics)
 
 
 def _check_device(name: str | None) -> None:
-    """Refuse before the program runs what would end it at its first kernel."""
+    """Refuse a device that does not exist before the program runs."""
     from tileprof.runtime.selection import environment_device, parse_device
 
     if name is None:
         environment_device()
-    elif parse_device(name).startswith("cuda"):
-        refuse(f"`--device {name}`")
+    else:
+        parse_device(name)
 
 
 def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) -> int:
@@ -306,8 +317,3 @@ def _hottest(profile: Profile) -> str:
 
 
 COMMAND = Command("run", "run a program and record where its time goes", main)
-
-
-def refuse(what: str) -> NoReturn:
-    """Say that an option is known and not there yet."""
-    raise UsageError(f"{what} is not available in this version of tileprof")

@@ -11,9 +11,17 @@ from tileprof.errors import UsageError
 from . import terminal
 from .parsing import Command, Parser, number
 
+_SHAPES = {
+    "lines": "time and samples by source line",
+    "sass": "samples by instruction (SASS), grouped by function",
+    "counters": "hardware counters over time",
+}
+"""Views of `VIEWS` that an option of their name asks for, with its help.  With `--json` it is
+`NAME-json`, with `--csv` `NAME-csv`, where there is one."""
 USAGE = (
     "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH]\n"
-    "                     [--bottom-up | --flat | --lines | --sass | --counters] [--json | --csv]\n"
+    f"{'':21}[--bottom-up | --flat | {' | '.join(f'--{each}' for each in _SHAPES)}]"
+    " [--json | --csv]\n"
     "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
 )
 
@@ -43,11 +51,8 @@ def _parser() -> Parser:
         "--bottom-up", action="store_true", help="hot functions first, with their callers"
     )
     shape.add_argument("--flat", action="store_true", help="one line per function, kernel or scope")
-    shape.add_argument("--lines", action="store_true", help="time and samples by source line")
-    shape.add_argument(
-        "--sass", action="store_true", help="samples by instruction (SASS), grouped by function"
-    )
-    shape.add_argument("--counters", action="store_true", help="hardware counters over time")
+    for name, text in _SHAPES.items():
+        shape.add_argument(f"--{name}", action="store_true", help=text)
     shape.add_argument(
         "--timeline", metavar="KERNEL", help="timeline of the warps of one thread block (CTA)"
     )
@@ -101,15 +106,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _view(args: argparse.Namespace) -> str:
-    """Return the name of the view that was asked for."""
-    shape = next((name for name in ("lines", "sass", "counters") if getattr(args, name)), "")
-    if args.csv:
-        if shape in ("sass", "counters"):
-            raise UsageError(f"`--{shape}` has no `--csv`", hint="Use `--json`.")
-        return "csv"
-    if args.json:
-        return f"{shape}-json" if shape else "json"
-    return shape or "tree"
+    """Return the name of the view that was asked for; UsageError where it has no data form."""
+    from tileprof.viewer import VIEWS
+
+    shape = next((name for name in _SHAPES if getattr(args, name)), "")
+    form = "csv" if args.csv else "json" if args.json else ""
+    name = "-".join(filter(None, (shape, form))) or "tree"
+    if name not in VIEWS:
+        forms = [f"`--{each}`" for each in ("json", "csv") if f"{shape}-{each}" in VIEWS]
+        hint = f"Use {forms[0]}." if forms else f"Leave out `--{form}`."
+        raise UsageError(f"`--{shape}` has no `--{form}`", hint=hint)
+    return name
 
 
 def _span(text: str) -> tuple[float, float]:

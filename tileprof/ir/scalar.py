@@ -143,3 +143,7 @@ class Bitcast(OpBase):
         """Sizes agree."""
         if self.operand.dtype.bits != self.dtype.bits:
             yield f"bitcast of {self.operand.type} to {self.dtype}: sizes differ"
+
+
+ScalarOp = Constant | Binary | Unary | Compare | Fma | Select | Cast | Bitcast
+"""Any op that computes a value from values and does nothing else."""

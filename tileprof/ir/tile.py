@@ -4,7 +4,7 @@ matched, so that `Q[b, i:i+64, h, :]` fits a buffer of 64 × d."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 from .core import OpBase, Value, attribute, op, operand
 from .effects import Effect
@@ -172,6 +172,11 @@ class TileAtomic(OpBase):
         """Shapes agree."""
         if squeeze(self.source) != squeeze(self.target):
             yield f"combines {self.source.type} with {self.target.type}: shapes differ"
+
+
+TileOp = Copy | Fill | Gemm | Reduce | Scan | TileAtomic
+"""Any op that computes on tiles: inside a launch, outside `parallel`, as a site of its own."""
+TILE_OPS: tuple[type[TileOp], ...] = get_args(TileOp)
 
 
 @op("print", effect=Effect.READ | Effect.WRITE, on="host")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import get_args
 
 from tileprof.errors import InternalError
 
@@ -12,13 +13,10 @@ from .device import Mark
 from .kernel import Kernel
 from .memory import Alloc, Atomic, Load, Reinterpret, Store, View
 from .printer import print_kernel
-from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary
-from .tile import Copy, Fill, Gemm, Reduce, Scan, TileAtomic
+from .scalar import ScalarOp
+from .tile import TILE_OPS, Fill
 from .turns import misplaced_turns
 from .types import DTYPES, BufferType, DType, Type, index
-
-SCALAR_OPS = (Binary, Bitcast, Cast, Compare, Constant, Fma, Select, Unary)
-TILE_OPS = (Copy, Fill, Gemm, Reduce, Scan, TileAtomic)
 
 
 def verify(kernel: Kernel) -> None:
@@ -130,18 +128,14 @@ def _is_integer(type: Type) -> bool:
 
 
 _KINDS: dict[type[OpBase], dict[str, Callable[[Type], bool]]] = {
-    **{each: {"*": _is_scalar} for each in SCALAR_OPS},
+    **{each: {"*": _is_scalar} for each in get_args(ScalarOp)},
     Load: {"buffer": _is_buffer, "indices": _is_integer},
     Store: {"value": _is_scalar, "buffer": _is_buffer, "indices": _is_integer},
     Atomic: {"value": _is_scalar, "buffer": _is_buffer, "indices": _is_integer},
     View: {"base": _is_buffer, "offsets": _is_integer},
     Reinterpret: {"base": _is_buffer},
-    Copy: {"*": _is_buffer},
+    **{each: {"*": _is_buffer} for each in TILE_OPS},
     Fill: {"target": _is_buffer, "value": _is_scalar},
-    Gemm: {"*": _is_buffer},
-    Reduce: {"*": _is_buffer},
-    Scan: {"*": _is_buffer},
-    TileAtomic: {"*": _is_buffer},
     Launch: {"grid": _is_integer},
     While: {},
     If: {"condition": _is_scalar},

@@ -158,12 +158,16 @@ def _check_steps(options: Options) -> None:
     if duty is not None and every is not None:
         raise UsageError(
             "duty and every exclude each other",
-            hint="Give a share of the steps, or each how many-th one is recorded.",
+            hint="Give a share of the steps (duty), or N to record every N-th step (every).",
         )
     if duty is not None and not (_is_number(duty, (int, float)) and 0 < duty <= 1):
-        raise UsageError(f"duty is {duty!r}", hint="Give a share of the steps, above 0 up to 1.")
+        raise UsageError(
+            f"duty cannot be {duty!r}", hint="Give a share of the steps, above 0 up to 1."
+        )
     if every is not None and not (_is_number(every, (int,)) and every >= 1):
-        raise UsageError(f"every is {every!r}", hint="Give a whole number of steps, at least 1.")
+        raise UsageError(
+            f"every cannot be {every!r}", hint="Give a whole number of steps, at least 1."
+        )
 
 
 def _is_number(value: object, kinds: tuple[type, ...]) -> bool:

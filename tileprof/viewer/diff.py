@@ -88,6 +88,10 @@ def _select(diff: Diff, metric: str, threshold: float, depth: int | None) -> _Sh
         while (above := int(parents[node])) >= 0 and not keep[above]:
             keep[above], node = True, above
     if depth is not None:
+        if depth < 1:
+            raise UsageError(
+                f"a tree of depth {depth} has no nodes", hint="Use a depth of 1 or more."
+            )
         keep &= depths < depth
     nodes = np.flatnonzero(keep)
     position = np.full(len(diff) + 1, -1, np.int32)

@@ -23,8 +23,8 @@ def late_at(
 ) -> tuple[list[int], str]:
     """What some warps run longer on the way to a barrier, and how that is known."""
     if uneven := [each for each in _uneven(case, code) if each in way]:
-        return uneven, "it is in a loop that turns as often as each element says"
-    return _late(code, bars, way), "a branch lets some warps of the block step over it"
+        return uneven, "it is in a loop whose number of iterations depends on the data"
+    return _late(code, bars, way), "a branch lets some warps of the block skip it"
 
 
 def of_turns(case: KernelCase, code: KernelCode, lines: frozenset[int]) -> list[int]:

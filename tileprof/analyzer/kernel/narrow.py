@@ -52,14 +52,14 @@ def why_harmless(
 ) -> str:
     """Why there is nothing to gain, or nothing; `checked`: what `checks` found of the accesses."""
     if use and use.near:
-        return "memory gives no more than it does"
+        return "memory bandwidth is the limit"
     at = code.n(passes, (ISSUED, *FULL)) / code.whole
     if min(saving.mid, at + float(checked.sum()) / code.whole) < COOL:
         return "these accesses take no time"
     in_order = [index for index in passes if passes[index] == passes_of(code.instructions[index])]
     width = min(width_of(code.instructions[index].opcode) for index in passes)
     if len(in_order) == len(passes) and at < NARROW_LEAST_FULL.get(width, 0.0):
-        return "their queue has room, and they pass as many bytes a cycle as wider ones"
+        return "their queue is not full, and they move as many bytes per cycle as wider ones"
     return ""
 
 

@@ -51,7 +51,7 @@ class Form:
 
 
 def _doubles(code: KernelCode) -> list[int]:
-    """Arithmetic of doubles, and conversions, in code that makes doubles of floats, or floats of
+    """Arithmetic of doubles, and conversions, in code that turns floats into doubles, or floats of
     doubles."""
     wide = code.where(lambda each: each.name == "F2F" and ".F64" in each.opcode)
     if not any(".F32" in code.instructions[each].opcode for each in wide):
@@ -148,48 +148,48 @@ FORMS = (
     Form(
         "arithmetic of doubles, on values that are floats", _doubles, 0.95,
         "Write the literal as a float (`1.0f`), or cast it: a literal without a suffix, or a"
-        " function of `math.h`, makes doubles of floats. Where a sum needs more digits, keep only"
-        " the sum in doubles.",
+        " function of `math.h`, turns floats into doubles. Where a sum needs more precision, keep"
+        " only the sum in double.",
         spread=True, is_wide=True,
     ),
     _function(
-        "powers with all digits", "pow",
+        "powers in full precision", "pow",
         "0.00133913534 0.00961883924 0.0555035881 0.00321816536 0.0180337186 0.120224587"
         " 1.92513667 0.240226447",
         "Use `exp2` for a power of a constant (x to the base of b is `exp2(x * log2(b))`), and"
         " multiply for a small whole exponent.",
     ),
     _function(
-        "sines or cosines with all digits", "sin cos tan",
+        "sines or cosines in full precision", "sin cos tan",
         "0.636619746 1.57079625 7.54978941 5.39030295 0.0416667275 0.499999970 0.00138878601"
         " 0.00833307",
         "Use the approximate form (`__sinf`, `sin.approx`) where the argument is small, or compute"
         " a table of them once.",
     ),
     _function(
-        "hyperbolic tangents with all digits", "tanh",
+        "hyperbolic tangents in full precision", "tanh",
         "0.0523039624 0.133152976 0.333327680 2.88539004",
         "Use the one instruction for it (`tanh.approx`), which is right to 11 bits.",
     ),
     _function(
-        "error functions with all digits", "erf",
+        "error functions in full precision", "erf",
         "0.112840048 8.48349445 0.000821309164 0.00521348882 0.0268687736 0.128379151",
         "Use the form with `tanh` that stands for it, where its error is allowed.",
     ),
     _function(
-        "logarithms with all digits", "log log2 log10 log1p",
+        "logarithms in full precision", "log log2 log10 log1p",
         "0.140846103 0.121486276 0.139806106 0.166842356 0.168453931 0.171688705 0.179009482"
         " 0.205123722 0.105468884 0.132297039 0.144914463 0.166415646",
         "Use the approximate logarithm to the base of 2 (`lg2.approx`), and scale it.",
     ),
     Form(
-        "square roots with all digits", _roots, 0.8,
+        "square roots in full precision", _roots, 0.8,
         "Use the approximate reciprocal of the root (`x * rsqrt(x)`), where 2 units in the last"
         " place are enough.",
         spread=True,
     ),
     Form(
-        "a division of whole numbers that are not constant", _divisions, 0.9,
+        "integer division by a divisor that is not constant", _divisions, 0.9,
         "Make the divisor a constant, or a power of two; or count along instead of dividing.",
         spread=True, once=True,
     ),
@@ -199,7 +199,7 @@ FORMS = (
         " the range that needs it.",
     ),
     Form(
-        "exponentials with all digits",
+        "exponentials in full precision",
         partial(_with, "1.925963 0.0057249 12583039"), 1.0,
         "Use `exp2` of a scaled argument, or the approximate exponential, where 2 units in the last"
         " place are enough.",

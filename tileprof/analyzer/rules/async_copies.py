@@ -184,7 +184,7 @@ def _foreign(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         line = case.user_line(hot.place)
         place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
         text = f"a loop has {len(loads)} LDG whose registers STS takes, and no asynchronous copy"
-        title = "tiles go through registers to shared memory"
+        title = "tiles pass through registers on the way to shared memory"
         yield _draft(case, code, waits, place, title, Evidence("static", text), _FOREIGN, "")
 
 

@@ -104,7 +104,7 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
         evidence.append(Evidence("activities", use.text))
     cause = Cause(title, place, tuple(evidence), _ADVICE, _COMPILER)
     if share < COOL or near:
-        why = "memory gives no more than it does" if near else "these accesses take no time"
+        why = "memory bandwidth is the limit" if near else "these accesses take no time"
         return cause.ignored(" that cost nothing", f"Leave it: {why}.")
     confidence: Confidence = "high" if found.tier == "counters" else "medium"
     return cause.costs(_saving(case, code, taken), most=most, confidence=confidence)

@@ -63,7 +63,7 @@ _COMPILER = (
 _COUNT = (
     "See whether its requests take more sectors than they need: `tileprof run --metrics"
     " instructions SCRIPT`. If so, let neighbouring threads take neighbouring addresses; if not,"
-    " have more loads under way: ask for them earlier (`T.Pipelined`, cp.async, unrolled loops), or"
+    " have more loads in flight: start them earlier (`T.Pipelined`, cp.async, unrolled loops), or"
     " have more warps."
 )
 
@@ -155,7 +155,7 @@ def _drafts(
 ) -> Iterator[Draft]:  # fmt: skip
     """What such accesses cost by samples, else by traffic; a warning where neither was seen."""
     use = counted_use(case)
-    title = "lanes of a warp are apart in global memory"
+    title = "lanes of a warp access distant addresses of global memory"
     if use:
         evidence.append(Evidence("activities", use.text))
     if code is not None and code.whole and scattered:
@@ -173,7 +173,7 @@ def _drafts(
         evidence.append(Evidence("activities", asked.text))
     cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
     if saving.mid < COOL or near:
-        why = "memory gives no more than it does" if near else "these accesses take no time"
+        why = "memory bandwidth is the limit" if near else "these accesses take no time"
         yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return
     yield cause.costs(saving, confidence="high" if use and scattered and wasted else "medium")

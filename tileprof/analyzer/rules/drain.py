@@ -72,7 +72,7 @@ _TAIL = ("drain",)
 _REGISTERS = ("long_scoreboard",)
 """Why a warp waits until a store, or an atomic, has left its registers."""
 _FENCE_AUTHOR = (
-    "Fence once, after the last write that others are to see, and by one thread of the block; or"
+    "Fence once, after the last write that other threads read, and by one thread of the block; or"
     " add up partial results in a second kernel, which needs no fence."
 )
 _FENCE_COMPILER = (
@@ -114,7 +114,7 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     taken = code.taken(code.rows(reasons=_FENCE))
     again = code.waiting_for(looped, _FENCE)
     share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples wait until writes are seen"
+    text = f"{percent(share)} of the samples wait until writes are visible"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
     if share < (COLD if looped else DRAIN_SHORT):
         if looped:
@@ -122,7 +122,7 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
                         "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
         return
     yield Draft(
-        "suggestion", "warps wait until their writes are seen", place, evidence, *advice,
+        "suggestion", "warps wait until their writes are visible", place, evidence, *advice,
         eliminated(again + DRAIN_ONCE * (taken - again), code.whole),
     )  # fmt: skip
 

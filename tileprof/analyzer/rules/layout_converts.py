@@ -52,7 +52,7 @@ _EXCHANGE = ("STS", "LDS", "STSM", "LDSM", "BAR")
 _TILES = ("copy", "load", "store")
 """Kinds of ops that bring tiles, or take them away."""
 _ELSEWHERE = "long_scoreboard"
-_TURNS = "warp groups that exchange what they computed do not take turns with products"
+_TURNS = "warp groups that exchange results do not alternate with each other's products"
 _ADVICE = (
     "Let both ops use the same layout of the fragment: the same order of indices in their"
     " `T.Parallel`, the"

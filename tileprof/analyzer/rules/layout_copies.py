@@ -32,8 +32,8 @@ _LAYOUTS = {"aten::contiguous", "aten::clone", "aten::reshape"}
 _BACKWARD = re.compile(r"(ToCopy|Copy|Clone|Contiguous)\w*Backward")
 _ADVICE = {
     "layout": (
-        "Keep one layout from end to end: memory_format=torch.channels_last for the model and its"
-        " input of convolutions; let kernels take strides in place of .contiguous(), and permute"
+        "Keep one layout from end to end: memory_format=torch.channels_last for a convolutional"
+        " model and its input; let kernels take strides in place of .contiguous(), and permute"
         " before the product that writes the tensor, not after."
     ),
     "cast": (

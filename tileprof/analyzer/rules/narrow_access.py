@@ -64,8 +64,8 @@ _AUTHOR = (
     " and use `T.const` for extents of rows that are known at launch only."
 )
 _COMPILER = (
-    "The access is narrower than 16 bytes: see what the layout of its loop is bound by, and which"
-    " alignment of the address could not be shown."
+    "The access is narrower than 16 bytes: see what determines the layout of its loop, and which"
+    " alignment of the address could not be proved."
 )
 
 
@@ -135,7 +135,8 @@ def _measured(
     checked = checks(code, where)
     checking = int(checked.sum())
     if checking >= COOL * code.whole:
-        text = f"{percent(checking / code.whole)} of the samples check places that one access has"
+        text = f"{percent(checking / code.whole)} of the samples check bounds"
+        text += " that a wider access checks once"
         evidence.append(Evidence("samples", text, checking))
     if use:
         evidence.append(Evidence("activities", use.text))
@@ -166,12 +167,12 @@ def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     widths = {width_of(code.instructions[index].opcode) for index in looped}
     text = (
         f"{percent(waits / code.whole)} of the samples are at accesses of {min(widths)} bytes a"
-        " thread and find the queue full"
+        " thread and find its queue full"
     )
     author = (
-        "If its threads are side by side, let each move 16 bytes at once; if they are not, let"
-        " them be. `tileprof run --metrics instructions SCRIPT` counts the sectors of its requests,"
-        " `--metrics memory` shows whether the memory behind them has room."
+        "If neighbouring threads access neighbouring addresses, let each move 16 bytes at once;"
+        " otherwise leave the access as it is. `tileprof run --metrics instructions SCRIPT` counts"
+        " the sectors of its requests, `--metrics memory` shows whether memory has bandwidth left."
     )
     place, evidence = _place(case, code, looped), Evidence("samples", text, waits)
     title = "the queue of global memory is full of narrow accesses"

@@ -57,7 +57,7 @@ _AUTHOR = (
     "Cut the work into more blocks: a smaller tile, or several blocks along the dimension that is"
     " summed over (split-K) whose parts are then added."
 )
-_COMPILER = "The choice of tiles did not look at the number of multiprocessors for this shape."
+_COMPILER = "The choice of tiles did not consider the number of multiprocessors for this shape."
 
 
 def find(case: KernelCase) -> Iterator[Draft]:

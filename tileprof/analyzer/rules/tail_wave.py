@@ -61,7 +61,10 @@ _AUTHOR = (
     "as run at once, each taking tile after tile), or the last tiles cut along the sum "
     "(stream-K)."
 )
-_COMPILER = "The choice of tiles and of a persistent grid did not look at what the last wave fills."
+_COMPILER = (
+    "The choice of tiles and of a persistent grid did not consider how much of the device the last"
+    " wave fills."
+)
 
 
 def find(case: KernelCase) -> Iterator[Draft]:

@@ -66,11 +66,11 @@ _DOT = re.compile(
 _SUM = re.compile(r"FFMA(?:\.\w+)* (R\d+), -?(R\d+)(?:\.reuse)?, -?(R\d+)(?:\.reuse)?, (R\d+)")
 _WAYS: tuple[tuple[tuple[type[Reason], ...], str], ...] = (
     ((TurnedOff, SwizzleOff), "Remove the control that turns it off"),
-    ((Tf32Off,), "Allow tf32, which keeps 10 bits after the point, or multiply bfloat16"),
-    ((TypesUnsupported,), "Bring the operands to one 16-bit type, and sum in float32"),
+    ((Tf32Off,), "Allow tf32, which keeps 10 bits of mantissa, or multiply bfloat16"),
+    ((TypesUnsupported,), "Convert the operands to one 16-bit type, and accumulate in float32"),
     ((ThreadsMultiple,), "Launch as many threads as it needs"),
     ((FragmentOperand,), "Keep B in shared memory"),
-    ((LiesAcross,), "Store the operand the other way round"),
+    ((LiesAcross,), "Store the operand transposed"),
     ((ExtentMultiple,), "Take a tile whose extents fit"),
     ((OperandShape,), "Give the operand a buffer of its own shape"),
 )
@@ -187,9 +187,9 @@ def _dot(case: KernelCase, code: KernelCode) -> _Product | None:
     return _Product(
         "fma", wanted, reason,
         Evidence("static", f"tt.dot of a tile of {shape} in a blocked layout: {reason}"),
-        "Allow tf32 (`input_precision=\"tf32\"`), which keeps 10 bits after the point, or convert"
+        "Allow tf32 (`input_precision=\"tf32\"`), which keeps 10 bits of mantissa, or convert"
         " the operands to bfloat16." if dtype == "tf32"
-        else "Bring the operands to one 16-bit type, and take a tile of at least 16 × 16 × 16.",
+        else "Convert the operands to one 16-bit type, and use a tile of at least 16 × 16 × 16.",
         here, case.op_at(here), _at(case, code, here), dtype,
     )  # fmt: skip
 
@@ -203,12 +203,12 @@ def _by_hand(case: KernelCase, code: KernelCode) -> _Product | None:
     many = [index for index in loop if code.instructions[index].name == "FFMA"]
     hot = code.hottest(many)
     here = case.user_line(hot.place) if hot else None
-    reason = "it is written with sums and products of floats"
+    reason = "it is written as scalar multiplications and additions"
     text = f"a loop of {len(many)} FFMA multiplies registers by registers, read from shared memory"
     return _Product(
         "fma", "mma", reason, Evidence("static", text),
         "If this is a product of matrices, do it by tensor cores (`mma`, `wgmma`, a library): tf32"
-        " keeps 10 bits after the point; bfloat16 and float16 are faster still.",
+        " keeps 10 bits of mantissa; bfloat16 and float16 are faster still.",
         here, case.op_at(here), list(loop), "tf32", "low",
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ _FITTING = (
     "Let the tile fit: an extent that divides the tensor's, or the next one above it (a smaller"
     " tile, or one for these shapes alone), or pad the data once so that other work fills it."
 )
-_CHOSEN = "The choice of tiles did not look at the extents, which are known when it compiles."
+_CHOSEN = "The choice of tiles did not consider the extents, which are known at compile time."
 _AUTHOR = (
     "Let all lanes of a warp take the same branch: branch by warps and not by lanes, let a tile's"
     " last"
@@ -93,7 +93,7 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
         text += f"; its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"
     seen = Evidence("samples", text, samples)
     if saving.mid < COLD or samples < FEWEST_SAMPLES:
-        leave = "Leave it: the time goes elsewhere."
+        leave = "Leave it: it is not what takes the time."
         yield cause.ignored(", where it costs nothing", leave, seen)
         return
     yield cause.costs(saving, seen)

@@ -9,11 +9,6 @@ from tileprof.errors import InternalError
 
 from .types import is_narrow, is_pair, literal, storage, value_type
 
-Pure = (
-    ir.Constant | ir.Binary | ir.Unary | ir.Compare | ir.Fma | ir.Select | ir.Cast | ir.Bitcast
-)  # fmt: skip
-"""Ops that compute a value from values and do nothing else."""
-
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 # Exact in the narrow type: nothing to round.
@@ -23,7 +18,7 @@ _PREDICATES = frozenset({"isnan", "isinf", "isfinite"})
 
 def is_pure(op: ir.OpBase) -> bool:
     """Whether the op is a scalar computation."""
-    return isinstance(op, Pure)
+    return isinstance(op, ir.ScalarOp)
 
 
 _PLAIN = frozenset({"neg", "not", "abs", "popcount", "clz"})

@@ -14,9 +14,7 @@ from tileprof.instrument.placement.marks import note_scopes
 from tileprof.instrument.placement.placing import place_marks
 from tileprof.ir.rewriter import inline_scopes
 
-_PIECES = (
-    ir.Copy, ir.Fill, ir.Gemm, ir.Parallel, ir.Print, ir.Reduce, ir.Scan, ir.TileAtomic,
-)  # fmt: skip
+_PIECES = (*ir.TILE_OPS, ir.Parallel, ir.Print)
 """Ops that are worth a mark."""
 
 

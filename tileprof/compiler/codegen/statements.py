@@ -13,7 +13,7 @@ from .access import emit_atomic, emit_load, emit_store
 from .branches import emit_if, emit_while
 from .buffers import Buffer, reshaped, row_major
 from .context import Context, Place
-from .expressions import Pure, bare, needs_functions, render
+from .expressions import bare, needs_functions, render
 from .fusion import Mirror, find_mirror
 from .inlining import flat, inlined
 from .parallel import emit_parallel
@@ -70,7 +70,7 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
     match op:
         case ir.Constant() | ir.View():
             pass  # stand where they are used
-        case _ if isinstance(op, Pure):
+        case _ if isinstance(op, ir.ScalarOp):
             _scalar(ctx, op)
         case ir.Alloc():
             _alloc(ctx, op)
@@ -82,7 +82,7 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
             emit_store(ctx, op)
         case ir.Atomic():
             emit_atomic(ctx, op)
-        case ir.Copy() | ir.Fill() | ir.Gemm() | ir.Reduce() | ir.Scan() | ir.TileAtomic():
+        case _ if isinstance(op, ir.TileOp):
             tiles.emit_tile_op(ctx, op)
         case ir.For():
             _for(ctx, op)

@@ -14,7 +14,6 @@ from .context import Context, Place
 from .matmul import emit_gemm
 from .types import literal, stored
 
-TileOp = ir.Copy | ir.Fill | ir.Gemm | ir.Reduce | ir.Scan | ir.TileAtomic
 _REDUCE = {
     "sum": "TpSum",
     "max": "TpMax",
@@ -27,13 +26,13 @@ _REDUCE = {
 }
 
 
-def emit_tile_op(ctx: Context, op: TileOp) -> None:
+def emit_tile_op(ctx: Context, op: ir.TileOp) -> None:
     """One tile op, its corners checked first."""
     with ctx.borrowed():
         _emit(ctx, op)
 
 
-def _emit(ctx: Context, op: TileOp) -> None:
+def _emit(ctx: Context, op: ir.TileOp) -> None:
     match op:
         case ir.Copy():
             source, target = _operand(ctx, op, op.source), _operand(ctx, op, op.target)

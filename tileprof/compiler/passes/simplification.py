@@ -21,7 +21,7 @@ Integer divisions stay where they are run: they may fail, so none is computed ea
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from tileprof import ir
 
@@ -32,7 +32,7 @@ from .liveness import live_ops
 ROUNDS = 16
 """More than any kernel needs: one round opens the way for the next only through nested branches."""
 
-_SCALAR = (ir.Binary, ir.Unary, ir.Compare, ir.Fma, ir.Select, ir.Cast, ir.Bitcast)
+_SCALAR = tuple(each for each in get_args(ir.ScalarOp) if each is not ir.Constant)
 _SHARED = (*_SCALAR, ir.Constant, ir.View, ir.Reinterpret)
 """Ops of which one is enough.  Not `alloc`: two buffers are two buffers."""
 

@@ -151,14 +151,12 @@ def buffer_name(value: ir.Value) -> str:
 def op_kind(op: ir.OpBase) -> str:
     """Return the name of a tile op or a parallel loop in a list; '' for every other op."""
     match op:
-        case ir.Copy() | ir.Fill() | ir.Gemm() | ir.Parallel():
-            return op.mnemonic
         case ir.Reduce(kind=kind) | ir.Scan(kind=kind):
             return f"{op.mnemonic} {kind}"
         case ir.TileAtomic(kind=kind):
             return f"atomic {kind}"
         case _:
-            return ""
+            return op.mnemonic if isinstance(op, (*ir.TILE_OPS, ir.Parallel)) else ""
 
 
 def op_name(op: ir.OpBase) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from tileprof import ir
 
-from .stages import NAMES_SHOWN, buffer_name
+from .stages import NAMES_SHOWN, buffer_name, op_kind
 
 StepKind = Literal[
     "wait slot", "load", "wait tile", "wait turn", "issue", "wait products", "wait copies",
@@ -132,15 +132,16 @@ class Steps:
                 return None if target.buffer.space == "local" else self._to(target, "store")
             case ir.Fill(target=target):
                 return self._to(target, "fill")
-            case ir.Reduce(kind=kind, target=target) | ir.Scan(kind=kind, target=target):
-                name = f"{op.mnemonic} {kind}"
-                return Step("compute", f"{name} → {buffer_name(target)}", (name,))
             case ir.AllReduce(kind=kind, target=target):
                 name = f"all-reduce {kind}"
                 return Step("compute", f"{name} → {buffer_name(target)}", (name,))
             case ir.ConvertLayout(source=source):
                 name = "convert layout"
                 return Step("compute", f"{name} of {buffer_name(source)}", (name,))
+            case _ if isinstance(op, ir.TileOp):
+                name = op_kind(op)
+                written = next(each.value for each in op.accesses() if each.writes)
+                return Step("compute", f"{name} → {buffer_name(written)}", (name,))
             case _:
                 return None
 

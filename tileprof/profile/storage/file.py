@@ -19,7 +19,7 @@ from tileprof.profile.tree.model import Profile
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER: Final = 100
 _MAKE_ONE: Final = "`tileprof run SCRIPT` makes a profile."
-_MAKE_ANEW: Final = "Make it again with `tileprof run`, or copy it anew from where it was made."
+_MAKE_ANEW: Final = "Make it again with `tileprof run`, or copy it again from where it was made."
 
 
 def save(profile: Profile, path: str | os.PathLike[str]) -> None:
@@ -98,4 +98,6 @@ def _head(name: str) -> tuple[bytes, int]:
         raise ProfileFileError(f"{name} is a folder, not a profile", hint=_MAKE_ONE) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ProfileFileError(f"{name} cannot be read: {reason}") from None
+        raise ProfileFileError(
+            f"{name} cannot be read: {reason}", hint="Check its path and permissions."
+        ) from None

@@ -45,14 +45,14 @@ def parse_pc_sampling(asked: object, exact: object = False) -> PcOptions | None:
     `exact` alone asks for it too. `UsageError` for what is no period.
     """
     if not isinstance(exact, bool):
-        raise UsageError(f"pc_sampling_exact is {exact!r}", hint="Give True or False.")
+        raise UsageError(f"pc_sampling_exact cannot be {exact!r}", hint="Give True or False.")
     if asked is None or asked is False:
         return PcOptions(USUAL, 0, exact) if exact else None
     if asked is True or asked == "":
         return PcOptions(USUAL, 0, exact)
     cycles = _cycles(asked)
     if not 1 << LEAST <= cycles <= 1 << MOST:
-        raise UsageError(f"pc_sampling is {asked!r}", hint=_HINT)
+        raise UsageError(f"pc_sampling cannot be {asked!r}", hint=_HINT)
     return PcOptions(_nearest(cycles), cycles, exact)
 
 

@@ -61,8 +61,16 @@ def check_target(target: ProgramTarget) -> None:
                 hint="Give the path of a Python script, or -m MODULE.",
             )
         if os.path.isdir(target.name) and not _main_of(target.name):
-            raise UsageError(f"the folder `{target.name}` has no __main__.py to run")
-        if _is_machine_code(target.name):
+            raise UsageError(
+                f"the folder `{target.name}` has no __main__.py to run",
+                hint="Give the path of a Python script, or -m MODULE.",
+            )
+        if _begins_with(target.name, b"SQLite format 3\0"):
+            raise UsageError(
+                f"`{target.name}` is a profile or another database, not a Python script",
+                hint=f"`tileprof view {target.name}` shows it.",
+            )
+        if _begins_with(target.name, b"\x7fELF"):
             raise UsageError(
                 f"`{target.name}` is machine code, not a Python script",
                 hint="Build it as a shared library and call that from Python, with ctypes.",
@@ -165,11 +173,11 @@ def _run_module(name: str, folder: bool = False) -> None:
     runpy._run_module_as_main(name, alter_argv=not folder)  # type: ignore[attr-defined]
 
 
-def _is_machine_code(path: str) -> bool:
+def _begins_with(path: str, signature: bytes) -> bool:
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
-        return file.read(4) == b"\x7fELF"
+        return file.read(len(signature)) == signature
 
 
 def _main_of(folder: str) -> bool:

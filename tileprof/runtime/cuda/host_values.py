@@ -9,7 +9,7 @@ call it gives plain numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from tileprof import ir
 from tileprof.errors import ExecutionError, InternalError
@@ -17,7 +17,6 @@ from tileprof.runtime.interpreter import arithmetic
 from tileprof.runtime.interpreter.convert import bitcast, cast, constant
 
 _MAX_KNOWN = 4096
-_HOST_OPS = (ir.Constant, ir.Binary, ir.Unary, ir.Compare, ir.Fma, ir.Select, ir.Cast, ir.Bitcast)
 _HOST_OPS_MOST = 2000
 
 
@@ -36,7 +35,11 @@ class HostProgram:
     def of(cls, kernel: ir.Kernel, results: Sequence[ir.Value]) -> HostProgram:
         """Return the ops that compute `results` from the parameters and symbols of a kernel."""
         mapping: dict[ir.Value, ir.Value] = {}
-        whole = ir.Block(kernel.body.args, _needed(results))
+        needed = _needed(results)
+        used = {v for op in needed for v in op.operand_values()}
+        if strange := {v for v in used if v.owner is None} - set(kernel.body.args):
+            raise InternalError(f"{kernel.name}: values of another kernel: {strange}")
+        whole = ir.Block(kernel.body.args, needed)
         body = ir.clone_block(whole, mapping)
         for value in results:
             if value not in mapping:
@@ -71,7 +74,7 @@ def check_host(program: ir.Kernel, kernel: ir.Kernel) -> None:
     """ValueError where a program that was read is none that the host runs before a launch of
     `kernel`."""
     ops = program.ops()
-    allowed = (*_HOST_OPS, ir.If, ir.Yield)
+    allowed = (*get_args(ir.ScalarOp), ir.If, ir.Yield)
     other = [op for op in ops if not isinstance(op, allowed)]
     last = program.body.ops[-1] if program.body.ops else None
     if other or not isinstance(last, ir.Yield) or len(ops) > _HOST_OPS_MOST:

@@ -26,7 +26,10 @@ def to_speedscope(profile: Profile) -> str:
     frames, frame_of = _frames(profile)
     layouts = _layouts(profile)
     if not layouts:
-        raise UsageError("the profile holds no metric that adds up, so it has no widths")
+        raise UsageError(
+            "the profile has no metric that adds up, so nothing has a width",
+            hint="Use `--to hatchet` or `tileprof view --json`, which show all metrics.",
+        )
     first = default_metric(profile)
     return json.dumps(
         {

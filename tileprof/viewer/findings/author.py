@@ -24,10 +24,10 @@ from tileprof.viewer.notes import missing_from, title_of
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
 _WORDS: dict[Tier, str] = {
-    "static": "code and remarks of the compiler",
-    "activities": "times of launches",
+    "static": "the compiler's code and remarks",
+    "activities": "launch times",
     "scopes": "time inside kernels",
-    "samples": "samples of instructions",
+    "samples": "instruction samples",
     "counters": "hardware counters",
 }
 
@@ -92,7 +92,7 @@ def tiers_text(tiers: tuple[Tier, ...], only_host: bool) -> str:
     """
     seen = ", ".join(_WORDS[each] for each in tiers) or (_HOST if only_host else "nothing")
     missed = ", ".join(_WORDS[each] for each in TIERS if each not in tiers)
-    return f"Seen: {seen}." + (f" Not seen: {missed}." if missed else "")
+    return f"Recorded: {seen}." + (f" Not recorded: {missed}." if missed else "")
 
 
 def _title(name: str, report: Report, paper: Paper, many: bool) -> Iterator[str]:

@@ -38,14 +38,14 @@ _VIEWS = re.compile(
 )
 _COMPILED = "CompiledFunction"
 _VIEW = (
-    "This view costs nothing, but its gradient is copied together again. Let what follows take the"
-    " whole (packed queries, keys and values, for one), or split it with one op in the layout that"
-    " the op before it wants."
+    "The view itself costs nothing, but its gradient is copied into one tensor. Let the next"
+    " operation take the whole tensor (for example packed queries, keys and values), or split it"
+    " with one operation, in the layout that the previous operation produces."
 )
 _PRODUCT = (
-    "See which kernels its gradient runs: products whose operands lie otherwise may get slower ones"
-    ' (see what torch.compile with mode="max-autotune" chooses), and a bias adds a sum over all'
-    " rows."
+    "See which kernels its gradient runs: matrix products with transposed operands may get slower"
+    ' ones (see what torch.compile with mode="max-autotune" chooses), and a bias adds a sum over'
+    " all rows."
 )
 _GRADIENT = (
     "See which kernel its gradient runs: gathers add up their gradients by sorting or by atomic"
@@ -162,7 +162,7 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
     name = tree.profile.names[op.node]
     times = f"{duration(op.backward)} backward and {duration(op.forward)} forward"
     told = percent(tree.share(op.backward))
-    text = f"{times}: {told} of {tree.whose} is its gradient"
+    text = f"{times}: {told} of {tree.whose} is the backward part"
     evidence = [Evidence("activities", text)]
     if op.kernels:
         longest = max(op.kernels, key=lambda node: op.kernels[node])
@@ -171,16 +171,16 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
     if not op.expected:
         saving = tree.saving(0, op.excess / 2, op.excess)
         return Draft(
-            "suggestion", f"the gradient of {name}, a view, copies", tree.place(op.node),
-            tuple(evidence), _VIEW, "", saving, confidence="low",
+            "suggestion", f"the gradient of {name} copies data, although a view is free",
+            tree.place(op.node), tuple(evidence), _VIEW, "", saving, confidence="low",
         )  # fmt: skip
     by = "operations" if all(op.flops) else "bytes"
-    evidence.append(Evidence("activities", f"{op.expected:.1f} times is expected by {by}"))
+    evidence.append(Evidence("activities", f"the number of {by} suggests {op.expected:.1f} times"))
     low, high = (
         max(0.0, op.backward - times * op.forward)
         for times in (max(BACKWARD_RATIO_SLOW, BACKWARD_RATIO_ABOVE * op.expected), op.expected)
     )
-    title = f"the gradient of {name} takes {op.backward / op.forward:.1f} times as long as it"
+    title = f"the gradient of {name} takes {op.backward / op.forward:.1f} times its forward time"
     mid, advice = ((low + high) / 2, _PRODUCT) if all(op.flops) else (high, _GRADIENT)
     return Draft("suggestion", title, tree.place(op.node), tuple(evidence), advice, "",
                  tree.saving(low, mid, high))  # fmt: skip

@@ -1,12 +1,13 @@
 """Memory-bound kernels one after the other, each of which reads and writes whole tensors.
 
-Static: names of kernels: products, attention, sorts and what a compiler has fused already are no
-part of it. Dynamic: times of kernels between two products, in the order of the tree and within one
-pass (forward, backward, optimizer). One kernel that does all of their work reads the inputs of the
-run and writes its results; what the kernels hand to each other stays in registers. At best it takes
-as long as the longest of them does in one visit, since that one has the most to read and write. A
-backward pass wants some of the results in between, and a reduction has to end before its result is
-used, so three quarters of the difference are likely, half of it is sure.
+Static: names of kernels and the operations of PyTorch that launch them: products, attention, sorts,
+what a compiler has fused already and kernels of the program's own are no part of it. Dynamic: times
+of kernels between two products, in the order of the tree and within one pass (forward, backward,
+optimizer). One kernel that does all of their work reads the inputs of the run and writes its
+results; what the kernels hand to each other stays in registers. At best it takes as long as the
+longest of them does in one visit, since that one has the most to read and write. A backward pass
+wants some of the results in between, and a reduction has to end before its result is used, so three
+quarters of the difference are likely, half of it is sure.
 
 Runs of short kernels (`small-kernels`) are told there: they wait for launches, not for memory.
 """
@@ -137,7 +138,8 @@ def _runs(tree: Contexts) -> Iterator[_Run]:
 
 def _apart(tree: Contexts, node: int) -> bool:
     names = (tree.profile.names[node], tree.op(node))
-    return any(_APART.search(each) or _OPTIMIZER.search(each) for each in names)
+    # A kernel outside of any operation was written by hand: what it does is not known.
+    return not names[1] or any(_APART.search(each) or _OPTIMIZER.search(each) for each in names)
 
 
 def _long_enough(tree: Contexts, nodes: list[int]) -> Iterator[_Run]:

@@ -149,10 +149,10 @@ def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
     share = each.time / time.whole
     often = f", {each.count:,.0f} times {duration(each.time / each.count)}" if each.count else ""
     whole = f"{time.whose} ({duration(time.whole)})" if time.of_host else time.whose
-    text = f"{percent(share)} of {whole}{often}, most at {tree.told(each.node)}"
+    text = f"{percent(share)} of {whole}{often}, most of it at {tree.told(each.node)}"
     measured = Evidence("activities", text)
     table = Evidence(
-        "activities", f"by Amdahl's law, if all else stays: {_table(share, time.part)}"
+        "activities", f"by Amdahl's law, all else unchanged: {_table(share, time.part)}"
     )
     name = plain(each.name) if each.kind == "kernel" else each.name
     outside = ", outside of operations" if each.kind == "line" else ""
@@ -164,10 +164,11 @@ def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
 
 def _table(share: float, part: str) -> str:
     told = [
-        f"{times:g} times as fast, {part} {_gain(share, times):.2f}×" for times in HOTSPOTS_TIMES
+        f"{times:g}× faster here makes {part} {_gain(share, times):.2f}× faster"
+        for times in HOTSPOTS_TIMES
     ]
     if share < HOTSPOTS_ALL:
-        told.append(f"taking no time, {_gain(share, float('inf')):.2f}×")
+        told.append(f"no time here, {_gain(share, float('inf')):.2f}×")
     return "; ".join(told)
 
 

@@ -184,16 +184,18 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     )
     measured = (
         f"{first.length:.0f} kernels in a row, {launches:,.0f} launches in all, of"
-        f" {duration(time / launches)} in the mean: {percent(tree.share(time))} of"
+        f" {duration(time / launches)} on average: {percent(tree.share(time))} of"
         f" {tree.whose}"
     )
     names = list(dict.fromkeys(tree.op(node) or tree.profile.names[node] for node in first.nodes))
     evidence = [Evidence("activities", measured)]
-    evidence.append(Evidence("activities", f"they are of {_listed(names)}"))
+    evidence.append(Evidence("activities", f"their operations: {_listed(names)}"))
     if idle:
-        text = f"{percent(tree.share(idle))} more is lost in gaps before them"
+        text = f"another {percent(tree.share(idle))} is lost in gaps before them"
         evidence.append(
-            Evidence("activities", f"{text}, {percent(late / idle, 0)} of it as launches come late")
+            Evidence(
+                "activities", f"{text}, {percent(late / idle, 0)} of it because launches are late"
+            )
         )
         evidence.append(Evidence("activities", tree.recording))
     if behind:

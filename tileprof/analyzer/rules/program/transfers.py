@@ -26,11 +26,12 @@ from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND, TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
 
 _READ = (
-    "Do not read a number of the device at each step: keep it there (sum losses on the device, read"
-    " them every hundredth step), or copy it with non_blocking=True and read it one step later."
+    "Do not read a number back from the device in each step: keep it there (sum losses on the"
+    " device, read them every hundredth step), or copy it with non_blocking=True and read it one"
+    " step later."
 )
 _SIZE = (
-    "The size of this result depends on data, so the host has to wait: use a mask, torch.where, or"
+    "The size of this result depends on data, so the host has to wait. Use a mask, torch.where, or"
     " a result of fixed size."
 )
 _WAIT = (
@@ -134,9 +135,11 @@ def _of_wait(
     text = f"{percent(tree.share(direct))} of {tree.whose} is lost in gaps after waits and copies"
     if late:
         ahead = (
-            "though the host is ahead" if late < waited / 2 else "because the host is hardly ahead"
+            "although the host is ahead"
+            if late < waited / 2
+            else "because the host is hardly ahead"
         )
-        text += f", {percent(tree.share(late))} in others before late launches, {ahead}"
+        text += f", {percent(tree.share(late))} in other gaps, before late launches, {ahead}"
     evidence.append(Evidence("activities", text))
     if tree.share(direct + late) < COLD:
         title = f"{why} at {told} waits for the device, which has enough work meanwhile"

@@ -7,7 +7,7 @@ from typing import cast
 
 from tileprof import ir
 from tileprof.compiler.codegen.branches import emit_if, emit_while
-from tileprof.compiler.codegen.expressions import Pure, bare, needs_functions, render
+from tileprof.compiler.codegen.expressions import bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.compiler.cuda.tuning import UNROLLED_AT_ONCE, UNROLLED_TRIPS
@@ -49,7 +49,7 @@ def emit_op(ctx: Context, op_: ir.OpBase) -> None:
     match op:
         case ir.Constant() | ir.View() | ir.Yield() | ir.Annotate():
             pass  # stand where they are used, or are taken by the op around them
-        case _ if isinstance(op, Pure):
+        case _ if isinstance(op, ir.ScalarOp):
             _scalar(ctx, op)
         case ir.Alloc():
             _alloc(ctx, op)

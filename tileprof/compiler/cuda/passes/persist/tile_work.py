@@ -23,7 +23,7 @@ from tileprof.remarks.launches import UnevenWork
 
 _Sources = dict[ir.Value, frozenset[str]]
 """Of which of the block's indices a value, or what a buffer holds, is made."""
-_WORK = (ir.Copy, ir.Fill, ir.Gemm, ir.Parallel, ir.Reduce, ir.Scan, ir.TileAtomic)
+_WORK = (*ir.TILE_OPS, ir.Parallel)
 
 
 def uneven_work(launch: ir.Launch) -> UnevenWork | None:
