@@ -1,5 +1,6 @@
 """The measured pages: parts of docs/benchmarks.md, docs/stalls.md, docs/listing.md,
-docs/advice-accuracy.md, docs/case-studies/advice.md and docs/case-studies/kernels.
+docs/advice-accuracy.md, docs/real-programs.md, docs/case-studies/advice.md and
+docs/case-studies/kernels.
 
     python benchmarks/page.py
 
@@ -24,6 +25,7 @@ import page_kernels
 import page_listing
 import page_overhead
 import page_plant
+import page_programs
 import page_sampling
 import page_stalls
 from page_rows import asked, beside, clean, measured
@@ -100,5 +102,6 @@ if __name__ == "__main__":
     page_stalls.write()
     page_listing.write()
     page_plant.write()
+    page_programs.write()
     page_advice.write()
     page_kernels.write()

@@ -34,7 +34,8 @@ QUICKLY = "-O1"
 LONGEST = (
     "test_docs.py", "test_case_studies_attention.py", "cuda/test_cuda_sass.py",
     "native/cupti/test_native_cupti_races.py", "cuda/test_attention_emulated.py",
-    "test_differential.py", "cuda/test_late_sums.py", "profiler/session/test_profiler_program.py",
+    "test_programs.py", "test_differential.py", "cuda/test_late_sums.py",
+    "profiler/session/test_profiler_program.py",
     "cpu/test_tiles.py", "profiler/frameworks/test_profiler_training.py", "cuda/test_turns.py",
     "cli/test_cli_process.py", "cuda/test_cuda_random.py", "test_plant.py",
     "native/host/test_native_clock.py", "cuda/test_marks.py", "native/test_native_sanitized.py",

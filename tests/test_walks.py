@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -48,7 +49,8 @@ def entered(run: Callable[[], object]) -> list[str]:
 
     def note(frame: FrameType, event: str, _: object) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and name.startswith(PACKAGE) and frame.f_code.co_name != "<module>":
+        # Bodies of modules and classes run when they are imported.
+        if event == "call" and frame.f_code.co_flags & CO_OPTIMIZED and name.startswith(PACKAGE):
             found.setdefault(name.removeprefix(PACKAGE))
 
     before = sys.getprofile()

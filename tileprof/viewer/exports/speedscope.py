@@ -27,7 +27,7 @@ def to_speedscope(profile: Profile) -> str:
     layouts = _layouts(profile)
     if not layouts:
         raise UsageError(
-            "the profile has no metric that adds up, so nothing has a width",
+            "the profile holds no metric that adds up, so nothing has a width",
             hint="Use `--to hatchet` or `tileprof view --json`, which show all metrics.",
         )
     first = default_metric(profile)

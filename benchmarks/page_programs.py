@@ -1,0 +1,182 @@
+"""Writer of docs/real-programs.md: first suggestions for real programs against measured changes.
+
+It reads those of `programs*.json` that exist. No number is typed by hand; misses are listed as
+well as hits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from programs.catalog import CHANGES
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "real-programs.md"
+Record: TypeAlias = Mapping[str, Any]
+KINDS = {"plain": "`tileprof run`", "samples": "with `--pc-sampling`"}
+TEXT = """# Real programs
+
+What is the first suggestion of `tileprof report` worth for programs as users write them? Each
+program of `benchmarks/programs/scripts` has a fixed list of standard changes, which its switches
+apply one at a time. `python -m benchmarks.programs.run` measures them on a GPU,
+`python benchmarks/page.py` writes this page.
+
+- **True gain** of a change: time per sample of the program as it is, divided by that of the
+  program with the change. Both run in processes of their own that take turns; it is the median
+  over rounds, with a 90 % bootstrap interval. Times are wall time of whole steps, with the
+  device synchronised before and after each batch of steps.
+- **Right**: after as many steps, the result of the changed program is that of the program as it
+  is, within the program's tolerance. Other changes are listed, not scored. Changes that alter what
+  a step is (a larger batch) are not compared.
+- **First suggestion**: the first finding with a gain. Which findings name which change was fixed in
+  `benchmarks/programs/catalog.py` before any report was read. A finding that names several changes
+  is credited with the best of them.
+- **Enough**: the changes that the first suggestion names bring at least 80 % of the gain (S − 1)
+  of the best single change; where no change brings 1.05×, none is stated above that.
+- **Inside**: the true gain of what it names lies in the stated interval.
+- **Accounted**: share of device time that is at its floor or has a named cause.
+- **Error**: |predicted − true| / (true − 1) over all changes worth 2 % or more; silence counts
+  as 1.0×.
+"""
+ROWS = (
+    ("enough", "first suggestion brings 80 % of the best change", "70 %", "85 %"),
+    ("inside", "its true gain is inside the interval", "77 %", "80 %"),
+    ("accounted", "device time with floor or named cause, median", "80 / 90 %", "90 / 97 %"),
+    ("error", "median error of the gains of all changes", "", ""),
+)
+"""Key, meaning, what is asked and what is aimed at (plain / with samples)."""
+FOUR = ("compile", "fused-gelu", "padded-vocabulary", "fused-optimizer")
+"""Changes of GPT-2 whose predicted gains are compared one by one."""
+
+
+def files() -> list[Path]:
+    """Files of results, in the order of their names."""
+    return sorted(RESULTS.glob("programs*.json"))
+
+
+def write() -> None:
+    """Write the page; do nothing where nothing was measured."""
+    records = [json.loads(path.read_text()) for path in files()]
+    if records:
+        PAGE.write_text("\n".join(page(records)))
+
+
+def page(records: Sequence[Record]) -> Iterator[str]:
+    """Yield the page's lines; records are parts of one run, or several runs."""
+    from programs.scores import summary
+
+    rows = [row for record in records for row in record["rows"]]
+    yield TEXT
+    for record in records:
+        where = record["circumstances"]
+        versions = ", ".join(
+            f"{name} {where[name]}" for name in ("torch", "triton", "transformers", "jax")
+            if name in where
+        )  # fmt: skip
+        sources = ", ".join(f"{name} `{key[:12]}`" for name, key in record["frozen"].items())
+        yield f"- {where['device']}, {where['date']} UTC, {versions}; sources: {sources}."
+        if why := record.get("historical"):
+            yield f"  The analyzer has changed since: {why}"
+        for name, reason in record["skipped"].items():
+            yield f"- {name}: not measured, {reason}."
+    yield ""
+    yield "| | asked | aim | " + " | ".join(KINDS.values()) + " |"
+    yield "| --- | --- | --- |" + " --- |" * len(KINDS)
+    held = [summary(rows, kind) for kind in KINDS]
+    for key, meaning, asked, aim in ROWS:
+        cells = " | ".join(_percent(each[key]) for each in held)
+        yield f"| {meaning} | {asked} | {aim} | {cells} |"
+    yield f"| programs scored | 16 | | {' | '.join(str(each['programs']) for each in held)} |"
+    yield ""
+    yield from _programs(rows)
+    yield from _gpt2(rows)
+    yield from _changes(rows)
+
+
+def _programs(rows: Sequence[Record]) -> Iterator[str]:
+    yield "## First suggestions"
+    yield ""
+    yield "| program | best change | run | first suggestion | states | brings | enough | inside |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for row in rows:
+        if "error" in row:
+            yield f"| {row['program']} | not measured: {_clean(row['error'])} | | | | | | |"
+            continue
+        for kind, said in KINDS.items():
+            each = row.get("judged", {}).get(kind)
+            if each is None:
+                why = _clean(row.get("unreported", {}).get(kind, "not recorded"))
+                yield f"| {row['program']} | | {said} | {why} | | | | |"
+                continue
+            best = "–"
+            if each["best"]:
+                best = f"{CHANGES[each['best']].title} {each['best_gain']:.2f}×"
+            first = each["first"]
+            cells = ["none", "", "", _mark(each["enough"]), ""]
+            if first:
+                cells = [
+                    f"{_clean(first['title'])} (`{first['rule']}`)", _interval(first["gain"]),
+                    f"{each['brought']:.2f}×", _mark(each["enough"]), _mark(each["inside"]),
+                ]  # fmt: skip
+            yield f"| {row['program']} | {best} | {said} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _gpt2(rows: Sequence[Record]) -> Iterator[str]:
+    row = next((each for each in rows if each["program"] == "gpt2_train"), None)
+    if row is None or "error" in row:
+        return
+    yield "## Training GPT-2, gain by gain"
+    yield ""
+    yield "| change | true gain | " + " | ".join(KINDS.values()) + " |"
+    yield "| --- | --- |" + " --- |" * len(KINDS)
+    for name in FOUR:
+        change = row["changes"].get(name, {})
+        cells = []
+        for kind in KINDS:
+            predicted = row.get("judged", {}).get(kind, {}).get("predicted", {}).get(name)
+            cells.append(_interval(predicted) if predicted else "–")
+        yield f"| {CHANGES[name].title} | {_gain(change)} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _changes(rows: Sequence[Record]) -> Iterator[str]:
+    yield "## All changes"
+    yield ""
+    yield "| program | what it is | step | changes, by gain |"
+    yield "| --- | --- | --- | --- |"
+    for row in rows:
+        if "error" in row:
+            continue
+        items = sorted(row["changes"].items(), key=lambda item: -item[1].get("gain", 0))
+        gains = "; ".join(f"{CHANGES[name].title} {_gain(each)}" for name, each in items)
+        yield f"| {row['program']} | {row['kind']} | {row['ms']:.2f} ms | {gains} |"
+    yield ""
+
+
+def _gain(change: Record) -> str:
+    if "gain" not in change:
+        return f"not measured ({_clean(change.get('error', ''))})"
+    wrong = "" if change["right"] else ", wrong result"
+    return f"{change['gain']:.3f} [{change['low']:.3f}, {change['high']:.3f}]{wrong}"
+
+
+def _interval(gain: Sequence[float] | None) -> str:
+    return "–" if gain is None else f"{gain[1]:.2f} [{gain[0]:.2f}, {gain[2]:.2f}]"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def _mark(value: bool | None) -> str:
+    return "" if value is None else "yes" if value else "no"
+
+
+def _clean(text: str) -> str:
+    """Text that is safe in a cell of a table."""
+    return " ".join(text.replace("|", "/").split())[:160]

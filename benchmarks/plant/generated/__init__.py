@@ -1,0 +1,14 @@
+"""A generator of defects: operators that change kernels' sources, and what became of them.
+
+- `families`: kernels that exist for other reasons, with inputs and results; `tile_kernels` and
+  `triton_kernels` hold those written for this benchmark.
+- `programs`: a source, its syntax tree, and edits at nodes of it.
+- `tile_operators`, `triton_operators`, `decoys`: from a program to the sites where an operator
+  applies, and from a site to edits.
+- `causes`: what is right to say of an operator's defect.
+- `mutants`: a family, an operator and a site make a mutant.
+- `drawing`: a seed deals families and operators to development and test, and picks sites.
+- `freezing`: hashes of mutants and of the analyzer.
+- `running`, `reading`: a GPU measures; then findings are laid beside the truth.
+- `scoring`: scores by split, pooled over all of them, and beside baselines.
+"""

@@ -1,0 +1,1 @@
+"""Real programs with standard changes, each measured: does the first suggestion name the best?"""
