@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,9 @@ from tileprof.analyzer.changes import explain
 from tileprof.analyzer.tiles.program_changes import program_changes
 from tileprof.ir.plain import plain_kernel
 from tileprof.kernel_ir import TileKernel
-from tileprof.profile import Profile
+from tileprof.profile import Profile, diff, merge
 from tileprof.profile.transform.join import side_by_side
+from tileprof.viewer import diff_json
 
 
 def product(columns: int = 128, stages: int = 2, scale: float = 1.0, extra: bool = False) -> Any:
@@ -136,6 +138,30 @@ def test_recordings_of_two_pipelines() -> None:
     assert found.level == "the program (IR)"
     assert f"ring `%ring` in line {_FIRST + 15}: stages 2 → 3" in found.text
     assert f"alloc `%a` in line {_FIRST + 10}: shape 2×128×64 → 3×128×64" in found.text
+    assert found.text == "; ".join(map(str, found.ops[:6])) + (
+        f"; changes of other ops: {len(found.ops) - 6}" if len(found.ops) > 6 else ""
+    )
+
+
+def test_changed_ops_are_data_in_json() -> None:
+    """A change goes into JSON op by op and field by field, for programs that read it."""
+    old, new = gpu_profile(product(), 1e6), gpu_profile(product(stages=3), 2e6)
+    (held,) = json.loads(diff_json(diff(old, new), explain(old, new)))["kernels"]
+    (ring,) = (each for each in held["ops"] if each["op"] == "ring")
+    place = ("ring", "%ring", _FIRST + 15, "changed")
+    assert tuple(ring[name] for name in ("op", "value", "line", "what")) == place
+    assert ring["fields"][0] == {"name": "stages", "old": "2", "new": "3"}
+
+
+def test_joined_profiles_have_one_kernel_by_its_program() -> None:
+    """Other emitted code of one program is no second kernel; another program is one."""
+    one = gpu_profile(product(), 1e6)
+    (info,) = one.tables.kernels
+    others = [replace(info, code="other();"), replace(info, program=plain(product(stages=3)))]
+    same, another = (
+        merge([one, replace(one, tables=replace(one.tables, kernels=(each,)))]) for each in others
+    )
+    assert (len(same.tables.kernels), len(another.tables.kernels)) == (1, 2)
 
 
 def test_reformatted_text_is_no_change() -> None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from tileprof.analyzer.findings import TIERS, Place, Tier
-from tileprof.analyzer.machine.code import KernelCode, same_line
+from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.roofs import Roofs
@@ -176,6 +176,11 @@ class KernelCase:
     ) -> Place:
         """A place in this kernel; without one, that of the kernel."""
         return Place(self.name, self.path, op, location or self.location, sass)
+
+    def at(self, instruction: Instruction) -> Place:
+        """Return the place of an instruction: its user's line, the op there, its offset."""
+        place, offset = instruction.place, instruction.offset
+        return self.place(self.user_line(place), self.op_at(place), (offset, offset))
 
     @cached_property
     def location(self) -> Location | None:

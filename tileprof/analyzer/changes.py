@@ -21,14 +21,16 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.machine.code import opcode_of
-from tileprof.analyzer.tiles.program_changes import program_changes
+from tileprof.analyzer.numbers import (
+    CHANGES_LEAST,
+    CHANGES_QUARTILES,
+    CHANGES_RESOLUTION,
+    CHANGES_SIGMAS,
+    CHANGES_TOLD_OPS,
+)
+from tileprof.analyzer.tiles.program_changes import OpChange, program_changes
 from tileprof.profile import Profile
 
-_LEAST = 0.02
-"""Of the time of a launch, what differs from one process to the next."""
-_RESOLUTION = 0.016
-"""Of quantiles, as a share."""
-_SIGMAS = 2.0
 _RESOURCES = (
     "registers",
     "local_bytes",
@@ -36,10 +38,9 @@ _RESOURCES = (
     "static_shared_bytes",
     "occupancy",
 )
-_TOLD_OPS = 6
-"""Of the ops that changed, how many are told."""
 _LINE_DIRECTIVE = re.compile(r"^#line .*$", re.MULTILINE)
 _LAUNCH = ("grid", "block")
+_PROGRAM = "the program (IR)"
 _Difference = Callable[[KernelCase, KernelCase], str]
 
 
@@ -57,6 +58,9 @@ class KernelChange:
     """The first that differs, or `nothing`."""
     text: str
     """What differs there."""
+    ops: tuple[OpChange, ...] = ()
+    """Ops that changed, in the order of the new program, where the level is the program and both
+    profiles have it as records; `text` renders the first of them."""
 
     @property
     def ratio(self) -> float:
@@ -77,10 +81,11 @@ def _change(old: KernelCase, new: KernelCase) -> KernelChange | None:
         return None
     (before, first), (after, second) = _launch(old), _launch(new)
     noise = math.hypot(first, second)
-    if abs(math.log(after / before)) < max(_LEAST, _SIGMAS * noise):
+    if abs(math.log(after / before)) < max(CHANGES_LEAST, CHANGES_SIGMAS * noise):
         return None
     level, text = next(_differences(old, new))
-    return KernelChange(new.name, before, after, noise, level, text)
+    ops = _op_changes(old, new) if level == _PROGRAM else ()
+    return KernelChange(new.name, before, after, noise, level, text, ops)
 
 
 def _launch(case: KernelCase) -> tuple[float, float]:
@@ -89,8 +94,9 @@ def _launch(case: KernelCase) -> tuple[float, float]:
     held = case.program.profile.sketches("time").get(case.nodes[0])
     if held is None or held.count < 2:
         return mean, 0.0
-    apart = max(held.quantile(0.75) - held.quantile(0.25), _RESOLUTION * mean)
-    return mean, apart / 1.35 / math.sqrt(held.count) / mean
+    quarter, three_quarters = (held.quantile(each) for each in (0.25, 0.75))
+    apart = max(three_quarters - quarter, CHANGES_RESOLUTION * mean)
+    return mean, apart / CHANGES_QUARTILES / math.sqrt(held.count) / mean
 
 
 def _differences(old: KernelCase, new: KernelCase) -> Iterator[tuple[str, str]]:
@@ -104,13 +110,19 @@ def _differences(old: KernelCase, new: KernelCase) -> Iterator[tuple[str, str]]:
     )
 
 
+def _op_changes(old: KernelCase, new: KernelCase) -> tuple[OpChange, ...]:
+    """Return the ops that changed; nothing where a side has no records of its program."""
+    known = old.tiles.body.ops and new.tiles.body.ops
+    return program_changes(old.tiles, new.tiles) if known else ()
+
+
 def _program(old: KernelCase, new: KernelCase) -> str:
     """The first ops that changed; a line of text only where a side has no records."""
     if not (old.tiles.body.ops and new.tiles.body.ops):
         return _first_line(old.ir, new.ir)
-    found = program_changes(old.tiles, new.tiles)
-    more = len(found) - _TOLD_OPS
-    told = "; ".join(map(str, found[:_TOLD_OPS]))
+    found = _op_changes(old, new)
+    more = len(found) - CHANGES_TOLD_OPS
+    told = "; ".join(map(str, found[:CHANGES_TOLD_OPS]))
     return f"{told}; changes of other ops: {more}" if more > 0 else told
 
 
@@ -171,7 +183,7 @@ def _device(old: KernelCase, new: KernelCase) -> str:
 
 
 _LEVELS: dict[str, _Difference] = {
-    "the program (IR)": _program,
+    _PROGRAM: _program,
     "the launch": _launches,
     "the code made of it": _code,
     "the machine code (SASS)": _machine_code,

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration
+from tileprof.analyzer.numbers import CONTEXTS_ALL
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.host import is_installed
 from tileprof.analyzer.program.steady import Ids, Mask, nearest, outermost
@@ -101,7 +102,7 @@ class Contexts:
     @cached_property
     def whose(self) -> str:
         """What shares are of, as texts say it."""
-        parts = self.steps.time < 0.999 * self.program.device_time
+        parts = self.steps.time < CONTEXTS_ALL * self.program.device_time
         return "the devices' time in steps" if parts else "the devices' time"
 
     @cached_property

@@ -1,14 +1,29 @@
-"""What a rule says, before it is known how it stands beside what the others say."""
+"""What a rule says, before it is known how it stands beside what the others say.
+
+A rule looks for a cause, and then at what it costs.  `Cause` holds what it knows without samples,
+and makes the draft for each outcome:
+
+    cause = Cause(title, case.at(hot), (static,), _AUTHOR, _COMPILER)
+    if not code.whole:
+        yield cause.warning()                                 # nothing was measured
+        return
+    seen = sampled(code, taken, "are at them or wait for them")
+    if code.share(taken) < COLD:
+        yield cause.ignored(", where it costs nothing", "Leave it: …", seen)
+        return
+    yield cause.costs(eliminated(taken, code.whole), seen)    # with a gain
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tileprof.analyzer.cases import KernelCase, Program
-from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Confidence, Evidence, Place, Severity, Tier
+from tileprof.analyzer.estimates import Saving, Weights
+from tileprof.analyzer.findings import Confidence, Evidence, Place, Severity, Tier, percent
+from tileprof.analyzer.machine.code import KernelCode
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +42,55 @@ class Draft:
     most: float = float("inf")
     """How many times as fast it can become by what the rule knows, beside measured roofs."""
     confidence: Confidence = "medium"
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """A cause as a rule found it, before it is known what it costs."""
+
+    title: str
+    place: Place
+    evidence: tuple[Evidence, ...]
+    author: str
+    compiler: str = ""
+
+    def warning(self) -> Draft:
+        """Return what is said where nothing was measured of it."""
+        return self._draft("warning", ())
+
+    def symptom(self, *more: Evidence) -> Draft:
+        """Return what is said where it was seen to cost time, and no number is known."""
+        return self._draft("symptom", more)
+
+    def ignored(
+        self, where: str, author: str, *more: Evidence, confidence: Confidence = "high"
+    ) -> Draft:
+        """Return what is said where it costs nothing; `where` ends the title."""
+        harmless = replace(self, title=f"{self.title}{where}", author=author, compiler="")
+        return harmless._draft("ignore", more, confidence=confidence)
+
+    def costs(
+        self, saving: Saving | None, *more: Evidence, most: float = float("inf"),
+        confidence: Confidence = "medium",
+    ) -> Draft:  # fmt: skip
+        """Return what is said where it costs time, with what a change saves."""
+        return self._draft("suggestion", more, saving, most, confidence)
+
+    def _draft(
+        self, severity: Severity, more: tuple[Evidence, ...], saving: Saving | None = None,
+        most: float = float("inf"), confidence: Confidence = "medium",
+    ) -> Draft:  # fmt: skip
+        evidence = (*self.evidence, *more)
+        return Draft(
+            severity, self.title, self.place, evidence, self.author, self.compiler, saving, most,
+            confidence,
+        )  # fmt: skip
+
+
+def sampled(code: KernelCode, taken: Weights, what: str) -> Evidence:
+    """Return how many samples a cause has, in percent of all, as `12.3 % of the samples {what}`."""
+    text = f"{percent(code.share(taken))} of the samples {what}"
+    return Evidence("samples", text, int(taken.sum()))
 
 
 _Find: TypeAlias = Callable[[KernelCase], Iterator[Draft]]

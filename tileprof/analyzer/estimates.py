@@ -19,24 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.findings import Gain
+from tileprof.analyzer.numbers import (
+    ESTIMATES_ALL_FROM,
+    ESTIMATES_FOLD,
+    ESTIMATES_INDEPENDENT,
+    ESTIMATES_SPREAD,
+    ESTIMATES_UNSEEN,
+    LONGEST_SAVING,
+)
 
-FEWEST_SAMPLES = 100
-"""Of the samples that a change would take away, below which no number is told."""
 Weights: TypeAlias = npt.NDArray[np.float64]
 """By row of a kernel's samples, how many of them."""
-_INDEPENDENT = 0.1
-"""Of samples, the part that counts as independent: neighbours of one multiprocessor see one
-phase of one wave."""
-_SPREAD = 0.4
-"""Set on PLANT's development split."""
-_ALL_FROM = 0.1
-_FOLD = 3.0
-"""Upper bound of a defect's share of the time, as a multiple of its share of samples."""
-_UNSEEN = 1.5
-"""Highest gains are made of what known kernels reached. Of 55 kernels of two splits that were
-unknown when they were run, nine of ten gained, of S - 1, at most so many times what they said."""
-_LONGEST = 0.98
-"""Largest share of a kernel's time that a single change can save."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +57,10 @@ def eliminated(taken: Weights, whole: float, part: float = 1.0, sure: float = 0.
     lost = float(taken.sum())
     if whole <= 0:
         return Saving(0, 0, 0)
-    share = min(lost / whole, _LONGEST)
-    error = 2 * math.sqrt(share * (1 - share) / max(_INDEPENDENT * whole, 1))
+    share = min(lost / whole, LONGEST_SAVING)
+    error = 2 * math.sqrt(share * (1 - share) / max(ESTIMATES_INDEPENDENT * whole, 1))
     low, mid = max(0.0, sure * part * share - error), part * share
-    return Saving(low, mid, min(max(mid, share + error), _LONGEST), part * taken, int(lost))
+    return Saving(low, mid, min(max(mid, share + error), LONGEST_SAVING), part * taken, int(lost))
 
 
 def hidden(waiting: Weights, issued: float, whole: float, sure: float = 0.5) -> Saving:
@@ -85,12 +78,12 @@ def drawn(saving: Saving, left: Saving) -> Saving:
 
     Waits at other instructions are often a defect's doing as well: what stands in a queue waits
     there for all that is in front of it. So of what is left a defect takes more than its samples'
-    part x of it: x to the power of `_SPREAD`. Its samples alone are the least; the most is all that
-    is left, if x is a tenth or more.
+    part x of it: x to the power of `ESTIMATES_SPREAD`. Its samples alone are the least; the most is
+    all that is left, if x is a tenth or more.
     """
     part = min(1.0, saving.mid / left.mid) if left.mid else 1.0
-    most = min(1.0, saving.high / left.high / _ALL_FROM) if left.high else 0.0
-    mid = min(left.mid * part**_SPREAD, _FOLD * saving.mid)
+    most = min(1.0, saving.high / left.high / ESTIMATES_ALL_FROM) if left.high else 0.0
+    mid = min(left.mid * part**ESTIMATES_SPREAD, ESTIMATES_FOLD * saving.mid)
     high = left.high * most
     low = min(saving.low, left.low, mid)
     return Saving(low, mid, max(mid, high), saving.rows, saving.samples)
@@ -99,7 +92,7 @@ def drawn(saving: Saving, left: Saving) -> Saving:
 def gain_of(saving: Saving) -> Gain:
     """Time before by time after."""
     low, mid, high = (
-        1 / (1 - min(share, _LONGEST)) for share in (saving.low, saving.mid, saving.high)
+        1 / (1 - min(share, LONGEST_SAVING)) for share in (saving.low, saving.mid, saving.high)
     )
     return Gain(low, mid, high)
 
@@ -113,7 +106,7 @@ def capped(gain: Gain, most: float) -> Gain:
 
 def widened(gain: Gain) -> Gain:
     """The gain with the highest one that kernels reach which no rule was made on."""
-    return Gain(gain.low, gain.mid, 1 + _UNSEEN * (gain.high - 1))
+    return Gain(gain.low, gain.mid, 1 + ESTIMATES_UNSEEN * (gain.high - 1))
 
 
 def of_program(gain: Gain, share: float) -> Gain:

@@ -17,32 +17,21 @@ from functools import partial
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
-from tileprof.analyzer.estimates import (
-    FEWEST_SAMPLES,
-    Saving,
-    capped,
-    drawn,
-    gain_of,
-    of_program,
-    united,
-    widened,
-)
+from tileprof.analyzer.estimates import Saving, capped, drawn, gain_of, of_program, united, widened
 from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier, duration
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.numbers import (
+    FEWEST_SAMPLES,
+    NOISE,
+    REPORT_LEAST_OF_KERNEL,
+    REPORT_LEAST_OF_PROGRAM,
+    REPORT_LEAST_SEEN,
+    REPORT_LEAST_SHARE,
+)
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.profile import Profile
 from tileprof.profile.tree.cards import Card
 
-NOISE = 1.02
-"""Gains below are not told: what a measurement of a kernel differs by from the next one."""
-_LEAST_OF_KERNEL = 1.03
-"""Kernels without a defect are as near to a roof as that or farther, by what they do."""
-_LEAST_SEEN = 0.02
-"""Of a kernel's samples, below which nothing is made of them."""
-_LEAST_OF_PROGRAM = 1.005
-"""Suggestions that bring a program less, even at best, are not made."""
-_LEAST_SHARE = 0.01
-"""Share of kernel time, 0 to 1, below which a kernel is not judged."""
 _ORDER: tuple[Severity, ...] = ("suggestion", "symptom", "warning", "stop", "ignore")
 _RUNS: dict[Tier, str] = {
     "static": "`tileprof run SCRIPT` on a GPU: records kernels with the compiler's remarks",
@@ -120,7 +109,9 @@ def analyze(profile: Profile) -> Report:
     """Say where the time of a profile goes, why, and what a change would bring."""
     program = Program(profile)
     answers = [
-        _answers(case) for case in program.kernels if case.share >= _LEAST_SHARE or not case.time
+        _answers(case)
+        for case in program.kernels
+        if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
     findings = [finding for each in answers for finding in each.findings]
     for rule in PROGRAM_RULES:
@@ -153,9 +144,9 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
         yield _finding(rule, draft, None, None)
         return
     gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.roofs.most_gain)
-    seen = saving.mid >= _LEAST_SEEN
+    seen = saving.mid >= REPORT_LEAST_SEEN
     most = of_program(gain, case.exposed).high
-    if seen and gain.mid >= _LEAST_OF_KERNEL and most >= _LEAST_OF_PROGRAM:
+    if seen and gain.mid >= REPORT_LEAST_OF_KERNEL and most >= REPORT_LEAST_OF_PROGRAM:
         told = capped(widened(gain), case.roofs.most_gain)
         yield _finding(rule, draft, told, of_program(told, case.exposed))
 

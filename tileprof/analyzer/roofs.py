@@ -11,15 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tileprof.analyzer.numbers import L2_KEEPS
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.padding import products_inside
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
-
-_RESIDENT = 40e6
-"""Bytes of a launch that may still be in the L2 (50 MB on an H100 or H200) from the one before, so
-that they need not come from memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +82,7 @@ class Roofs:
     @cached_property
     def resides(self) -> bool:
         """Whether what a launch has to move may still be in the L2."""
-        return bool(self.launches) and self.needed_bytes / self.launches < _RESIDENT
+        return bool(self.launches) and self.needed_bytes / self.launches < L2_KEEPS
 
     @cached_property
     def tensor_floor(self) -> float:

@@ -13,13 +13,10 @@ from itertools import permutations
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_place
+from tileprof.analyzer.numbers import BLOCK_ORDER_AGAIN, BLOCK_ORDER_CANDIDATES
 from tileprof.analyzer.tiles.tile_schedule import schedule_of
 from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 from tileprof.remarks.launches import GroupedRows
-
-_CANDIDATES = (1, 2, 4, 8, 16, 32)
-_AGAIN = 1.1
-"""Of what is read once, from which on other orders of the axes are worth a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +53,8 @@ def traffic_of(case: KernelCase) -> Traffic | None:
         return (schedule.read(group, running, axes) + written) * case.launches
 
     now, rows, given = grouped(case)[0], schedule.grid[1], tuple(range(len(schedule.grid)))
-    bytes_of = {(group, given): moved(group) for group in (*_CANDIDATES, rows, now)}
-    if min(bytes_of.values()) > _AGAIN * (schedule.once + written) * case.launches:
+    bytes_of = {(group, given): moved(group) for group in (*BLOCK_ORDER_CANDIDATES, rows, now)}
+    if min(bytes_of.values()) > BLOCK_ORDER_AGAIN * (schedule.once + written) * case.launches:
         bytes_of |= {(now, axes): moved(now, axes) for axes in _turned(schedule.grid)}
     best = min(bytes_of, key=lambda order: bytes_of[order])
     streamed = not has_products(case) and not any(each.asked for each in schedule.panels)

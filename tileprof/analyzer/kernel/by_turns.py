@@ -29,6 +29,13 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.numbers import (
+    BY_TURNS_BOTH,
+    BY_TURNS_LEAST,
+    ISSUE_REACHED,
+    PRODUCTS_REACHED,
+    SPECIAL_CYCLES,
+)
 from tileprof.remarks import Reason
 from tileprof.remarks.common import NoProducer
 from tileprof.remarks.loops import GroupsMeet, InTurns, SharesRows, TakeTurns
@@ -37,17 +44,6 @@ ALONE: tuple[type[Reason], ...] = (NoProducer,)
 """Reasons against hand-overs between warp groups where all warps load their tiles themselves."""
 SHARED: tuple[type[Reason], ...] = (SharesRows, GroupsMeet)
 """Reasons against them where warp groups exchange what they computed."""
-_BOTH = (1.3, 1.17, 1.0)
-"""Of products at their roof and special functions, one after the other, the most, the likeliest,
-the least that is done in the same time."""
-_ISSUE = (1.0, 0.92, 0.75)
-"""Of the cycles, in which schedulers issue at most."""
-_PRODUCTS = (1.0, 0.9, 0.75)
-"""Of the roof of products, what is reached."""
-_LEAST = 3 / 8
-"""Of the time of products, what special functions take where the compiler takes turns."""
-_SPECIAL_CYCLES = 8
-"""Of a warp at the unit for special functions (CUDA programming guide, 9.0: 16 a cycle)."""
 
 
 def kept_from(case: KernelCase, against: tuple[type[Reason], ...]) -> bool:
@@ -74,13 +70,13 @@ def left_in_turns(case: KernelCase, code: KernelCode, gone: Collection[int] = ()
     if not products or not code.issued:
         return None
     each = busy_share(code) / code.issued
-    special = each * code.n(code.named("MUFU"), (ISSUED,)) * _SPECIAL_CYCLES
+    special = each * code.n(code.named("MUFU"), (ISSUED,)) * SPECIAL_CYCLES
     issued = each * (code.issued - code.n(gone, (ISSUED,)))
-    if special < _LEAST * products:
+    if special < BY_TURNS_LEAST * products:
         return None
     rests = [
         max((products + special) / both, issued / slots, at_roof(case, reached=reached))
-        for both, slots, reached in zip(_BOTH, _ISSUE, _PRODUCTS)
+        for both, slots, reached in zip(BY_TURNS_BOTH, ISSUE_REACHED, PRODUCTS_REACHED)
     ]
     high, mid, low = (max(0.0, 1 - rest) for rest in rests)
     return Saving(low / 2, mid, high, samples=code.whole)

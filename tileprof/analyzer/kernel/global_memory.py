@@ -18,7 +18,9 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
-from tileprof.analyzer.machine.lanes import WARP, Block, Lanes, addresses
+from tileprof.analyzer.machine.lanes import Block, Lanes, addresses
+from tileprof.analyzer.numbers import SECTOR, WIDEST
+from tileprof.binary.occupancy import WARP
 from tileprof.errors import Location
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import GlobalAccess
@@ -27,11 +29,6 @@ LOADS = ("LDG",)
 STORES = ("STG",)
 ACCESSES = (*LOADS, *STORES, "LDGSTS")
 ATOMICS = ("RED", "REDG", "ATOM", "ATOMG")
-SECTOR = 32
-LINE = 128
-"""Bytes that a multiprocessor's cache looks up, and moves, in one pass."""
-WIDEST = 16
-"""Bytes that a thread moves by one instruction at most."""
 _WIDTHS = {
     "8": 1, "U8": 1, "S8": 1, "16": 2, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8,
     "128": 16,

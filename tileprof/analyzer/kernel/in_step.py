@@ -21,17 +21,17 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.numbers import IN_STEP_FEWEST_GROUPS
 
 _WAITS = ("barrier", "warpgroup_arrive")
 """Why a warp group waits at its products."""
-_FEWEST_GROUPS = 2
 
 
 def in_step(case: KernelCase, code: KernelCode, loop: range) -> Weights:
     """By row, waits for products, as far as nobody issues; nothing where there is one group."""
     where = [i for i in loop if code.instructions[i].name in ("WARPGROUP", *PRODUCTS)]
     waited = code.n(where, _WAITS)
-    if not waited or groups_of(case, code, loop) < _FEWEST_GROUPS:
+    if not waited or groups_of(case, code, loop) < IN_STEP_FEWEST_GROUPS:
         return np.zeros(len(code.counts))
     part = code.n(where, _WAITS, idle=True) / waited
     return np.asarray(code.taken(code.rows(where, _WAITS)) * min(part, 1.0))

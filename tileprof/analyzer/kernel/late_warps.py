@@ -9,13 +9,13 @@ from __future__ import annotations
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
+from tileprof.analyzer.numbers import (
+    LATE_WARPS_ALL,
+    LATE_WARPS_AS_OFTEN,
+    LATE_WARPS_BEFORE,
+    LATE_WARPS_FEWEST,
+)
 from tileprof.analyzer.tiles.tile_loops import uneven_lines
-
-_ALL = 0.99
-"""Of the warps at a branch, from where all go the same way."""
-_BEFORE, _FEWEST = 8, 50
-"""Instructions before a branch, and samples there, that tell how often warps come by."""
-_AS_OFTEN = 0.75
 
 
 def late_at(
@@ -73,13 +73,13 @@ def _by_all(code: KernelCode, branch: int, stepped: range) -> bool:
     """
     came, went = (code.executed([each], "executions") for each in (branch, stepped[0]))
     if came is not None and went is not None:
-        return came > 0 and not 0 < went < _ALL * came
+        return came > 0 and not 0 < went < LATE_WARPS_ALL * came
     depth = code.instructions[branch].depth
     before, behind = (
         [each for each in where if code.instructions[each].depth == depth]
-        for where in (range(max(0, branch - _BEFORE), branch), stepped)
+        for where in (range(max(0, branch - LATE_WARPS_BEFORE), branch), stepped)
     )
-    if not before or not behind or code.n(before, (ISSUED,)) < _FEWEST:
+    if not before or not behind or code.n(before, (ISSUED,)) < LATE_WARPS_FEWEST:
         return False
     each, other = (code.n(where, (ISSUED,)) / len(where) for where in (before, behind))
-    return other >= _AS_OFTEN * each
+    return other >= LATE_WARPS_AS_OFTEN * each

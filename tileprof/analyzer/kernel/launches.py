@@ -15,19 +15,16 @@ from dataclasses import dataclass
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.numbers import LAUNCHES_SCHEDULED
 from tileprof.analyzer.tiles.values import values_of
+from tileprof.binary.occupancy import WARP
 from tileprof.remarks.copies import TmaLoad, TmaStore
 from tileprof.remarks.launches import Persistent, TilesInTurn
 from tileprof.remarks.products import GemmInstruction
 
-SCHEDULERS = 4
-"""Of a multiprocessor; each issues one instruction a cycle at most."""
-_WARP = 32
 _PRODUCTS = (*PRODUCTS, "HMMA", "IMMA", "BMMA", "DMMA", "QMMA")
 _ENGINES = (*PRODUCTS, "UTMALDG")
 """Products of warp groups, and copies of tiles: work that goes on while warps wait."""
-_SCHEDULED = 128
-"""Threads of a block from which each scheduler has a warp of it."""
 _COPIES = (TmaLoad, TmaStore)
 """Decisions of the compiler for copies by an engine."""
 _BLOCK_NUMBER = re.compile(r"\bSR_CTAID\b")
@@ -74,7 +71,7 @@ class Launch:
     @property
     def warps(self) -> int:
         """Of a block."""
-        return -(-self.threads // _WARP)
+        return -(-self.threads // WARP)
 
 
 def launch_of(case: KernelCase) -> Launch | None:
@@ -131,7 +128,7 @@ def working_share(case: KernelCase, launch: Launch) -> float | None:
     draws much power is below. Samples of kernels that were not timed would make it too great.
     """
     clock, recordings = clock_mhz(case), case.program.profile.tables.pc.recordings
-    if case.sampled is None or not clock or not case.time or launch.threads < _SCHEDULED:
+    if case.sampled is None or not clock or not case.time or launch.threads < LAUNCHES_SCHEDULED:
         return None
     periods = {each.period for each in recordings}
     if len(periods) != 1:

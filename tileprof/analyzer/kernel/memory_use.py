@@ -24,29 +24,24 @@ from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     ATOMICS,
     LOADS,
-    SECTOR,
     STORES,
     block_of,
     width_of,
 )
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.lanes import Lanes, addresses
+from tileprof.analyzer.numbers import (
+    MEMORY_USE_BEST_OF_MIX,
+    MEMORY_USE_COPY,
+    MEMORY_USE_NEAR,
+    MEMORY_USE_ONLY_READS,
+    MEMORY_USE_REACHED,
+    MEMORY_USE_REACHED_OF_MIX,
+    MEMORY_USE_REACHED_OF_READS,
+    MOST_OF_ROOF,
+    SECTOR,
+)
 from tileprof.analyzer.tiles import work
-
-_REACHED, _REACHED_OF_MIX = 0.93, 1.0
-"""Of the best that memory gives, and of what it gives to such a mix, what kernels reach that only
-move."""
-_NEAR = 0.92
-"""Of that, from which on memory gives no more to speak of: transposes through shared memory have no
-more."""
-_BEST_OF_MIX = 1.05
-_REACHED_OF_READS, _ONLY_READS = 0.96, 0.05
-"""The same where next to nothing is written, as in sums of rows: 0.92 to 0.97 on an H200."""
-_COPY = 0.5
-"""Share of writes from which on memory gives no more than to a copy, as long as it is read as well.
-On an H200 kernels with 0.67 and 0.8 of writes had less than that; only writes alone had more."""
-_MOST = 1.1
-"""Of a roof, the most that memory was seen to give; beyond, caches gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ class MemoryUse:
     """Of what memory gives at most."""
     roof: str
     """The rate, and how it was measured."""
-    reached: float = _REACHED
+    reached: float = MEMORY_USE_REACHED
     """Of what memory gives at most, what a kernel reaches that only moves."""
     best: float = 1.0
     """Of what memory gives at most, the most that was seen."""
@@ -70,7 +65,7 @@ class MemoryUse:
     @property
     def near(self) -> bool:
         """Whether memory gives no more to speak of."""
-        return self.share >= _NEAR * self.reached
+        return self.share >= MEMORY_USE_NEAR * self.reached
 
     @property
     def room(self) -> float:
@@ -80,7 +75,7 @@ class MemoryUse:
     @property
     def sure_room(self) -> float:
         """The same of a kernel that only comes near."""
-        return max(0.0, 1 - self.share / (_NEAR * self.reached))
+        return max(0.0, 1 - self.share / (MEMORY_USE_NEAR * self.reached))
 
     @property
     def most(self) -> float:
@@ -109,22 +104,27 @@ def memory_use(case: KernelCase) -> MemoryUse | None:
         loaded, stored = bytes_without_loops(case)
         moved, written = loaded + stored, stored / (loaded + stored or 1)
     use = _of_roof(case, moved, written) if moved else None
-    return use if use and use.share <= _MOST else None
+    return use if use and use.share <= MOST_OF_ROOF else None
 
 
 def _of_roof(case: KernelCase, moved: float, written: float) -> MemoryUse | None:
     l2, best = case.roofs.peaks.get("l2_read"), case.roofs.memory_peak
     if case.roofs.needed_bytes and case.roofs.resides and l2:
         return _use(moved, case.time, l2.value, l2.name)
-    if mixed := case.roofs.mixed_rate(min(written, _COPY) if written < 1 else written):
+    if mixed := case.roofs.mixed_rate(min(written, MEMORY_USE_COPY) if written < 1 else written):
         name = f"hbm, {percent(written, 0)} writes"
-        reached = _REACHED_OF_MIX if written > _ONLY_READS else _REACHED_OF_READS
-        return _use(moved, case.time, mixed, name, reached, _BEST_OF_MIX)
+        reached = (
+            MEMORY_USE_REACHED_OF_MIX
+            if written > MEMORY_USE_ONLY_READS
+            else MEMORY_USE_REACHED_OF_READS
+        )
+        return _use(moved, case.time, mixed, name, reached, MEMORY_USE_BEST_OF_MIX)
     return _use(moved, case.time, best.value, best.name) if best else None
 
 
 def _use(
-    moved: float, time: float, peak: float, name: str, reached: float = _REACHED, best: float = 1.0
+    moved: float, time: float, peak: float, name: str,
+    reached: float = MEMORY_USE_REACHED, best: float = 1.0,
 ) -> MemoryUse:  # fmt: skip
     roof = f"{peak / 1e12:.3g} TB/s, as measured ({name})"
     return MemoryUse(moved / time * 1e9 / peak, roof, reached, best)

@@ -15,28 +15,23 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.kernel.global_memory import LINE, SECTOR, WIDEST, width_of, worked_out
+from tileprof.analyzer.kernel.global_memory import width_of, worked_out
 from tileprof.analyzer.kernel.memory_use import MemoryUse
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import skipped
-from tileprof.analyzer.machine.lanes import WARP
+from tileprof.analyzer.numbers import (
+    COOL,
+    LINE,
+    NARROW_LEAST_FULL,
+    NARROW_NEAR_BY,
+    NARROW_SURE,
+    NARROW_WIDE_PASSES,
+    SECTOR,
+    WIDEST,
+)
 
-_COLD = 0.02
-"""Of the time, below which a gain is that of another measurement."""
-_LEAST_FULL = {4: 0.15, 8: 0.2}
-"""By width in order, of the samples at them, below which the queue is not what they wait for: such
-requests move as many bytes in a pass as wider ones. (An H200 had 0.1 of them at 4-byte loads of
-rows that it left in shared memory, padded by a word, where as many more passes are those of shared
-memory; and 0.37 where rows were only copied, and 16 bytes took 0.86 of the time.)"""
-_NEAR_BY = 64
-"""Instructions from an access to the next one of the same tile, at most."""
 _ANSWER = ("long_scoreboard",)
-_WIDE_PASSES = 1 + WARP * WIDEST / LINE
-"""Of a request of 16 bytes a thread."""
-_SURE = 0.25
-"""Of what waits in the queue, what comes back at least: the rest waits for memory then. (An H200
-got back 0.3 to 0.5 of it in three kernels.)"""
 
 
 def passes_at(case: KernelCase, code: KernelCode, where: Collection[int]) -> dict[int, float]:
@@ -59,11 +54,11 @@ def why_harmless(
     if use and use.near:
         return "memory bandwidth is the limit"
     at = code.n(passes, (ISSUED, *FULL)) / code.whole
-    if min(saving.mid, at + float(checked.sum()) / code.whole) < _COLD:
+    if min(saving.mid, at + float(checked.sum()) / code.whole) < COOL:
         return "these accesses take no time"
     in_order = [index for index in passes if passes[index] == passes_of(code.instructions[index])]
     width = min(width_of(code.instructions[index].opcode) for index in passes)
-    if len(in_order) == len(passes) and at < _LEAST_FULL.get(width, 0.0):
+    if len(in_order) == len(passes) and at < NARROW_LEAST_FULL.get(width, 0.0):
         return "their queue is not full, and they move as many bytes per cycle as wider ones"
     return ""
 
@@ -73,7 +68,7 @@ def saved(
 ) -> Saving:
     """What goes if each instruction moves 16 bytes, as far as memory has room."""
     parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
-    gone = {i: max(0.0, passes[i] - _WIDE_PASSES * parts[i]) for i in passes}
+    gone = {i: max(0.0, passes[i] - NARROW_WIDE_PASSES * parts[i]) for i in passes}
     taken = behind(code, gone, passes)
     for index in passes:
         at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
@@ -82,7 +77,7 @@ def saved(
     taken = np.maximum(taken, checked)
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
-    saving, room = eliminated(taken, code.whole, sure=_SURE), use.room
+    saving, room = eliminated(taken, code.whole, sure=NARROW_SURE), use.room
     if own:  # nobody stands behind what a warp does itself
         saving = replace(saving, rows=None)
     if saving.mid <= room:
@@ -101,7 +96,7 @@ def checks(code: KernelCode, where: Collection[int]) -> Weights:
     taken = np.zeros(len(code.counts))
     for one, other in pairwise(sorted(where)):
         first, last = code.instructions[one], code.instructions[other]
-        apart = first.depth != last.depth or other - one > _NEAR_BY
+        apart = first.depth != last.depth or other - one > NARROW_NEAR_BY
         if apart or first.opcode != last.opcode or not any(one < at < other for at in guards):
             continue
         part = 1 - width_of(last.opcode) / WIDEST

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.launches import Launch
+from tileprof.analyzer.numbers import MOST_WARPS, NEXT_STEP_FEWEST_REGISTERS
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 from tileprof.remarks.launches import BlocksNeed
-
-MOST_WARPS = 0.5
-"""Of all warps, from which more of them bring little."""
-_FEWEST_REGISTERS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def _fewest_change(
     """The most registers, and bytes, with which as many blocks fit; None where none do."""
     memory = min(shared, rules.shared // blocks // rules.shared_unit * rules.shared_unit
                  - rules.reserved_shared)  # fmt: skip
-    for fewer in range(registers, _FEWEST_REGISTERS - 1, -1):
+    for fewer in range(registers, NEXT_STEP_FEWEST_REGISTERS - 1, -1):
         if memory >= 0 and occupancy(fewer, memory, threads, rules).blocks >= blocks:
             return fewer, memory
     return None

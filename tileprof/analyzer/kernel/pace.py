@@ -22,34 +22,18 @@ from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import slow_paths, turns
-
-_LATENCY = 800
-"""Cycles until a tile is there whose transfer takes none, on a device at work: in products of two
-stages on an H200 turns were 530 and 720 cycles longer than their transfer (PLANT)."""
-_FASTEST = 530
-"""The least of these."""
-_PORT = 64
-"""Bytes a cycle that one multiprocessor takes from L2 at most; no loop on an H200 came above 42."""
-_BUSY = 0.87
-"""Of the cycles of a loop, in which tensor cores multiply where nothing is in their way: Triton's
-products on an H200 (`benchmarks/results/plant-triton.json`)."""
-_FULL = 0.95
-"""Of a roof of L2 or of memory, what loops reach that wait for nothing else
-(`benchmarks/results/plant-dev.json`)."""
-_UNDER_LOAD = 1450
-"""Cycles until a tile is there where all multiprocessors load: 1,260 to 1,580 by turns of products
-of two and of four stages on an H200 that waited for tiles (PLANT)."""
-_PRODUCTS = 0.9
-"""Of a roof of products, what kernels of whole waves reach: 0.85 to 0.95 on an H200, in turns with
-others (PLANT)."""
-_BY_POWER = 2 / 3
-"""Power of the multiprocessors at work that the rate of products goes with: power goes with them
-and with the cube of the clock, as voltage goes with it, and is what limits them."""
-_FILLED = 0.9
-"""Of the time of a launch, its begin and end included, that tiles take at L2's roof where it is
-full."""
-_QUEUE = 1.25
-"""Times of latency and transfer, from which on tiles stand in a queue."""
+from tileprof.analyzer.numbers import (
+    PACE_BUSY,
+    PACE_BY_POWER,
+    PACE_FASTEST,
+    PACE_FILLED,
+    PACE_FULL,
+    PACE_LATENCY,
+    PACE_PORT,
+    PACE_QUEUE,
+    PACE_UNDER_LOAD,
+    PRODUCTS_REACHED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +55,12 @@ class Pace:
     @property
     def least(self) -> float:
         """Share of it that is left however far loads run ahead."""
-        return max(self.tensor, min(1.0, self.transfer / _FULL))
+        return max(self.tensor, min(1.0, self.transfer / PACE_FULL))
 
     @property
     def full(self) -> bool:
         """Whether the way of the tiles is full."""
-        return self.transfer >= _FILLED
+        return self.transfer >= PACE_FILLED
 
     @property
     def fed(self) -> float:
@@ -85,24 +69,24 @@ class Pace:
         L2's roof is no limit of that: requests of several multiprocessors for one tile meet on
         their way, and loops of products took tiles at up to 1.18 of it on an H200.
         """
-        way = max(self.alone, self.memory / _FULL) if self.tensor else self.least
+        way = max(self.alone, self.memory / PACE_FULL) if self.tensor else self.least
         return max(self.tensor, min(1.0, way))
 
     @property
     def usual(self) -> float:
         """Expected tensor-core utilisation when no measured roof is available."""
-        return min(1.0, max(self.tensor / _BUSY, self.fed))
+        return min(1.0, max(self.tensor / PACE_BUSY, self.fed))
 
     def late(self, ahead: int) -> float:
         """Share of it that a turn takes at least where all multiprocessors load so many turns
         ahead; 0 where that is not known."""
-        return _UNDER_LOAD / ahead / self.cycles if self.cycles and ahead > 0 else 0.0
+        return PACE_UNDER_LOAD / ahead / self.cycles if self.cycles and ahead > 0 else 0.0
 
     @property
     def likely(self) -> float:
         """Share of it that is left where tensor cores are as busy as in products that are written
         well."""
-        return min(1.0, max(self.tensor / _BUSY, self.least))
+        return min(1.0, max(self.tensor / PACE_BUSY, self.least))
 
     def shortest(self, ahead: int) -> float:
         """Share of it that is left at least, where loads are asked for so many turns ahead.
@@ -111,13 +95,13 @@ class Pace:
         """
         if not self.cycles or ahead < 1:
             return self.least
-        way = (_FASTEST / self.cycles + self.alone) / ahead
+        way = (PACE_FASTEST / self.cycles + self.alone) / ahead
         return min(1.0, max(self.least, way))
 
     def is_latency(self, ahead: int) -> bool:
         """Whether loads that are asked for so many turns ahead are under way for about as long as
         memory takes for them alone."""
-        return ahead * self.cycles <= _QUEUE * (_LATENCY + self.transfer * self.cycles)
+        return ahead * self.cycles <= PACE_QUEUE * (PACE_LATENCY + self.transfer * self.cycles)
 
 
 def pace_of(case: KernelCase, code: KernelCode, loop: range, stage_bytes: float) -> Pace:
@@ -125,14 +109,14 @@ def pace_of(case: KernelCase, code: KernelCode, loop: range, stage_bytes: float)
     turned = turns(code, loop)
     cycles = code.n([*loop, *slow_paths(code, loop)]) / turned if turned else 0.0
     transfer = max(_transfers(case, stage_bytes, cycles), default=0.0)
-    alone = _filled(case) * stage_bytes / _PORT / cycles if cycles else 0.0
+    alone = _filled(case) * stage_bytes / PACE_PORT / cycles if cycles else 0.0
     memory = max(_of_memory(case), default=0.0)
     return Pace(
         cycles, tensor_use(case, code, loop), min(transfer, 1.0), min(alone, 1.0), min(memory, 1.0)
     )
 
 
-def at_roof(case: KernelCase, rounds: float = 0.0, reached: float = _PRODUCTS) -> float:
+def at_roof(case: KernelCase, rounds: float = 0.0, reached: float = PRODUCTS_REACHED[1]) -> float:
     """The share of its time that a kernel's products take at what is reached of their roof, in so
     many rounds of tiles, or those that it has; 0 where their work is not known."""
     launch, peak = launch_of(case), case.roofs.arithmetic_peak
@@ -141,7 +125,7 @@ def at_roof(case: KernelCase, rounds: float = 0.0, reached: float = _PRODUCTS) -
     rounds = rounds or (launch.rounds if launch.tiles else launch.each)
     working = rounds / math.ceil(rounds)
     faster = max(clock_mhz(case) / peak.clock_mhz, 1.0) if peak.clock_mhz else 1.0
-    rate = min(math.pow(working, _BY_POWER), working * faster)
+    rate = min(math.pow(working, PACE_BY_POWER), working * faster)
     return min(1.0, case.roofs.tensor_floor / case.time / reached / rate)
 
 
@@ -150,7 +134,7 @@ def _transfers(case: KernelCase, stage_bytes: float, cycles: float) -> Iterator[
     if not case.time or not cycles:
         return
     yield from _of_memory(case)
-    yield _filled(case) * stage_bytes / _PORT / cycles
+    yield _filled(case) * stage_bytes / PACE_PORT / cycles
     l2, launch = case.roofs.peaks.get("l2_read"), launch_of(case)
     if l2 and case.total("bytes"):
         yield case.total("bytes") / l2.value * 1e9 / case.time

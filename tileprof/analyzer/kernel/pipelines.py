@@ -11,12 +11,9 @@ import re
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.numbers import RESERVED_BYTES, SHARED_BYTES
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 
-_MULTIPROCESSOR = {"sm_90": 228 << 10, "sm_100": 228 << 10, "sm_80": 164 << 10}
-"""Bytes of shared memory (CUDA C++ Programming Guide, "Compute Capabilities")."""
-_RESERVED = 1 << 10
-"""Of these, what each block takes for the system."""
 _PENDING = re.compile(r"DEPBAR\.LE SB\d, (0x[0-9a-f]+)")
 
 
@@ -53,7 +50,7 @@ def spare_bytes(case: KernelCase) -> int | None:
     """Shared memory that a block can still take while as many blocks fit; None if not known."""
     blocks, taken = case.number("blocks_per_sm"), case.number("dynamic_shared_bytes")
     target = str(case.attributes.get("target", "sm_90")).rstrip("af")
-    if not blocks or taken is None or target not in _MULTIPROCESSOR:
+    if not blocks or taken is None or target not in SHARED_BYTES:
         return None
     held = int(taken + (case.number("static_shared_bytes") or 0))
-    return _MULTIPROCESSOR[target] // int(blocks) - _RESERVED - held
+    return SHARED_BYTES[target] // int(blocks) - RESERVED_BYTES - held

@@ -14,9 +14,8 @@ from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
+from tileprof.analyzer.numbers import PRODUCT_SAMPLES_OWN
 
-_OWN = 0.5
-"""Of the samples of a loop that is a product's, at its line."""
 _DATA = {"long_scoreboard", "barrier", "membar"}
 """Reasons of waits for the operands, or for other warps."""
 
@@ -32,7 +31,11 @@ def taken_by(code: KernelCode, where: list[int], told: bool) -> Weights:
     loops = [each for each in loops_of(code) if set(where) & set(each)]
     loading = set(code.named(*COPIES, *LOADS))
     inner = [each for each in loops if is_innermost(code, each) and not loading & set(each)]
-    own = [each for each in inner if code.n(set(where) & set(each)) >= _OWN * code.n(each)]
+    own = [
+        each
+        for each in inner
+        if code.n(set(where) & set(each)) >= PRODUCT_SAMPLES_OWN * code.n(each)
+    ]
     product = sorted({*where, *(index for each in own for index in each)})
     rows = code.rows(product, [each for each in code.by_reason(product) if each not in _DATA])
     if told and not code.named(*MATRIX):

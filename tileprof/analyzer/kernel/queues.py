@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileprof.analyzer.estimates import Weights
-from tileprof.analyzer.kernel.global_memory import ACCESSES, ATOMICS, LINE, SECTOR, width_of
+from tileprof.analyzer.kernel.global_memory import ACCESSES, ATOMICS, width_of
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
-from tileprof.analyzer.machine.lanes import WARP
+from tileprof.analyzer.numbers import LINE, SECTOR
+from tileprof.binary.occupancy import WARP
 
 FULL = ("lg_throttle", "mio_throttle")
 """Reasons of a warp whose next access finds the queue of global memory, or the one behind it,

@@ -27,25 +27,24 @@ from collections.abc import Iterator
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.kernel.global_memory import width_of
-from tileprof.analyzer.kernel.launches import SCHEDULERS, busy_share, clock_mhz, launch_of
+from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.numbers import (
+    ISSUE_REACHED,
+    MEMORY_REACHED,
+    MOST_OF_ROOF,
+    PRODUCTS_REACHED,
+    REACH_ASKED,
+    REACH_FEWEST,
+    REACH_IN_TURN,
+    SCHEDULERS,
+    SPECIAL_CYCLES,
+)
+from tileprof.binary.occupancy import WARP
 
-_MEMORY = (1.05, 0.97, 0.85)
-"""The best, the likeliest, the least part of a roof that is reached."""
-_TENSOR = (1.0, 0.9, 0.75)
-_IN_TURN = (1.1, 1.0, 0.85)
-"""Of tensor cores and special functions in turn; more than all, as some of it overlaps."""
-_ISSUE = (1.0, 0.92, 0.75)
-_ASKED = (1.5, 1.1, 0.8)
-"""Of the roof of copies, by bytes that samples tell."""
-_SPECIAL_CYCLES = 8
-_WARP = 32
 _GLOBAL = ("LDG", "STG", "RED")
 _TILES = ("HGMMA", "HMMA", "LDGSTS", "UTMALDG", "UBLKCP")
-_FEWEST = 50
-_MOST = 1.1
-"""Of the time, the most that work can take; work that takes longer was not all done."""
 _Reached = tuple[float, float, float]
 
 
@@ -54,7 +53,7 @@ def left(case: KernelCase, gone: Weights | None = None) -> Saving | None:
 
     None where no work is known: turns to issue alone say nothing of what waits for memory.
     """
-    needs = [need for need in _work(case) if 0 < need[0] <= _MOST]
+    needs = [need for need in _work(case) if 0 < need[0] <= MOST_OF_ROOF]
     if not needs:
         return None
     needs += _turns(case, gone)
@@ -68,13 +67,15 @@ def _work(case: KernelCase) -> Iterator[tuple[float, _Reached]]:
     """Shares of its time that bytes and products take at a roof, and what is reached of it."""
     if not case.time:
         return
-    yield case.roofs.copy_floor / case.time, _MEMORY
-    yield case.roofs.tensor_floor / case.time / _fullness(case), _TENSOR
+    yield case.roofs.copy_floor / case.time, MEMORY_REACHED
+    yield case.roofs.tensor_floor / case.time / _fullness(case), PRODUCTS_REACHED
     code = case.sampled
     if case.roofs.tensor_floor or case.roofs.copy_floor or code is None or code.named(*_TILES):
         return
     use = memory_use(case)
-    yield (use.share, _MEMORY) if use else (min(_asked(case, code), _MOST), _ASKED)
+    yield (
+        (use.share, MEMORY_REACHED) if use else (min(_asked(case, code), MOST_OF_ROOF), REACH_ASKED)
+    )
 
 
 def _turns(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Reached]]:
@@ -83,10 +84,10 @@ def _turns(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Rea
     if code is None or not code.issued or not code.n(idle=True):
         return  # where nothing tells idle schedulers, nothing tells busy ones
     each = busy_share(code) / code.issued
-    yield each * (code.issued - _issued(code, gone)), _ISSUE
+    yield each * (code.issued - _issued(code, gone)), ISSUE_REACHED
     if case.roofs.tensor_floor:
         special = code.n(code.named("MUFU"), (ISSUED,))
-        yield case.roofs.tensor_floor / case.time + each * special * _SPECIAL_CYCLES, _IN_TURN
+        yield case.roofs.tensor_floor / case.time + each * special * SPECIAL_CYCLES, REACH_IN_TURN
 
 
 def _issued(code: KernelCode, gone: Weights | None) -> float:
@@ -108,10 +109,10 @@ def _asked(case: KernelCase, code: KernelCode) -> float:
     clock = clock_mhz(case)
     where = code.named(*_GLOBAL)
     samples = code.n(where, (ISSUED,))
-    if not (launch and peak and clock and samples >= _FEWEST):
+    if not (launch and peak and clock and samples >= REACH_FEWEST):
         return 0.0
     each = (
-        _WARP * width_of(code.instructions[index].opcode) * code.n([index], (ISSUED,))
+        WARP * width_of(code.instructions[index].opcode) * code.n([index], (ISSUED,))
         for index in where
     )
     a_cycle = busy_share(code) / code.issued * sum(each) * SCHEDULERS * launch.multiprocessors

@@ -32,6 +32,7 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import ACCESSES, LOADS, STORES, width_of
 from tileprof.analyzer.kernel.queues import FULL, behind, of_ways
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.numbers import L2_KEEPS, SCATTERED_SURE, SCATTERED_SURE_OF_WORK
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.gathers import asked_by_number
 
@@ -39,12 +40,6 @@ ANSWER = ("long_scoreboard",)
 """Why a warp waits for a load."""
 _LEFT = ("drain",)
 """Why a warp waits that has done all but for its stores."""
-_CACHED = 40e6
-"""Bytes of a tensor that stay in the L2 (50 MB on an H100 or H200)."""
-_SURE = 0.5
-"""Of what they took, what goes at least, where the use of memory was counted; else of the queue."""
-_SURE_OF_WORK = 0.7
-"""The same where what the kernel has to move is known: the rest is what it takes to move it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +64,18 @@ def by_samples(
     )
     full = np.maximum(full, _for_nothing(code, ways) * others)
     if use is None and (left := reach.left(case, full)) is not None:
-        found = eliminated(full, code.whole, sure=_SURE_OF_WORK)
+        found = eliminated(full, code.whole, sure=SCATTERED_SURE_OF_WORK)
         more = _by_number(case)
         return found if more == 1 else _of_work(found, left, more)
     queue, answers = _at(code, {index: 1 - 1 / many for index, many in ways.items()})
     queue = np.maximum(queue, behind(code, gone, held))
     taken: Weights = queue + answers * (1.0 if use is None else min(use, 1.0))
     whole = float(taken.sum())
-    sure = _SURE if use is not None or not whole else _SURE * float(queue.sum()) / whole
+    sure = (
+        SCATTERED_SURE
+        if use is not None or not whole
+        else SCATTERED_SURE * float(queue.sum()) / whole
+    )
     found = eliminated(taken, code.whole, sure=sure)
     if use is not None:
         return found
@@ -93,7 +92,7 @@ def _by_number(case: KernelCase) -> float:
     for name, asked in asked_by_number(case.tiles).items():
         kind = parameters[name].type if name in parameters else None
         held = math.prod(kind.extents) * kind.bits / 8 if kind and kind.extents else 0.0
-        if held > _CACHED:
+        if held > L2_KEEPS:
             moved += asked - held
     return moved / tensors
 

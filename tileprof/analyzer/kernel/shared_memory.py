@@ -13,9 +13,10 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import block_of, width_of
-from tileprof.analyzer.machine.lanes import WARP, Lanes, addresses
+from tileprof.analyzer.machine.lanes import Lanes, addresses
+from tileprof.analyzer.numbers import BANK_BYTES, BANKS
+from tileprof.binary.occupancy import WARP
 
-_BANKS, _WORD = 32, 4
 _ACCESSES = ("LDS", "STS")
 
 
@@ -31,11 +32,11 @@ def passes_at(case: KernelCase) -> dict[int, tuple[int, int]]:
 
 def bank_passes(at: Lanes, width: int) -> tuple[int, int]:
     """Passes of lanes that each move so many bytes at these addresses, and those that would do."""
-    words = max(1, width // _WORD)
+    words = max(1, width // BANK_BYTES)
     turns = [at[first : first + WARP // words] for first in range(0, len(at), WARP // words)]
     return sum(_passes(turn, words) for turn in turns), len(turns)
 
 
 def _passes(at: Lanes, words: int) -> int:
-    wanted = np.unique(at[:, None] // _WORD + np.arange(words))
-    return int(np.bincount(wanted % _BANKS).max())
+    wanted = np.unique(at[:, None] // BANK_BYTES + np.arange(words))
+    return int(np.bincount(wanted % BANKS).max())

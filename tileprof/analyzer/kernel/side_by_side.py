@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.kernel.launches import SCHEDULERS, busy_share
+from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import passes_of
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.numbers import SCHEDULERS, SIDE_BY_SIDE_HALVINGS, SIDE_BY_SIDE_LEAST
 
 _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS", "SHFL")
-_HALVINGS = 40
 
 
 def demands(case: KernelCase, code: KernelCode) -> list[float]:
@@ -61,7 +61,7 @@ def throughput(stations: Sequence[float], latency: float, blocks: int) -> float:
     held, rate = [0.0] * len(stations), 0.0
     for count in range(1, blocks + 1):
         answers = [demand * (1 + there) for demand, there in zip(stations, held)]
-        rate = count / max(latency + sum(answers), 1e-9)
+        rate = count / max(latency + sum(answers), SIDE_BY_SIDE_LEAST)
         held = [rate * each for each in answers]
     return rate
 
@@ -69,7 +69,7 @@ def throughput(stations: Sequence[float], latency: float, blocks: int) -> float:
 def _falling_to_one(rate: Callable[[float], float], most: float) -> float:
     """Where a falling rate is 1, or nearest to it."""
     low, high = 0.0, most
-    for _ in range(_HALVINGS):
+    for _ in range(SIDE_BY_SIDE_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if rate(middle) > 1 else (low, middle)
     return high

@@ -20,6 +20,7 @@ from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.numbers import SPILLED_REACH
 
 _SPILLS = ("LDL", "STL")
 _QUEUED = (*_SPILLS, "LDG", "STG", "LDGSTS", "ATOM", "ATOMG", "RED", "REDG", "LD", "ST")
@@ -28,8 +29,6 @@ _WAIT = "long_scoreboard"
 _MADE = ("MOV", "HFMA2", "UMOV")
 _REGISTER = re.compile(r"\bR(\d+)\b")
 _ADDRESS = re.compile(r"\[[^\]]*\]")
-_REACH = 512
-"""Instructions, farther before which no access is looked for."""
 
 
 def spill_places(code: KernelCode) -> list[int]:
@@ -73,7 +72,9 @@ def _untold(code: KernelCode) -> Weights:
             found[row] = 0.0
             continue
         named = _registers(code.instructions[at].text)
-        before = (index for index in range(at - 1, max(-1, at - _REACH), -1) if index in held)
+        before = (
+            index for index in range(at - 1, max(-1, at - SPILLED_REACH), -1) if index in held
+        )
         made = (i for i in before if not held[i].isdisjoint(named[:1] if i in stores else named))
         if code.instructions[next(made, at)].name not in _SPILLS:
             found[row] = 0.0

@@ -13,9 +13,9 @@ import re
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.loops import slow_paths, turns
+from tileprof.analyzer.numbers import GROUP_THREADS
 
 _SHAPE = re.compile(r"GMMA\.64x(\d+)x")
-_GROUP = 128
 
 
 def groups_of(case: KernelCase, code: KernelCode, loop: range) -> float:
@@ -27,7 +27,7 @@ def groups_of(case: KernelCase, code: KernelCode, loop: range) -> float:
     apart = bool(loads) and not any(index in loop for index in loads)
     filled = (case.number("blocks_per_sm") or 1.0) * min(1.0, case.number("waves") or 1.0)
     # A multiprocessor without a block has no samples.
-    return max(1.0, max(filled, 1.0) * (case.extent("block") // _GROUP - apart))
+    return max(1.0, max(filled, 1.0) * (case.extent("block") // GROUP_THREADS - apart))
 
 
 def tensor_use(case: KernelCase, code: KernelCode, loop: range) -> float:

@@ -21,15 +21,12 @@ from tileprof.analyzer.kernel.launches import Launch
 from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.numbers import TILE_CHOICE_MOST, TILE_CHOICE_STEPS
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.kernel_ir import PRODUCTS as OPS
 
 _SIZES = tuple(map(Fraction, ("1/2", "2/3", "3/4", "4/3", "3/2", "2")))
 """Of a tile, by that which there is."""
-_MOST = 128 * 256
-"""Sums of a block: half of the registers of a multiprocessor."""
-_STEPS = (64, 16)
-"""Rows of a warp group; columns that a tile has some times."""
 
 
 def best_of_others(case: KernelCase, launch: Launch) -> float:
@@ -60,5 +57,5 @@ def _results(case: KernelCase) -> list[tuple[int, ...]]:
 
 def _is_tile(extents: tuple[int, ...], size: Fraction) -> bool:
     """Whether one edge can be changed by that part."""
-    fits = any(extent * size % step == 0 for extent, step in zip(extents, _STEPS))
-    return fits and math.prod(extents) * size <= _MOST
+    fits = any(extent * size % step == 0 for extent, step in zip(extents, TILE_CHOICE_STEPS))
+    return fits and math.prod(extents) * size <= TILE_CHOICE_MOST

@@ -14,9 +14,8 @@ import numpy as np
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, slow_paths, turns
+from tileprof.analyzer.numbers import TILE_WAITS_READY
 
-_READY = 50
-"""Cycles that a wait takes whose tile is there: 45 in an H200's product that lacks no data."""
 _REASONS = ("long_scoreboard", "branch_resolving")
 
 
@@ -93,7 +92,7 @@ def _wait(code: KernelCode, loop: range, where: tuple[int, ...], whole: float) -
     idle = code.n(where, _REASONS, idle=True) + code.n(slow, idle=True)
     # What asks an mbarrier, and the branch on its answer, are one wait.
     waits = sum(code.instructions[index].name != "SYNCS" for index in where)
-    late = max(0.0, idle - _READY * turned * max(waits, 1))
+    late = max(0.0, idle - TILE_WAITS_READY * turned * max(waits, 1))
     all_waits = code.taken(code.rows(where, _REASONS) | code.rows(slow))
     # What goes is a share of these warps' time, and told as that share of all samples.
     scale = late / max(float(all_waits.sum()), 1.0) * code.whole / whole

@@ -145,6 +145,10 @@ class KernelCode:
         """Samples there."""
         return int(self.counts[self.rows(where, reasons, idle)].sum())
 
+    def share(self, taken: _Weights) -> float:
+        """Return the share of all samples that these weights of rows are."""
+        return float(taken.sum()) / self.whole
+
     def taken(self, mask: _Mask) -> _Weights:
         """By row, the samples in it that go away, for `Saving.rows`."""
         return np.where(mask & self.is_counted, self.counts, 0).astype(float)

@@ -25,21 +25,16 @@ import numpy as np
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
 from tileprof.analyzer.machine.lane_arithmetic import WORD, WORK, Lanes, from_halves
+from tileprof.analyzer.numbers import LANES_GIVEN, LANES_ROUNDS, LANES_SHARED
 from tileprof.binary.instructions import Instruction, split_operands
+from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects
 
-__all__ = ["WARP", "Block", "Lanes", "addresses"]
+__all__ = ["Block", "Lanes", "addresses"]
 
-WARP = 32
 Block: TypeAlias = tuple[int, int, int]
 """Threads of a block along x, y and z."""
 _State: TypeAlias = dict[str, Lanes | None]
-_SHARED = 4096
-"""Stands for each value that all lanes have and that is not known."""
-_GIVEN = 1 << 16
-"""Stands, times an odd number, for what a kernel is given: tensors lie apart, and rows do."""
-_ROUNDS = 6
-"""Over the code, until what loops change is known; beyond them nothing is."""
 _APART = ("ATOM", "LDSM", "LDL", "ELECT", "MATCH", "CALL", "SHFL")
 """Instructions that may give each lane something else though all give them the same."""
 _NUMBER = re.compile(r"-?0x[0-9a-f]+")
@@ -57,7 +52,7 @@ def addresses(code: KernelCode, block: Block, threads: int = WARP) -> Mapping[in
     A copy from global to shared memory has two: where to, and where from.
     """
     walk = _Walk(code, block, threads)
-    for _ in range(_ROUNDS):
+    for _ in range(LANES_ROUNDS):
         if not walk.changes():
             return walk.found
     return {}
@@ -73,7 +68,7 @@ class _Walk:
             "SR_TID.X": lanes % x, "SR_TID.Y": lanes // x % y, "SR_TID.Z": lanes // (x * y),
             "SR_LANEID": lanes % WARP, "SRZ": 0 * lanes,
         }  # fmt: skip
-        self.zero, self.same = self.own["SRZ"], np.full_like(lanes, _SHARED)
+        self.zero, self.same = self.own["SRZ"], np.full_like(lanes, LANES_SHARED)
         self.code = [_parsed(each.text) for each in code.instructions]
         self.effects = [effects(each) for each in self.code]
         self.loops = [(to, end) for end, to in targets(code).items() if to <= end]
@@ -188,7 +183,7 @@ class _Walk:
         if _NUMBER.fullmatch(operand):
             return self.zero + (int(operand, 16) & WORD)
         if constant := _CONSTANT.fullmatch(operand):
-            return self.zero + _GIVEN * (int(constant[1], 16) // 2 | 1)
+            return self.zero + LANES_GIVEN * (int(constant[1], 16) // 2 | 1)
         plain = _PLAIN.fullmatch(operand)
         if plain is None:
             return None

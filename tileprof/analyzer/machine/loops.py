@@ -15,9 +15,7 @@ import numpy as np
 
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import targets
-
-_ENOUGH = 10
-"""Samples of an instruction, from which on the median of a loop's is a good one."""
+from tileprof.analyzer.numbers import LOOPS_ENOUGH
 
 
 @lru_cache(maxsize=4)
@@ -86,4 +84,4 @@ def turns(code: KernelCode, loop: Collection[int]) -> float:
     np.add.at(found, code.at[issued], code.counts[issued])
     inside = found[list(loop)]
     middle = float(np.median(inside)) if len(inside) else 0.0
-    return middle if middle >= _ENOUGH or not len(inside) else float(inside.mean())
+    return middle if middle >= LOOPS_ENOUGH or not len(inside) else float(inside.mean())

@@ -17,7 +17,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer.program.steady import FEWEST, NEARLY_ALL, Mask, Steps, nearest, outermost
+from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
+from tileprof.analyzer.program.steady import Mask, Steps, nearest, outermost
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol
 
@@ -77,11 +78,11 @@ class HostTime:
         """Outermost scopes of the program that are its steps; none where those are not known."""
         steps = self._steps
         scopes = self._where(lambda each: each.kind == "scope" and not _PARTS.match(each.name))
-        repeated = scopes & steps.late & (steps.count >= FEWEST)
+        repeated = scopes & steps.late & (steps.count >= STEADY_FEWEST)
         loops = outermost(self.profile, repeated)
         held = float(self._work[nearest(self.profile, loops) >= 0].sum())
         whole = float(self._work.sum())
-        return loops if whole and held >= NEARLY_ALL * whole else np.zeros_like(loops)
+        return loops if whole and held >= STEADY_NEARLY_ALL * whole else np.zeros_like(loops)
 
     @cached_property
     def column(self) -> Column:

@@ -16,16 +16,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
 from tileprof.once import cached_property
 from tileprof.profile import SETUP, Profile, whole_kernels
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-FEWEST = 3
-"""Visits, or launches: of two, one may be a first use."""
-NEARLY_ALL = 0.8
-"""Of the devices' work; what is left may be an evaluation now and then."""
 _LONG = ("waiting for the host", "waiting for data")
 _ONLY_COPIES = "only copies"
 
@@ -59,7 +56,7 @@ class Steps:
     @cached_property
     def loops(self) -> Ids:
         """By node, the outermost scope around it that was visited again and again; -1 for none."""
-        scopes = self._where("scope") & (self.count >= FEWEST)
+        scopes = self._where("scope") & (self.count >= STEADY_FEWEST)
         return nearest(self.profile, outermost(self.profile, scopes))
 
     @cached_property
@@ -67,15 +64,15 @@ class Steps:
         """Nodes of steps; all, where steps are not known."""
         work, inside = np.where(self.late, self.work, 0.0), self.loops >= 0
         whole = float(work.sum())
-        by_scopes = whole > 0 and float(work[inside].sum()) >= NEARLY_ALL * whole
+        by_scopes = whole > 0 and float(work[inside].sum()) >= STEADY_NEARLY_ALL * whole
         return self.late & inside if by_scopes else self.late
 
     @cached_property
     def repeats(self) -> bool:
         """Whether nearly all of the work comes again and again, so that what does not is told."""
-        fewest = FEWEST if self.late.all() else 2
+        fewest = STEADY_FEWEST if self.late.all() else 2
         work = np.where(self.inside, self.work, 0.0)
-        return bool(0 < NEARLY_ALL * work.sum() <= work[self.count >= fewest].sum())
+        return bool(0 < STEADY_NEARLY_ALL * work.sum() <= work[self.count >= fewest].sum())
 
     @cached_property
     def again(self) -> Mask:

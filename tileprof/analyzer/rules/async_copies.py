@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.by_hand import has_products, lost, through_registers
@@ -36,6 +36,7 @@ from tileprof.analyzer.kernel.pace import pace_of
 from tileprof.analyzer.kernel.pipelines import single_stage
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_with
+from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.remarks import Reason, Remark
 from tileprof.remarks.common import AsAsked
@@ -63,8 +64,6 @@ from tileprof.remarks.copies import (
 )
 from tileprof.remarks.loops import WaitedAtOnce
 
-_COLD = 0.01
-_HALFWAY, _MOST = 0.5, 0.98
 _LONG = ("long_scoreboard",)
 _COMPILER = "The faster lowering of this copy was rejected: {}."
 _FOREIGN = (
@@ -178,7 +177,7 @@ def _foreign(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
             continue
         loads, stores = through_registers(code, loop)
         waits = _waits(code, list(loads), stores)
-        if waits is None or waits.rows.sum() < _COLD * code.whole:
+        if waits is None or waits.rows.sum() < COLD * code.whole:
             continue
         hot = code.hottest(stores)
         assert hot is not None
@@ -215,14 +214,14 @@ def _draft(
     samples = int(waits.rows.sum()) + waits.own
     share = samples / code.whole
     text = f"{percent(share)} of the samples wait for these loads, or are at them"
-    evidence = (static, Evidence("samples", text, samples))
-    if share < _COLD:
-        author = "Leave it: nothing waits for these loads."
-        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
-                     confidence="high")  # fmt: skip
+    cause = Cause(title, place, (static,), author, compiler)
+    seen = Evidence("samples", text, samples)
+    if share < COLD:
+        leave = "Leave it: nothing waits for these loads."
+        return cause.ignored(", off the critical path", leave, seen)
     products = has_products(code, waits.loop)
     saving = _to_products(case, code, waits) if products else _hidden(code, waits)
-    return Draft("suggestion", title, place, evidence, author, compiler, saving)
+    return cause.costs(saving, seen)
 
 
 def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
@@ -230,9 +229,9 @@ def _to_products(case: KernelCase, code: KernelCode, waits: _Waits) -> Saving:
     stage = next((ring.stage_bytes for ring in rings_of(case.tiles)), 0)
     pace = pace_of(case, code, waits.loop, stage)
     kept, inside = max(pace.tensor, pace.alone), code.n(waits.loop) / code.whole
-    high = min((1 - kept) * inside, _MOST)
+    high = min((1 - kept) * inside, LONGEST_SAVING)
     together = covered(code, waits.loop, in_step(case, code, waits.loop), waits.copies)
-    rows = np.maximum(waits.rows, _HALFWAY * together)
+    rows = np.maximum(waits.rows, HALFWAY * together)
     gone = float(rows.sum())
     mid = min(gone / code.whole, high)
     low = min(float(waits.rows.sum()) / code.whole, mid) / 2
@@ -244,8 +243,8 @@ def _hidden(code: KernelCode, waits: _Waits) -> Saving:
     inside, late = code.n(waits.loop), float(waits.rows.sum())
     issued, rest = code.n(waits.loop, (ISSUED,)), max(inside - late, 0.0)
     least, most = (min(late, behind) + min(waits.own, inside) for behind in (issued, rest))
-    most = min(most, _MOST * code.whole, inside)
-    mid = min(least + _HALFWAY * (most - least), most)
+    most = min(most, LONGEST_SAVING * code.whole, inside)
+    mid = min(least + HALFWAY * (most - least), most)
     low, mid, high = (each / code.whole for each in (min(least, mid) / 2, mid, most))
     part = mid * code.whole / (late or 1)
     return Saving(low, mid, high, waits.rows * part, int(late) + waits.own)

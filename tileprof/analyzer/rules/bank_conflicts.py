@@ -24,33 +24,30 @@ from typing import TypeAlias
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place, Tier, percent
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
+from tileprof.analyzer.estimates import Saving, Weights, eliminated
+from tileprof.analyzer.findings import Confidence, Evidence, Place, Tier, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import behind, of_ways, passes_of
 from tileprof.analyzer.kernel.shared_memory import passes_at
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
+from tileprof.analyzer.numbers import (
+    BANK_BYTES,
+    BANK_CONFLICTS_FEWEST,
+    BANK_CONFLICTS_LEAST,
+    BANK_CONFLICTS_MUCH,
+    BANK_CONFLICTS_OF_WORD,
+    COOL,
+    FEWEST_SAMPLES,
+)
 from tileprof.errors import Location
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Conflicts, SharedAccess, SharedLayoutOf
 
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
 _QUEUE = ("mio_throttle", "short_scoreboard")
-_COLD = 0.02
-"""Of a kernel's samples, below which a gain is that of another measurement."""
-_MUCH = 0.4
-"""Of a kernel's samples, from which on waits for shared memory are told without a cause."""
-_LEAST = 2.0
-"""Passes where one would do."""
-_WORD = 4
-"""Bytes of a bank."""
-_OF_WORD = 2.0
-"""Passes of a request of a word a thread: its addresses', and its bytes'."""
-_FEWEST = 20
-"""Of samples that issue such accesses, below which they do not tell how many requests there are."""
 _Told: TypeAlias = tuple[float, Location | None]
 """Ways, and where."""
 _ADVICE = (
@@ -105,15 +102,12 @@ def _judged(case: KernelCase, code: KernelCode, found: _Conflicts) -> Draft:
     near = use is not None and use.near
     if use and near:
         evidence.append(Evidence("activities", use.text))
-    if share < _COLD or near:
+    cause = Cause(title, place, tuple(evidence), _ADVICE, _COMPILER)
+    if share < COOL or near:
         why = "memory bandwidth is the limit" if near else "these accesses take no time"
-        return Draft("ignore", f"{title} that cost nothing", place, tuple(evidence),
-                     f"Leave it: {why}.", confidence="high")  # fmt: skip
-    return Draft(
-        "suggestion", title, place, tuple(evidence), _ADVICE, _COMPILER,
-        _saving(case, code, taken), most=most,
-        confidence="high" if found.tier == "counters" else "medium",
-    )  # fmt: skip
+        return cause.ignored(" that cost nothing", f"Leave it: {why}.")
+    confidence: Confidence = "high" if found.tier == "counters" else "medium"
+    return cause.costs(_saving(case, code, taken), most=most, confidence=confidence)
 
 
 def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
@@ -128,14 +122,14 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
 def _gone(code: KernelCode, ways: dict[int, float]) -> Weights:
     """What waits for the passes that go, and not for those that stay or come instead."""
     gone, passes = of_ways(code, ways)
-    if max(width_of(code.instructions[index].opcode) for index in ways) <= _WORD:
+    if max(width_of(code.instructions[index].opcode) for index in ways) <= BANK_BYTES:
         for index in code.named("LDS", "STS"):
-            pieces = width_of(code.instructions[index].opcode) // _WORD
+            pieces = width_of(code.instructions[index].opcode) // BANK_BYTES
             if index not in ways and pieces > 1:
                 passes[index] = passes_of(code.instructions[index])
-                gone[index] = passes[index] - pieces * _OF_WORD
+                gone[index] = passes[index] - pieces * BANK_CONFLICTS_OF_WORD
     taken = behind(code, gone, passes)
-    if code.n(ways, (ISSUED,)) < _FEWEST:
+    if code.n(ways, (ISSUED,)) < BANK_CONFLICTS_FEWEST:
         for index in ways:
             taken = np.maximum(taken, gone[index] / passes[index] * _taken(code, [index]))
     return np.maximum(taken, 0.0)
@@ -165,7 +159,7 @@ def _symptom(case: KernelCase, code: KernelCode, accesses: list[int]) -> Iterato
     taken = _taken(code, accesses)
     share = float(taken.sum()) / code.whole
     hot = code.hottest(accesses)
-    if share < _MUCH or (hot and hot.index in passes_at(case)):
+    if share < BANK_CONFLICTS_MUCH or (hot and hot.index in passes_at(case)):
         return
     text = f"{percent(share)} of the samples are at accesses to shared memory or wait for them"
     yield Draft(
@@ -205,7 +199,7 @@ def _conflicts(
     by_launch = {
         index: 1 + rate
         for what, names in rates.items()
-        if (rate := case.rate(f"conflicts_per_shared_{what}") or 0) >= _LEAST - 1
+        if (rate := case.rate(f"conflicts_per_shared_{what}") or 0) >= BANK_CONFLICTS_LEAST - 1
         for index in code.named(*names)
     }
     if by_launch:
@@ -226,7 +220,7 @@ def _counted(code: KernelCode, accesses: list[int]) -> dict[int, float]:
 
 
 def _much(ways: dict[int, float]) -> dict[int, float]:
-    return {index: many for index, many in ways.items() if many >= _LEAST}
+    return {index: many for index, many in ways.items() if many >= BANK_CONFLICTS_LEAST}
 
 
 def _passes_text(ways: dict[int, float]) -> str:

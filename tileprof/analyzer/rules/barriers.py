@@ -36,33 +36,31 @@ from itertools import pairwise
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.late_warps import late_at, of_lines, of_turns
 from tileprof.analyzer.kernel.launches import busy_share
-from tileprof.analyzer.machine.code import Instruction, KernelCode
+from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.numbers import (
+    BARRIERS_DEALT,
+    BARRIERS_MOSTLY,
+    BARRIERS_NOTABLE,
+    BARRIERS_SKEWED,
+    BARRIERS_SURE,
+    COLD,
+    HALFWAY,
+)
 from tileprof.analyzer.tiles.tile_loops import NarrowLoop, narrow_loops
 
-_COLD = 0.01
-_NOTABLE = 0.05
-"""Of the samples: below, barriers whose late warps are not known are not told."""
-_SKEWED = 0.1
-"""Share of the work in code that only some warps run, from which these warps are named as late."""
-_MOSTLY = 0.5
 _CHANCE = (
     "long_scoreboard", "lg_throttle", "mio_throttle", "short_scoreboard", "tex_throttle",
     "warpgroup_arrive", "gmma", "membar",
 )  # fmt: skip
 """Waits for memory and units, which warps have now longer, now shorter."""
 _PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA", "HMMA", "QMMA", "IMMA")
-_HALFWAY = 0.5
-_DEALT = 0.7
-"""Of the likely gain: what dealing a loop's work out to all warps brings at least."""
-_SURE = 0.25
-"""Of the likely gain: whether the late work can be dealt out, samples do not say."""
 _ORDERED = (
     "LD", "LDS", "LDSM", "LDG", "LDGSTS", "ST", "STS", "STSM", "STG", "ATOM", "ATOMS", "ATOMG",
     "RED", "REDG", "MEMBAR", "FENCE", "SYNCS", "HGMMA", "UTMALDG", "UTMASTG", "UBLKCP",
@@ -104,7 +102,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 def _always_issues(code: KernelCode) -> bool:
     """Whether schedulers issue in nearly all cycles, as far as samples tell idle ones."""
-    return code.n(idle=True) > 0 and busy_share(code) >= 1 - _NOTABLE
+    return code.n(idle=True) > 0 and busy_share(code) >= 1 - BARRIERS_NOTABLE
 
 
 def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
@@ -126,7 +124,7 @@ def _narrow(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         )
         title = f"a loop gives work to {elements} of {threads} threads"
         yield from _dealt(case, code, where, Draft(
-            "warning", title, _place(case, hot), (Evidence("static", text),),
+            "warning", title, case.at(hot), (Evidence("static", text),),
             _DEAL.format(threads), _REPLICATED,
         ), 1 - elements / threads)  # fmt: skip
 
@@ -140,13 +138,13 @@ def _dealt(
         return
     taken = code.taken(code.rows(where))
     share = float(taken.sum()) / code.whole
-    if part * share < _NOTABLE:
+    if part * share < BARRIERS_NOTABLE:
         return
     seen = Evidence("samples", f"{percent(share)} of the samples are in it", int(taken.sum()))
     kept = (1 - part) * share
     shared = (case.number("blocks_per_sm") or 1.0) * min(1.0, case.number("waves") or 1.0) >= 2
-    hidden = _HALFWAY * min(kept, 1 - share) if shared else 0.0
-    saving = eliminated(taken, code.whole, part + hidden / share, _DEALT)
+    hidden = HALFWAY * min(kept, 1 - share) if shared else 0.0
+    saving = eliminated(taken, code.whole, part + hidden / share, BARRIERS_DEALT)
     saving = replace(saving, rows=taken)
     yield replace(draft, severity="suggestion", evidence=(*draft.evidence, seen), saving=saving)
 
@@ -159,25 +157,25 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
     share = float(taken.sum()) / code.whole
     late, static = late_at(case, code, bars, way)
     skew = _part(code, late, way, taken)
-    if share < _COLD or (share < _NOTABLE and skew < _SKEWED):
+    if share < COLD or (share < BARRIERS_NOTABLE and skew < BARRIERS_SKEWED):
         return
-    at = _place(case, code.instructions[hot])
+    at = case.at(code.instructions[hot])
     text = f"{percent(share)} of the samples wait at a barrier"
     evidence = (Evidence("samples", text, int(taken.sum())),)
-    if skew < _SKEWED:
+    if skew < BARRIERS_SKEWED:
         if _by_chance(code, way, share):
             return
         title = "warps wait for each other at a barrier"
         yield Draft("symptom", title, at, evidence, _UNKNOWN, _COMPILER)
         return
     last = code.hottest(late)
-    line, at = shown(last), at if last is None else _place(case, last)
+    line, at = shown(last), at if last is None else case.at(last)
     text = f"{percent(skew, 0)} of the work, without waits at barriers, is in such code"
     yield Draft(
         "suggestion", f"warps wait at a barrier for those that run {line}", at,
         (Evidence("static", static), *evidence, Evidence("samples", text)), _LATE, _COMPILER,
-        eliminated(taken, code.whole, skew, _SURE), most=1 / max(busy_share(code), 0.01),
-        confidence="medium" if skew >= _MOSTLY else "low",
+        eliminated(taken, code.whole, skew, BARRIERS_SURE), most=1 / max(busy_share(code), COLD),
+        confidence="medium" if skew >= BARRIERS_MOSTLY else "low",
     )  # fmt: skip
 
 
@@ -191,10 +189,6 @@ def _by_chance(code: KernelCode, way: range, share: float) -> bool:
 def _waits(code: KernelCode, bars: list[int]) -> Weights:
     """By row, samples that wait at these barriers."""
     return code.waiting_for(bars, ("barrier",))
-
-
-def _place(case: KernelCase, at: Instruction) -> Place:
-    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
 
 
 def _part(code: KernelCode, late: list[int], way: range, waits: Weights) -> float:
@@ -217,20 +211,17 @@ def _twice(code: KernelCode, bars: list[int]) -> list[int]:
 
 
 def _redundant(case: KernelCase, code: KernelCode, twice: list[int]) -> Draft:
-    place = _place(case, code.instructions[twice[0]])
+    place = case.at(code.instructions[twice[0]])
     text = "a barrier behind the same barrier, with no access to memory between"
     static, title = Evidence("static", text), "a barrier that orders nothing"
+    cause = Cause(title, place, (static,), _TWICE, _COMPILER)
     if not code.whole:
-        return Draft("warning", title, place, (static,), _TWICE, _COMPILER)
+        return cause.warning()
     taken = _waits(code, twice)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples wait there"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share < _COLD:
-        return Draft("ignore", f"{title}, and costs nothing", place, evidence,
-                     "Leave it: nobody waits there.", confidence="high")  # fmt: skip
-    return Draft("suggestion", title, place, evidence, _TWICE, _COMPILER,
-                 eliminated(taken, code.whole), confidence="high")  # fmt: skip
+    seen = sampled(code, taken, "wait there")
+    if code.share(taken) < COLD:
+        return cause.ignored(", and costs nothing", "Leave it: nobody waits there.", seen)
+    return cause.costs(eliminated(taken, code.whole), seen, confidence="high")
 
 
 RULE = KernelRule("barrier-imbalance", find, ("samples", "counters"))

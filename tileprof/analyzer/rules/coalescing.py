@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
@@ -44,15 +44,13 @@ from tileprof.analyzer.kernel.global_memory import (
 from tileprof.analyzer.kernel.memory_use import counted_use, memory_use
 from tileprof.analyzer.kernel.scattered import ANSWER, Scattered, by_samples, by_traffic, rate_of
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.numbers import (
+    COALESCING_MUCH,
+    COALESCING_OF_PRODUCTS,
+    COALESCING_WASTEFUL,
+    COOL,
+)
 
-_WASTEFUL = 2.0
-"""Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
-_OF_PRODUCTS = 2.0
-"""The same of 16-bit results of products: four lanes hold 16 bytes of a row between them."""
-_COLD = 0.02
-"""Of the time, below which a gain is that of another measurement."""
-_MUCH = 0.4
-"""Of the samples, from which on waiting for memory is worth telling without a cause."""
 _AUTHOR = (
     "Let neighbouring threads take neighbouring addresses: the last index of the tensor should"
     " follow the last loop variable. If the other order is needed, store the tensor transposed, or"
@@ -74,14 +72,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Scattered accesses; else waits for memory of which nothing more is known."""
     code, said = case.code, told(case)
     counted = list(requests(code, code.named(*ACCESSES))) if code else []
-    wasteful = [each for each in said if each.ways >= _WASTEFUL and _is_meant(case, each)]
+    wasteful = [each for each in said if each.ways >= COALESCING_WASTEFUL and _is_meant(case, each)]
     wasteful.sort(key=lambda each: -each.ways)
     rate = rate_of(case)
     if counted:
         yield from _by_counts(case, counted, wasteful)
     elif wasteful:
         yield from _by_layout(case, wasteful, rate)
-    elif rate >= _WASTEFUL:
+    elif rate >= COALESCING_WASTEFUL:
         yield from _by_rate(case, rate)
     elif not said and not rate:
         yield from _by_addresses(case)
@@ -90,12 +88,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
 def _is_meant(case: KernelCase, said: Told) -> bool:
     """Neither an atomic nor a tile of products that is stored as its lanes hold it."""
     products = bool(case.code and case.code.named(*PRODUCTS))
-    tile = products and said.remark.op == "store" and said.ways <= _OF_PRODUCTS
+    tile = products and said.remark.op == "store" and said.ways <= COALESCING_OF_PRODUCTS
     return said.remark.op != "atomic" and not tile
 
 
 def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iterator[Draft]:
-    found = sorted((each for each in all_ if each.ways >= _WASTEFUL), key=lambda each: -each.wasted)
+    found = sorted(
+        (each for each in all_ if each.ways >= COALESCING_WASTEFUL), key=lambda each: -each.wasted
+    )
     code = case.code
     if code is None or not found:
         return
@@ -121,7 +121,7 @@ def _by_layout(case: KernelCase, said: list[Told], rate: float) -> Iterator[Draf
     if code is not None:
         ways = {i: each.ways for each in reversed(said) for i in told_at(case, code, each)}
         scattered = [Scattered(index, many) for index, many in ways.items()]
-    wasted = 1 - 1 / rate if rate >= _WASTEFUL else 0.0
+    wasted = 1 - 1 / rate if rate >= COALESCING_WASTEFUL else 0.0
     place = case.place(said[0].location, said[0].op)
     yield from _drafts(case, code, scattered, evidence, wasted, place)
 
@@ -130,7 +130,7 @@ def _by_addresses(case: KernelCase) -> Iterator[Draft]:
     """Lanes that the code shows to be apart; else what waits for loads of unknown addresses."""
     code = case.code
     known = [each for each in worked_out(case).values() if each.instruction.name in ACCESSES]
-    apart = [each for each in known if min(each.ways, each.widened) >= _WASTEFUL]
+    apart = [each for each in known if min(each.ways, each.widened) >= COALESCING_WASTEFUL]
     if code is None or not apart:
         yield from _symptom(case)
         return
@@ -165,23 +165,18 @@ def _drafts(
     elif use and wasted:
         saving = by_traffic(case, wasted, min(use.share, 1.0))
     else:
-        yield Draft("warning", title, place, tuple(evidence), _AUTHOR, _COMPILER)
+        yield Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER).warning()
         return
     asked = None if use else memory_use(case)
     near = asked is not None and asked.near
     if asked and near:
         evidence.append(Evidence("activities", asked.text))
-    if saving.mid < _COLD or near:
+    cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
+    if saving.mid < COOL or near:
         why = "memory bandwidth is the limit" if near else "these accesses take no time"
-        yield Draft(
-            "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
-            f"Leave it: {why}.", confidence="high",
-        )  # fmt: skip
+        yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return
-    yield Draft(
-        "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
-        confidence="high" if use and scattered and wasted else "medium",
-    )  # fmt: skip
+    yield cause.costs(saving, confidence="high" if use and scattered and wasted else "medium")
 
 
 def _symptom(case: KernelCase) -> Iterator[Draft]:
@@ -190,17 +185,16 @@ def _symptom(case: KernelCase) -> Iterator[Draft]:
     if code is None or not loads or (use and use.near):
         return
     waiting = code.waiting_for(loads, ANSWER)
-    share = float(waiting.sum()) / code.whole
-    if share < _MUCH:
+    if code.share(waiting) < COALESCING_MUCH:
         return
     slow = max(loads, key=lambda index: float(code.waiting_for([index], ANSWER).sum()))
     if slow in worked_out(case):
         return  # its lanes are not apart
-    evidence = [Evidence("samples", f"{percent(share)} of the samples do", int(waiting.sum()))]
+    evidence = [sampled(code, waiting, "do")]
     if use:
         evidence.append(Evidence("activities", use.text))
     place = _place(case, code, [Scattered(slow, 1.0)])
-    yield Draft("symptom", "waits for global memory", place, tuple(evidence), _COUNT)
+    yield Cause("waits for global memory", place, tuple(evidence), _COUNT).symptom()
 
 
 def _static(said: Told) -> Evidence:
@@ -213,7 +207,7 @@ def _rate_text(rate: float) -> Evidence:
 
 def _place(case: KernelCase, code: KernelCode, scattered: list[Scattered]) -> Place:
     at = code.instructions[scattered[0].index]
-    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
+    return case.at(at)
 
 
 RULE = KernelRule("uncoalesced-global", find, ("samples", "counters"))

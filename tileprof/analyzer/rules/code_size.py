@@ -24,39 +24,29 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
+from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import targets
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_of
+from tileprof.analyzer.numbers import (
+    CODE_SIZE_AFTER_A_JUMP,
+    CODE_SIZE_CYCLES,
+    CODE_SIZE_INSTRUCTION,
+    CODE_SIZE_MUCH,
+    CODE_SIZE_NEAREST,
+    CODE_SIZE_NEXT,
+    CODE_SIZE_NOTABLE,
+    CODE_SIZE_REACHED,
+    COLD,
+    FEWEST_SAMPLES,
+)
 from tileprof.analyzer.tiles.tile_loops import unrolled
 from tileprof.errors import Location
 
 _REASON = ("no_instructions", "no_instruction")
 """CUPTI's name, and that of ncu."""
-_AFTER_A_JUMP = 2
-"""Instructions that come late because of it."""
-_INSTRUCTION = 16
-"""Bytes."""
-_NEAREST = 12 * 1024
-"""Bytes of a scheduler's own cache: of Volta, by Jia et al. 2018 (arXiv 1804.06826), table 3.1; it
-is not known of Hopper. Only what was measured tells a cost."""
-_NEXT = 128 * 1024
-"""Bytes of the cache behind it, from the same table: a longer loop is fetched anew each turn."""
-_COLD, _NOTABLE, _MUCH = 0.01, 0.03, 0.1
-_REACHED = 0.98
-"""Of what its busiest pipe takes, what a loop of ready warps reaches."""
-_CYCLES = {
-    **dict.fromkeys(
-        ("LOP3", "SHF", "IADD3", "ISETP", "FSETP", "SEL", "FSEL", "LEA", "PRMT", "FMNMX", "VIMNMX",
-         "IABS", "PLOP3", "I2FP"), ("alu", 2)),
-    "IMAD": ("fma", 2),
-    **dict.fromkeys(("FFMA", "FADD", "FMUL"), ("floats", 1)),
-    **dict.fromkeys(("DFMA", "DADD", "DMUL", "DSETP"), ("doubles", 2)),
-    **dict.fromkeys(("MUFU", "F2I", "I2F", "F2F", "FRND", "POPC"), ("special", 8)),
-}  # fmt: skip
-"""By opcode, its pipe, and for how many cycles a warp's instruction keeps that of a scheduler."""
 _UNROLLED = (
     "Unroll the loop less, or move parts of it into loops or functions of their own, until its "
     "code fits the instruction cache."
@@ -77,24 +67,24 @@ def find(case: KernelCase) -> Iterator[Draft]:
     count = code.n(late, _REASON)
     share = count / code.whole if code.whole else 0.0
     loop = _loop(code, late) if count else _longest(code)
-    if not loop and len(code.instructions) * _INSTRUCTION > _NEXT:
+    if not loop and len(code.instructions) * CODE_SIZE_INSTRUCTION > CODE_SIZE_NEXT:
         loop = range(len(code.instructions))  # unrolled to the end: each block fetches all anew
-    size = len(loop) * _INSTRUCTION
+    size = len(loop) * CODE_SIZE_INSTRUCTION
     static, place = _shown(case, _place(case, code, loop), size)
     measured = Evidence(
         "samples", f"{percent(share)} of the samples wait for an instruction", count
     )
-    if size > _NEXT and not code.whole:
+    if size > CODE_SIZE_NEXT and not code.whole:
         yield Draft("warning", "a loop longer than the caches of instructions", place, (static,),
                     _UNROLLED, _COMPILER)  # fmt: skip
-    elif size > _NEXT and share < _COLD:
+    elif size > CODE_SIZE_NEXT and share < COLD:
         yield Draft("ignore", "a long loop that costs nothing", place, (static, measured),
                     "Leave it: its instructions are there in time.", confidence="high")  # fmt: skip
-    elif share >= _NOTABLE and size > _NEAREST:
+    elif share >= CODE_SIZE_NOTABLE and size > CODE_SIZE_NEAREST:
         yield Draft("suggestion", "a loop longer than the cache of instructions", place,
                     (static, measured), _UNROLLED, _COMPILER,
                     _saving(code, loop, late))  # fmt: skip
-    elif share >= _MUCH:
+    elif share >= CODE_SIZE_MUCH:
         yield Draft("symptom", "warps wait for instructions", place, (measured,), _FIRST_TIME)
 
 
@@ -108,7 +98,7 @@ def _saving(code: KernelCode, loop: range, late: list[int]) -> Saving | None:
     if found.samples < FEWEST_SAMPLES:
         return None
     busy, least = busy_share(code), _issuing(code, loop)
-    mid = min(found.mid, max(0.0, 1 - busy / (_REACHED * least)))
+    mid = min(found.mid, max(0.0, 1 - busy / (CODE_SIZE_REACHED * least)))
     high = max(mid, min(found.high, 1 - busy / least))
     return Saving(min(found.low, mid / 2), mid, high, samples=found.samples)
 
@@ -117,14 +107,14 @@ def _issuing(code: KernelCode, loop: range) -> float:
     """Return the share of cycles in which the loop's busiest pipe lets a scheduler issue."""
     cycles = dict[str, int]()
     for index in loop:
-        pipe, each = _CYCLES.get(code.instructions[index].name, ("", 1))
+        pipe, each = CODE_SIZE_CYCLES.get(code.instructions[index].name, ("", 1))
         cycles[pipe] = cycles.get(pipe, 0) + each
     return min(1.0, len(loop) / max(cycles.values(), default=1)) if loop else 1.0
 
 
 def _straight(code: KernelCode) -> list[int]:
     """Instructions that come behind others, and not behind a jump."""
-    jumped = {to + k for to in targets(code).values() for k in range(_AFTER_A_JUMP)}
+    jumped = {to + k for to in targets(code).values() for k in range(CODE_SIZE_AFTER_A_JUMP)}
     return code.where(lambda each: each.index not in jumped)
 
 

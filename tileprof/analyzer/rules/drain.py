@@ -39,7 +39,6 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.global_memory import (
     ATOMICS,
     LOADS,
-    SECTOR,
     STORES,
     told,
     told_at,
@@ -49,23 +48,19 @@ from tileprof.analyzer.kernel.global_memory import (
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
-from tileprof.analyzer.machine.lanes import WARP
 from tileprof.analyzer.machine.loops import loop_around, loops_of
+from tileprof.analyzer.numbers import (
+    COLD,
+    DRAIN_END,
+    DRAIN_MEANWHILE,
+    DRAIN_ONCE,
+    DRAIN_SHORT,
+    DRAIN_SURE,
+    SECTOR,
+)
+from tileprof.binary.occupancy import WARP
 from tileprof.remarks.copies import StoresFromRegisters
 
-_COLD = 0.01
-_SHORT = 0.03
-"""Share of samples below which a single fence is considered necessary work, not a defect."""
-_END = 0.1
-"""Of the samples, below which an end is as long as ends are: an H200 had 0.07 of them at the end of
-tiles of 128 x 240 products, while the next tiles were on their way."""
-_ONCE = 0.5
-"""The part that comes back of what has to be done once anyway; of fences in loops all does."""
-_MEANWHILE = 0.85
-"""The part that comes back of the end of a tile that another follows: a copy by TMA goes on
-meanwhile. (An H200 that had 0.62 of its samples there took 0.47 of the time.)"""
-_SURE = 0.5
-"""Of the time of atomics, and of such ends, what comes back at least."""
 _WORK = (
     *PRODUCTS, "HMMA", "IMMA", "LDG", "LDS", "LDSM", "LDGSTS", "FFMA", "FADD", "FMUL", "MUFU",
 )  # fmt: skip
@@ -121,14 +116,14 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     share = float(taken.sum()) / code.whole
     text = f"{percent(share)} of the samples wait until writes are visible"
     evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share < (_COLD if looped else _SHORT):
+    if share < (COLD if looped else DRAIN_SHORT):
         if looped:
             yield Draft("ignore", "a fence in a loop that costs nothing", place, evidence,
                         "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
         return
     yield Draft(
         "suggestion", "warps wait until their writes are visible", place, evidence, *advice,
-        eliminated(again + _ONCE * (taken - again), code.whole),
+        eliminated(again + DRAIN_ONCE * (taken - again), code.whole),
     )  # fmt: skip
 
 
@@ -145,15 +140,15 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     held = code.waiting_for(stores, _REGISTERS)
     # Whoever else stands in the queue of atomics is no store of the work: its waits tell as well.
     shares = [float(e.sum()) / code.whole for e in ((queued,) if atomic else (ended, held))]
-    if sum(shares) < _END:
+    if sum(shares) < DRAIN_END:
         return
     taken = queued + held + _late_loads(case, code, stores)
     evidence = (*_static(case, code, stores), _seen(code, stores, shares, int(taken.sum())))
-    part = 1.0 if atomic else _MEANWHILE if hot.depth else _ONCE
+    part = 1.0 if atomic else DRAIN_MEANWHILE if hot.depth else DRAIN_ONCE
     yield Draft(
         "suggestion", f"the end waits for its {'atomics' if atomic else 'stores'}",
         _place(case, code, hot.index), evidence, _ATOMIC_AUTHOR if atomic else _TAIL_AUTHOR, "",
-        eliminated(taken, code.whole, part, sure=_SURE if part > _ONCE else 0.0),
+        eliminated(taken, code.whole, part, sure=DRAIN_SURE if part > DRAIN_ONCE else 0.0),
         confidence="medium" if use else "low",
     )  # fmt: skip
 
@@ -165,7 +160,7 @@ def _seen(code: KernelCode, stores: list[int], shares: list[float], samples: int
     text += f", {percent(full)} with their queue full"
     also = {"until stores have left registers": sum(shares[1:])}
     also |= {"behind them in it": shares[0] - left - full}
-    text += "".join(f", {percent(part)} {who}" for who, part in also.items() if part >= _COLD)
+    text += "".join(f", {percent(part)} {who}" for who, part in also.items() if part >= COLD)
     return Evidence("samples", text, samples)
 
 
@@ -242,7 +237,7 @@ def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[E
 
 def _place(case: KernelCase, code: KernelCode, index: int) -> Place:
     at = code.instructions[index]
-    return case.place(case.user_line(at.place), case.op_at(at.place), (at.offset, at.offset))
+    return case.at(at)
 
 
 RULE = KernelRule("epilogue-drain", find)

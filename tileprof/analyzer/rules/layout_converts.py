@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import has_products
@@ -37,18 +37,17 @@ from tileprof.analyzer.kernel.tile_ends import fragment_bytes, tile_ends
 from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.numbers import (
+    COLD,
+    LAYOUT_CONVERTS_COMES_BACK,
+    LAYOUT_CONVERTS_LEAST_KEPT,
+    LAYOUT_CONVERTS_OFTEN,
+)
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.errors import Location
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Converted, FilledOnce
 
-_COLD = 0.01
-_COMES_BACK = 0.85
-"""Of that time: other instructions take some of the freed turns."""
-_OFTEN = 0.05
-"""Of the samples, at an exchange that keeps warp groups in step all along a turn."""
-_LEAST_KEPT = 0.02
-"""Of the time, what is left in any case."""
 _EXCHANGE = ("STS", "LDS", "STSM", "LDSM", "BAR")
 _TILES = ("copy", "load", "store")
 """Kinds of ops that bring tiles, or take them away."""
@@ -138,19 +137,16 @@ def _draft(case: KernelCase, exchange: _Exchange) -> Draft:
     hot = code.hottest(exchange.first) if code else None
     if code is None or hot is None:
         place = case.place(remark.location, remark.subject)
-        return Draft("warning", title, place, (static,), advice, _COMPILER)
+        return Cause(title, place, (static,), advice, _COMPILER).warning()
     place = case.place(remark.location, remark.subject, (hot.offset, hot.offset))
     taken = _taken(code, exchange.where)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples are at the exchange or wait for it"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share < _COLD:
-        author = "Leave it: the exchange takes no time."
-        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
-                     confidence="high")  # fmt: skip
+    cause = Cause(title, place, (static,), advice, _COMPILER)
+    seen = sampled(code, taken, "are at the exchange or wait for it")
+    if code.share(taken) < COLD:
+        leave = "Leave it: the exchange takes no time."
+        return cause.ignored(", off the critical path", leave, seen)
     saving, more = _saving(case, code, exchange, taken)
-    return Draft("suggestion", title, place, (*evidence, *more), advice, _COMPILER, saving,
-                 _most(case, code, exchange.loop))  # fmt: skip
+    return cause.costs(saving, seen, *more, most=_most(case, code, exchange.loop))
 
 
 def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:
@@ -161,7 +157,7 @@ def _most(case: KernelCase, code: KernelCode, loop: range | None) -> float:
     whole = max(code.whole - loading_apart(code, loop), 1.0)
     inside = min(code.n(loop) / whole, 1.0)
     kept = pace_of(case, code, loop, rings[0].stage_bytes).shortest(rings[0].stages - 1)
-    return 1 / max(1 - (1 - kept) * inside, _LEAST_KEPT)
+    return 1 / max(1 - (1 - kept) * inside, LAYOUT_CONVERTS_LEAST_KEPT)
 
 
 def _saving(
@@ -174,12 +170,12 @@ def _saving(
         whole = max(code.whole - loading_apart(code, loop), 1.0)
     names = (each.name for each in exchange.remarks)
     ends = tile_ends(case, code, fragment_bytes(case.tiles, names))
-    if ends is not None and ends.sum() >= _COLD * code.whole:
+    if ends is not None and ends.sum() >= COLD * code.whole:
         taken = np.maximum(taken, ends)
         text = f"{percent(float(ends.sum()) / code.whole)} of the samples wait where tiles begin"
         why = "the exchange leaves too little shared memory for blocks that take several"
         more.append(Evidence("samples", f"{text} and end: {why}", int(ends.sum())))
-    saving = eliminated(taken * (code.whole / whole), code.whole, _COMES_BACK)
+    saving = eliminated(taken * (code.whole / whole), code.whole, LAYOUT_CONVERTS_COMES_BACK)
     kept = loop and kept_from(case, SHARED)
     if kept and (turns := left_in_turns(case, code, exchange.where)):
         return turns, [*more, Evidence("static", _TURNS)]
@@ -193,7 +189,7 @@ def _in_loop(
     taken = np.maximum(taken, _taken(code, _between_warps(case, code, loop)))
     waits = in_step(case, code, loop)
     idle = float(waits.sum())
-    if float(taken.sum()) < _OFTEN * code.whole or idle < _COLD * code.whole:
+    if float(taken.sum()) < LAYOUT_CONVERTS_OFTEN * code.whole or idle < COLD * code.whole:
         return taken, []
     text = f"{percent(idle / code.whole)} of the samples wait for products while nobody issues"
     more = Evidence("samples", f"{text}: the exchange keeps warp groups in step", int(idle))

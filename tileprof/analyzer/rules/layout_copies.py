@@ -17,9 +17,8 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.numbers import LAYOUT_COPIES_HOT
 
-_HOT = 0.03
-"""Of the devices' time, above which copies are worth a change."""
 _LAYOUT_KERNELS = re.compile(
     r"nchw.?to.?nhwc|nhwc.?to.?nchw|transpose_?(readwrite|kernel)|tensorTransform|convert_?layout"
     r"|layout_?(convert|transform)|permute_?kernel",
@@ -56,7 +55,7 @@ def find(program: Program) -> Iterator[Draft]:
     kinds = _kinds(tree, copies)
     for kind, mask in kinds.items():
         time = float(tree.time[mask].sum())
-        if tree.share(time) >= _HOT:
+        if tree.share(time) >= LAYOUT_COPIES_HOT:
             yield _draft(tree, kind, mask, time)
 
 

@@ -34,11 +34,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
-    WIDEST,
     Request,
     Told,
     requests,
@@ -51,16 +50,14 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, why_harmless
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.numbers import (
+    COOL,
+    NARROW_ACCESS_FULL,
+    NARROW_ACCESS_GAPS,
+    NARROW_ACCESS_IN_ORDER,
+    WIDEST,
+)
 
-_IN_ORDER = (0.9, 1.25)
-"""Sectors for each needed one of lanes side by side: unaligned rows of 4-byte words have 5 for 4;
-fewer are lanes that share addresses."""
-_GAPS = 1.9
-"""Sectors for each needed one of lanes that leave gaps, from which on there are gaps."""
-_COLD = 0.02
-"""Of the samples, from which on checks are worth telling."""
-_FULL = 0.2
-"""Of the samples, from which on a full queue is worth telling without a cause."""
 _AUTHOR = (
     "Let each thread move 16 bytes at once: give it neighbouring elements of the last index (fewer"
     " threads, or a wider tile), and make rows and offsets multiples of 16 bytes: pad the tensor,"
@@ -80,7 +77,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     where = {i for each in said for i in told_at(case, code, each)} if code else set[int]()
     evidence = [*_static(case, said)]
     if counted and code is not None:
-        low, high = _IN_ORDER
+        low, high = NARROW_ACCESS_IN_ORDER
         ordered = [each for each in counted if low <= each.ways <= high]
         where = {each.instruction.index for each in ordered}
         if not ordered:
@@ -97,17 +94,19 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield from _measured(case, code, where, evidence)
     elif evidence:
         place = case.place(said[0].location, said[0].op) if said else _place(case, code, where)
-        yield Draft("warning", _title(code, where, said), place, tuple(evidence), _AUTHOR,
-                    _COMPILER)  # fmt: skip
+        title = _title(code, where, said)
+        yield Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER).warning()
     elif code is not None and code.whole:
         yield from _symptom(case, code)
 
 
 def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:
     """Accesses whose lanes are side by side, or leave gaps for their thread's next bytes."""
-    low, high = _IN_ORDER
+    low, high = NARROW_ACCESS_IN_ORDER
     narrow = [each for each in worked_out(case).values() if _could_widen(each)]
-    found = [each for each in narrow if low <= each.widened <= high and each.ways >= _GAPS]
+    found = [
+        each for each in narrow if low <= each.widened <= high and each.ways >= NARROW_ACCESS_GAPS
+    ]
     if not found and memory_use(case):
         found = [each for each in narrow if low <= each.ways <= high]
     if not found:
@@ -135,34 +134,35 @@ def _measured(
     evidence.append(Evidence("samples", text, at))
     checked = checks(code, where)
     checking = int(checked.sum())
-    if checking >= _COLD * code.whole:
+    if checking >= COOL * code.whole:
         text = f"{percent(checking / code.whole)} of the samples check bounds"
         text += " that a wider access checks once"
         evidence.append(Evidence("samples", text, checking))
     if use:
         evidence.append(Evidence("activities", use.text))
     title, place = _title(code, where), _place(case, code, where)
+    cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
     passes = passes_at(case, code, where)
     saving = saved(code, passes, checked, use)
     if why := why_harmless(code, passes, checked, saving, use):
-        yield Draft(
-            "ignore", f"{title}, where it costs nothing", place, tuple(evidence),
-            f"Leave it: {why}.", confidence="high",
-        )  # fmt: skip
+        yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return
-    yield Draft(
-        "suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER, saving,
-        most=use.most if use else float("inf"), confidence="medium" if use else "low",
-    )  # fmt: skip
+    yield cause.costs(
+        saving, most=use.most if use else float("inf"), confidence="medium" if use else "low"
+    )
 
 
 def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     """A queue that is full of what could be narrow for nothing."""
     known = worked_out(case)
-    others = [i for i, e in known.items() if not (_could_widen(e) and e.widened <= _IN_ORDER[1])]
+    others = [
+        i
+        for i, e in known.items()
+        if not (_could_widen(e) and e.widened <= NARROW_ACCESS_IN_ORDER[1])
+    ]
     looped = [i for i in _narrow(code) if code.instructions[i].depth and i not in others]
     waits, use = code.n(looped, ("lg_throttle",)), memory_use(case)
-    if waits < _FULL * code.whole or (use and use.near) or told(case):
+    if waits < NARROW_ACCESS_FULL * code.whole or (use and use.near) or told(case):
         return
     widths = {width_of(code.instructions[index].opcode) for index in looped}
     text = (
@@ -175,8 +175,8 @@ def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         " the sectors of its requests, `--metrics memory` shows whether memory has bandwidth left."
     )
     place, evidence = _place(case, code, looped), Evidence("samples", text, waits)
-    yield Draft("symptom", "the queue of global memory is full of narrow accesses", place,
-                (evidence,), author)  # fmt: skip
+    title = "the queue of global memory is full of narrow accesses"
+    yield Cause(title, place, (evidence,), author).symptom()
 
 
 def _is_narrow(said: Told) -> bool:

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving
+from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import LOADS
@@ -50,9 +50,20 @@ from tileprof.analyzer.kernel.launches import (
     launch_of,
     launch_place,
 )
-from tileprof.analyzer.kernel.next_step import MOST_WARPS, Step, next_step
+from tileprof.analyzer.kernel.next_step import Step, next_step
 from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.numbers import (
+    FEWEST_SAMPLES,
+    MOST_WARPS,
+    OCCUPANCY_ALIKE,
+    OCCUPANCY_LEFT,
+    OCCUPANCY_NOTABLE,
+    OCCUPANCY_OTHER,
+    OCCUPANCY_SMALL_STEP,
+    OCCUPANCY_SURE,
+    OCCUPANCY_WAITING,
+)
 from tileprof.analyzer.tiles.gathers import takes_by_number
 
 _MEMORY = "long_scoreboard"
@@ -63,22 +74,9 @@ _ON_CHIP = (
     "no_instructions", "imc_miss",
 )  # fmt: skip
 """Further reasons that other warps cover, where no product of a warp group is waited for."""
-_WAITING = 0.3
-"""Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
 _KEPT = ("sleeping", "membar")
 """Naps and fences, which are as long with other warps beside them."""
 _QUEUES = ("lg_throttle", "mio_throttle", "tex_throttle")
-_OTHER = 0.1
-"""Of the samples, that are at spills, or in full queues: above, that is what to look at."""
-_LEFT = 0.1
-"""Of the time, left beyond what its work takes: below, blocks side by side are near their roof."""
-_NOTABLE = 0.05
-"""Of the time, below which the next step is not worth its price in registers."""
-_SURE = 0.5
-_ALIKE = 0.75
-"""Of registers or memory, what the next step has to leave so that it is likely within reach."""
-_SMALL_STEP = 0.85
-"""The same, where nothing was measured."""
 _COMPILER = (
     "See which values are alive across the loop, and whether the bound on registers, or the number"
     " of stages, could be that of one block more."
@@ -96,14 +94,14 @@ def find(case: KernelCase) -> Iterator[Draft]:
     static = Evidence("static", _static(case, launch, share, step))
     if case.sampled is not None and not _has_other_cause(case.sampled, launch):
         yield from _seen(case, case.sampled, launch, step, static, left)
-    elif case.sampled is None and step.left >= _SMALL_STEP:
+    elif case.sampled is None and step.left >= OCCUPANCY_SMALL_STEP:
         title = "one more block per multiprocessor nearly fits"
         yield Draft("warning", title, launch_place(case), (static,), _advice(step), _COMPILER)
 
 
 def _is_near(left: Saving, launch: Launch) -> bool:
     """Whether next to nothing is left to gain; several blocks leave no more than is likely."""
-    return left.high < _NOTABLE if launch.held == 1 else left.mid < _LEFT
+    return left.high < OCCUPANCY_NOTABLE if launch.held == 1 else left.mid < OCCUPANCY_LEFT
 
 
 def _waiting(case: KernelCase, code: KernelCode, alone: bool) -> int:
@@ -126,15 +124,18 @@ def _seen(
     alone, known = launch.held == 1, case.roofs.copy_floor > 0
     waiting = _waiting(case, code, alone)
     saving = _saving(case, code, launch, step, left)
-    if waiting >= max(_WAITING * code.whole, FEWEST_SAMPLES) and saving.mid >= _NOTABLE:
+    if (
+        waiting >= max(OCCUPANCY_WAITING * code.whole, FEWEST_SAMPLES)
+        and saving.mid >= OCCUPANCY_NOTABLE
+    ):
         yield Draft(
             "suggestion", "more warps would hide latency", launch_place(case),
             (static, _waits(code, waiting, "latency")), _advice(step), _COMPILER, saving,
-            confidence="medium" if step.left >= _ALIKE else "low",
+            confidence="medium" if step.left >= OCCUPANCY_ALIKE else "low",
         )  # fmt: skip
         return
     waiting = _for_memory(code)
-    if alone and not known and waiting >= max(_WAITING * code.whole, FEWEST_SAMPLES):
+    if alone and not known and waiting >= max(OCCUPANCY_WAITING * code.whole, FEWEST_SAMPLES):
         evidence = (static, _waits(code, waiting, "memory"))
         title = "the warps of one block wait for memory"
         yield Draft("symptom", title, launch_place(case), evidence, _advice(step), _COMPILER)
@@ -144,7 +145,7 @@ def _has_other_cause(code: KernelCode, launch: Launch) -> bool:
     spills = code.named("LDL", "STL")
     spilling = code.n(spills) + float(code.waiting_for(spills).sum())
     queued = code.n(reasons=_QUEUES) if launch.held > 1 else 0
-    return max(spilling, queued) > _OTHER * code.whole
+    return max(spilling, queued) > OCCUPANCY_OTHER * code.whole
 
 
 def _waits(code: KernelCode, waiting: int, what: str) -> Evidence:
@@ -167,7 +168,7 @@ def _saving(
     def covered(warps: float) -> float:
         return part * (1 - 1 / faster(stations, launch.held, warps / launch.warps))
 
-    low, mid = _SURE * covered(step.warps), covered((step.warps + step.further) / 2)
+    low, mid = OCCUPANCY_SURE * covered(step.warps), covered((step.warps + step.further) / 2)
     most = max(0.0, 1 - launch.held * launch.warps / step.warps)
     high = left.high if left and step.further > step.warps else most
     return Saving(min(low, mid), mid, max(mid, high))

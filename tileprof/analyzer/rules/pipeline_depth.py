@@ -29,7 +29,7 @@ from math import ceil
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving
+from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
 from tileprof.analyzer.kernel.by_turns import ALONE, kept_from, left_in_turns
@@ -38,22 +38,21 @@ from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare
 from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.numbers import (
+    COLD,
+    COOL,
+    FEWEST_SAMPLES,
+    PIPELINE_DEPTH_BY_SAMPLES,
+    PIPELINE_DEPTH_LEAST_REST,
+    PIPELINE_DEPTH_MOST_STAGES,
+    PIPELINE_DEPTH_MUCH,
+)
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.remarks import Remark
 from tileprof.remarks.loops import WaitedAtOnce
 
-_COLD = 0.01
-_TOLD = 0.02
-"""Of the time, a saving that is more than noise."""
-_MUCH = 0.1
-"""Of the time, what is worth a word where no gain can be told."""
 _TITLE, _EACH = "loads do not run far enough ahead", "tiles are waited for at once"
 _NONE = "no load runs ahead of its use"
-_MOST_STAGES = 8
-_LEAST_REST = 0.02
-"""Of a turn, what is never hidden: more would be a guess."""
-_BY_SAMPLES = 0.95
-"""Of what a turn takes, how much less it may be: turns are counted by some hundred samples."""
 _COMPILER = (
     "The ring has as many slots as `num_stages` says, and one product in flight holds one of them:"
     " see whether slots are freed as early as they can be."
@@ -95,7 +94,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if len(rings) == 1:
         waits = in_turn(code, waits)
     found = max(waits, key=lambda each: each.share, default=None)
-    if found is not None and found.share >= _COLD:
+    if found is not None and found.share >= COLD:
         ring = rings[0] if rings else ring_in_code(case, code, found.loop)
         yield from _draft(case, code, found, _Loads(ring, said))
     elif said:
@@ -126,7 +125,7 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
     evidence = (Evidence("static", _seen(code, wait, loads)), measured)
     title = _EACH if loads.said else _TITLE
     if ring is None:
-        if wait.share >= _MUCH:
+        if wait.share >= PIPELINE_DEPTH_MUCH:
             advice = "Start copies more iterations ahead of their use: a ring of two to four slots."
             yield Draft("symptom", title, place, evidence, advice, _COMPILER)
         return
@@ -134,12 +133,12 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
     if pace.full or not pace.is_latency(loads.stages - 1):
         return
     rest = _rest(wait, pace.fed if case.roofs.tensor_floor else pace.usual, at_roof(case))
-    best = _rest(wait, _BY_SAMPLES * pace.fed, at_roof(case, reached=1.0))
+    best = _rest(wait, PIPELINE_DEPTH_BY_SAMPLES * pace.fed, at_roof(case, reached=1.0))
     stages = _stages(case, wait, loads, rest)
     saving, advice = _saving(wait, loads, (best, rest), stages), _advice(loads, stages)
-    if saving is None or saving.mid >= _TOLD:
+    if saving is None or saving.mid >= COOL:
         yield Draft("suggestion", title, place, evidence, advice, _COMPILER, saving)
-    elif wait.share >= _MUCH and 1 - rest >= _TOLD:
+    elif wait.share >= PIPELINE_DEPTH_MUCH and 1 - rest >= COOL:
         yield Draft("symptom", f"{title}, and there is no room for more", place, evidence, advice,
                     _COMPILER)  # fmt: skip
 
@@ -147,7 +146,7 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
 def _rest(wait: TileWait, fed: float, at_roof: float) -> float:
     """Of the time, what the kernel takes however far loads run ahead."""
     most = max(0.0, (1 - fed) * wait.inside)
-    return max(1 - min(wait.share, most), min(at_roof, 1.0), _LEAST_REST)
+    return max(1 - min(wait.share, most), min(at_roof, 1.0), PIPELINE_DEPTH_LEAST_REST)
 
 
 def _under_way(wait: TileWait, stages: int) -> float:
@@ -164,7 +163,7 @@ def _stages(case: KernelCase, wait: TileWait, loads: _Loads, rest: float) -> int
     spare = spare_bytes(case)
     if spare is None:
         return ring.stages + 1
-    return min(wanted, _MOST_STAGES, ring.stages + max(spare, 0) // ring.stage_bytes)
+    return min(wanted, PIPELINE_DEPTH_MOST_STAGES, ring.stages + max(spare, 0) // ring.stage_bytes)
 
 
 def _saving(
@@ -194,7 +193,7 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         loads, stores = through_registers(code, loop)
         hot, gone = code.hottest(stores), lost(code, loop, (*loads, *stores))
         share, inside = float(gone.sum()) / code.whole, code.n(loop) / code.whole
-        if hot is None or share < _MUCH:
+        if hot is None or share < PIPELINE_DEPTH_MUCH:
             continue
         line = case.user_line(hot.place)
         place = case.place(line, case.op_at(line), (hot.offset, hot.offset))
@@ -205,7 +204,7 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         evidence = [static, Evidence("samples", text, int(gone.sum()))]
         rings = rings_of(case.tiles)
         pace = pace_of(case, code, loop, rings[0].stage_bytes if rings else 0)
-        most = min((1 - pace.least) * inside, 1 - _LEAST_REST)
+        most = min((1 - pace.least) * inside, 1 - PIPELINE_DEPTH_LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)
         saving = Saving(mid / 2, mid, most, gone * (mid / share), int(gone.sum()))
         kept = kept_from(case, ALONE)

@@ -21,8 +21,8 @@ from tileprof.analyzer.contexts import Column, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.numbers import COLD, PRECISION_PACES
 
-_COLD = 0.01
 _PLAIN = re.compile(
     r"sgemm|ffma|simt.*gemm|gemm_f32f32_|implicit_convolve_sgemm|scudnn"
     r"|fprop_f32f32_f32f32|dgrad_f32f32_f32f32|wgrad_f32f32_f32f32",
@@ -31,10 +31,6 @@ _PLAIN = re.compile(
 _TENSOR = re.compile(
     r"tf32|bf16|f16|s1688|s16816|h884|h1688|tensorop|3xtf32|dgemm|zgemm", re.IGNORECASE
 )
-_PACES = (0.5, 0.75, 1.0)
-"""Of the part of its roof that a kernel reaches, the part of the tensor cores' that its successor
-does: at least, likely, at most. A judgement: tiles of 32-bit operands are half as deep as those of
-16 bits, of which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md)."""
 _OLD, _NEW = "fma_float32", "tensor_tf32"
 _ADVICE = (
     "If 10 bits of mantissa will do, let products of 32-bit floats use tensor cores:"
@@ -59,7 +55,7 @@ def find(program: Program) -> Iterator[Draft]:
         return
     text = f"{len(plain)} such kernels take {percent(share)} of {tree.whose}"
     evidence = [static, Evidence("activities", text)]
-    if share < _COLD:
+    if share < COLD:
         yield Draft("ignore", "32-bit products without tensor cores that take no time", place,
                     tuple(evidence), "Leave it: they hardly run.", confidence="high")  # fmt: skip
         return
@@ -88,7 +84,7 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
         times = ((_time(tree, each), _floor(each, work)) for each in plain)
         return sum(max(0.0, t - max(t * ratio / pace, floor)) for t, floor in times)
 
-    saving = tree.saving(*map(saved, _PACES))
+    saving = tree.saving(*map(saved, PRECISION_PACES))
     old, new = (peaks[0][name].value / 1e12 for name in (_OLD, _NEW))
     told = f"the device was measured at {old:.3g} TFLOP/s without and {new:.3g} with tensor cores"
     return saving, told

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.findings import Evidence, percent
-
-_NEAR = 0.9
+from tileprof.analyzer.numbers import ROOFLINE_NEAR
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -21,7 +20,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     roof, floor = max(case.roofs.floors.items(), key=lambda item: item[1])
     used = floor / case.time
-    if used < _NEAR:
+    if used < ROOFLINE_NEAR:
         return
     peak = case.roofs.peaks[roof]
     unit = "TB/s" if peak.unit == "bytes/s" else "TFLOP/s"

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
@@ -34,6 +34,16 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
+from tileprof.analyzer.numbers import (
+    COOL,
+    SLOW_MATH_BUSY,
+    SLOW_MATH_FULL,
+    SLOW_MATH_NOTABLE,
+    SLOW_MATH_PART,
+    SLOW_MATH_SETUP,
+    SLOW_MATH_SURE,
+    SPECIAL_CYCLES,
+)
 from tileprof.errors import Location
 
 _OWN = (ISSUED, "mio_throttle", "math_pipe_throttle", "dispatch_stall")
@@ -49,23 +59,6 @@ _ELSE = (
     "UTMA", "UBLKCP", "SYNCS", "DEPBAR", "MEMBAR", "EXIT",
 )  # fmt: skip
 """Opcodes, by their beginning, that are no arithmetic."""
-_PART = 0.04
-"""Of a line's arithmetic, how much tells a slow form at least, where it owns the line."""
-_COLD = 0.02
-_SETUP = 0.05
-"""Of the samples: below, nothing is said of what a block does once to find its tile, nor of what
-most kernels have some of."""
-_NOTABLE = 0.1
-"""Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
-_BUSY = 0.3
-"""Of the samples: from where special functions are what a kernel waits for."""
-_SURE = 0.7
-_FULL = 1.05
-"""Of a kernel's time, what tensor cores and special functions take in turn where nothing else
-counts; above 1, as some of it overlaps."""
-_SPECIAL_CYCLES = 8
-"""For which an instruction of a warp keeps a scheduler's unit (16 results a cycle and
-multiprocessor: CUDA programming guide, arithmetic throughput, 9.0)."""
 _COMPILER = "See which op of the program this comes from, and whether a cheaper form is allowed."
 
 
@@ -101,7 +94,7 @@ def _lines(case: KernelCase, code: KernelCode, signs: list[int], form: Form) -> 
         remark = case.remark_at(line) if form.once and line else None
         if remark is not None and remark.op == "launch":
             continue  # that line has all that a block does to find its tile
-        if line is not None and (part >= _PART or line.line in calling):
+        if line is not None and (part >= SLOW_MATH_PART or line.line in calling):
             found.update(where)
     return sorted(found)
 
@@ -112,29 +105,25 @@ def _told(
     looped = [each for each in signs if code.instructions[each].depth > 0]
     static = Evidence("static", f"{len(where)} instructions of it, {len(looped)} of them in loops")
     place = _place(case, code, signs)
+    cause = Cause(form.title, place, (static,), form.author, _COMPILER)
     if not code.whole:
         if looped and not form.quiet:
-            yield Draft("warning", form.title, place, (static,), form.author, _COMPILER)
+            yield cause.warning()
         return
     taken = _taken(code, where, form)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples are at these instructions or wait for their results"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
+    share = code.share(taken)
+    seen = sampled(code, taken, "are at these instructions or wait for their results")
     once = form.once and (not looped or place.op == "launch")
-    if once and (left := reach.left(case)) is not None and left.mid < _NOTABLE:
+    if once and (left := reach.left(case)) is not None and left.mid < SLOW_MATH_NOTABLE:
         return
-    if share >= (_SETUP if once or form.quiet else _COLD) and not _beside(case, code, where, share):
-        yield Draft(
-            "suggestion", form.title, place, evidence, form.author, _COMPILER,
-            eliminated(_with_late(code, taken), code.whole, form.part, _SURE),
-            confidence=form.confidence,
-        )  # fmt: skip
+    if share >= (SLOW_MATH_SETUP if once or form.quiet else COOL) and not _beside(
+        case, code, where, share
+    ):
+        saving = eliminated(_with_late(code, taken), code.whole, form.part, SLOW_MATH_SURE)
+        yield cause.costs(saving, seen, confidence=form.confidence)
     elif not form.quiet and not once:
-        yield Draft(
-            "ignore", f"{form.title}, where it costs nothing", place, evidence,
-            "Leave it: this code rarely runs, or overlaps with what takes the time.",
-            confidence="high",
-        )  # fmt: skip
+        leave = "Leave it: this code rarely runs, or overlaps with what takes the time."
+        yield cause.ignored(", where it costs nothing", leave, seen)
 
 
 def _taken(code: KernelCode, where: list[int], form: Form) -> Weights:
@@ -152,7 +141,7 @@ def _with_late(code: KernelCode, taken: Weights) -> Weights:
     share = float(taken.sum()) / code.whole
     products = code.waiting_for(code.named(*PRODUCTS), _BARRIER)
     late = code.taken(code.rows(reasons=_BARRIER)) - products
-    return np.maximum(taken, share * late) if share >= _SETUP else taken
+    return np.maximum(taken, share * late) if share >= SLOW_MATH_SETUP else taken
 
 
 def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
@@ -161,15 +150,15 @@ def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: f
     if case.roofs.tensor_floor and code.issued:
         others = set(code.named("MUFU")).difference(where)
         special = busy_share(code) / code.issued * code.n(others, (ISSUED,))
-        return case.roofs.tensor_floor / case.time + special * _SPECIAL_CYCLES >= _FULL
+        return case.roofs.tensor_floor / case.time + special * SPECIAL_CYCLES >= SLOW_MATH_FULL
     left = reach.left(case)
-    return left is not None and left.low <= 0 and share < _NOTABLE
+    return left is not None and left.low <= 0 and share < SLOW_MATH_NOTABLE
 
 
 def _place(case: KernelCase, code: KernelCode, where: list[int]) -> Place:
     hot: Instruction | None = code.hottest(where)
     assert hot is not None
-    return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
+    return case.at(hot)
 
 
 def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
@@ -180,7 +169,7 @@ def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     rows = code.taken(code.rows(where, _OWN))
     taken = np.maximum(rows, code.waiting_for(where, _FOR_RESULTS))
     share = float(taken.sum()) / code.whole
-    if share < _BUSY or _beside(case, code, (), 0.0):
+    if share < SLOW_MATH_BUSY or _beside(case, code, (), 0.0):
         return
     hot = code.hottest(where)
     name = hot.opcode if hot else "MUFU"

@@ -44,17 +44,15 @@ from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.numbers import (
+    SMALL_GRID_BY_EDGES,
+    SMALL_GRID_BY_STEPS,
+    SMALL_GRID_EMPTY,
+    SMALL_GRID_FEW,
+    SMALL_GRID_SHORT,
+    SMALL_GRID_SURE,
+)
 
-_FEW = 0.9
-"""Blocks for each multiprocessor, below which it is told."""
-_EMPTY = 2_000.0
-"""Nanoseconds from one launch that does nothing to the next, where that was not measured."""
-_SHORT = 2
-"""Times as long, below which a launch is mostly its own beginning and end."""
-_BY_EDGES = 0.5
-_BY_STEPS = 0.25
-"""Powers of the number of parts that a product's time goes down with."""
-_SURE = 0.25
 _AUTHOR = (
     "Cut the work into more blocks: a smaller tile, or several blocks along the dimension that is"
     " summed over (split-K) whose parts are then added."
@@ -65,12 +63,16 @@ _COMPILER = "The choice of tiles did not consider the number of multiprocessors 
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel whose grid leaves multiprocessors without a block."""
     launch = launch_of(case)
-    if launch is None or launch.each >= _FEW:
+    if launch is None or launch.each >= SMALL_GRID_FEW:
         return
     place, evidence = launch_place(case), (_static(launch), *_measured(case, launch))
     each = case.time / case.launches if case.launches else 0.0
-    empty = case.roofs.peaks["launch_gap"].value if "launch_gap" in case.roofs.peaks else _EMPTY
-    if each and each < _SHORT * empty:
+    empty = (
+        case.roofs.peaks["launch_gap"].value
+        if "launch_gap" in case.roofs.peaks
+        else SMALL_GRID_EMPTY
+    )
+    if each and each < SMALL_GRID_SHORT * empty:
         yield Draft(
             "ignore", "few blocks, in launches that are short anyway", place, evidence,
             "Leave it: an empty launch takes about as long.", confidence="high",
@@ -138,19 +140,19 @@ def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:
         memory = memory_use(case)
         likely, high = (memory.room, max(high, 1 - 1 / memory.most)) if memory else (without, high)
     mid = dealt_out * min(likely, without)
-    return Saving(_SURE * mid, mid, high)
+    return Saving(SMALL_GRID_SURE * mid, mid, high)
 
 
 def _product(case: KernelCase, launch: Launch, parts: float) -> float:
     """Of the time, what blocks of so many parts take each."""
     if not case.roofs.tensor_floor:
-        return float(parts**-_BY_STEPS)
+        return float(parts**-SMALL_GRID_BY_STEPS)
     if not parts.is_integer():
         # Fewer groups have less arithmetic each; what is beyond it are loads, and waits.
         left = reach.left(case)
         bound = 1 - left.mid if left else 0.0
-        return float(bound / parts + (1 - bound) * parts**-_BY_EDGES)
-    roof, by_edges = at_roof(case, launch.each * parts), float(parts**-_BY_EDGES)
+        return float(bound / parts + (1 - bound) * parts**-SMALL_GRID_BY_EDGES)
+    roof, by_edges = at_roof(case, launch.each * parts), float(parts**-SMALL_GRID_BY_EDGES)
     # Where a turn is all waiting, parts of the sum have fewer of them.
     return max(1 / parts, roof, min(under_way(case) or by_edges, by_edges))
 

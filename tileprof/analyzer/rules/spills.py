@@ -18,28 +18,23 @@ else to issue, and what is left of a thread's registers takes one value after th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.findings import Evidence, Place
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.numbers import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK, SPILLS_SURE
 from tileprof.errors import Location
 
-_COLD = 0.01
-"""Of a kernel's samples, below which spills cost nothing."""
-_COMES_BACK = 0.95
-_SURE = 0.7
-"""Of the likely part, what comes back at least."""
-_REGISTERS, _FEW = 65_536, 1024
-"""Of a multiprocessor; threads there, half of the most, from which on they are not few."""
 _LATENCY = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")
 _TOGETHER = ("barrier", "warpgroup_arrive", "gmma")
 """Waits for warps that come late, or for products that were begun late."""
@@ -57,30 +52,26 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if code is None or not spills:
         return
     place, static = _place(case, code, spills), _static(case, code, spills)
+    cause = Cause("registers are spilled", place, (static,), _advice(case), _COMPILER)
     if not code.whole:
-        yield Draft("warning", "registers are spilled", place, (static,), _advice(case), _COMPILER)
+        yield cause.warning()
         return
     taken = spill_samples(code)
-    share = float(taken.sum()) / code.whole
-    text = f"{percent(share)} of the samples are at them or wait for them"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share < _COLD:
-        title = "registers are spilled where it costs nothing"
-        yield Draft("ignore", title, place, evidence, _IGNORED, confidence="high")
+    seen = sampled(code, taken, "are at them or wait for them")
+    if code.share(taken) < COLD:
+        yield cause.ignored(" where it costs nothing", _IGNORED, seen)
         return
-    yield Draft(
-        "suggestion", "registers are spilled where it costs time", place, evidence, _advice(case),
-        _COMPILER, _saving(case, code, taken), confidence="high",
-    )  # fmt: skip
+    hot = replace(cause, title=f"{cause.title} where it costs time")
+    yield hot.costs(_saving(case, code, taken), seen, confidence="high")
 
 
 def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     """What comes back, with waits for others as late as the spills made them."""
     share = float(taken.sum()) / code.whole
     together = np.maximum(taken, share * code.taken(code.rows(reasons=_TOGETHER)))
-    least = eliminated(together, code.whole, _COMES_BACK, _SURE).low
+    least = eliminated(together, code.whole, SPILLS_COME_BACK, SPILLS_SURE).low
     together = np.maximum(together, np.maximum(_exposed(case, code), _serial(code)))
-    likely = eliminated(together, code.whole, _COMES_BACK, _SURE)
+    likely = eliminated(together, code.whole, SPILLS_COME_BACK, SPILLS_SURE)
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)
     return Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
@@ -97,9 +88,9 @@ def _serial(code: KernelCode) -> Weights:
 def _exposed(case: KernelCase, code: KernelCode) -> Weights:
     """Waits for results that more warps would cover, which registers leave no room for."""
     launch, blocks = launch_of(case), case.number("blocks_per_sm") or 0
-    threads = launch.threads if launch else _FEW
+    threads = launch.threads if launch else FEW_THREADS
     each = (case.number("registers") or 0) * threads
-    full = each * (blocks + 1) > _REGISTERS and blocks * threads < _FEW
+    full = each * (blocks + 1) > REGISTERS and blocks * threads < FEW_THREADS
     rows = code.rows(reasons=_LATENCY)
     waits = code.taken(rows)
     if not full or not waits.any() or reach.left(case) is None:
@@ -122,7 +113,7 @@ def _place(case: KernelCase, code: KernelCode, spills: list[int]) -> Place:
 
     hot = code.hottest(max(lines.values(), key=cost))
     assert hot is not None
-    return case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
+    return case.at(hot)
 
 
 def _static(case: KernelCase, code: KernelCode, spills: list[int]) -> Evidence:

@@ -46,18 +46,15 @@ from tileprof.analyzer.kernel.launches import (
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tile_choice import best_of_others
+from tileprof.analyzer.numbers import (
+    COLD,
+    TAIL_WAVE_HALF,
+    TAIL_WAVE_LEAST,
+    TAIL_WAVE_REACHED,
+    TAIL_WAVE_SURE,
+    TAIL_WAVE_TOLD,
+)
 
-_LEAST = 1 / 6
-"""Of the time, below which nothing is said: less than that is lost from the sixth round on, and
-other tiles, which do less well by themselves, would cost as much."""
-_COLD = 0.01
-_TOLD = 0.02
-"""Of the time, the least that is lost for sure, where nothing says how long a block takes alone."""
-_HALF = 0.5
-_REACHED = 0.95
-"""Of a roof, what a kernel of whole waves reaches."""
-_SURE = 0.5
-"""Of the least: blocks are not of one length, so later waves do not end at once."""
 _ASK = "See how long blocks take in either wave (`--instrument sample`)."
 _AUTHOR = (
     "Let the tiles fit the device: tiles of another size, a persistent kernel (as many blocks "
@@ -73,18 +70,18 @@ _COMPILER = (
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel of a few waves, the last of them not full."""
     launch = launch_of(case)
-    if launch is None or launch.rounds <= 1 or _lost(launch.rounds) < _LEAST:
+    if launch is None or launch.rounds <= 1 or _lost(launch.rounds) < TAIL_WAVE_LEAST:
         return
     idle = _idle_share(case, launch)
     evidence, saving = (_static(launch), *_measured(case, launch)), _saving(case, launch, idle)
-    if saving.high < _COLD:
+    if saving.high < COLD:
         yield Draft(
             "ignore", "a partial last wave, off the critical path", launch_place(case), evidence,
             "Leave it: blocks of different lengths fill the gap.", confidence="high",
         )  # fmt: skip
-    elif _likely(case, launch, idle) >= _LEAST:
+    elif _likely(case, launch, idle) >= TAIL_WAVE_LEAST:
         sure = launch.held == 1 or launch.tiles or _block_time(case)
-        if not sure and saving.low < _TOLD and case.time:
+        if not sure and saving.low < TAIL_WAVE_TOLD and case.time:
             yield Draft(
                 "symptom", _title(launch), launch_place(case), evidence, f"{_ASK} {_AUTHOR}",
                 _COMPILER, confidence="low",
@@ -97,7 +94,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 
 def _title(launch: Launch) -> str:
-    how = "nearly empty" if launch.rounds % 1 < _HALF else "not full"
+    how = "nearly empty" if launch.rounds % 1 < TAIL_WAVE_HALF else "not full"
     what = "rounds of tiles" if launch.tiles else "waves of blocks"
     return f"the last of {math.ceil(launch.rounds)} {what} is {how}"
 
@@ -115,7 +112,7 @@ def _saving(case: KernelCase, launch: Launch, idle: float) -> Saving:
         mid = min(mid, 1 - rest)
     elif use := memory_use(case):
         mid = min(mid, use.room)
-    low = _SURE * min(least, mid)
+    low = TAIL_WAVE_SURE * min(least, mid)
     return Saving(low, mid, max(most, mid))
 
 
@@ -136,7 +133,7 @@ def _likely(case: KernelCase, launch: Launch, idle: float) -> float:
         lost = least
     else:
         latency = 0.0 if is_pipelined(case) else 1 - busy_share(case.sampled)
-        beyond = 1 - 1 / case.roofs.most_gain / _REACHED
+        beyond = 1 - 1 / case.roofs.most_gain / TAIL_WAVE_REACHED
         lost = min(least + (most - least) * latency, beyond)
     return max(least, min(most, lost))
 

@@ -20,12 +20,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.findings import Confidence, Evidence
 from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
+from tileprof.analyzer.numbers import (
+    COLD,
+    TENSOR_CORES_AGAIN,
+    TENSOR_CORES_MANY,
+    TENSOR_CORES_MMA,
+    TENSOR_CORES_MOSTLY,
+    TENSOR_CORES_ROWS,
+    TENSOR_CORES_SHEET,
+    TENSOR_CORES_SURE,
+)
 from tileprof.errors import Location
 from tileprof.remarks import Reason, Remark
 from tileprof.remarks.common import TargetHasNone, TurnedOff
@@ -44,28 +54,16 @@ from tileprof.remarks.products import (
     TypesUnsupported,
 )
 
-_COLD = 0.01
 _FASTEST_FIRST = ("wgmma", "mma", "fma")
 _FOR_GOOD = (TargetHasNone, NoFloat64, TypeOnTarget)
 """Reasons that nobody can do anything about."""
-_MMA = 0.62
-"""Of the peak of wgmma, what mma reaches on Hopper (Luo et al., "Benchmarking and Dissecting the
-Nvidia Hopper GPU Architecture via Microbenchmarking", IPDPS 2024)."""
-_SHEET = {"fma": 67e12, "tensor_tf32": 494e12, "tensor_bfloat16": 989e12, "tensor_int8": 1979e12}
-"""Operations a second of an H100 or H200 (NVIDIA's data sheets, SXM, dense)."""
 _TYPES = {"f32": "tf32", "f16": "float16", "bf16": "bfloat16"}
 _DOT = re.compile(
     r"= tt\.dot [^\n]*?: tensor<[\dx]+x(?P<type>\w+), #[^\n]*-> tensor<(?P<shape>\d+x\d+)x\w+,"
     r" #blocked\d*>"
 )
 """A product whose result each thread has a block of: tensor cores have layouts of their own."""
-_ROWS = 64
-"""Of a tile, from which on there is a `wgmma`."""
 _SUM = re.compile(r"FFMA(?:\.\w+)* (R\d+), -?(R\d+)(?:\.reuse)?, -?(R\d+)(?:\.reuse)?, (R\d+)")
-_MANY, _MOSTLY, _AGAIN = 64, 0.5, 2.0
-"""Sums in a loop that is a product; of its instructions; by operands: 8 × 8 sums have 16."""
-_SURE = 0.8
-"""Of the likely gain, what comes at least where the work is known."""
 _WAYS: tuple[tuple[tuple[type[Reason], ...], str], ...] = (
     ((TurnedOff, SwizzleOff), "Remove the control that turns it off"),
     ((Tf32Off,), "Allow tf32, which keeps 10 bits of mantissa, or multiply bfloat16"),
@@ -142,23 +140,22 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
     hot = code.hottest(where) if code else None
     if code is None or hot is None:
         place = case.place(product.location, product.op)
-        return Draft("warning", title, place, (static,), product.author, compiler)
+        return Cause(title, place, (static,), product.author, compiler).warning()
     place = case.place(product.location, product.op, (hot.offset, hot.offset))
     told = case.roofs.tensor_floor > 0
     taken = taken_by(code, where, told)
-    share = float(taken.sum()) / code.whole
     times = _peak(case, wanted, product.dtype) / _peak(case, chosen)
-    text = f"{percent(share)} of the samples are the product's"
-    text += f"; {wanted} is up to {times:.1f} times as fast"
-    evidence = (static, Evidence("samples", text, int(taken.sum())))
-    if share * (1 - 1 / times) < _COLD:
-        author = "Leave it: the product takes no time."
-        return Draft("ignore", f"{title}, off the critical path", place, evidence, author,
-                     confidence="high")  # fmt: skip
-    saving = eliminated(taken, code.whole, *((1.0, _SURE) if told else (1 - 1 / times,)))
+    cause = Cause(title, place, (static,), product.author, compiler)
+    what = f"are the product's; {wanted} is up to {times:.1f} times as fast"
+    seen = sampled(code, taken, what)
+    if code.share(taken) * (1 - 1 / times) < COLD:
+        leave = "Leave it: the product takes no time."
+        return cause.ignored(", off the critical path", leave, seen)
+    saving = eliminated(
+        taken, code.whole, *((1.0, TENSOR_CORES_SURE) if told else (1 - 1 / times,))
+    )
     most = float("inf") if told else times
-    return Draft("suggestion", title, place, evidence, product.author, compiler, saving, most,
-                 product.confidence)  # fmt: skip
+    return cause.costs(saving, seen, most=most, confidence=product.confidence)
 
 
 def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[int]:
@@ -179,7 +176,9 @@ def _dot(case: KernelCase, code: KernelCode) -> _Product | None:
         return None
     shape, dtype = blocked[0]["shape"], _TYPES[blocked[0]["type"]]
     # wgmma takes tf32 only where K is contiguous: elsewhere tiles are turned, which costs as much.
-    wanted = "wgmma" if dtype != "tf32" and int(shape.partition("x")[0]) >= _ROWS else "mma"
+    wanted = (
+        "wgmma" if dtype != "tf32" and int(shape.partition("x")[0]) >= TENSOR_CORES_ROWS else "mma"
+    )
     here = case.user_line(hot.place)
     reason = (
         "float32 operands, and tf32 is not allowed" if dtype == "tf32"
@@ -224,8 +223,8 @@ def _is_product(code: KernelCode, loop: range) -> bool:
     operands = {found[which] for found in sums for which in (2, 3)}
     reads = names.count("LDS")
     return (
-        len(sums) >= max(_MANY, _MOSTLY * len(loop)) and reads > 0
-        and len(sums) >= _AGAIN * len(operands)
+        len(sums) >= max(TENSOR_CORES_MANY, TENSOR_CORES_MOSTLY * len(loop)) and reads > 0
+        and len(sums) >= TENSOR_CORES_AGAIN * len(operands)
     )  # fmt: skip
 
 
@@ -233,13 +232,15 @@ def _peak(case: KernelCase, instruction: str, dtype: str = "") -> float:
     """Operations a second, measured or of the data sheet."""
     if instruction == "fma":
         measured = case.roofs.peaks.get("fma_float32")
-        return measured.value if measured else _SHEET["fma"]
+        return measured.value if measured else TENSOR_CORES_SHEET["fma"]
     dtype = dtype or case.roofs.matrix_dtype or "bfloat16"
     name = f"tensor_{'tf32' if dtype == 'float32' else dtype}"
     held = case.roofs.peaks.get(name)
     eight = "8" in dtype.partition("_")[0]
-    sheet = _SHEET.get(name, _SHEET["tensor_int8" if eight else "tensor_bfloat16"])
-    return (held.value if held else sheet) * (_MMA if instruction == "mma" else 1.0)
+    sheet = TENSOR_CORES_SHEET.get(
+        name, TENSOR_CORES_SHEET["tensor_int8" if eight else "tensor_bfloat16"]
+    )
+    return (held.value if held else sheet) * (TENSOR_CORES_MMA if instruction == "mma" else 1.0)
 
 
 def _way(reason: Reason) -> str:

@@ -38,33 +38,23 @@ from tileprof.analyzer.kernel.block_order import Traffic, grouped, traffic_of
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.launches import has_products
 from tileprof.analyzer.kernel.pace import at_roof
+from tileprof.analyzer.numbers import (
+    LONGEST_SAVING,
+    MEMORY_REACHED,
+    TRAFFIC_BOUND,
+    TRAFFIC_FEWER,
+    TRAFFIC_FULL,
+    TRAFFIC_IDLE,
+    TRAFFIC_IMPOSSIBLE,
+    TRAFFIC_MORE,
+    TRAFFIC_MOST_OF_IT,
+    TRAFFIC_SERVED,
+    TRAFFIC_SURE,
+    TRAFFIC_WAITING,
+)
 from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 
-_MORE = 1.2
-"""Moved by needed, below which it is what lines and refills cost."""
-_IDLE = 0.3
-"""Of DRAM's bandwidth, below which more traffic than needed does no harm."""
-_BOUND = 0.5
-"""From which on DRAM is what some of the time goes to, not only what it is used for meanwhile."""
-_SERVED = 0.7
-"""Hits of L2, below which it serves a product badly: of tiles that two blocks share it has half."""
-_MOST_OF_IT = 0.7
-"""Of the time, what modelled traffic takes where it is the limit."""
-_FEWER = 1.3
-"""Modelled traffic by that of the best groups, from which on the order matters."""
-_WAITING = 0.2
-"""Of samples, that wait for memory where it is the limit."""
-_FULL = (0.95, 0.88, 0.8)
-"""Of a roof of memory, what products of a good order, or reads at random, reach at best, likely,
-at least."""
-_STREAMED = (1.05, 0.97, 0.85)
-"""The same of what is read side by side, without products (`reach`)."""
 _LONG = "long_scoreboard"
-_SURE = 0.5
-"""Of a gain, where what the L2 keeps is not known."""
-_IMPOSSIBLE = 1.2
-"""Of the time, what modelled traffic can not have taken: then less of it was read again."""
-_LONGEST = 0.98
 _AGAIN = (
     "Let blocks that run at the same time share operands in L2: number them in groups of rows"
     " (`T.use_swizzle`), use larger tiles, or fuse kernels that read the same tensor."
@@ -107,7 +97,7 @@ def _counted(case: KernelCase) -> Iterator[Draft]:
     traffic = traffic_of(case)
     if traffic:
         needed = max(needed, min(traffic.best, traffic.now))
-    if moved < _MORE * needed:
+    if moved < TRAFFIC_MORE * needed:
         return
     asked = case.total("bytes")
     evidence: tuple[Evidence, ...] = (
@@ -115,7 +105,7 @@ def _counted(case: KernelCase) -> Iterator[Draft]:
         Evidence("counters", f"{moved / 1e9:.3g} GB are moved{_hits(case)}"),
     )
     title = f"{moved / needed:.1f} times the bytes that are needed come from memory"
-    beside = bool(asked) and moved > _MORE * asked
+    beside = bool(asked) and moved > TRAFFIC_MORE * asked
     rows, place = grouped(case)
     author = _BESIDE if beside else _GROUPED if rows > 1 else _AGAIN
     compiler = "" if beside else _COMPILER
@@ -125,7 +115,7 @@ def _counted(case: KernelCase) -> Iterator[Draft]:
     use = moved / case.time * 1e9 / peak.value
     text = f"{percent(use, 0)} of {peak.value / 1e12:.3g} TB/s, as measured ({peak.name})"
     evidence = (*evidence, Evidence("activities", text))
-    if use < _IDLE:
+    if use < TRAFFIC_IDLE:
         yield Draft(
             "ignore", f"{title}, but memory bandwidth is not the limit", place, evidence,
             "Leave it: the kernel does not wait for memory.", confidence="high",
@@ -136,10 +126,10 @@ def _counted(case: KernelCase) -> Iterator[Draft]:
 
 
 def _saving(case: KernelCase, use: float, kept: float) -> Saving:
-    share = min(min(use, 1.0) * (1 - kept), _LONGEST)
+    share = min(min(use, 1.0) * (1 - kept), LONGEST_SAVING)
     left = reach.left(case)
     mid, high = (share, share) if left is None else (min(share, left.mid), min(share, left.high))
-    return Saving(_SURE * mid if use >= _BOUND else 0.0, mid, high)
+    return Saving(TRAFFIC_SURE * mid if use >= TRAFFIC_BOUND else 0.0, mid, high)
 
 
 def _modelled(case: KernelCase) -> Iterator[Draft]:
@@ -149,8 +139,8 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         return
     now, best = (_at_memory(case, each) for each in (traffic.now, traffic.best))
     waits = code.n(reasons=(_LONG,)) / code.whole
-    at_all = _MOST_OF_IT <= now <= _IMPOSSIBLE
-    if not at_all or now < _FEWER * best or waits < _WAITING:
+    at_all = TRAFFIC_MOST_OF_IT <= now <= TRAFFIC_IMPOSSIBLE
+    if not at_all or now < TRAFFIC_FEWER * best or waits < TRAFFIC_WAITING:
         return
     rows, place = grouped(case)
     title = f"the order of blocks has L2 read {traffic.now / traffic.best:.1f} times what it could"
@@ -163,9 +153,9 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
         Evidence("activities", f"that takes {roof} for such a mix of reads and writes"),
         Evidence("samples", waiting, int(waits * code.whole)),
     )
-    saving = _down_to(case, best, _STREAMED if traffic.streamed else _FULL)
+    saving = _down_to(case, best, MEMORY_REACHED if traffic.streamed else TRAFFIC_FULL)
     if not (traffic.streamed or has_products(case)):  # indices may have an order of their own
-        saving = Saving(min(saving.low, _SURE * saving.mid), saving.mid, saving.high)
+        saving = Saving(min(saving.low, TRAFFIC_SURE * saving.mid), saving.mid, saving.high)
     yield Draft("suggestion", title, place, evidence, author, _COMPILER, saving)
 
 
@@ -212,7 +202,7 @@ def _elsewhere(case: KernelCase) -> Iterator[Draft]:
     if rate is None or peak is None or not case.time or not code or not code.named(*MATRIX):
         return
     use = case.total("dram_bytes") / case.time * 1e9 / peak.value
-    if use < _BOUND or rate > _SERVED:
+    if use < TRAFFIC_BOUND or rate > TRAFFIC_SERVED:
         return
     text = f"{percent(use, 0)} of {peak.value / 1e12:.3g} TB/s, as measured ({peak.name})"
     evidence = (
@@ -224,7 +214,11 @@ def _elsewhere(case: KernelCase) -> Iterator[Draft]:
 
 
 def _of(needed: float, asked: float) -> str:
-    return f", each byte once: blocks ask for {asked / 1e9:.3g}" if asked > _MORE * needed else ""
+    return (
+        f", each byte once: blocks ask for {asked / 1e9:.3g}"
+        if asked > TRAFFIC_MORE * needed
+        else ""
+    )
 
 
 def _hits(case: KernelCase) -> str:

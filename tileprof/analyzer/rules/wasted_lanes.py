@@ -27,33 +27,31 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
-from tileprof.analyzer.estimates import FEWEST_SAMPLES, Saving, eliminated
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
+from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
 from tileprof.analyzer.kernel.launches import busy_share, launch_place
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
+from tileprof.analyzer.numbers import (
+    COLD,
+    FEWEST_SAMPLES,
+    WASTED_LANES_FEW,
+    WASTED_LANES_MORE,
+    WASTED_LANES_NOTABLE,
+    WASTED_LANES_ONE,
+    WASTED_LANES_OUTSIDE,
+    WASTED_LANES_SURE,
+)
 from tileprof.analyzer.tiles.padding import Padded, padded_ops
+from tileprof.binary.occupancy import WARP
 from tileprof.remarks import Remark
 from tileprof.remarks.host import Guarded
 
-_LANES = 32
-_FEW = 0.9
-"""Of the lanes, below which some are wasted."""
-_ONE = 1.5 / _LANES
-"""Below, one lane works."""
 _BY_ONE = ("SYNCS", "UTMALDG", "UTMASTG", "UTMACMDFLUSH", "UBLKCP", "ELECT")
 """Opcodes that one lane runs for its warp, or block."""
-_COLD = 0.01
-_NOTABLE = 0.1
-"""Of the executions of a kernel, from where lanes are told without samples."""
-_OUTSIDE = 0.1
-"""Of a tile's work, below which its rim is no fault."""
-_SURE = 0.5
-_MORE = 0.1
-"""Of the rest, what goes away at most as well: smaller tiles leave room for more stages."""
 _PRODUCT = "gemm"
 _FITTING = (
     "Let the tile fit: an extent that divides the tensor's, or the next one above it (a smaller"
@@ -78,14 +76,14 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
     """Of all ops with such tiles, the products if there are any: they are what takes time."""
     ops = [each for each in padded_ops(case.tiles) if each.inside < 1]
     ops = [each for each in ops if each.op == _PRODUCT] or ops
-    if not ops or 1 - ops[0].inside < _OUTSIDE:
+    if not ops or 1 - ops[0].inside < WASTED_LANES_OUTSIDE:
         return
     worst = ops[0]
     title = f"{percent(1 - worst.inside, 0)} of the work on tiles is outside of their tensors"
     static, place = Evidence("static", _reaching(worst)), _place(case, worst)
-    code = case.sampled
+    cause, code = Cause(title, place, (static,), _FITTING, _CHOSEN), case.sampled
     if code is None or not case.time:
-        yield Draft("warning", title, place, (static,), _FITTING, _CHOSEN)
+        yield cause.warning()
         return
     looped = code.where(lambda each: each.depth > 0) if worst.op == _PRODUCT else None
     samples = code.n(looped) or code.whole
@@ -93,12 +91,12 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
     text = f"{percent(samples / code.whole, 0)} of the samples are in code that works on them"
     if case.roofs.copy_floor:
         text += f"; its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"
-    evidence = (static, Evidence("samples", text, samples))
-    if saving.mid < _COLD or samples < FEWEST_SAMPLES:
-        yield Draft("ignore", f"{title}, where it costs nothing", place, evidence,
-                    "Leave it: it is not what takes the time.", confidence="high")  # fmt: skip
+    seen = Evidence("samples", text, samples)
+    if saving.mid < COLD or samples < FEWEST_SAMPLES:
+        leave = "Leave it: it is not what takes the time."
+        yield cause.ignored(", where it costs nothing", leave, seen)
         return
-    yield Draft("suggestion", title, place, evidence, _FITTING, _CHOSEN, saving)
+    yield cause.costs(saving, seen)
 
 
 def _less(case: KernelCase, op: Padded, share: float) -> Saving:
@@ -107,8 +105,8 @@ def _less(case: KernelCase, op: Padded, share: float) -> Saving:
     turns = left_in_turns(case, case.sampled) if case.sampled and takes_turns(case) else None
     work = turns or reach.left(case) or Saving(0, 1, 1)
     mid = min(outside, left, work.mid)
-    high = min(outside + _MORE * (1 - outside), left, work.high)
-    return Saving(_SURE * mid, mid, max(mid, high))
+    high = min(outside + WASTED_LANES_MORE * (1 - outside), left, work.high)
+    return Saving(WASTED_LANES_SURE * mid, mid, max(mid, high))
 
 
 def _reaching(op: Padded) -> str:
@@ -142,27 +140,24 @@ def _idle_lanes(case: KernelCase) -> Iterator[Draft]:
         return
     unused = {index: 1 - each for index, each in lanes.items()}
     hot = _worst(code, unused)
-    evidence = [*_guards(case, hot), _counted(code, hot, lanes)]
-    place = case.place(case.user_line(hot.place), case.op_at(hot.place), (hot.offset, hot.offset))
-    title = f"{_LANES * lanes[hot.index]:.0f} of 32 lanes work"
+    evidence = (*_guards(case, hot), _counted(code, hot, lanes))
+    title = f"{WARP * lanes[hot.index]:.0f} of 32 lanes work"
+    cause = Cause(title, case.at(hot), evidence, _AUTHOR, _COMPILER)
     if not code.whole:
-        if _part(code, unused) >= _NOTABLE:
-            yield Draft("symptom", title, place, tuple(evidence), _AUTHOR, _COMPILER)
+        if _part(code, unused) >= WASTED_LANES_NOTABLE:
+            yield cause.symptom()
         return
     share = np.zeros(len(code.instructions) + 1)
     for index, each in unused.items():
         share[index] = each
     taken = code.taken(code.rows(list(unused))) * share[code.at]
-    lost = float(taken.sum()) / code.whole
     busy = percent(busy_share(code), 0)
-    text = f"{percent(lost)} of the samples are what these lanes take, of {busy} busy"
-    evidence.append(Evidence("samples", text, int(taken.sum())))
-    if lost < _COLD:
-        yield Draft("ignore", f"{title}, where it costs nothing", place, tuple(evidence),
-                    "Leave it: this code takes no time.", confidence="high")  # fmt: skip
+    seen = sampled(code, taken, f"are what these lanes take, of {busy} busy")
+    if code.share(taken) < COLD:
+        leave = "Leave it: this code takes no time."
+        yield cause.ignored(", where it costs nothing", leave, seen)
         return
-    yield Draft("suggestion", title, place, tuple(evidence), _AUTHOR, _COMPILER,
-                eliminated(taken, code.whole, busy_share(code)))  # fmt: skip
+    yield cause.costs(eliminated(taken, code.whole, busy_share(code)), seen)
 
 
 def _lanes(code: KernelCode) -> Mapping[int, float]:
@@ -173,8 +168,8 @@ def _lanes(code: KernelCode) -> Mapping[int, float]:
     for each in code.instructions:
         if each.offset not in threads or not warps.get(each.offset) or each.name in _BY_ONE:
             continue
-        lanes = threads[each.offset] / warps[each.offset] / _LANES
-        if lanes < _FEW and not (by_one and lanes < _ONE):
+        lanes = threads[each.offset] / warps[each.offset] / WARP
+        if lanes < WASTED_LANES_FEW and not (by_one and lanes < WASTED_LANES_ONE):
             found[each.index] = lanes
     return found
 
@@ -206,7 +201,7 @@ def _part(code: KernelCode, unused: Mapping[int, float]) -> float:
 
 
 def _counted(code: KernelCode, hot: Instruction, lanes: Mapping[int, float]) -> Evidence:
-    text = f"{_LANES * lanes[hot.index]:.1f} lanes of 32 execute {hot.name} at {shown(hot)}"
+    text = f"{WARP * lanes[hot.index]:.1f} lanes of 32 execute {hot.name} at {shown(hot)}"
     if more := len(lanes) - 1:
         text += f", and {more} instructions more waste lanes"
     return Evidence("counters", text)

@@ -25,24 +25,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Draft, KernelRule
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Confidence, Evidence, percent
 from tileprof.analyzer.kernel.spilled import spill_samples
 from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING, SPILLS_COME_BACK
 from tileprof.remarks import Remark
 from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized
 
 _SAID = (Serialized, MovedWait)
 """What ptxas reports, the surest first."""
 _WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"
-_COLD = 0.01
-_COMES_BACK = 0.95
-"""As of spills alone."""
-_HALFWAY = 0.5
 _REASONS = ("barrier", "warpgroup_arrive")
 _TITLE = "matrix products wait for one another"
 _ADVICE = (
@@ -76,7 +73,7 @@ class _Serial:
     def saved(self) -> float:
         """Estimate the share of these warps' time that the change saves."""
         lag = max(0.0, self.waiting - self.busy)
-        return min(lag + _HALFWAY * (self.waiting - lag), self.most)
+        return min(lag + HALFWAY * (self.waiting - lag), self.most)
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -91,23 +88,20 @@ def find(case: KernelCase) -> Iterator[Draft]:
     sass = (hot.offset, hot.offset) if hot else None
     place = case.place(line, case.op_at(line), sass)
     static = Evidence("static", _static(said, serial), remark=said)
-    author = _advice(said)
+    cause = Cause(_TITLE, place, (static,), _advice(said), _COMPILER)
     if code is None or serial is None or not code.whole or not serial.where:
-        yield Draft("warning", _TITLE, place, (static,), author, _COMPILER)
+        yield cause.warning()
         return
     waits = code.taken(code.rows(serial.where, _REASONS))
-    evidence = (static, Evidence("samples", _dynamic(serial), int(waits.sum())))
-    if serial.saved < _COLD:
-        author = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
-        yield Draft("ignore", f"{_TITLE}, off the critical path", place, evidence, author,
-                    confidence="medium")  # fmt: skip
+    seen = Evidence("samples", _dynamic(serial), int(waits.sum()))
+    if serial.saved < COLD:
+        leave = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
+        yield cause.ignored(", off the critical path", leave, seen, confidence="medium")
         return
     part = serial.saved * serial.whole / float(waits.sum())
     saving = eliminated(waits * (code.whole / serial.whole), code.whole, part)
-    draft = Draft(
-        "suggestion", _TITLE, place, evidence, author, _COMPILER, saving, 1 / (1 - serial.most),
-        confidence="high" if said else "medium",
-    )  # fmt: skip
+    confidence: Confidence = "high" if said else "medium"
+    draft = cause.costs(saving, seen, most=1 / (1 - serial.most), confidence=confidence)
     yield _with_spills(code, serial, draft, saving)
 
 
@@ -115,12 +109,12 @@ def _with_spills(code: KernelCode, serial: _Serial, draft: Draft, saving: Saving
     """With what spills take, where they do."""
     spilled = spill_samples(code)
     share = float(spilled.sum()) / code.whole
-    if share < _COLD:
+    if share < COLD:
         return draft
     text = f"registers are spilled as well: {percent(share)} of the samples"
     taken = np.maximum(spilled, _loops_waits(code, serial)) * (code.whole / serial.whole)
-    both = eliminated(taken, code.whole, _COMES_BACK)
-    alone = eliminated(spilled * (code.whole / serial.whole), code.whole, _COMES_BACK)
+    both = eliminated(taken, code.whole, SPILLS_COME_BACK)
+    alone = eliminated(spilled * (code.whole / serial.whole), code.whole, SPILLS_COME_BACK)
     both = replace(both, low=min(max(saving.low, alone.low), both.mid))
     evidence = (*draft.evidence, Evidence("samples", text, int(spilled.sum())))
     return replace(draft, evidence=evidence, saving=both, most=float("inf"))
@@ -143,7 +137,7 @@ def _serial(case: KernelCase, code: KernelCode) -> _Serial:
     waiting = code.n(where, _REASONS, idle=True) / whole
     busy = sum(tensor_use(case, code, loop) * code.n(loop) for loop in loops) / whole
     idle = sum(code.n(loop) for loop in loops) / whole - busy
-    return _Serial(loops, where, whole, waiting, busy, min(idle, 0.98))
+    return _Serial(loops, where, whole, waiting, busy, min(idle, LONGEST_SAVING))
 
 
 def _is_serial(code: KernelCode, loop: range) -> bool:

@@ -20,13 +20,12 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
+from tileprof.analyzer.numbers import PADDING_MATRIX
 from tileprof.analyzer.tiles.values import turns_of, values_of
 from tileprof.kernel_ir import COPIES, PRODUCTS, Op, TileKernel
 
 _Interval: TypeAlias = tuple[int, int]
 _ACCESSES = ("view", "load", "store", "atomic")
-_MATRIX = 2
-"""Dimensions of an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,9 @@ class _Reader:
         beyond = self._beyond(tensor, op.listed, lengths) if outside else ()
         if kind == "view":
             wide = tuple(each for each, length in zip(beyond, lengths) if length > 1)
-            self.views[op.result] = wide if len(wide) == _MATRIX else beyond[-_MATRIX:]
+            self.views[op.result] = (
+                wide if len(wide) == PADDING_MATRIX else beyond[-PADDING_MATRIX:]
+            )
             self.tensors[op.result], kind = tensor, "copy"
         if held := {(each.tensor, each.dim): each for each in beyond if each}:
             self.accesses.append(_padded(kind, tensor[1:], self.count, held))
@@ -169,7 +170,7 @@ class _Reader:
         """Multiplications of an op over all turns of the loops around it."""
         a, target = (self.kernel.types.get(op.operands[which]) for which in (0, 2))
         rows, columns = (each.extents if each else None for each in (a, target))
-        summed = rows[-_MATRIX:][0 if op.says("transpose_a") else -1] if rows else 1
+        summed = rows[-PADDING_MATRIX:][0 if op.says("transpose_a") else -1] if rows else 1
         loops = [each for each in around if each.name == "for"]
         return prod(columns or ()) * summed * turns_of(values_of(self.kernel), loops)
 

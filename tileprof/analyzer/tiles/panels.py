@@ -20,10 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.analyzer.numbers import L2_KEEPS
 from tileprof.analyzer.tiles.values import Numbers
-
-_HELD = 40e6
-"""Bytes that stay in an L2 of 50 MB (H100, H200) while others pass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,7 @@ def _scattered(panels: Panels, order: Numbers, running: int) -> float:
     at_once = np.mean([panels.size[np.unique(panels.number[wave])].sum() for wave in waves])
     asked, whole = panels.asked * len(order), float(panels.size.sum())
     once = whole * -math.expm1(-asked / whole)
-    return once + (asked - once) * max(0.0, 1 - _HELD / float(at_once))
+    return once + (asked - once) * max(0.0, 1 - L2_KEEPS / float(at_once))
 
 
 def _panels_read(held: Sequence[Panels], order: Numbers, running: int) -> float:
@@ -94,7 +92,7 @@ def _panels_read(held: Sequence[Panels], order: Numbers, running: int) -> float:
         passed.append(passed[-1] + sum(p.size[n].sum() for p, n in zip(held, now)))
         until = np.array(passed)
         for panels, used, before in zip(held, now, last):
-            gone = (before[used] < 0) | (until[-1] - until[before[used] + 1] > _HELD)
+            gone = (before[used] < 0) | (until[-1] - until[before[used] + 1] > L2_KEEPS)
             whole += float(panels.size[used][gone].sum())
             before[used] = wave
     return whole

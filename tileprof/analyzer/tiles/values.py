@@ -22,10 +22,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.analyzer.numbers import VALUES_MOST_BLOCKS
 from tileprof.kernel_ir import Op, TileKernel
 
 Numbers = npt.NDArray[np.int64]
-_MOST_BLOCKS = 1 << 18
 _ONTO = ("add", "sub", "mul")
 """Operations that keep what differs apart."""
 _OPERATIONS: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
@@ -83,7 +83,7 @@ class Values:
     def _launch(self, op: Op) -> None:
         known = [number for each in op.listed if (number := self.number(each)) is not None]
         self.grid = tuple(known) if len(known) == len(op.listed) else ()
-        if math.prod(self.grid) > _MOST_BLOCKS:
+        if math.prod(self.grid) > VALUES_MOST_BLOCKS:
             self.grid = ()
         left = np.arange(math.prod(self.grid))
         for name, extent in zip(op.arguments, self.grid):

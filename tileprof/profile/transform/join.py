@@ -111,9 +111,13 @@ def _merged_provenance(all_of: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def _identity(kernel: KernelInfo) -> tuple[object, ...]:
     attributes = tuple(sorted(kernel.attributes.items()))
-    # By records, so that another version's way to print a program makes no second kernel.
-    program = kernel.program.identity if kernel.program and kernel.program.body.ops else kernel.ir
-    return (kernel.name, kernel.device, program, kernel.source, kernel.code, attributes)
+    # By records, so that another version's way to print a program, or paths in the code made of
+    # it, make no second kernel. The source stays: lines of remarks and of code are its lines.
+    if kernel.program and kernel.program.body.ops:
+        program: tuple[object, ...] = (kernel.program.identity,)
+    else:
+        program = (kernel.ir, kernel.code)
+    return (kernel.name, kernel.device, *program, kernel.source, attributes)
 
 
 def _whole(metric: Metric, profiles: Sequence[Profile]) -> int | float:

@@ -22,13 +22,15 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
+from tileprof.analyzer.numbers import (
+    BACKWARD_RATIO_ABOVE,
+    BACKWARD_RATIO_BY_BYTES,
+    BACKWARD_RATIO_SLOW,
+    COLD,
+    MOST_OF_A_KIND,
+)
 from tileprof.profile import Symbol
 
-_SLOW = 3.0
-_ABOVE = 1.5
-_BY_BYTES = 1.5
-_COLD = 0.01
-_TOP = 3
 _VIEWS = re.compile(
     r"aten::(_unsafe_)?(view|reshape|_reshape_alias|permute|transpose|t|unbind|select|slice|split"
     r"|split_with_sizes|chunk|narrow|squeeze|unsqueeze|flatten|unflatten|movedim|as_strided"
@@ -70,7 +72,7 @@ class _Op:
         """Times that the gradient takes of the operation's time."""
         if self.views and not self.forward:
             return 0.0
-        return self.flops[1] / self.flops[0] if all(self.flops) else _BY_BYTES
+        return self.flops[1] / self.flops[0] if all(self.flops) else BACKWARD_RATIO_BY_BYTES
 
     @property
     def excess(self) -> float:
@@ -80,7 +82,10 @@ class _Op:
     def slow(self) -> bool:
         if not self.views and not self.forward:
             return False  # where its own time is not known, there is no ratio
-        return self.backward > max(_SLOW, _ABOVE * self.expected) * self.forward
+        return (
+            self.backward
+            > max(BACKWARD_RATIO_SLOW, BACKWARD_RATIO_ABOVE * self.expected) * self.forward
+        )
 
 
 def find(program: Program) -> Iterator[Draft]:
@@ -89,8 +94,8 @@ def find(program: Program) -> Iterator[Draft]:
     if not tree.time.any():
         return
     slow = [each for each in _operations(tree) if each.slow and each.excess > 0]
-    for each in sorted(slow, key=lambda op: -op.excess)[:_TOP]:
-        if tree.share(each.excess) >= _COLD:
+    for each in sorted(slow, key=lambda op: -op.excess)[:MOST_OF_A_KIND]:
+        if tree.share(each.excess) >= COLD:
             yield _draft(tree, each)
 
 
@@ -173,7 +178,7 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
     evidence.append(Evidence("activities", f"the number of {by} suggests {op.expected:.1f} times"))
     low, high = (
         max(0.0, op.backward - times * op.forward)
-        for times in (max(_SLOW, _ABOVE * op.expected), op.expected)
+        for times in (max(BACKWARD_RATIO_SLOW, BACKWARD_RATIO_ABOVE * op.expected), op.expected)
     )
     title = f"the gradient of {name} takes {op.backward / op.forward:.1f} times its forward time"
     mid, advice = ((low + high) / 2, _PRODUCT) if all(op.flops) else (high, _GRADIENT)

@@ -19,10 +19,8 @@ from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.numbers import COLD, COMPILING_HOST_SHARE
 
-_COLD = 0.01
-_HOST_SHARE = 0.05
-"""Of the host's time, below which compiling is not told of a program without a device."""
 _REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 _ADVICE = (
     "Compile once: mark what varies as dynamic (torch._dynamo.mark_dynamic, dynamic=True), pad to"
@@ -47,7 +45,7 @@ def find(program: Program) -> Iterator[Draft]:
         return
     share = _of_all(tree, tree.own("time")[compiling] + tree.own("idle_time")[compiling])
     hosts = 0.0 if program.device_time else _host_share(tree, compiling)
-    if share >= _COLD or hosts >= _HOST_SHARE:
+    if share >= COLD or hosts >= COMPILING_HOST_SHARE:
         yield _draft(tree, compiling, share)
 
 

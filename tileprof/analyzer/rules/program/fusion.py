@@ -24,15 +24,9 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, FUSION_SHORT_NS
 from tileprof.once import cached_property
 
-_SHORT_NS = 10_000.0
-"""Mean time of a launch, ns, below which a run is one of short kernels."""
-_COLD = 0.01
-"""Share of the devices' time in steps below which fusing a run is not worth a line."""
-_PARTS = (0.5, 0.75, 1.0)
-"""Of the time above the longest kernel of a run, what goes: at least, likely, at most."""
-_NAMED = 4
 _APART = re.compile(
     r"gemm|gemv|cutlass|xmma|wgmma|nvjet|conv|fmha|flash|attention|nccl|sort|fft|scan|embedding"
     r"|index|gather|scatter|triton_",
@@ -120,7 +114,7 @@ def find(program: Program) -> Iterator[Draft]:
     tree = Contexts(program)
     if not tree.time.any():
         return
-    runs = [run for run in _runs(tree) if tree.share(run.above) >= _COLD]
+    runs = [run for run in _runs(tree) if tree.share(run.above) >= COLD]
     if not runs:
         return
     runs.sort(key=lambda run: -run.above)
@@ -150,7 +144,7 @@ def _apart(tree: Contexts, node: int) -> bool:
 
 def _long_enough(tree: Contexts, nodes: list[int]) -> Iterator[_Run]:
     run = _Run(tree, nodes)
-    if len(nodes) > 1 and run.time >= _SHORT_NS * run.launches:
+    if len(nodes) > 1 and run.time >= FUSION_SHORT_NS * run.launches:
         yield run
 
 
@@ -164,7 +158,7 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         f" {percent(tree.share(time - above))}"
     )
     evidence = [Evidence("activities", text)]
-    for run in runs[:_NAMED]:
+    for run in runs[:FUSION_NAMED]:
         names = ", ".join(run.operations[:8]) + (", …" if len(run.operations) > 8 else "")
         told = (
             f"{run.name}: {len(run.nodes)} kernels, {duration(run.time / run.launches)} a launch,"
@@ -177,7 +171,7 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
     )
     title = f"{count} memory-bound kernels where fused ones would do, most of it in {first.name}"
-    saving = tree.saving(*(part * above for part in _PARTS))
+    saving = tree.saving(*(part * above for part in FUSION_PARTS))
     place = tree.place(first.nodes[0])
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,

@@ -18,22 +18,16 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
+from tileprof.analyzer.numbers import (
+    HOTSPOTS_ALL,
+    HOTSPOTS_EVERYTHING,
+    HOTSPOTS_HOT,
+    HOTSPOTS_LEAST_OF_HOST,
+    HOTSPOTS_THE_SAME,
+    HOTSPOTS_TIMES,
+    MOST_OF_A_KIND,
+)
 
-_HOT = 0.1
-"""Of the time, below which a place is not a hotspot: gone, it makes the program 1.11 times as
-fast."""
-_TOP = 3
-"""Hotspots of a kind that are told."""
-_THE_SAME = 0.8
-"""Of a place's time, above which places of other kinds within it, told already, stand for it."""
-_TIMES = (1.2, 2.0)
-_ALL = 0.99
-"""Of the time, above which nothing is left without it."""
-_EVERYTHING = 0.95
-"""Share of the time from which a scope says no more than what was found within it."""
-_LEAST_OF_HOST = 0.03
-"""Share of the host's time from which its most expensive operation is named. A program on the host
-spreads over many operations, and one of them is where to begin."""
 _ADVICE = {
     "kernel": (
         "Start with this kernel: it dominates. Apply its findings first; then ask whether it "
@@ -134,8 +128,10 @@ def _hottest(tree: Contexts, kind: str, at: Ids, time: _Time) -> Iterator[_Hot]:
         name = tree.told(node) if kind == "line" else tree.profile.names[node]
         by_name.setdefault(name, []).append(node)
     times = {name: float(sums[nodes].sum()) for name, nodes in by_name.items()}
-    for rank, name in enumerate(sorted(times, key=lambda each: -times[each])[:_TOP]):
-        least = _LEAST_OF_HOST if time.of_host and kind == "op" and not rank else _HOT
+    for rank, name in enumerate(sorted(times, key=lambda each: -times[each])[:MOST_OF_A_KIND]):
+        least = (
+            HOTSPOTS_LEAST_OF_HOST if time.of_host and kind == "op" and not rank else HOTSPOTS_HOT
+        )
         if time.whole and times[name] / time.whole >= least:
             nodes = by_name[name]
             most = max(nodes, key=lambda node: float(sums[node]))
@@ -147,11 +143,11 @@ def _hottest(tree: Contexts, kind: str, at: Ids, time: _Time) -> Iterator[_Hot]:
 
 def _stands_for(told: list[_Hot], each: _Hot, time: _Time) -> bool:
     """Whether what was told already says all that this place would."""
-    if told and each.kind == "scope" and each.time >= _EVERYTHING * time.whole:
+    if told and each.kind == "scope" and each.time >= HOTSPOTS_EVERYTHING * time.whole:
         return True
     known = [other.inside for other in told if other.kind != each.kind]
     within = np.logical_or.reduce(known) if known else np.zeros_like(each.inside)
-    return float(time.column[each.inside & within].sum()) > _THE_SAME * each.time
+    return float(time.column[each.inside & within].sum()) > HOTSPOTS_THE_SAME * each.time
 
 
 def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
@@ -173,9 +169,10 @@ def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
 
 def _table(share: float, part: str) -> str:
     told = [
-        f"{times:g}× faster here makes {part} {_gain(share, times):.2f}× faster" for times in _TIMES
+        f"{times:g}× faster here makes {part} {_gain(share, times):.2f}× faster"
+        for times in HOTSPOTS_TIMES
     ]
-    if share < _ALL:
+    if share < HOTSPOTS_ALL:
         told.append(f"no time here, {_gain(share, float('inf')):.2f}×")
     return "; ".join(told)
 

@@ -19,12 +19,8 @@ from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.numbers import COOL, LAUNCH_BOUND_SURE, MOST_OF_A_KIND
 
-_COLD = 0.02
-"""Of the devices' time, below which gaps are no matter."""
-_TOP = 3
-_SURE = 0.5
-"""Of what goes likely, the part that goes at least: other work of the host may come to the fore."""
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
     " or foreach optimizers), or all of a step at once as a CUDA graph (torch.compile with"
@@ -51,7 +47,7 @@ def find(program: Program) -> Iterator[Draft]:
 
 def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     late = float(tree.gaps[gaps].sum())
-    if tree.share(late) < _COLD or _held_up(tree, tree.steps.inside) > late:
+    if tree.share(late) < COOL or _held_up(tree, tree.steps.inside) > late:
         return
     where = _most(tree, gaps)
     evidence = [
@@ -67,7 +63,8 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     mid = tree.share(tree.avoidable(gaps))
     yield Draft(
         "suggestion", f"GPU idle: kernels in {_named(tree, where)} are launched too late",
-        tree.place(where), tuple(evidence), _LATE, "", Saving(_SURE * mid, mid, tree.share(late)),
+        tree.place(where), tuple(evidence), _LATE, "",
+        Saving(LAUNCH_BOUND_SURE * mid, mid, tree.share(late)),
     )  # fmt: skip
 
 
@@ -110,7 +107,7 @@ def _a_launch(tree: Contexts, where: int) -> str:
 
 def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     share = tree.share(float(tree.gaps[gaps].sum()))
-    if share < _COLD:
+    if share < COOL:
         return
     most = int(np.where(gaps, tree.gaps, -1.0).argmax())
     text = (
@@ -120,7 +117,7 @@ def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
         "suggestion",
         f"GPU idle: no data from the data loader at {tree.told(most)}",
         tree.place(most),
-        (Evidence("activities", text),), _DATA, "", Saving(_SURE * share, share, share),
+        (Evidence("activities", text),), _DATA, "", Saving(LAUNCH_BOUND_SURE * share, share, share),
     )  # fmt: skip
 
 
@@ -133,8 +130,8 @@ def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     sums = sorted(
         ((float(tree.gaps[nodes].sum()), nodes) for nodes in lines.values()), reverse=True
     )
-    for idle, nodes in sums[:_TOP]:
-        if tree.share(idle) >= _COLD:
+    for idle, nodes in sums[:MOST_OF_A_KIND]:
+        if tree.share(idle) >= COOL:
             text = f"{percent(tree.share(idle))} of {tree.whose} is lost in long gaps at this line"
             title = f"GPU idle: waiting for the host at {tree.told(nodes[0])}"
             yield Draft("symptom", title, tree.place(nodes[0]), (Evidence("activities", text),),

@@ -19,14 +19,12 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.numbers import (
+    OPTIMIZER_PASSES_COLD,
+    OPTIMIZER_PASSES_SLOWER,
+    OPTIMIZER_PASSES_UNSURE,
+)
 from tileprof.profile import Symbol
-
-_COLD = 0.005
-"""Share of the devices' time in steps below which an optimizer is not worth a line."""
-_SLOWER = 4 / 3
-"""Time of a fused kernel by that of its passes, at most."""
-_UNSURE = 1.1
-"""Passes of a fused kernel, at least likely, by those that it needs."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +75,17 @@ def _find(tree: Contexts, form: _Form) -> Iterator[Draft]:
     passes = sum(each * float(tree.count[op]) / visits for op, each in operations.items())
     nodes = [node for node in kernels.tolist() if int(tree.ops[node]) in operations]
     time = float(tree.time[nodes].sum())
-    if passes <= form.fused or tree.share(time) < _COLD:
+    if passes <= form.fused or tree.share(time) < OPTIMIZER_PASSES_COLD:
         return
     left = form.fused / passes
     text = (
         f"its operations read and write {passes:.0f} tensors for each parameter, a fused step"
         f" {form.fused}; they take {percent(tree.share(time))} of {tree.whose}"
     )
-    parts = (max(0.0, 1 - slower * left) for slower in (_SLOWER, _UNSURE, 1.0))
+    parts = (
+        max(0.0, 1 - slower * left)
+        for slower in (OPTIMIZER_PASSES_SLOWER, OPTIMIZER_PASSES_UNSURE, 1.0)
+    )
     saving = tree.saving(*(time * part for part in parts))
     first = max(nodes, key=lambda node: float(tree.time[node]))
     title = f"{form.name} goes over its parameters in {len(operations)} operations, not in one"

@@ -32,14 +32,14 @@ from tileprof.analyzer.contexts import (
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.numbers import (
+    COLD,
+    MOST_OF_A_KIND,
+    SMALL_KERNELS_FEWEST,
+    SMALL_KERNELS_SHORT,
+)
 from tileprof.once import cached_property
 
-_SHORT = 10_000.0
-"""Mean time of a launch in ns, below which launching takes as long as working."""
-_FEWEST = 4
-"""Kernels of a chain: of fewer little is left to fuse."""
-_TOP = 3
-_COLD = 0.01
 _PRODUCT = re.compile(
     r"gemm|gemv|cutlass|xmma|wgmma|conv|fmha|flash|attention|nccl|sort|fft", re.IGNORECASE
 )
@@ -126,8 +126,8 @@ def find(program: Program) -> Iterator[Draft]:
         phase = bool(tree.backward[chain.nodes[0]])
         places.setdefault((where, phase), []).append(chain)
     worst = sorted(places.values(), key=lambda held: -sum(each.saved for each in held))
-    for chains in worst[:_TOP]:
-        if tree.share(sum(each.saved for each in chains)) >= _COLD:
+    for chains in worst[:MOST_OF_A_KIND]:
+        if tree.share(sum(each.saved for each in chains)) >= COLD:
             yield _draft(tree, chains)
 
 
@@ -155,13 +155,13 @@ def _long_enough(tree: Contexts, nodes: list[int], idle: Column, late: Column) -
     around = {*calls.tolist(), *tree.parents[calls].tolist()} - {-1}
     stood = float(tree.standing[np.isin(tree.parents, list(around))].sum())
     chain = _Chain(tree, nodes, float(idle[nodes].sum()), float(late[nodes].sum()), stood)
-    if chain.length >= _FEWEST:
+    if chain.length >= SMALL_KERNELS_FEWEST:
         yield chain
 
 
 def _fusible(tree: Contexts, node: int) -> bool:
     # A kernel whose launches were not counted has no mean, and is in no chain of short ones.
-    short = tree.count[node] > 0 and tree.time[node] < _SHORT * tree.count[node]
+    short = tree.count[node] > 0 and tree.time[node] < SMALL_KERNELS_SHORT * tree.count[node]
     return bool(short) and not _PRODUCT.search(tree.profile.names[node])
 
 

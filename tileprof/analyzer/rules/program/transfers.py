@@ -23,13 +23,8 @@ from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, hel
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND, TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
 
-_COLD = 0.01
-_TOP = 3
-_SLOW_LINK = 12.0
-"""GB/s of copies from pinned memory by PCIe 3.0 with 16 lanes, as devices have had since 2012."""
-_LARGE = 1e6
-"""Bytes of a copy, below which it is its beginning that takes time, not the link."""
 _READ = (
     "Do not read a number back from the device in each step: keep it there (sum losses on the"
     " device, read them every hundredth step), or copy it with non_blocking=True and read it one"
@@ -77,7 +72,7 @@ def _waits(tree: Contexts) -> Iterator[Draft]:
         return
     direct, late = _gaps(tree)
     waited = sum(each.waited for each in waits)
-    for each in sorted(waits, key=lambda wait: (-wait.times, -wait.waited))[:_TOP]:
+    for each in sorted(waits, key=lambda wait: (-wait.times, -wait.waited))[:MOST_OF_A_KIND]:
         # Which wait a gap comes from is not told: they are dealt out by how often there was each.
         yield from _of_wait(
             tree, each, *(time * each.times / every for time in (direct, late, waited))
@@ -120,7 +115,7 @@ def _by_function(tree: Contexts) -> Iterator[_Wait]:
 
 def _waiting(tree: Contexts) -> list[int]:
     unpinned = copies(tree, "HtoD", PAGEABLE)
-    told = tree.share(float(tree.time[unpinned].sum())) >= _COLD
+    told = tree.share(float(tree.time[unpinned].sum())) >= COLD
     ops = {int(op) for op in tree.ops[unpinned] if op >= 0} if told else set[int]()
     waits = tree.kind("sync") & tree.steps.inside & ~tree.compiling
     return [node for node in np.flatnonzero(waits).tolist() if int(tree.ops[node]) not in ops]
@@ -146,7 +141,7 @@ def _of_wait(
         )
         text += f", {percent(tree.share(late))} in other gaps, before late launches, {ahead}"
     evidence.append(Evidence("activities", text))
-    if tree.share(direct + late) < _COLD:
+    if tree.share(direct + late) < COLD:
         title = f"{why} at {told} waits for the device, which has enough work meanwhile"
         advice = "Leave it: the device has work meanwhile."
         yield Draft("ignore", title, place, tuple(evidence), advice, confidence="medium")
@@ -189,7 +184,7 @@ def _pageable(tree: Contexts, direction: str) -> Iterator[Draft]:
     exposed = min(time, alone * time / copied) if copied else 0.0
     every = float(tree.count[copies(tree, PAGEABLE)].sum())
     held = float(tree.gaps[held_up(tree)].sum()) * float(tree.count[nodes].sum()) / every
-    if tree.share(time + held) < _COLD:
+    if tree.share(time + held) < COLD:
         return
     yield from _of_copies(tree, nodes, direction, exposed, held)
 
@@ -205,14 +200,17 @@ def _of_copies(
     text += f"; launches come late after them for {percent(tree.share(held))}" if held else ""
     evidence = [Evidence("activities", text)]
     place, where = tree.place(most), tree.told(most)
-    if tree.share(exposed + held) < _COLD:
+    if tree.share(exposed + held) < COLD:
         title = f"copies of pageable memory at {where} that other work covers"
         yield Draft("ignore", title, place, tuple(evidence), "Leave them: nothing waits for them.")
         return
     if fast:
         evidence.append(Evidence("activities", f"pinned copies run at {fast:.3g} GB/s here"))
-    large = slow and float((tree.own("bytes") / np.maximum(tree.count, 1))[nodes].max()) >= _LARGE
-    low = exposed * max(0.0, 1 - slow / (fast or _SLOW_LINK)) if large else 0.0
+    large = (
+        slow
+        and float((tree.own("bytes") / np.maximum(tree.count, 1))[nodes].max()) >= TRANSFERS_LARGE
+    )
+    low = exposed * max(0.0, 1 - slow / (fast or TRANSFERS_SLOW_LINK)) if large else 0.0
     high = exposed + held
     yield Draft(
         "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
