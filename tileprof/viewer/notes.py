@@ -188,6 +188,7 @@ def _why_empty(profile: Profile) -> str:
 
 
 _MISSING = {
+    "ended early": "the program ended {}",
     "gpu": "GPU {}",
     "gaps": "GPU not recorded meanwhile: {}",
     "lost": "lost: {}",

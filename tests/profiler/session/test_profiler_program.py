@@ -112,6 +112,29 @@ def test_exit_codes_pass_through(tmp_path: Path, ending: str, code: int) -> None
     assert plain.returncode == code
 
 
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [
+        ("pass", None),
+        ("sys.exit()", None),
+        ("sys.exit(3)", "with exit code 3"),
+        ("raise KeyboardInterrupt", "by Ctrl-C"),
+        ("import json; json.loads('{')", "with JSONDecodeError: Expecting property name"),
+        ("assert not sys", "with AssertionError, at script.py:2"),
+    ],
+)
+def test_how_a_program_ended_is_in_its_profile(
+    tmp_path: Path, ending: str, told: str | None
+) -> None:
+    """An exception has its place in the program, not in the library that raised it."""
+    _write(tmp_path, script=f"import sys\n{ending}")
+    profiled(tmp_path, "script", "script.py")
+    ended = _recorded(tmp_path).tables.provenance.get("ended early")
+    assert (ended is None) if told is None else (ended or "").startswith(told)
+    if ended and "Error" in ended:
+        assert ended.endswith(", at script.py:2")
+
+
 def test_tracebacks_are_pythons(tmp_path: Path) -> None:
     """Errors, their causes, syntax errors and hooks print what Python prints, without us."""
     _write(

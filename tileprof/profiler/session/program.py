@@ -27,6 +27,7 @@ from tileprof.profiler.session.children import follow_spawned
 from tileprof.profiler.session.recording import finalize_all, open_sessions
 from tileprof.profiler.session.session import Session
 from tileprof.profiler.tree.paths import hidden, ours
+from tileprof.profiler.tree.sources import of_user
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell reports it."""
@@ -106,11 +107,15 @@ def _run(body: Callable[[], None], session: Session) -> int:
     except SystemExit as ending:
         _discard_unbegun(ending, session)
         code = _exit_code(ending.code)
+        if code:
+            session.ended = f"with exit code {code}"
     except KeyboardInterrupt as error:
+        session.ended = "by Ctrl-C"
         _report(error)
         code = INTERRUPTED
     except BaseException as error:
         _discard_unbegun(error, session)
+        session.ended = f"with {_named(error)}"
         _report(error)
         code = 1
     try:
@@ -119,6 +124,19 @@ def _run(body: Callable[[], None], session: Session) -> int:
         _report(error)
         code = INTERRUPTED
     return code
+
+
+def _named(error: BaseException) -> str:
+    """Return an exception's type, the first line of its text, and the last line of the program."""
+    text = str(error).partition("\n")[0]
+    name = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = [frame for frame in frames if not hidden(frame.f_code)]
+    if not own:
+        return name
+    user = [frame for frame in own if of_user(frame.f_code.co_filename)] or own
+    last = user[-1]
+    return f"{name}, at {os.path.basename(last.f_code.co_filename)}:{last.f_lineno}"
 
 
 def _discard_unbegun(error: BaseException, session: Session) -> None:

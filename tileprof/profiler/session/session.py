@@ -92,6 +92,8 @@ class Session:
         self.active = True
         self.recording = recording
         self._start = provenance.of_start(options)
+        self.ended = ""
+        """How the program ended that ran in the session, where it did not run to its end."""
         self.child = False
         """Whether the process is a child of the one that the session was started in."""
         self.original = path
@@ -233,6 +235,7 @@ class Session:
                 "device": provenance.devices(ran_on),
                 "start": self._started,
                 "end": provenance.now(),
+                **({"ended early": self.ended} if self.ended else {}),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",
                 **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
             },
