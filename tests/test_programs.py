@@ -25,8 +25,8 @@ del sys.path[0]
 
 ROOT = Path(__file__).parents[1]
 EXPECTED = {
-    "cuda-graph", "generation", "recurrence", "alignment",
-    "tile-quantisation", "wide-types", "channels-last", "attention", "loader", "synchronise",
+    "cuda-graph", "generation", "recurrence",
+    "tile-quantisation", "wide-types", "channels-last", "synchronise",
     "batch", "padding", "recomputation", "scatter", "embedding", "small-block",
 }  # fmt: skip
 """Names of rules that codes mention and that do not exist yet."""

@@ -571,6 +571,30 @@ BACKWARD_RATIO_BY_BYTES = 1.5
 COMPILING_HOST_SHARE = 0.05
 """Of the host's time, below which compiling is not told of a program without a device."""
 
+# -- rules/program/alignment
+
+ALIGNMENT_PARTS = (0.0, 0.15, 0.4)
+"""Of the time of products of unaligned operands, what padding saves: at least, likely, at most.
+Likely is what was measured for GPT-2 with a vocabulary of 50,257 (H200, batch 8×512, bfloat16,
+2026-11): 1.037× with a quarter of the time in such products."""
+
+# -- rules/program/eager_attention
+
+EAGER_ATTENTION_BETWEEN = (0.5, 0.9, 1.0)
+"""Of the time between the products of attention, what a fused kernel saves: at least, likely, at
+most. By hand."""
+
+EAGER_ATTENTION_PRODUCTS = (0.0, 0.25, 0.67)
+"""The same of the time of the products. By hand."""
+
+# -- rules/program/loader
+
+LOADER_SHARE = 0.1
+"""Share of the host's time from which a loader without workers is told. By hand."""
+
+LOADER_WORKERS = (2, 4, float("inf"))
+"""Workers by which the gain of loading beside computing is told: at least, likely, at most."""
+
 # -- rules/program/fusion
 
 FUSION_SHORT_NS = 10_000.0

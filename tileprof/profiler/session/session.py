@@ -93,7 +93,7 @@ class Session:
         self.recording = recording
         self._start = provenance.of_start(options)
         self.ended = ""
-        """How the program ended that ran in the session, where it did not run to its end."""
+        """Ending of the program that ran in the session, where it did not run to its end."""
         self.child = False
         """Whether the process is a child of the one that the session was started in."""
         self.original = path

@@ -25,6 +25,7 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, FUSION_SHORT_NS
+from tileprof.analyzer.rules.program.eager_attention import written_out
 from tileprof.once import cached_property
 
 _APART = re.compile(
@@ -124,11 +125,12 @@ def find(program: Program) -> Iterator[Draft]:
 def _runs(tree: Contexts) -> Iterator[_Run]:
     """Runs of at least two kernels of one pass, products left out."""
     kernels = tree.kind("kernel") & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
+    attention = tree.below(written_out(tree))  # which `attention` tells
     order = [node for node in tree.order if kernels[node]]
     for backward in (False, True):
         held = list[int]()
         for node in [each for each in order if tree.backward[each] == backward]:
-            if _apart(tree, node):
+            if attention[node] or _apart(tree, node):
                 yield from _long_enough(tree, held)
                 held = []
             else:

@@ -1,0 +1,114 @@
+"""Rules about what programs of PyTorch commonly leave: unaligned products, attention, loaders."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import found, only
+from tests.analyzer.steps import MS, TORCH, Step
+from tileprof.analyzer.numbers import ALIGNMENT_PARTS
+from tileprof.errors import Location
+from tileprof.profile import TreeBuilder
+
+NARROW = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align1>"
+
+
+def head(name: str = NARROW, time: float = MS / 4) -> Step:
+    """A product of a vocabulary in a step of 1 ms of other products."""
+    step = Step()
+    step.launch(step.op(step.frame(step.top, "block", 10), "aten::mm"), "nvjet_hsh", MS - time)
+    step.launch(step.op(step.frame(step.top, "head", 20), "aten::addmm"), name, time)
+    return step
+
+
+def test_unaligned_products_and_what_padding_brings() -> None:
+    """Far less than their share: the arithmetic stays."""
+    finding = only(head().profile(), "alignment")
+    low, mid, high = (1 / (1 - part / 4) for part in ALIGNMENT_PARTS)
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((low, mid, high))
+    assert gain.mid == pytest.approx(1.037, abs=0.005)
+    assert finding.place.location is not None
+    assert finding.place.location.line == 20
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        NARROW.replace("align1", "align8"),
+        "cutlass_80_simt_sgemm_128x64_8x5_nn_align1",
+        NARROW.replace("align1", "align16"),
+    ],
+)
+def test_products_that_are_aligned_or_need_not_be(name: str) -> None:
+    """Accesses of 16 bytes; plain multiply-adds, which read element by element anyway."""
+    assert not found(head(name).profile(), "alignment")
+
+
+def attention(*names: str, forward: str = "eager_attention_forward") -> Step:
+    """A function of operations of 50 µs a launch each, beside a linear layer of 50 µs."""
+    step = Step()
+    outer = step.frame(step.top, "Attention.forward", 30)
+    for line, name in enumerate(names, 10):
+        inner = step.frame(outer, forward, line)
+        kernel = "nvjet_hsh" if name in ("bmm", "baddbmm") else f"elementwise_{name}"
+        step.launch(step.op(inner, f"aten::{name}"), kernel, MS / 20)
+    step.launch(step.op(step.frame(step.top, "mlp", 40), "aten::addmm"), "nvjet_hsh", MS / 20)
+    return step
+
+
+def test_attention_that_is_written_out() -> None:
+    """Of 6 × 50 µs, 3 lie between the products."""
+    step = attention("bmm", "mul", "add", "_softmax", "bmm")
+    finding = only(step.profile(), "attention")
+    parts = ((0.5, 0.0), (0.9, 0.25), (1.0, 0.67))
+    low, mid, high = (1 / (1 - (3 * a + 2 * b) / 6) for a, b in parts)
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((low, mid, high))
+    assert "scaled_dot_product_attention" in finding.author
+    assert not found(step.profile(), "fusion")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("_scaled_dot_product_flash_attention",),
+        ("bmm", "_softmax"),
+        ("bmm", "mul", "bmm"),
+        ("add", "_softmax", "mul"),
+    ],
+)
+def test_no_attention(names: tuple[str, ...]) -> None:
+    """Fused; a classifier; products without a softmax; a softmax without products."""
+    assert not found(attention(*names).profile(), "attention")
+
+
+def loading(share: float, workers: bool = False) -> TreeBuilder:
+    """A program on the host of 100 ms that loads for a share of it."""
+    builder = TreeBuilder()
+    line = builder.child(-1, "frame", "<module>", Location("/home/me/train.py", 9))
+    kind = "_MultiProcessingDataLoaderIter" if workers else "_SingleProcessDataLoaderIter"
+    scope = builder.child(line, "scope", f"enumerate(DataLoader)#{kind}.__next__")
+    builder.add(scope, "count", 10)
+    inner = builder.child(scope, "frame", "fetch", Location(f"{TORCH}utils/data/fetch.py", 7))
+    builder.add(inner, "cpu_time", 100e6 * share)
+    builder.add(builder.child(line, "op", "aten::mm"), "cpu_time", 100e6 * (1 - share))
+    return builder
+
+
+@pytest.mark.parametrize(("share", "gains"), [(0.8, (2.5, 5.0, 5.0)), (0.2, (1.25, 1.25, 1.25))])
+def test_a_loader_without_workers(share: float, gains: tuple[float, float, float]) -> None:
+    """What is left is the longer one of computing and of loading by the workers."""
+    finding = only(loading(share).snapshot(), "loader")
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(gains)
+    assert "num_workers" in finding.author
+
+
+def test_loaders_that_take_little_or_have_workers() -> None:
+    """Nothing is told."""
+    assert not found(loading(0.05).snapshot(), "loader")
+    assert not found(loading(0.8, workers=True).snapshot(), "loader")

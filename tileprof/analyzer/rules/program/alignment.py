@@ -1,0 +1,54 @@
+"""Matrix products whose operands cannot be read 16 bytes at a time.
+
+Static: names of libraries' kernels: `align1` and `align2` say how many elements an access has,
+where one of 16 bytes has 8 of 16 bits or 4 of 32. A library takes such a kernel where a dimension
+is odd, a vocabulary of 50,257 for one. Dynamic: their time. What padding brings is far less than
+their share, for the arithmetic stays: of a training step of GPT-2 on an H200 such kernels took a
+quarter, and padding the vocabulary made it 1.037 times as fast, which is a seventh of that quarter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.contexts import Contexts
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.numbers import ALIGNMENT_PARTS, COLD
+
+_NARROW = re.compile(r"(tensorop|s16816|s1688|h16816|h1688).*align(1|2)(?!\d)")
+_ADVICE = (
+    "Pad the dimension that is odd (a vocabulary, classes, features) to a multiple of 8, better of"
+    " 64, with rows that are never used: then tiles are read in accesses of 16 bytes."
+)
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """All such products together."""
+    narrow = [each for each in program.kernels if _NARROW.search(each.name) and each.nodes]
+    if not narrow:
+        return
+    tree = Contexts(program)
+    time = sum(_time(tree, each) for each in narrow)
+    if tree.share(time) < COLD:
+        return
+    operations = dict.fromkeys(tree.told(each.nodes[0]) for each in narrow)
+    text = f"{len(narrow)} such kernels take {percent(tree.share(time))} of {tree.whose}"
+    evidence = (
+        Evidence("static", f"{narrow[0].name} reads an operand by one or two elements"),
+        Evidence("activities", f"{text}, most of it at {next(iter(operations))}"),
+    )
+    title = f"{len(narrow)} kernels multiply matrices whose rows are not aligned to 16 bytes"
+    saving = tree.saving(*(part * time for part in ALIGNMENT_PARTS))
+    place = tree.place(narrow[0].nodes[0])
+    yield Draft("suggestion", title, place, evidence, _ADVICE, "", saving, confidence="low")
+
+
+def _time(tree: Contexts, case: KernelCase) -> float:
+    """What a kernel took in steps, ns."""
+    return float(tree.time[list(case.nodes)].sum())
+
+
+RULE = ProgramRule("alignment", find)
