@@ -214,13 +214,13 @@ def test_summary_counts_silence_as_a_gain_of_one() -> None:
 
 
 @pytest.mark.alone
-def test_small_programs_are_measured_recorded_and_judged(tmp_path: Path) -> None:
-    """Two programs on a CPU: every change has a gain and a right result, the report is judged."""
+def test_a_small_program_is_measured_recorded_and_judged(tmp_path: Path) -> None:
+    """On a CPU: a change has a gain and a right result, the report is judged, twice the same."""
     pytest.importorskip("torch")
     output = tmp_path / "found.json"
     command = [
         sys.executable, "-m", "benchmarks.programs.run", "--device", "cpu", "--tiny",
-        "--programs", "heat_simulation,trainer_loop", "--changes", "float32,larger-batch",
+        "--programs", "heat_simulation", "--changes", "float32",
         "--rounds", "3", "--jobs", "2", "--keep", str(tmp_path / "kept"), "-o", str(output),
     ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
@@ -228,8 +228,7 @@ def test_small_programs_are_measured_recorded_and_judged(tmp_path: Path) -> None
     record = json.loads(output.read_text())
     assert record["frozen"] == frozen.hashes()
     rows = {row["program"]: row for row in record["rows"]}
-    assert set(rows) == {"heat_simulation", "trainer_loop"}
-    assert set(rows["trainer_loop"]["changes"]) == {"larger-batch"}
+    assert set(rows) == {"heat_simulation"}
     heat = rows["heat_simulation"]["changes"]["float32"]
     assert heat["right"]
     assert heat["low"] <= heat["gain"] <= heat["high"]
