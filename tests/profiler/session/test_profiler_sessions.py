@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.profiler_programs import Clock, expect, tree
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.profiler import scope
+from tileprof.profiler.session import snapshot
 from tileprof.profiler.session.provenance import git_state
 from tileprof.profiler.tree.sources import MAX_BYTES, MAX_FILES, Sources
 
@@ -233,3 +235,27 @@ def test_sources_are_bounded(tmp_path: Path) -> None:
     for file in many:
         file.write_text("")
     assert len(sources.texts([str(small), *map(str, many)])) == MAX_FILES
+
+
+def test_a_snapshot_is_whole_while_another_session_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause hands out what is in the tree: all of it before a snapshot is made, or after."""
+    one, another = profiler.start(context="scopes"), profiler.start(context="scopes")
+    with profiler.scope("work"):
+        pass
+    pauses: list[threading.Thread] = []
+    add = snapshot._host_sum
+
+    def slowly(*numbers: Any) -> Any:
+        if not pauses:
+            pauses.append(threading.Thread(target=another.deactivate))
+            pauses[0].start()
+            # Until it is over, unless it waits for this snapshot.
+            pauses[0].join(0.5)
+        return add(*numbers)
+
+    monkeypatch.setattr(snapshot, "_host_sum", slowly)
+    profile = one.finalize()
+    pauses[0].join()
+    another.finalize()
+    (work,) = profile.find("work")
+    assert profile.node(work).own("count") == 1

@@ -32,21 +32,23 @@ _Totals = TypeVar("_Totals", HostTotals, LaunchTotals)
 
 def gather(recorder: Recorder, store: Store) -> Numbers:
     """Copy together what a session was given before and what runs now, if it is active."""
-    recorder.collect()
-    nodes = recorder.tree.nodes[:]
-    host: list[HostTotals | None] = [store.host.get(i) for i in range(len(nodes))]
-    launches: list[LaunchTotals | None] = [store.launches.get(i) for i in range(len(nodes))]
-    device: list[DeviceTotals | None] = [store.device.get(i) for i in range(len(nodes))]
-    if store in recorder.active:
-        for node in nodes[1:]:
-            host[node.index] = _host_sum(host[node.index], node.host)
-            if node.launches is not None and node.launches.count:
-                launches[node.index] = _sum(LaunchTotals(), launches[node.index], node.launches)
-        for index, elapsed in recorder.running().items():
-            if 0 < index < len(nodes):
-                extra = HostTotals()
-                extra.own_ns = elapsed
-                host[index] = _host_sum(host[index], extra)
+    # In one go: between the two parts another session's end would hand out what is in the tree.
+    with recorder.no_changes():
+        recorder.collect()
+        nodes = recorder.tree.nodes[:]
+        host: list[HostTotals | None] = [store.host.get(i) for i in range(len(nodes))]
+        launches: list[LaunchTotals | None] = [store.launches.get(i) for i in range(len(nodes))]
+        device: list[DeviceTotals | None] = [store.device.get(i) for i in range(len(nodes))]
+        if store in recorder.active:
+            for node in nodes[1:]:
+                host[node.index] = _host_sum(host[node.index], node.host)
+                if node.launches is not None and node.launches.count:
+                    launches[node.index] = _sum(LaunchTotals(), launches[node.index], node.launches)
+            for index, elapsed in recorder.running().items():
+                if 0 < index < len(nodes):
+                    extra = HostTotals()
+                    extra.own_ns = elapsed
+                    host[index] = _host_sum(host[index], extra)
     _give_work_to_kernels(nodes, host)
     give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
     return Numbers(nodes, host, launches, device)
