@@ -240,8 +240,9 @@ def test_sources_are_bounded(tmp_path: Path) -> None:
 def test_a_snapshot_is_whole_while_another_session_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pause hands out what is in the tree: all of it before a snapshot is made, or after."""
     one, another = profiler.start(context="scopes"), profiler.start(context="scopes")
-    with profiler.scope("work"):
-        pass
+    for name in ("first", "work"):
+        with profiler.scope(name):
+            pass
     pauses: list[threading.Thread] = []
     add = snapshot._host_sum
 
@@ -254,8 +255,9 @@ def test_a_snapshot_is_whole_while_another_session_pauses(monkeypatch: pytest.Mo
         return add(*numbers)
 
     monkeypatch.setattr(snapshot, "_host_sum", slowly)
-    profile = one.finalize()
+    profile = one.snapshot()
     pauses[0].join()
-    another.finalize()
+    for session in (one, another):
+        session.finalize()
     (work,) = profile.find("work")
     assert profile.node(work).own("count") == 1
