@@ -7,14 +7,15 @@ nested counts once.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer.cases import Program
+from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration
 from tileprof.analyzer.numbers import CONTEXTS_ALL
@@ -201,6 +202,30 @@ class Contexts:
             found.append(left.pop())
             left += self.profile.children(found[-1])[::-1]
         return found
+
+    def in_steps(self, case: KernelCase) -> float:
+        """What a kernel's devices worked on it in steps, ns."""
+        return float(self.time[list(case.nodes)].sum())
+
+    def runs(self, kernels: Mask, key: Callable[[int], Hashable]) -> Iterator[list[int]]:
+        """Kernels in a row, of one pass (forward or backward), that have a key in common.
+
+        One whose key is None is in no run, and ends the one before it.
+        """
+        order = [node for node in self.order if kernels[node]]
+        for backward in (False, True):
+            of_pass = (node for node in order if self.backward[node] == backward)
+            for found, nodes in itertools.groupby(of_pass, key):
+                if found is not None:
+                    yield list(nodes)
+
+    def visit(self, node: int) -> Hashable:
+        """The visit of a function that a frame stands in, whichever of its lines that is; for
+        other nodes the node."""
+        place = self.profile.locations[node]
+        if self.profile.kinds[node] == "frame" and place is not None:
+            return int(self.parents[node]), place.file, place.function
+        return node
 
     # -- places
 

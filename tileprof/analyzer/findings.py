@@ -9,6 +9,7 @@ a `warning`. Both have no number. `ignore` says of a warning that is true that i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -32,6 +33,12 @@ def duration(nanoseconds: float) -> str:
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"
     return f"{nanoseconds:.0f} ns"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names in a sentence: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def plain(name: str) -> str:

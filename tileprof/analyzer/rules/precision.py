@@ -45,7 +45,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not plain:
         return
     tree = Contexts(program)
-    time = sum(_time(tree, case) for case in plain)
+    time = sum(tree.in_steps(case) for case in plain)
     share = tree.share(time)
     node = plain[0].nodes[0]
     place = tree.place(node)
@@ -81,18 +81,13 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
     work = {metric: _work(tree, metric) for metric in ("flops", "bytes")}
 
     def saved(pace: float) -> float:
-        times = ((_time(tree, each), _floor(each, work)) for each in plain)
+        times = ((tree.in_steps(each), _floor(each, work)) for each in plain)
         return sum(max(0.0, t - max(t * ratio / pace, floor)) for t, floor in times)
 
     saving = tree.saving(*map(saved, PRECISION_PACES))
     old, new = (peaks[0][name].value / 1e12 for name in (_OLD, _NEW))
     told = f"the device was measured at {old:.3g} TFLOP/s without and {new:.3g} with tensor cores"
     return saving, told
-
-
-def _time(tree: Contexts, case: KernelCase) -> float:
-    """What a kernel took in steps, ns."""
-    return float(tree.time[list(case.nodes)].sum())
 
 
 def _floor(case: KernelCase, work: Mapping[str, Column]) -> float:

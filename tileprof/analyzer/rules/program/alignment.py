@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
@@ -31,7 +31,7 @@ def find(program: Program) -> Iterator[Draft]:
     if not narrow:
         return
     tree = Contexts(program)
-    time = sum(_time(tree, each) for each in narrow)
+    time = sum(tree.in_steps(each) for each in narrow)
     if tree.share(time) < COLD:
         return
     operations = dict.fromkeys(tree.told(each.nodes[0]) for each in narrow)
@@ -44,11 +44,6 @@ def find(program: Program) -> Iterator[Draft]:
     saving = tree.saving(*(part * time for part in ALIGNMENT_PARTS))
     place = tree.place(narrow[0].nodes[0])
     yield Draft("suggestion", title, place, evidence, _ADVICE, "", saving, confidence="low")
-
-
-def _time(tree: Contexts, case: KernelCase) -> float:
-    """What a kernel took in steps, ns."""
-    return float(tree.time[list(case.nodes)].sum())
 
 
 RULE = ProgramRule("alignment", find)

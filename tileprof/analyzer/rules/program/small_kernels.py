@@ -31,7 +31,7 @@ from tileprof.analyzer.contexts import (
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.numbers import (
     COLD,
     MOST_OF_A_KIND,
@@ -134,23 +134,12 @@ def find(program: Program) -> Iterator[Draft]:
 def _chains(tree: Contexts) -> Iterator[_Chain]:
     """Runs of short kernels that nothing else comes in between, within one caller."""
     kernels = tree.kind("kernel") & (tree.time > 0) & ~tree.compiling
-    order = [node for node in tree.order if kernels[node]]
     idle, late = tree.gaps_before(kernels, DEPENDENT, LATE), tree.gaps_before(kernels, LATE)
-    for backward in (False, True):
-        held, caller = list[int](), None
-        for node in [each for each in order if tree.backward[each] == backward]:
-            here = _caller(tree, node) if _fusible(tree, node) else None
-            if held and here != caller:
-                yield from _long_enough(tree, held, idle, late)
-                held = []
-            caller = here
-            held += [node] if here is not None else []
-        yield from _long_enough(tree, held, idle, late)
+    for nodes in tree.runs(kernels, lambda node: _caller(tree, node)):
+        yield from _long_enough(tree, nodes, idle, late)
 
 
 def _long_enough(tree: Contexts, nodes: list[int], idle: Column, late: Column) -> Iterator[_Chain]:
-    if not nodes:
-        return
     calls = tree.parents[nodes]
     around = {*calls.tolist(), *tree.parents[calls].tolist()} - {-1}
     stood = float(tree.standing[np.isin(tree.parents, list(around))].sum())
@@ -166,14 +155,14 @@ def _fusible(tree: Contexts, node: int) -> bool:
 
 
 def _caller(tree: Contexts, node: int) -> Hashable:
-    """The visit of a function whose lines launch it: of the user's where there is one."""
+    """The visit of a function whose lines launch it: of the user's where there is one; None for
+    what is not fusible."""
     at = int(tree.lines[node])
+    if not _fusible(tree, node):
+        return None
     if at < 0:
         return int(tree.ops[node]) if tree.ops[node] >= 0 else None
-    place = tree.profile.locations[at]
-    if tree.profile.kinds[at] == "frame" and place is not None:
-        return int(tree.parents[at]), place.file, place.function
-    return at
+    return tree.visit(at)
 
 
 def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
@@ -189,7 +178,7 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     )
     names = list(dict.fromkeys(tree.op(node) or tree.profile.names[node] for node in first.nodes))
     evidence = [Evidence("activities", measured)]
-    evidence.append(Evidence("activities", f"their operations: {_listed(names)}"))
+    evidence.append(Evidence("activities", f"their operations: {listed(names)}"))
     if idle:
         text = f"another {percent(tree.share(idle))} is lost in gaps before them"
         evidence.append(
@@ -213,11 +202,6 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     advice = _FUSE + (_GRAPH if late > idle / 2 else "")
     place = tree.place(first.nodes[0])
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving)
-
-
-def _listed(names: list[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 RULE = ProgramRule("small-kernels", find)
