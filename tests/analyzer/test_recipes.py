@@ -52,7 +52,7 @@ def attention(*names: str, forward: str = "eager_attention_forward") -> Step:
     outer = step.frame(step.top, "Attention.forward", 30)
     for line, name in enumerate(names, 10):
         inner = step.frame(outer, forward, line)
-        kernel = "nvjet_hsh" if name in ("bmm", "baddbmm") else f"elementwise_{name}"
+        kernel = "nvjet_hsh" if name in ("bmm", "baddbmm", "addmm") else f"elementwise_{name}"
         step.launch(step.op(inner, f"aten::{name}"), kernel, MS / 20)
     step.launch(step.op(step.frame(step.top, "mlp", 40), "aten::addmm"), "nvjet_hsh", MS / 20)
     return step
@@ -69,6 +69,28 @@ def test_attention_that_is_written_out() -> None:
     assert (gain.low, gain.mid, gain.high) == pytest.approx((low, mid, high))
     assert "scaled_dot_product_attention" in finding.author
     assert not found(step.profile(), "fusion")
+
+
+def test_softmax_by_a_function_of_pytorch() -> None:
+    """The function that multiplies is the one that calls `torch.nn.functional.softmax`."""
+    step = Step()
+    outer = step.frame(step.top, "Attention.forward", 30)
+    for line, name in enumerate(("bmm", "softmax", "bmm"), 10):
+        at = step.frame(outer, "eager_attention_forward", line)
+        if name == "softmax":
+            at = step.frame(at, "softmax", 2000, f"{TORCH}nn/functional.py")
+        step.launch(step.op(at, f"aten::{name}"), f"kernel_{name}", MS / 20)
+    assert found(step.profile(), "attention")
+
+
+def test_linear_layers_in_the_same_function_are_no_part_of_attention() -> None:
+    """Their products stay, whether attention is fused or not."""
+    plain = attention("bmm", "_softmax", "bmm")
+    beside = attention("bmm", "_softmax", "bmm", "addmm")
+    shares = [
+        only(each.profile(), "attention").evidence[0].text.split()[2:4] for each in (plain, beside)
+    ]
+    assert shares == [["75.0", "%"], ["60.0", "%"]]
 
 
 @pytest.mark.parametrize(

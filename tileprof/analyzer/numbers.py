@@ -597,9 +597,6 @@ LOADER_WORKERS = (2, 4, float("inf"))
 
 # -- rules/program/fusion
 
-FUSION_SHORT_NS = 10_000.0
-"""Mean time of a launch, ns, below which a run is one of short kernels."""
-
 FUSION_PARTS = (0.5, 0.75, 1.0)
 """Of the time above the longest kernel of a run, what goes: at least, likely, at most."""
 
@@ -647,7 +644,8 @@ OPTIMIZER_PASSES_UNSURE = 1.1
 # -- rules/program/small_kernels
 
 SMALL_KERNELS_SHORT = 10_000.0
-"""Mean time of a launch in ns, below which launching takes as long as working."""
+"""Mean time of a launch in ns, below which launching takes as long as working. `fusion` tells
+runs of longer ones."""
 
 SMALL_KERNELS_FEWEST = 4
 """Kernels of a chain: of fewer little is left to fuse."""

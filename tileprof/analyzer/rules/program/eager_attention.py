@@ -22,9 +22,13 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.numbers import COLD, EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS
 
 _SOFTMAX = re.compile(r"aten::_?(safe_)?softmax$")
+_FUNCTIONAL = re.compile(r"^softmax$|^Softmax\.forward$")
+"""PyTorch's own functions around the operation, which may be what the attention calls."""
 _FORWARD = re.compile(r"aten::(bmm|baddbmm)$")
 _PRODUCT = re.compile(r"aten::(bmm|baddbmm)$|BmmBackward0|BaddbmmBackward0")
-_OTHERS = re.compile(r"gemm|gemv|cutlass|xmma|wgmma|nvjet|conv", re.IGNORECASE)
+PRODUCT_NAMES = "gemm|gemv|cutlass|xmma|wgmma|nvjet|conv"
+"""Parts of names of libraries' kernels that multiply."""
+_OTHERS = re.compile(PRODUCT_NAMES, re.IGNORECASE)
 """Kernels of linear layers in the same function."""
 _ADVICE = (
     "Use torch.nn.functional.scaled_dot_product_attention, with is_causal=True in place of a causal"
@@ -41,7 +45,9 @@ def find(program: Program) -> Iterator[Draft]:
     functions = written_out(tree)
     inside = tree.below(functions) & tree.kind("kernel") & (tree.time > 0)
     products = inside & _products(tree)
-    between, multiplied = (float(tree.time[mask].sum()) for mask in (inside & ~products, products))
+    linear = tree.where(lambda symbol: bool(_OTHERS.search(symbol.name)))
+    parts = (inside & ~products & ~linear, products)
+    between, multiplied = (float(tree.time[mask].sum()) for mask in parts)
     share = tree.share(between + multiplied)
     if not functions.any() or share < COLD:
         return
@@ -68,23 +74,20 @@ def written_out(tree: Contexts) -> Mask:
     around = tree.nearest(frames)
     lines = dict[Hashable, list[int]]()
     for node in np.flatnonzero(frames).tolist():
-        lines.setdefault(_function(tree, node), []).append(node)
+        lines.setdefault(tree.visit(node), []).append(node)
     products = tree.where(lambda symbol: bool(_FORWARD.match(symbol.name)))
     for node in np.flatnonzero(softmax & (around >= 0)).tolist():
+        at = int(around[node])
+        if _FUNCTIONAL.search(tree.profile.names[at]) and tree.parents[at] >= 0:
+            at = int(around[tree.parents[at]])
+        if at < 0:
+            continue
         mates = np.zeros_like(found)
-        mates[lines[_function(tree, int(around[node]))]] = True
+        mates[lines[tree.visit(at)]] = True
         of_products = float(tree.count[tree.below(mates) & products].sum())
         if of_products >= 2 * tree.count[node]:
             found |= mates
     return found
-
-
-def _function(tree: Contexts, node: int) -> Hashable:
-    """One visit of a function, whichever of its lines a frame stands at."""
-    place = tree.profile.locations[node]
-    if tree.profile.kinds[node] != "frame" or place is None:
-        return node
-    return int(tree.parents[node]), place.file, place.function
 
 
 def _products(tree: Contexts) -> Mask:

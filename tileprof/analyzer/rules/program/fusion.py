@@ -23,14 +23,14 @@ import numpy as np
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, FUSION_SHORT_NS
-from tileprof.analyzer.rules.program.eager_attention import written_out
+from tileprof.analyzer.findings import Evidence, duration, listed, percent
+from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
+from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.once import cached_property
 
 _APART = re.compile(
-    r"gemm|gemv|cutlass|xmma|wgmma|nvjet|conv|fmha|flash|attention|nccl|sort|fft|scan|embedding"
-    r"|index|gather|scatter|triton_",
+    rf"{PRODUCT_NAMES}|fmha|flash|attention|nccl|sort|fft|scan|embedding|index|gather|scatter"
+    r"|triton_",
     re.IGNORECASE,
 )
 """Kernels that work on a tile at a time, that move single rows, or that a compiler has fused."""
@@ -69,7 +69,7 @@ class _Run:
 
     @cached_property
     def longest(self) -> float:
-        """What the longest kernel of a visit takes in all visits, ns."""
+        """Time of the longest kernel of a visit in all visits, ns."""
         counts = self.tree.count[self.nodes]
         visits = float(np.median(counts))
         each = self.tree.time[self.nodes] / np.maximum(counts, 1)
@@ -126,16 +126,10 @@ def _runs(tree: Contexts) -> Iterator[_Run]:
     """Runs of at least two kernels of one pass, products left out."""
     kernels = tree.kind("kernel") & (tree.time > 0) & (tree.count > 0) & ~tree.compiling
     attention = tree.below(written_out(tree))  # which `attention` tells
-    order = [node for node in tree.order if kernels[node]]
-    for backward in (False, True):
-        held = list[int]()
-        for node in [each for each in order if tree.backward[each] == backward]:
-            if attention[node] or _apart(tree, node):
-                yield from _long_enough(tree, held)
-                held = []
-            else:
-                held.append(node)
-        yield from _long_enough(tree, held)
+    for nodes in tree.runs(
+        kernels, lambda node: None if attention[node] or _apart(tree, node) else True
+    ):
+        yield from _long_enough(tree, nodes)
 
 
 def _apart(tree: Contexts, node: int) -> bool:
@@ -146,7 +140,7 @@ def _apart(tree: Contexts, node: int) -> bool:
 
 def _long_enough(tree: Contexts, nodes: list[int]) -> Iterator[_Run]:
     run = _Run(tree, nodes)
-    if len(nodes) > 1 and run.time >= FUSION_SHORT_NS * run.launches:
+    if len(nodes) > 1 and run.time >= SMALL_KERNELS_SHORT * run.launches:
         yield run
 
 
@@ -161,10 +155,9 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
     )
     evidence = [Evidence("activities", text)]
     for run in runs[:FUSION_NAMED]:
-        names = ", ".join(run.operations[:8]) + (", …" if len(run.operations) > 8 else "")
         told = (
             f"{run.name}: {len(run.nodes)} kernels, {duration(run.time / run.launches)} a launch,"
-            f" {percent(tree.share(run.time))} ({names})"
+            f" {percent(tree.share(run.time))} ({listed(run.operations)})"
         )
         evidence.append(Evidence("activities", told))
     forms = [form for pattern, form in _KNOWN_FORMS if pattern.search(first.name)]
