@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Score", "by_rule", "constant", "score", "summary"]
+__all__ = ["NEAR", "NOISE", "Score", "advice", "by_rule", "constant", "score", "summary"]
 
 Row: TypeAlias = Mapping[str, Any]
 Found: TypeAlias = Mapping[str, Any]
@@ -94,18 +94,19 @@ def score(row: Row) -> Score:
 
 def rank(findings: Iterable[Found], planted: set[str], also: Sequence[str]) -> int | None:
     """The place of the first planted rule among rules in order; other names of it do not count."""
-    order = dict.fromkeys(each["rule"] for each in _advice(findings) if each["rule"] not in also)
+    order = dict.fromkeys(each["rule"] for each in advice(findings) if each["rule"] not in also)
     places = [at for at, rule in enumerate(order, 1) if rule in planted]
     return places[0] if places else None
 
 
-def _advice(findings: Iterable[Found]) -> list[Found]:
+def advice(findings: Iterable[Found]) -> list[Found]:
+    """Findings that ask for something and are no other words of another one."""
     return [each for each in findings if each["counts"] and each["severity"] in _ADVICE]
 
 
 def _of_planted(twin: Row, planted: set[str]) -> Found | None:
     """The first finding of a planted rule."""
-    return next((each for each in _advice(twin["findings"]) if each["rule"] in planted), None)
+    return next((each for each in advice(twin["findings"]) if each["rule"] in planted), None)
 
 
 def _near(finding: Found, row: Row) -> bool:
@@ -117,7 +118,7 @@ def _near(finding: Found, row: Row) -> bool:
 
 
 def _says(findings: Iterable[Found], rule: str) -> bool:
-    return any(each["rule"] == rule for each in _advice(findings))
+    return any(each["rule"] == rule for each in advice(findings))
 
 
 def _suggests(findings: Iterable[Found], row: Row) -> bool:
@@ -126,7 +127,7 @@ def _suggests(findings: Iterable[Found], row: Row) -> bool:
 
 
 def _suggestions(twin: Row) -> int:
-    return sum(each["severity"] == "suggestion" for each in _advice(twin["findings"]))
+    return sum(each["severity"] == "suggestion" for each in advice(twin["findings"]))
 
 
 # -- over all

@@ -21,7 +21,7 @@ class Change:
     """One switch of a program."""
 
     title: str
-    """What is done, as a table says it."""
+    """Change as a table tells it, such as a setting of PyTorch."""
     codes: tuple[str, ...]
     """Suggestions that name it."""
     gpu: bool = False
@@ -355,7 +355,7 @@ PROGRAMS: tuple[Program, ...] = (
         tolerance=1.0,
     ),
 )
-"""In an order in which every other one, or every third, is a mixture of kinds."""
+"""Programs in an order of which every second, and every third, is a mixture of kinds."""
 
 
 def named(change: str, finding: dict[str, object], text: str) -> bool:

@@ -6,23 +6,22 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.analyzer_hash import analyzer_hash
+
 __all__ = ["hashes"]
 
 ROOT = Path(__file__).parents[2]
 PARTS = {
     "programs": "benchmarks/programs/scripts",
     "harness": "benchmarks/programs",
-    "analyzer": "tileprof/analyzer",
 }
+"""Folders by part; the analyzer is all that an analysis is made by."""
 
 
 def hashes() -> dict[str, str]:
     """Return the SHA-256 of each part's sources, by part."""
-    found = {}
-    for name, folder in PARTS.items():
-        files = (ROOT / folder).glob("*.py" if name != "analyzer" else "**/*.py")
-        found[name] = _hash(sorted(files))
-    return found
+    found = {name: _hash(sorted((ROOT / folder).glob("*.py"))) for name, folder in PARTS.items()}
+    return {**found, "analyzer": analyzer_hash()}
 
 
 def _hash(files: Iterable[Path]) -> str:

@@ -157,7 +157,7 @@ def _change(base: Member, member: Member, times: dict[str, list[float]]) -> dict
 
 
 def report_of(profile: Path) -> dict[str, Any]:
-    """What `tileprof report --json` prints of a profile."""
+    """Return the object that `tileprof report --json` prints of a profile."""
     command = [sys.executable, "-m", "tileprof", "report", "--json", str(profile)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=240)
     if done.returncode:
@@ -295,6 +295,7 @@ def circumstances(device: str) -> dict[str, Any]:
     if device != "cpu":
         torch = importlib.import_module("torch")
         found["device"] = torch.cuda.get_device_name()
+        found["gpu"] = importlib.import_module("benchmarks.measuring").clocks()
     return found
 
 

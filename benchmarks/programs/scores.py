@@ -67,7 +67,7 @@ def judged(report: Json, changes: Json) -> dict[str, Any]:
 
 
 def _text(finding: Json) -> str:
-    """What words of a code are looked for in."""
+    """Text of a finding in which the words of a code are looked for."""
     place = finding["place"]
     at = place["location"] or {}
     words = [finding["title"], finding["suggestion"]["author"], *place["path"], place["kernel"],

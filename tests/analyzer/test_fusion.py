@@ -51,7 +51,7 @@ def test_no_run(step: Step) -> None:
 
 
 def test_kernels_that_are_fused_already() -> None:
-    """What a compiler made is left alone."""
+    """Kernels that a compiler made are left alone."""
     step = Step()
     for number in range(4):
         op = step.op(step.frame(step.top, "forward", 10 + number), f"aten::{number}")
@@ -60,7 +60,7 @@ def test_kernels_that_are_fused_already() -> None:
 
 
 def test_kernels_that_no_operation_launches() -> None:
-    """What kernels of the program's own do to each other's results is not known."""
+    """Uses of each other's results are not known of kernels of the program's own."""
     step = Step()
     for number in range(4):
         at = step.frame(step.top, "forward", 10 + number)

@@ -122,7 +122,7 @@ def loading(share: float, workers: bool = False) -> TreeBuilder:
 
 @pytest.mark.parametrize(("share", "gains"), [(0.8, (2.5, 5.0, 5.0)), (0.2, (1.25, 1.25, 1.25))])
 def test_a_loader_without_workers(share: float, gains: tuple[float, float, float]) -> None:
-    """What is left is the longer one of computing and of loading by the workers."""
+    """The longer one of computing and of loading by the workers is left."""
     finding = only(loading(share).snapshot(), "loader")
     gain = finding.program_gain
     assert gain is not None

@@ -1,4 +1,4 @@
-"""What a tool may say of a defect, in words of this benchmark, and the rules that say it.
+"""Causes of a defect that a tool may state, in words of this benchmark, and rules that state them.
 
 In: the code of a cause.  Out: names of rules. A rule that has a cause's own name says it too, so
 that operators need not know the rules there are.

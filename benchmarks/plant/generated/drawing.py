@@ -43,7 +43,7 @@ PER_FAMILY = {"dev": 5, "test": 8}
 
 @dataclass(frozen=True)
 class Deal:
-    """What a seed gives to development and to test."""
+    """Families and operators that a seed gives to development and to test."""
 
     development: tuple[str, ...]
     test: tuple[str, ...]

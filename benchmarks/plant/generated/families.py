@@ -74,7 +74,7 @@ class Family:
 
     @property
     def facts(self) -> tuple[Any, ...]:
-        """What decides how it is run, beside sources and extents."""
+        """Settings of its runs, beside sources and extents."""
         return self.language, self.flops, self.touched, sorted(self.small.items())
 
 

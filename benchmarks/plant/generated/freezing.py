@@ -8,12 +8,12 @@ one (`"history"`); a test fails where a claim is false.
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from analyzer_hash import analyzer_hash, analyzer_sources
 
 if TYPE_CHECKING:
     from .mutants import Mutant
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["ROOT", "analyzer_hash", "analyzer_sources", "false_claims", "split_record"]
 
 ROOT = Path(__file__).parents[3]
-_DATA = (".json", ".csv", ".toml")
 
 
 def split_record(name: str, part: str, mutants: Sequence[Mutant]) -> dict[str, Any]:
@@ -29,54 +28,6 @@ def split_record(name: str, part: str, mutants: Sequence[Mutant]) -> dict[str, A
     families = sorted({each.family.name for each in mutants})
     cases = {each.name: each.digest for each in mutants}
     return {"split": name, "part": part, "families": families, "cases": cases}
-
-
-def analyzer_sources(root: Path = ROOT) -> list[Path]:
-    """Return all files that an analysis is made by: `tileprof/analyzer`, whole, and every module of
-    the package that it imports, at first or second hand, with the data beside them."""
-    waiting = set((root / "tileprof" / "analyzer").rglob("*.py"))
-    found: set[Path] = set()
-    while waiting:
-        path = waiting.pop()
-        found.add(path)
-        waiting |= set(_imported(path, root)) - found
-    data = {each for path in found for each in path.parent.iterdir() if each.suffix in _DATA}
-    return sorted(found | data)
-
-
-def _imported(path: Path, root: Path) -> Iterator[Path]:
-    """Yield the modules of the package that a module names in imports, wherever they stand."""
-    package = path.relative_to(root).with_suffix("").parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: Iterable[tuple[str, ...]] = ()
-        if isinstance(node, ast.Import):
-            names = [tuple(each.name.split(".")) for each in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            start = package[: len(package) - node.level + 1] if node.level else ()
-            base = (*start, *(node.module.split(".") if node.module else ()))
-            names = [base, *((*base, each.name) for each in node.names)]
-        for parts in names:
-            if parts[:1] == ("tileprof",):
-                yield from _files(parts, root)
-
-
-def _files(parts: tuple[str, ...], root: Path) -> Iterator[Path]:
-    """Yield a module's file; of a package, also that of its public names."""
-    place = root.joinpath(*parts)
-    candidates = [place.with_suffix(".py")]
-    # The package as a whole is no part of an analysis.
-    if len(parts) > 1:
-        candidates += [place / "__init__.py", place / "public.py"]
-    yield from (each for each in candidates if each.is_file())
-
-
-def analyzer_hash(root: Path = ROOT) -> str:
-    """Return the SHA-256 over names and contents of all sources of the analyzer."""
-    held = hashlib.sha256()
-    for path in analyzer_sources(root):
-        held.update(str(path.relative_to(root).as_posix()).encode())
-        held.update(path.read_bytes().replace(b"\r\n", b"\n"))
-    return held.hexdigest()
 
 
 def false_claims(results: Iterable[Path], now: str) -> list[str]:

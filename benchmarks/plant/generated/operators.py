@@ -1,4 +1,4 @@
-"""What an operator is, and those that change numbers: tiles, threads, stages, splits.
+"""Operators: their parts, and those that change numbers: tiles, threads, stages, splits.
 
 In: a program.  Out: sites, each with its edits, the lines where its defect is, and its causes.
 Operators are written from what a change does to a machine; none asks what the analyzer has found.
@@ -35,9 +35,10 @@ class Site:
     """Lines of the old text where the defect is, beside those that are edited."""
     causes: tuple[str, ...]
     note: str
-    """What is changed, as `rows 128 to 32`."""
+    """Change as a table tells it, as `rows 128 to 32`."""
     blocks: tuple[str, str, int, int] | None = None
-    """To fill a grid's waves: its two dimensions with tiles, and how large these are."""
+    """Names of two extents of the shape, and the tile's elements along each, by which a grid's
+    waves are filled."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Operator:
     languages: frozenset[str]
     sites: Callable[[Program], Iterator[Site]]
     why: str
-    """What the change costs a machine."""
+    """Cost of the change on a machine, as a sentence."""
 
 
 def launch_lines(program: Program) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What families run on, and their results in float64 by PyTorch.
+"""Inputs of families, and their results in float64 by PyTorch.
 
 In: a family and extents.  Out: inputs, and how to judge a result. The module needs PyTorch; those
 that only read sources do not import it.

@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from plant.scores import NEAR, NOISE, advice
+
 __all__ = ["Gains", "Judged", "dev_gains", "judged", "page", "pooled", "told"]
 
 Row: TypeAlias = Mapping[str, Any]
-COSTS = 1.02
-"""Lower end of the measured ratio from which on a defect is ranked."""
-NEAR = 2
-"""Lines that a finding may be away."""
 LOUD = 1.05
 """Predicted gain above which a suggestion for a clean kernel is false."""
-_ADVICE = ("suggestion", "symptom", "warning")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of one case."""
+    """Outcome of one case."""
 
     case: str
     family: str
@@ -96,30 +93,26 @@ def pooled(records: Iterable[Mapping[str, Any]]) -> list[Judged]:
 def judged(row: Row, known: bool = True) -> Judged:
     """Judge one case."""
     time, right = row["time"], set(row["rules"])
-    advice = _advice(row["findings"])
-    planted = next((each for each in advice if each["rule"] in right), None)
-    costs = time.get("low", 1.0) >= COSTS
+    said = advice(row["findings"])
+    planted = next((each for each in said if each["rule"] in right), None)
+    costs = time.get("low", 1.0) >= NOISE
     clean = row["kind"] == "clean"
     taken = time["fixed_ms"] if clean else time["defective_ms"]
     return Judged(
         case=row["case"], family=row["family"], operator=row["operator"], kind=row["kind"],
         known=known, true=time.get("ratio"), ranked=row["kind"] == "defect" and costs,
-        rank=_rank(advice, right), placed=planted is not None and _near(planted, row),
+        rank=_rank(said, right), placed=planted is not None and _near(planted, row),
         gain=tuple(planted["gain"]) if planted and planted["gain"] else None,
-        first=advice[0]["rule"] if advice else "",
-        loud=sum(map(_loud, advice)) if clean else 0,
+        first=said[0]["rule"] if said else "",
+        loud=sum(map(_loud, said)) if clean else 0,
         rejected=row["kind"] == "decoy" and not costs
-        and not any(_loud(each) for each in advice if each["rule"] in right),
-        floor=taken / row["floor_ms"], static_first=_rank(_advice(row["static"]), right) == 1,
+        and not any(_loud(each) for each in said if each["rule"] in right),
+        floor=taken / row["floor_ms"], static_first=_rank(advice(row["static"]), right) == 1,
     )  # fmt: skip
 
 
-def _advice(findings: Iterable[Row]) -> list[Row]:
-    return [each for each in findings if each["counts"] and each["severity"] in _ADVICE]
-
-
-def _rank(advice: Sequence[Row], right: set[str]) -> int | None:
-    order = dict.fromkeys(each["rule"] for each in advice)
+def _rank(said: Sequence[Row], right: set[str]) -> int | None:
+    order = dict.fromkeys(each["rule"] for each in said)
     return next((at for at, rule in enumerate(order, 1) if rule in right), None)
 
 
@@ -155,7 +148,7 @@ def summary(cases: Sequence[Judged], dev: Gains) -> dict[str, Any]:
     """Return everything that has an aim, and baselines."""
     ranked = [each for each in cases if each.ranked]
     cleans = [each for each in cases if each.kind == "clean"]
-    decoys = [e for e in cases if e.kind == "decoy" and (e.true or 1.0) < COSTS]
+    decoys = [e for e in cases if e.kind == "decoy" and (e.true or 1.0) < NOISE]
     return {
         "ranked": len(ranked), "families": len({each.family for each in ranked}),
         "first": _share(ranked, lambda c: c.rank == 1),

@@ -1,4 +1,4 @@
-"""What the programs here share: switches for standard changes, and the loop that times its steps.
+"""Switches of the programs for standard changes, and the loop that times its steps.
 
 Run by itself, a program does a fixed number of steps and prints the median time of one. Under the
 harness (`PROGRAM_SOCKET`), it waits for its turn after its imports, and then either does the same
