@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
@@ -84,10 +85,8 @@ class _Run:
     def name(self) -> str:
         """The innermost function or module around all of it."""
         profile = self.tree.profile
-        shared: list[int] | None = None
-        for node in self.nodes:
-            path = [each for each in profile.path(node) if self._calls(each)]
-            shared = path if shared is None else _common(shared, path)
+        paths = [[at for at in profile.path(node) if self._calls(at)] for node in self.nodes]
+        shared = [each[0] for each in takewhile(lambda each: len({*each}) == 1, zip(*paths))]
         return profile.names[shared[-1]] if shared else self.tree.told(self.nodes[0])
 
     @cached_property
@@ -101,13 +100,6 @@ class _Run:
         profile = self.tree.profile
         named = profile.kinds[node] in ("frame", "scope")
         return named and not _PLUMBING.match(profile.names[node])
-
-
-def _common(one: list[int], another: list[int]) -> list[int]:
-    count = 0
-    while count < min(len(one), len(another)) and one[count] == another[count]:
-        count += 1
-    return one[:count]
 
 
 def find(program: Program) -> Iterator[Draft]:
