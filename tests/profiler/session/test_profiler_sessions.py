@@ -16,6 +16,7 @@ from tests.profiler_programs import Clock, expect, tree
 from tileprof.errors import UsageError
 from tileprof.profile import Profile
 from tileprof.profiler import scope
+from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.session import snapshot
 from tileprof.profiler.session.provenance import git_state
 from tileprof.profiler.tree.sources import MAX_BYTES, MAX_FILES, Sources
@@ -261,3 +262,37 @@ def test_a_snapshot_is_whole_while_another_session_pauses(monkeypatch: pytest.Mo
         session.finalize()
     (work,) = profile.find("work")
     assert profile.node(work).own("count") == 1
+
+
+def test_what_runs_while_another_session_ends_a_pause_is_not_the_paused_one_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Scopes that are entered before and since the pause, while the recorder hands out."""
+    paused = profiler.start(context="scopes")
+
+    def again() -> None:
+        for name in ("before", "since"):
+            with profiler.scope(name):
+                pass
+
+    with profiler.scope("before"):
+        pass
+    paused.deactivate()
+    again()
+    take = Recorder._take_events
+
+    def meanwhile(recorder: Recorder, *given: Any) -> None:
+        again()
+        take(recorder, *given)
+        again()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Recorder, "_take_events", meanwhile)
+        other = profiler.start(context="scopes")
+    again()
+    profiles = paused.finalize(), other.finalize()
+    counts = [
+        [sum(int(p.node(found).own("count")) for found in p.find(name)) for name in names]
+        for p, names in zip(profiles, [("before", "since")] * 2)
+    ]
+    assert counts == [[1, 0], [1, 1]]

@@ -31,7 +31,7 @@ from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
 from tileprof.profiler.pcs.texts import with_texts
 from tileprof.profiler.tree.contexts import Contexts
 from tileprof.profiler.tree.sampled_nodes import Trail
-from tileprof.profiler.tree.totals import DeviceTotals
+from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
 from tileprof.profiler.tree.tree import Node, Tree
 from tileprof.runtime import hooks
 
@@ -168,10 +168,17 @@ class Events:
         context = self._native.sampled(frame, thread, 0 if scope is None else id(scope))
         return self._contexts.node(context) if context else None
 
-    def collect(self) -> Iterator[tuple[int, Node, DeviceTotals]]:
-        """Add what the host did since the last time to the nodes; hand out what devices did."""
+    def collect(
+        self, kept: dict[int, HostTotals] | None = None
+    ) -> Iterator[tuple[int, Node, DeviceTotals]]:
+        """Add what the host did since the last time to the nodes; hand out what devices did.
+
+        With `kept`, what it did in scopes is added there, by index of the node.
+        """
         for part in self._contexts.host_parts():
             host = part.node.host
+            if kept is not None and part.node.kind == "scope":
+                host = kept.setdefault(part.node.index, HostTotals())
             # Launches of ours are counted where they are made.
             host.count += part.count if part.node.kind != "kernel" else 0
             host.own_ns += part.own_ns

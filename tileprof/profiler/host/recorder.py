@@ -37,6 +37,9 @@ from tileprof.runtime.hooks import KernelDescription, LateDescription, LaunchedK
 if TYPE_CHECKING:
     from tileprof.profiler.device.native_events import Events
 
+_NOTHING = HostTotals()
+"""Of a scope that is new since a pause began; nobody adds to it."""
+
 
 class Recorder:
     """One recording; sessions come and go."""
@@ -150,19 +153,25 @@ class Recorder:
             if before and not active:
                 self._pause.begin(before)
                 return
+            if active and self._pause.stores == active:
+                self._pause.end()
+                return
+            kept = None
             if self._pause.stores:
-                before = self._pause.end()
-                if before == active:
-                    return
-            self._take_events()
+                before, kept = self._pause.release()
+            self._take_events(kept)
             self.epoch += 1
             self._listened[self.epoch] = active
             self.late = Late(self, self.epoch)
-            self._hand_out(before)
+            self._hand_out(before, kept)
 
-    def _hand_out(self, stores: list[Store]) -> None:
+    def _hand_out(self, stores: list[Store], kept: dict[int, HostTotals] | None) -> None:
+        """Give stores what the tree holds; of scopes `kept`, if there was a pause until now."""
         for node in self.tree.nodes[1:]:
             host, launches = node.host, node.launches
+            if kept is not None and node.kind == "scope":
+                # What is in the tree was counted in the pause, or since its end: it is nobody's.
+                node.host, host = HostTotals(), kept.get(node.index, _NOTHING)
             if host.empty() and (launches is None or not launches.count):
                 continue
             node.host = HostTotals()
@@ -208,19 +217,22 @@ class Recorder:
     def collect(self) -> None:
         """Add what the native recorder has counted since the last time; hand out before a pause."""
         with self._lock:
-            paused = bool(self._pause.stores)
-            if paused:
-                self._settle()
-                stores = self._pause.end()
-            self._take_events()
-            if paused:
-                self._hand_out(stores)
+            if not self._pause.stores:
+                self._take_events(None)
+                return
+            self._settle()
+            stores, kept = self._pause.release()
+            self._take_events(kept)
+            self._hand_out(stores, kept)
 
-    def _take_events(self) -> None:
-        """Add to the nodes; what devices did goes to those who listened at the launch."""
+    def _take_events(self, kept: dict[int, HostTotals] | None) -> None:
+        """Add to the nodes; what devices did goes to those who listened at the launch.
+
+        What the host did in scopes is added to `kept`, if there was a pause until now.
+        """
         if self.events is None:
             return
-        for epoch, node, totals in self.events.collect():
+        for epoch, node, totals in self.events.collect(kept):
             for store in self._listened.get(epoch, ()):
                 store.take_device(node.index, totals)
         for part in self.events.traced():
@@ -318,7 +330,7 @@ class Pause:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._spare: list[HostTotals] = []
-        """Totals that nobody reads, by place in `tree.scopes`."""
+        """By place in `tree.scopes`: in a pause what is kept, else totals that nobody reads."""
         self.stores: list[Store] = []
 
     def begin(self, stores: list[Store]) -> None:
@@ -326,11 +338,20 @@ class Pause:
         self.stores = stores
         self._swap()
 
-    def end(self) -> list[Store]:
-        """Put everything as it was, and return whose the numbers are."""
+    def end(self) -> None:
+        """Put everything as it was: the same stores go on."""
         self._swap()
-        stores, self.stores = self.stores, []
-        return stores
+        self.stores = []
+
+    def release(self) -> tuple[list[Store], dict[int, HostTotals]]:
+        """End the pause for somebody else; return whose the numbers of scopes are, and those
+        numbers by index of the node.
+
+        They do not go back into the tree, where other threads would add to them.
+        """
+        kept = {node.index: totals for node, totals in zip(self._tree.scopes[:], self._spare)}
+        stores, self.stores, self._spare = self.stores, [], []
+        return stores, kept
 
     def _swap(self) -> None:
         scopes, spare = self._tree.scopes[:], self._spare
