@@ -53,7 +53,25 @@ class Columns:
 @functools.cache
 def _types(kind: type[Columns]) -> tuple[Any, ...]:
     """Return the NumPy type of each column."""
-    return tuple(get_args(get_args(hint)[1])[0] for hint in get_type_hints(kind).values())
+    return tuple(number_type(hint) for hint in get_type_hints(kind).values())
+
+
+def number_type(hint: Any) -> type[np.generic]:
+    """Return the NumPy type of the elements of an annotated array.
+
+    How deep it stands in the annotation depends on NumPy: `NDArray` is short for an array's type
+    before 2.5, and a type of its own with one argument since then.
+
+    Raises:
+        TypeError: the annotation names none.
+    """
+    left = [*get_args(hint)]
+    while left:
+        argument = left.pop()
+        if isinstance(argument, type) and issubclass(argument, np.generic):
+            return argument
+        left += get_args(argument)
+    raise TypeError(f"no type of numbers in {hint}")
 
 
 def within(limits: Iterable[tuple[Integers, int, int]]) -> bool:
