@@ -127,6 +127,10 @@ class Worker:
         return BATCH // 2 * 2
 
 
+Save = Callable[[list[list[float]], list[dict[str, Any]]], None]
+"""Keeps memory over time as far as it is known, so that a run that is cut off tells something."""
+
+
 def unrecorded_growth(seconds: float, threads: int, device: str) -> dict[str, Any]:
     """Return how memory grows where the same workers run and nobody records."""
     workers = [Worker(number, device) for number in range(threads)]
@@ -142,7 +146,12 @@ def unrecorded_growth(seconds: float, threads: int, device: str) -> dict[str, An
 
 
 def soak(
-    seconds: float, threads: int, device: str, profile: Path, unrecorded_s: float = 0
+    seconds: float,
+    threads: int,
+    device: str,
+    profile: Path,
+    unrecorded_s: float = 0,
+    save: Save = lambda memory, parts: None,
 ) -> dict[str, Any]:
     """Record `threads` workers for so many seconds; returns the campaign's JSON object.
 
@@ -161,7 +170,7 @@ def soak(
     running = [threading.Thread(target=worker.run, args=(until,)) for worker in workers]
     for thread in running:
         thread.start()
-    memory, parts = watch(running, workers, started, seconds)
+    memory, parts = watch(running, workers, started, seconds, save)
     hangs = 0
     for thread in running:
         thread.join(timeout=120)
@@ -204,7 +213,11 @@ def soak(
 
 
 def watch(
-    running: Sequence[threading.Thread], workers: Sequence[Worker], began: float, seconds: float
+    running: Sequence[threading.Thread],
+    workers: Sequence[Worker],
+    began: float,
+    seconds: float,
+    save: Save = lambda memory, parts: None,
 ) -> tuple[list[list[float]], list[dict[str, Any]]]:
     """Watch memory while threads run.
 
@@ -224,6 +237,7 @@ def watch(
             told = now
             launched = sum(sum(worker.launched.values()) for worker in workers)
             print(f"{now - began:6.0f} s: {launched:,} launched, {rows[-1][1]:.1f} MB", flush=True)
+            save(rows, parts)
         running[0].join(timeout=max(seconds / 600, 0.05))
     return rows, parts
 
@@ -350,6 +364,12 @@ def machine(device: str) -> dict[str, Any]:
     return found
 
 
+def write(result: dict[str, Any], output: Path | None) -> None:
+    """Write a campaign's JSON object, where a file is asked for."""
+    if output:
+        output.write_text(json.dumps(result, indent=1) + "\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the campaign; 1 where something was lost or memory grew."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -363,10 +383,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as held:
         profile = Path(held) / "soak.tprof"
-        result = soak(options.seconds, options.threads, options.device, profile, options.unrecorded)
-    text = json.dumps(result, indent=1)
-    if options.output:
-        options.output.write_text(text + "\n")
+
+        def save(memory: list[list[float]], parts: list[dict[str, Any]]) -> None:
+            cut_off = {"name": "soak", "unfinished": True, "memory_mb": memory}
+            write({**cut_off, "memory_parts_mb": parts}, options.output)
+
+        result = soak(
+            options.seconds, options.threads, options.device, profile, options.unrecorded, save
+        )
+    write(result, options.output)
     print(f"{result['runs']:,} launched, {result['lost']:,} lost, memory within "
           f"{result['memory']['range_mb']} MB, {result['failures']} failures")  # fmt: skip
     return 1 if result["failures"] or result["hangs"] else 0
