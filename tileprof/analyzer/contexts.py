@@ -162,6 +162,11 @@ class Contexts:
         named = self.where(lambda symbol: symbol.kind == "idle" and symbol.name in reasons)
         return named & self.steps.again
 
+    @cached_property
+    def idle_copies(self) -> Mask:
+        """Gaps of kernels in which copies run, which are in the copies' time."""
+        return self.where(lambda symbol: symbol.kind == "idle" and symbol.name == ONLY_COPIES)
+
     def below(self, mask: Mask) -> Mask:
         """The nodes of a mask and all below them."""
         return self.nearest(mask) >= 0

@@ -42,6 +42,9 @@ class Draft:
     most: float = float("inf")
     """How many times as fast it can become by what the rule knows, beside measured roofs."""
     confidence: Confidence = "medium"
+    nodes: tuple[int, ...] = ()
+    """Of a rule about a program: the kernels and copies in the tree whose time is saved, if it is
+    not that of gaps."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,18 @@ In: a report.  Out: a document of plain lists, dictionaries, texts and numbers. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
+from tileprof.analyzer.account import Account
 from tileprof.analyzer.findings import Evidence, Finding, Gain, Place
 from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.analyzer.report import Answers, Report
 from tileprof.errors import Location
 from tileprof.remarks.stored import columns, remark_json
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -23,6 +25,7 @@ def to_json(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tiers": list(report.tiers),
+        "account": None if report.account is None else _account(report.account),
         "findings": [_finding(each) for each in report.findings],
         "kernels": [_kernel(each) for each in report.kernels],
         "runs": [
@@ -30,6 +33,37 @@ def to_json(report: Report) -> dict[str, Any]:
         ],
         "reasons": [_reason(each) for each in reasons(each.case for each in report.kernels)],
     }
+
+
+def _account(account: Account) -> dict[str, Any]:
+    count, gain = account.first
+    return {
+        "device": {
+            "time": account.time,
+            "busy": account.busy,
+            "floor": account.floor,
+            "causes": [
+                {"rule": each.rule, "title": each.title, "time": each.time, "idle": each.idle}
+                for each in account.causes
+            ],
+            "unexplained": account.unexplained,
+            "unknown": account.unknown,
+            "copies": account.copies,
+            "communication": account.communication,
+            "waiting": account.waiting,
+            "idle": [{"reason": reason, "time": time} for reason, time in account.idle],
+            "kernels": [
+                {
+                    "name": each.name, "time": each.time, "floor": each.floor,
+                    "limit": each.limit or None, "named": each.named,
+                    "unexplained": each.unexplained,
+                }
+                for each in account.kernels
+            ],
+        },
+        "most": account.most if math.isfinite(account.most) else None,
+        "first": {"changes": count, "gain": gain},
+    }  # fmt: skip
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

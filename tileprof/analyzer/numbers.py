@@ -99,6 +99,11 @@ HALFWAY = 0.5
 FEWEST_SAMPLES = 100
 """Samples that a change would take away, below which no gain is stated."""
 
+# -- account
+
+ACCOUNT_FIRST = 3
+"""Changes whose gain together opens a report. By hand."""
+
 # -- changes
 
 CHANGES_LEAST = 0.02
@@ -141,6 +146,12 @@ ESTIMATES_FOLD = 3.0
 ESTIMATES_UNSEEN = 1.5
 """Highest gains are made of what known kernels reached. Of 55 kernels of two splits that were
 unknown when they were run, nine of ten gained, of S - 1, at most so many times what they said."""
+
+# -- floors
+
+FLOORS_LAUNCH_NS = 1000.0
+"""Time of a kernel that does next to nothing, ns: 0.8 to 1.2 µs of PyTorch's smallest kernels on an
+H200 (`tests/data/h200-training.tar.xz`, by 12 to 1,212 launches)."""
 
 # -- kernel/block_order
 

@@ -11,11 +11,13 @@ no less than the noise of a measurement. Gains are never added up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tileprof.analyzer.account import Account, Claim, account
 from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
 from tileprof.analyzer.estimates import Saving, capped, drawn, gain_of, of_program, united, widened
 from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier, duration
@@ -70,6 +72,8 @@ class Report:
     runs: tuple[tuple[Tier, str, tuple[str, ...]], ...]
     """Kinds of evidence that there were not, the run that adds each, and the rules that it would
     make surer."""
+    account: Account | None = None
+    """Where the time of devices went; None where none was timed."""
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
@@ -113,13 +117,15 @@ def analyze(profile: Profile) -> Report:
         for case in program.kernels
         if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
-    findings = [finding for each in answers for finding in each.findings]
+    claims = [Claim(found, each.case.nodes) for each in answers for found in each.findings]
     for rule in PROGRAM_RULES:
         for draft in rule.find(program):
-            findings += _of_program(rule.name, draft)
-    return Report(
-        program, tuple(_ranked(findings)), tuple(answers), tuple(_runs(program, findings))
-    )
+            claims += (Claim(found, draft.nodes) for found in _of_program(rule.name, draft))
+    claims.sort(key=lambda each: _rank(each.finding))
+    findings = tuple(each.finding for each in claims)
+    told = [each for each in claims if each.finding.severity == "suggestion"]
+    runs = tuple(_runs(program, findings))
+    return Report(program, findings, tuple(answers), runs, account(Contexts(program), told))
 
 
 def _answers(case: KernelCase) -> Answers:
@@ -133,7 +139,7 @@ def _answers(case: KernelCase) -> Answers:
         whole = case.sampled.whole if case.sampled else 0
         gain = gain_of(united(savings, whole, partial(_drawn, case)))
         together = capped(widened(gain), case.roofs.most_gain)
-    return Answers(case, tuple(_ranked([finding for finding, _ in found])), together)
+    return Answers(case, tuple(sorted((finding for finding, _ in found), key=_rank)), together)
 
 
 def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
@@ -176,16 +182,15 @@ def _finding(rule: str, draft: Draft, kernel: Gain | None, program: Gain | None)
     )  # fmt: skip
 
 
-def _ranked(findings: list[Finding]) -> list[Finding]:
-    def key(each: Finding) -> tuple[int, float, float]:
-        program = each.program_gain.mid if each.program_gain else 0.0
-        kernel = each.kernel_gain.mid if each.kernel_gain else 0.0
-        return _ORDER.index(each.severity), -program, -kernel
-
-    return sorted(findings, key=key)
+def _rank(finding: Finding) -> tuple[int, float, float]:
+    program = finding.program_gain.mid if finding.program_gain else 0.0
+    kernel = finding.kernel_gain.mid if finding.kernel_gain else 0.0
+    return _ORDER.index(finding.severity), -program, -kernel
 
 
-def _runs(program: Program, findings: list[Finding]) -> Iterator[tuple[Tier, str, tuple[str, ...]]]:
+def _runs(
+    program: Program, findings: Sequence[Finding]
+) -> Iterator[tuple[Tier, str, tuple[str, ...]]]:
     named = {finding.rule for finding in findings if finding.severity in ("warning", "symptom")}
     rules: tuple[KernelRule | ProgramRule, ...] = (*KERNEL_RULES, *PROGRAM_RULES)
     runs = dict(_RUNS)

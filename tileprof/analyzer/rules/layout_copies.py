@@ -112,7 +112,7 @@ def _draft(tree: Contexts, kind: str, mask: Mask, time: float) -> Draft:
     return Draft(
         "suggestion", f"{percent(share, 0)} of {tree.whose} is spent on {_TITLES[kind]}",
         tree.place(most), evidence, _ADVICE[kind], "", tree.saving(low, mid, time),
-        confidence="medium" if kind == "layout" else "low",
+        confidence="medium" if kind == "layout" else "low", nodes=tuple(nodes.tolist()),
     )  # fmt: skip
 
 

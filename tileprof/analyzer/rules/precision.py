@@ -14,13 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Column, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.floors import work_of
 from tileprof.analyzer.numbers import COLD, PRECISION_PACES
 
 _PLAIN = re.compile(
@@ -61,7 +60,9 @@ def find(program: Program) -> Iterator[Draft]:
         return
     saving, told = _saving(tree, plain)
     evidence += [Evidence("activities", told)] if told else []
-    yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), _ADVICE, "", saving)
+    nodes = tuple(each for case in plain for each in case.nodes)
+    yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), _ADVICE, "", saving,
+                nodes=nodes)  # fmt: skip
 
 
 def _is_plain(name: str) -> bool:
@@ -78,7 +79,7 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
     if len(peaks) < len(plain):
         return None, ""
     ratio = peaks[0][_OLD].value / peaks[0][_NEW].value
-    work = {metric: _work(tree, metric) for metric in ("flops", "bytes")}
+    work = {metric: work_of(tree, metric) for metric in ("flops", "bytes")}
 
     def saved(pace: float) -> float:
         times = ((tree.in_steps(each), _floor(each, work)) for each in plain)
@@ -97,18 +98,6 @@ def _floor(case: KernelCase, work: Mapping[str, Column]) -> float:
     memory = case.roofs.peaks.get("hbm_copy") or case.roofs.peaks.get("hbm_read")
     compute = flops / case.roofs.peaks[_NEW].value * 1e9
     return max(compute, moved / memory.value * 1e9 if memory else 0.0)
-
-
-def _work(tree: Contexts, metric: str) -> Column:
-    """By node its work: its own, or its part by time of that of the operation around it."""
-    own = tree.own(metric)
-    around = tree.nearest(tree.kind("op") & (own > 0))
-    inside = around >= 0
-    whole = tree.summed(tree.time, around, inside)
-    found = np.zeros(len(own))
-    at = around[inside]
-    found[inside] = own[at] * tree.time[inside] / np.maximum(whole[at], 1.0)
-    return np.where(own > 0, own, found)
 
 
 RULE = ProgramRule("precision", find)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tileprof.profiler.device.native_events import Events
 
 _NOTHING = HostTotals()
-"""Of a scope that is new since a pause began; nobody adds to it."""
+"""Numbers of a scope that is new since a pause began; nobody adds to them."""
 
 
 class Recorder:
@@ -330,7 +330,7 @@ class Pause:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._spare: list[HostTotals] = []
-        """By place in `tree.scopes`: in a pause what is kept, else totals that nobody reads."""
+        """Totals by place in `tree.scopes`: in a pause those kept, else some that nobody reads."""
         self.stores: list[Store] = []
 
     def begin(self, stores: list[Store]) -> None:

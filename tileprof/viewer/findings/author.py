@@ -16,6 +16,7 @@ from tileprof.errors import UsageError
 from tileprof.profile.transform.operations import regular
 from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
+from tileprof.viewer.findings.account import account_text
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
@@ -119,6 +120,9 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
     said = f"{count} kernel{'s' if count > 1 else ''}, {time}: "
     yield from paper.sentence(f"{said}{count_text(findings) or 'no optimisation found'}.")
+    if report.account is not None and options.include is None:
+        for each in account_text(report.account):
+            yield from paper.sentence(each)
     if findings and options.include is None:
         yield from _silent(report, paper)
 

@@ -43,7 +43,8 @@ def find(program: Program) -> Iterator[Draft]:
     title = f"{len(narrow)} kernels multiply matrices whose rows are not aligned to 16 bytes"
     saving = tree.saving(*(part * time for part in ALIGNMENT_PARTS))
     place = tree.place(narrow[0].nodes[0])
-    yield Draft("suggestion", title, place, evidence, _ADVICE, "", saving, confidence="low")
+    yield Draft("suggestion", title, place, evidence, _ADVICE, "", saving, confidence="low",
+                nodes=tuple(node for each in narrow for node in each.nodes))  # fmt: skip
 
 
 RULE = ProgramRule("alignment", find)

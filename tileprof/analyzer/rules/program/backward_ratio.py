@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Column, Contexts, Mask
+from tileprof.analyzer.contexts import WORK, Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
 from tileprof.analyzer.numbers import (
@@ -66,6 +66,8 @@ class _Op:
     backward: float = 0.0
     flops: list[float] = field(default_factory=lambda: [0.0, 0.0])
     kernels: dict[int, float] = field(default_factory=dict)
+    gradients: list[int] = field(default_factory=list)
+    """Their nodes."""
 
     @property
     def expected(self) -> float:
@@ -119,6 +121,7 @@ def _operations(tree: Contexts) -> Iterator[_Op]:
         forward["time"][maker] = forward["flops"][maker] = 0.0  # once, of several gradients
         if gradient in longest:
             op.kernels[longest[gradient]] = float(tree.time[longest[gradient]])
+        op.gradients.append(gradient)
     yield from found.values()
 
 
@@ -168,11 +171,13 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
         longest = max(op.kernels, key=lambda node: op.kernels[node])
         text = f"most of it in the kernel {plain(tree.profile.names[longest])}"
         evidence.append(Evidence("activities", text))
+    of_gradients = np.isin(np.arange(len(tree.parents)), op.gradients)
+    nodes = tuple(np.flatnonzero(tree.below(of_gradients) & tree.kind(*WORK)).tolist())
     if not op.expected:
         saving = tree.saving(0, op.excess / 2, op.excess)
         return Draft(
             "suggestion", f"the gradient of {name} copies data, although a view is free",
-            tree.place(op.node), tuple(evidence), _VIEW, "", saving, confidence="low",
+            tree.place(op.node), tuple(evidence), _VIEW, "", saving, confidence="low", nodes=nodes,
         )  # fmt: skip
     by = "operations" if all(op.flops) else "bytes"
     evidence.append(Evidence("activities", f"the number of {by} suggests {op.expected:.1f} times"))
@@ -183,7 +188,7 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
     title = f"the gradient of {name} takes {op.backward / op.forward:.1f} times its forward time"
     mid, advice = ((low + high) / 2, _PRODUCT) if all(op.flops) else (high, _GRADIENT)
     return Draft("suggestion", title, tree.place(op.node), tuple(evidence), advice, "",
-                 tree.saving(low, mid, high))  # fmt: skip
+                 tree.saving(low, mid, high), nodes=nodes)  # fmt: skip
 
 
 RULE = ProgramRule("backward-ratio", find)

@@ -61,6 +61,7 @@ def find(program: Program) -> Iterator[Draft]:
     yield Draft(
         "suggestion", f"Attention is written out at {tree.told(first)}, not one fused kernel",
         tree.place(first), (Evidence("activities", text),), _ADVICE, "", saving, confidence="low",
+        nodes=tuple(np.flatnonzero(inside & ~linear).tolist()),
     )  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.
-        confidence="low",
+        confidence="low", nodes=tuple(node for run in runs for node in run.nodes),
     )  # fmt: skip
 
 

@@ -91,7 +91,8 @@ def _find(tree: Contexts, form: _Form) -> Iterator[Draft]:
     title = f"{form.name} goes over its parameters in {len(operations)} operations, not in one"
     advice = f"Pass fused=True to torch.optim.{form.name}: one kernel does the whole step."
     evidence = (Evidence("activities", text),)
-    yield Draft("suggestion", title, tree.place(first), evidence, advice, "", saving)
+    yield Draft("suggestion", title, tree.place(first), evidence, advice, "", saving,
+                nodes=tuple(nodes))  # fmt: skip
 
 
 RULE = ProgramRule("optimizer-passes", find)

@@ -201,7 +201,8 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     title = f"{first.length:.0f} short kernels in a row at {tree.told(first.nodes[0])}"
     advice = _FUSE + (_GRAPH if late > idle / 2 else "")
     place = tree.place(first.nodes[0])
-    return Draft("suggestion", title, place, tuple(evidence), advice, "", saving)
+    return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
+                 nodes=tuple(node for each in chains for node in each.nodes))  # fmt: skip
 
 
 RULE = ProgramRule("small-kernels", find)

@@ -215,6 +215,7 @@ def _of_copies(
     yield Draft(
         "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
         tree.saving(low, (low + high) / 2, high, held), confidence="low",
+        nodes=tuple(np.flatnonzero(nodes).tolist()),
     )  # fmt: skip
 
 

@@ -1,0 +1,190 @@
+"""Where all of the devices' time goes: floors, named causes, what nothing explains, and idle time.
+
+In: a program, and findings with the kernels whose time each takes away.  Out: `Account`. Its parts
+add up to the devices' time in steps, each nanosecond once.
+
+A kernel's time is its floor and what is beyond. Findings take their likely savings in order of use,
+each from the kernels that it is about: first of what is beyond the floor, then of the floor itself,
+where work goes away (fusion) or becomes cheaper (another precision); what concerns no kernel comes
+out of the idle time. What is left beyond floors is unexplained.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tileprof.analyzer.contexts import Column, Contexts, Mask
+from tileprof.analyzer.findings import Finding
+from tileprof.analyzer.floors import Floors, Limit
+from tileprof.analyzer.numbers import ACCOUNT_FIRST, LONGEST_SAVING
+
+_COMMUNICATION = re.compile(r"nccl", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """A finding with the kernels whose time it takes away."""
+
+    finding: Finding
+    nodes: tuple[int, ...]
+    """In the tree; none where it is about gaps between kernels."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Time with a known cause."""
+
+    rule: str
+    title: str
+    time: float
+    """On devices, ns: what is likely saved, as far as no finding before it takes it."""
+    idle: float
+    """The part of it in which they had nothing to do, ns."""
+
+
+@dataclass(frozen=True)
+class KernelAccount:
+    """The time of one kernel in steps, ns: `floor` + `named` + `unexplained` + work that a change
+    takes away from the floor (a part of `named`)."""
+
+    name: str
+    time: float
+    floor: float
+    """Of the work that is left when all findings are followed; 0 where it is not known."""
+    limit: Limit
+    """What sets most of the floor."""
+    named: float
+    unexplained: float
+
+
+@dataclass(frozen=True)
+class Account:
+    """The time of all devices in a program's steps, ns.
+
+    `time` = `floor` + `causes` + `unexplained` + `copies` + `communication` + `waiting`.
+    """
+
+    time: float
+    """Busy and idle."""
+    busy: float
+    floor: float
+    causes: tuple[Named, ...]
+    """In order of use."""
+    unexplained: float
+    unknown: float
+    """The part of it of kernels whose work, or whose device, is not known."""
+    copies: float
+    communication: float
+    waiting: float
+    """Idle time that no cause names."""
+    idle: tuple[tuple[str, float], ...]
+    """All idle time by reason, the longest first."""
+    kernels: tuple[KernelAccount, ...]
+    """The longest first."""
+
+    @property
+    def explained(self) -> float:
+        """Share of the busy time that is floor, copies, communication, or has a named cause."""
+        return 1 - self.unexplained / self.busy if self.busy else 1.0
+
+    @property
+    def most(self) -> float:
+        """How many times as fast the program could be at most: nothing but floors, copies and
+        communication, all of it in a row; infinite where no floor is known."""
+        least = self.floor + self.copies + self.communication
+        return self.time / least if least else float("inf")
+
+    @property
+    def first(self) -> tuple[int, float]:
+        """How many changes are first, and how many times as fast the program likely is with all of
+        them."""
+        held = [each for each in self.causes if each.time > 0][:ACCOUNT_FIRST]
+        saved = sum(each.time for each in held)
+        share = min(saved / self.time, LONGEST_SAVING) if self.time else 0.0
+        return len(held), 1 / (1 - share)
+
+
+def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
+    """Return where the time went; None where no device was timed."""
+    time = tree.time
+    if not time.any():
+        return None
+    kernels = tree.kind("kernel") & (time > 0)
+    talks = kernels & tree.where(lambda symbol: bool(_COMMUNICATION.search(symbol.name)))
+    works = kernels & ~talks
+    floors = Floors(tree)
+    copies = tree.kind("memcpy", "memset")
+    left = _Left(
+        np.where(works, time - floors.floor, 0.0),
+        np.where(works, floors.floor, 0.0),
+        np.where(copies, time, 0.0),
+        sum(each for _, each in _idle(tree)),
+    )
+    causes = tuple(left.take(each, tree.steps.time) for each in claims)
+    beyond = left.beyond
+    known = np.isin(np.arange(len(time)), [n for n, limit in floors.limits.items() if limit])
+    return Account(
+        time=tree.steps.time,
+        busy=float(time.sum()),
+        floor=float(left.floor.sum()),
+        causes=causes,
+        unexplained=float(beyond.sum()),
+        unknown=float(beyond[~known].sum()),
+        copies=float(left.copies.sum()),
+        communication=float(time[talks].sum()),
+        waiting=left.idle,
+        idle=tuple(_idle(tree)),
+        kernels=tuple(_by_kernel(tree, floors, left, works)),
+    )
+
+
+@dataclass(eq=False)
+class _Left:
+    """What no finding has taken yet: by node, ns."""
+
+    beyond: Column
+    floor: Column
+    copies: Column
+    idle: float
+
+    def take(self, claim: Claim, whole: float) -> Named:
+        """Take a finding's likely saving; from its kernels, then from what devices waited."""
+        gain = claim.finding.program_gain
+        wanted = whole * (1 - 1 / gain.mid) if gain else 0.0
+        nodes, taken = list(claim.nodes), 0.0
+        for column in (self.beyond, self.floor, self.copies):
+            held = float(column[nodes].sum())
+            part = min(wanted - taken, held)
+            if part > 0:
+                column[nodes] *= 1 - part / held
+                taken += part
+        idle = min(wanted - taken, self.idle)
+        self.idle -= idle
+        return Named(claim.finding.rule, claim.finding.title, taken + idle, idle)
+
+
+def _idle(tree: Contexts) -> Sequence[tuple[str, float]]:
+    """Gaps by reason, without those in which copies run: these are in the copies' time."""
+    profile, sums = tree.profile, dict[str, float]()
+    gaps = tree.gaps.copy()
+    gaps[tree.idle_copies] = 0.0
+    for node in np.flatnonzero(gaps > 0).tolist():
+        name = profile.names[node]
+        sums[name] = sums.get(name, 0.0) + float(gaps[node])
+    return sorted(sums.items(), key=lambda each: -each[1])
+
+
+def _by_kernel(tree: Contexts, floors: Floors, left: _Left, works: Mask) -> Iterable[KernelAccount]:
+    for case in sorted(tree.program.kernels, key=lambda case: -tree.in_steps(case)):
+        nodes = [node for node in case.nodes if works[node]]
+        time = float(tree.time[nodes].sum())
+        if not time:
+            continue
+        longest = max(nodes, key=lambda node: float(floors.floor[node]))
+        floor, unexplained = float(left.floor[nodes].sum()), float(left.beyond[nodes].sum())
+        limit = floors.limits.get(longest, "")
+        yield KernelAccount(case.name, time, floor, limit, time - floor - unexplained, unexplained)

@@ -1,0 +1,116 @@
+"""The least time that each kernel of a program could take, by what it has to move and to compute.
+
+In: the tree of a program, and what its devices were measured to do at most.  Out: by kernel's node
+the floor of its time in steps, and what sets it: memory, arithmetic, or the launch itself.
+
+What has to be moved and computed is that of the tile program, where there is one; of a library's or
+another compiler's kernel, what it or the operation of a framework around it is known to work on.
+Several kernels of one operation share that by their time. A floor is never longer than the time
+that was measured: not all of the work was done, or caches gave a part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.contexts import Column, Contexts
+from tileprof.analyzer.numbers import FLOORS_LAUNCH_NS
+from tileprof.once import cached_property
+from tileprof.profile import DevicePeak
+
+Limit: TypeAlias = Literal["", "memory", "arithmetic", "launch"]
+"""What sets a floor; nothing where the work of a kernel, or its device, is not known."""
+
+_TYPES = (
+    (re.compile(r"e4m3|e5m2|fp8|float8", re.I), "tensor_float8_e4m3"),
+    (re.compile(r"bf16|bfloat16|nvjet_[a-z]*t[a-z]*_", re.I), "tensor_bfloat16"),
+    (re.compile(r"f16|half|h884|h1688|h16816|nvjet_h", re.I), "tensor_float16"),
+    (re.compile(r"tf32|s1688|nvjet_s", re.I), "tensor_tf32"),
+    (re.compile(r"sgemm|ffma|simt|f32f32|scudnn|f32", re.I), "fma_float32"),
+)
+"""By names of libraries' kernels, the roof of their arithmetic; the first that matches."""
+
+
+class Floors:
+    """Floors of a program's kernels, in steps where these are known; by node, ns."""
+
+    def __init__(self, tree: Contexts) -> None:
+        self._tree = tree
+        self.floor: Column = np.zeros(len(tree.parents))
+        self.limits: dict[int, Limit] = {}
+        """By node of a kernel that ran in steps."""
+        for case in tree.program.kernels:
+            for node in case.nodes:
+                if tree.time[node] > 0:
+                    self.floor[node], self.limits[node] = self._of(case, node)
+
+    def _of(self, case: KernelCase, node: int) -> tuple[float, Limit]:
+        """The longest of what its work takes at each roof and what launching it takes."""
+        time = float(self._tree.time[node])
+        known: dict[Limit, float] = dict(self._work_floors(case, node))
+        if not any(known.values()):
+            # Whatever it does is not known: a kernel that hardly takes a launch's time is at it.
+            known = {}
+        launches = float(self._tree.count[node])
+        known["launch"] = FLOORS_LAUNCH_NS * launches
+        limit = max(known, key=lambda name: known[name])
+        if limit == "launch" and len(known) == 1 and time > 2 * known["launch"]:
+            return 0.0, ""
+        return min(known[limit], time), limit
+
+    def _work_floors(self, case: KernelCase, node: int) -> Mapping[Limit, float]:
+        if case.ir:
+            part = float(self._tree.time[node]) / case.time if case.time else 0.0
+            return {
+                _limit(case.roofs.peaks[name]): floor * part
+                for name, floor in case.roofs.floors.items()
+            }
+        peaks = case.roofs.peaks
+        memory = case.roofs.memory_peak
+        arithmetic = _arithmetic_peak(case.name, peaks)
+        moved, computed = float(self.bytes[node]), float(self.flops[node])
+        return {
+            "memory": moved / memory.value * 1e9 if memory else 0.0,
+            "arithmetic": computed / arithmetic.value * 1e9 if arithmetic else 0.0,
+        }
+
+    @cached_property
+    def bytes(self) -> Column:
+        """By kernel, what it has to move in steps."""
+        return work_of(self._tree, "bytes")
+
+    @cached_property
+    def flops(self) -> Column:
+        """By kernel, what it computes in steps."""
+        return work_of(self._tree, "flops")
+
+
+def _limit(peak: DevicePeak) -> Limit:
+    return "memory" if peak.unit == "bytes/s" else "arithmetic"
+
+
+def _arithmetic_peak(name: str, peaks: Mapping[str, DevicePeak]) -> DevicePeak | None:
+    """The roof of a kernel's arithmetic by its name; the highest one where it does not tell."""
+    for pattern, roof in _TYPES:
+        if roof in peaks and pattern.search(name):
+            return peaks[roof]
+    rates = [each for each in peaks.values() if each.unit == "flop/s"]
+    return max(rates, key=lambda each: each.value, default=None)
+
+
+def work_of(tree: Contexts, metric: str) -> Column:
+    """By node its `flops` or `bytes`: its own, or its part by time of that of the operation around
+    it in the same pass, forward or backward."""
+    own = tree.own(metric)
+    around = tree.nearest(tree.kind("op") & (own > 0))
+    inside = (around >= 0) & (tree.backward[around] == tree.backward)
+    whole = tree.summed(tree.time, around, inside)
+    found = np.zeros(len(own))
+    at = around[inside]
+    found[inside] = own[at] * tree.time[inside] / np.maximum(whole[at], 1.0)
+    return np.where(own > 0, own, found)
