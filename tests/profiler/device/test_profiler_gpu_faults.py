@@ -19,6 +19,7 @@ from tileprof.profile import Profile, load, save
 from tileprof.profiler.cupti.refusals import REFUSALS
 from tileprof.profiler.session import recording
 from tileprof.profiler.session.session import Session
+from tileprof.runtime import hooks
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 ROOT = Path(__file__).parents[3]
@@ -65,6 +66,28 @@ def test_records_are_handed_over_between_files(
     session.finalize()
     assert handed_over == 3
     assert kernels(load(tmp_path / "out.tprof")) == 3
+
+
+def test_what_kernels_wrote_is_read_between_files(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of instrumented kernels that were copied to the host do not wait for a file."""
+    asked: list[bool] = []
+
+    class Holder:
+        def collect(self, final: bool) -> None:
+            asked.append(final)
+
+    monkeypatch.setattr(recording, "HANDOVER_S", 0.01)
+    monkeypatch.setattr(hooks, "collectors", [*hooks.collectors, Holder()])
+    session = profiler.start(tmp_path / "out.tprof", flush_interval=1000)
+    until = time.monotonic() + 60
+    while len(asked) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    before_the_end = asked[:]
+    session.finalize()
+    assert len(before_the_end) >= 2
+    assert not any(before_the_end)
 
 
 def test_records_that_were_handed_over_before_a_flush_fails_are_kept(

@@ -188,7 +188,7 @@ class Recording:
             self.recorder.take_traced()
             self._taking = time.monotonic() + TAKING_S
         if self.recorder.events is not None and time.monotonic() >= self._handover:
-            self.recorder.events.gpu.flush(force=False)
+            self.recorder.flush_devices(final=False)
             self._handover = time.monotonic() + HANDOVER_S
         for session in self.sessions[:]:
             session.flush()
