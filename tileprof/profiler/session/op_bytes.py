@@ -1,4 +1,4 @@
-"""Which nodes of a profile keep the estimate of bytes that operations have to move.
+"""Selection of the nodes that keep the estimate of bytes that operations have to move.
 
 In: by node, `op_bytes` of every operation whose tensors were sampled, and what devices did.  Out:
 `op_bytes` at those operations alone that launch work of a device themselves: an operation that
