@@ -92,7 +92,7 @@ private:
 struct Sampling {
   // Lengths, in operations: after a new context; of a burst, and from the end of one to the next on
   // average.
-  static constexpr int64_t kFresh = 2048, kBurst = 32, kApart = 1024;
+  static constexpr int64_t kFresh = 2048, kBurst = 32, kApart = 2048;
   // Programs that never repeat themselves may spend so many operations, and this part of those that
   // are not sampled.
   static constexpr int64_t kMost = 100'000, kPart = 16;
