@@ -127,13 +127,19 @@ def _operations(session: profiler.Session, clock: Clock) -> dict[str, Any]:
 
     @as_ours
     def op(
-        name: str, call: Callable[[], Any] | int = 0, sequence: int = -1, thread: int = 1
+        name: str,
+        call: Callable[[], Any] | int = 0,
+        sequence: int = -1,
+        thread: int = 1,
+        moves: float | None = None,
     ) -> Any:
         entered = _recorder.enter_op(name, sequence, thread)
         try:
             return spend(call) if isinstance(call, int) else call()
         finally:
             _recorder.leave(entered)
+            if moves is not None:
+                _recorder.sample_op(entered, moves)
 
     @as_ours
     def backward(

@@ -50,8 +50,8 @@ class Seen:
         """Context, count, flops and bytes of everything since."""
         rows = []
         for context, *now in _recorder.host_times():
-            then = self._before.get(context, (0,) * 5)
-            count, _, _, flops, moved = (a - b for a, b in zip(now, then))
+            then = self._before.get(context, (0,) * 7)
+            count, _, _, flops, moved, *_ = (a - b for a, b in zip(now, then))
             if any(now) and tuple(now) != tuple(then):
                 rows.append((context, int(count), flops, moved))
         return rows
@@ -85,6 +85,16 @@ class Seen:
             text = " / ".join(reversed(path))
             count, flops, moved = found.get(text, (0, 0.0, 0.0))
             found[text] = (count + int(row[0]), flops + row[1], moved + row[2])
+        return found
+
+    def sampled(self) -> dict[str, float]:
+        """Mean bytes of the sampled visits of each operation, by name."""
+        known, found = _recorder.contexts(0), dict[str, float]()
+        for context, *now in _recorder.host_times():
+            then = self._before.get(context, (0,) * 7)
+            moved, visits = now[5] - then[5], now[6] - then[6]
+            if visits and known[context][1] in (_OP, _BACKWARD):
+                found[_recorder.name(known[context][2])] = moved / visits
         return found
 
     def flops(self) -> float:

@@ -14,6 +14,7 @@
 #include <ATen/record_function.h>
 
 #include "../recorder/host/observer_api.h"
+#include "moved.h"
 
 namespace tileprof {
 
@@ -86,8 +87,59 @@ private:
   }
 };
 
+// Of which operations a thread looks at the tensors: of all where contexts are new, and in bursts
+// later on, for it takes PyTorch a third of a microsecond to hand them over.
+struct Sampling {
+  // Lengths, in operations: after a new context; of a burst, and from the end of one to the next on
+  // average.
+  static constexpr int64_t kFresh = 2048, kBurst = 32, kApart = 2048;
+  // Programs that never repeat themselves may spend so many operations, and this part of those that
+  // are not sampled.
+  static constexpr int64_t kMost = 100'000, kPart = 16;
+
+  bool on = false;
+  int64_t left = 1;         // operations until it goes on, or off
+  int64_t credit = kMost;
+  uint32_t newest = 0;      // context; they are numbered in the order of their making
+  uint32_t unheard = 0;     // operations since the last that was sampled
+  uint64_t random = 0x9E3779B97F4A7C15u;
+
+  // Takes note of an operation; whether it is to go on, or off.
+  bool changes(uint32_t context) {
+    if (context > newest) [[unlikely]] {
+      newest = context;
+      if (renew() && !on) return true;
+    }
+    return --left <= 0;
+  }
+  // What it does from here on; the caller sees to it that it does.
+  void change(bool now) {
+    if (now && !on) {
+      if (left <= 0) left = kBurst, credit -= kBurst;
+    } else if (!now) {
+      random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+      left = kApart / 2 + int64_t(random % kApart);
+      credit = std::min(kMost, credit + left / kPart);
+    }
+    on = now;
+    unheard = 0;
+  }
+
+private:
+  bool renew() {
+    const int64_t more = on ? kFresh - std::min(left, kFresh) : kFresh;
+    if (credit < more) return false;
+    credit -= more;
+    left = kFresh;
+    return true;
+  }
+};
+
 struct Thread {
   Names names;
+  moved::Signatures signatures;
+  Sampling sampling;
+  const at::RecordFunction *latest = nullptr;  // operation that was entered last
   uint32_t inside = 0;     // context of the innermost operation that is open
   bool counting = false;   // whether an operation around has its work counted
   bool quiet = false;      // whether operations are passed over: it is in a node of a backward pass
@@ -120,19 +172,12 @@ inline Thread &new_thread() {
 
 inline Thread &this_thread() { return thread_if_any ? *thread_if_any : new_thread(); }
 
-// Something open: an operation, or a range of the user's.
-struct Open final : at::ObserverContext {
-  Thread *thread = nullptr;
-  uint32_t context = 0;
-  uint32_t around = 0;  // what was innermost when it began
-  uint64_t range = 0;
-  void *opened_by = nullptr;  // the recorder's thread
-  // For a node of the backward pass: whether operations around it were skipped, and whether they
-  // are observed because it asked for that.
-  bool was_quiet = false, observes = false;
+// A place of a thread's for something that is open.
+struct Pooled : at::ObserverContext {
+  static constexpr size_t kSize = 64;
 
-  static void *operator new(size_t size, Thread &thread) {
-    if (!thread.free) return ::operator new(size);
+  static void *operator new(size_t, Thread &thread) {
+    if (!thread.free) return ::operator new(kSize);
     return std::exchange(thread.free, thread.free->next);
   }
   static void operator delete(void *place) {
@@ -142,5 +187,27 @@ struct Open final : at::ObserverContext {
     thread->free = new (place) Thread::Free{thread->free};
   }
 };
+
+// Something open: an operation, or a range of the user's.
+struct Open final : Pooled {
+  Thread *thread = nullptr;
+  uint32_t context = 0;
+  uint32_t around = 0;  // what was innermost when it began
+  uint64_t range = 0;
+  void *opened_by = nullptr;  // the recorder's thread
+  // For a node of the backward pass: whether operations around it were skipped, and whether they
+  // are observed because it asked for that.
+  bool was_quiet = false, observes = false;
+};
+static_assert(sizeof(Open) <= Pooled::kSize);
+
+// An operation whose tensors are looked at.
+struct Sample final : Pooled {
+  Thread *thread = nullptr;
+  uint32_t context = 0;
+  uint32_t results = 0, result_count = 0;
+  moved::Moved moved;
+};
+static_assert(sizeof(Sample) <= Pooled::kSize);
 
 } // namespace tileprof

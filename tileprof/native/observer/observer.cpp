@@ -77,6 +77,8 @@ uint32_t enter_function(const RecordFunction &function, const NameOf &known) {
   return calls().enter(known.id, sequence, number);
 }
 
+void step(Thread &thread, uint32_t context);
+
 std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &function) {
   if (!observing.load(std::memory_order_relaxed)) return nullptr;
   Thread &thread = this_thread();
@@ -87,6 +89,8 @@ std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &functi
   open->thread = &thread;
   open->context = enter_function(function, known);
   open->around = std::exchange(thread.inside, open->context);
+  thread.latest = &function;
+  step(thread, open->context);
   return open;
 }
 
@@ -100,12 +104,68 @@ void end(const RecordFunction &, at::ObserverContext *context);
 
 // -- which threads' operations
 
-// The callback of ours that the calling thread has, its own or one that it took over with a task;
-// 0: none.
-at::CallbackHandle of_thread() {
+using Begin = at::RecordFunctionCallback::StartCallback;
+
+// The callback that the calling thread has with this beginning, its own or one that it took over
+// with a task; 0: none.
+at::CallbackHandle of_thread(Begin begin = begin_in_thread) {
   for (const auto &entry : at::get_record_function_tls_().sorted_tls_callbacks_)
-    if (entry.callback_.start() == begin_in_thread) return entry.handle_;
+    if (entry.callback_.start() == begin) return entry.handle_;
   return 0;
+}
+
+// -- samples of operations' tensors
+
+void end_sample(const RecordFunction &function, at::ObserverContext *context);
+std::unique_ptr<at::ObserverContext> begin_sample(const RecordFunction &function);
+
+// Has the tensors of the calling thread's operations handed over, or no longer.
+void sample_functions(Thread &thread, bool now) {
+  thread.sampling.change(now);
+  const at::CallbackHandle handle = of_thread(begin_sample);
+  if (!now && handle) at::removeCallback(handle);
+  if (!now || handle) return;
+  at::RecordFunctionCallback callback(begin_sample, end_sample);
+  callback.scopes({RecordScope::FUNCTION}).needsInputs(true).needsOutputs(true);
+  at::addThreadLocalCallback(callback);
+}
+
+std::unique_ptr<at::ObserverContext> begin_sample(const RecordFunction &function) {
+  Thread &thread = this_thread();
+  if (!thread.sampling.on || !observing.load(std::memory_order_relaxed)) {
+    // It was taken over with a task, or stayed when the observer left.
+    if (const at::CallbackHandle handle = of_thread(begin_sample)) at::removeCallback(handle);
+    return nullptr;
+  }
+  thread.sampling.unheard = 0;
+  if (thread.latest != &function || !thread.inside) return nullptr;
+  const moved::Signature &signature = thread.signatures.of(function);
+  moved::Moved moved;
+  if (!moved::add_arguments(signature, function.inputs(), moved)) return nullptr;
+  std::unique_ptr<Sample> sample(new (thread) Sample);
+  sample->thread = &thread;
+  sample->context = thread.inside;
+  sample->results = signature.results;
+  sample->result_count = signature.result_count;
+  sample->moved = moved;
+  return sample;
+}
+
+void end_sample(const RecordFunction &function, at::ObserverContext *context) {
+  if (!context) return;
+  Sample &sample = *static_cast<Sample *>(context);
+  if (sample.thread != thread_if_any) return;
+  if (moved::add_results(sample.results, sample.result_count, function.outputs(), sample.moved))
+    calls().sample(sample.context, sample.moved.bytes);
+}
+
+// Another operation has begun.
+void step(Thread &thread, uint32_t context) {
+  Sampling &sampling = thread.sampling;
+  // The engine puts its own callbacks in place of ours with each node.
+  const bool lost = sampling.on && ++sampling.unheard > 2;
+  if (!sampling.changes(context) && !lost) [[likely]] return;
+  sample_functions(thread, lost || !sampling.on);
 }
 
 // Lets the calling thread's operations be observed from here on; whether that is new.
@@ -121,6 +181,8 @@ bool observe_functions() {
 bool ignore_functions() {
   const at::CallbackHandle handle = of_thread();
   if (handle) at::removeCallback(handle);
+  if (Thread *thread = thread_if_any; thread && thread->sampling.on)
+    sample_functions(*thread, false);
   return handle;
 }
 

@@ -183,8 +183,8 @@ class Events:
             host.count += part.count if part.node.kind != "kernel" else 0
             host.own_ns += part.own_ns
             host.claimed_ns += part.claimed_ns
-            for metric, value in (("flops", part.flops), ("bytes", part.bytes)):
-                if value:
+            for metric in ("flops", "bytes", "op_bytes"):
+                if value := getattr(part, metric):
                     host.add(metric, value)
         counted = self._counted.drain(self.gpu.counters)
         return itertools.chain(self._activities.drain(self._settled), counted)

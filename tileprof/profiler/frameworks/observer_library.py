@@ -30,7 +30,7 @@ Tell: TypeAlias = Callable[[str], None]
 """Function that takes a line for the user."""
 
 _SOURCES = FOLDER / "observer"
-_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _PATIENCE = 1.0
 """Seconds of compiling after which the user is told."""
 

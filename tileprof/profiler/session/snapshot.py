@@ -21,6 +21,7 @@ from tileprof.profiler.host.late_measurements import give_to_replays
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.session.kernel_sites import add_samples, add_sites
+from tileprof.profiler.session.op_bytes import give_op_bytes
 from tileprof.profiler.tree import metrics
 from tileprof.profiler.tree.contexts import CAPTURED
 from tileprof.profiler.tree.numbers import Numbers
@@ -50,6 +51,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
                     extra.own_ns = elapsed
                     host[index] = _host_sum(host[index], extra)
     _give_work_to_kernels(nodes, host)
+    give_op_bytes(nodes, host, launches, device)
     give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
     return Numbers(nodes, host, launches, device)
 

@@ -33,6 +33,8 @@ class HostPart:
     """Time of operations and calls right in a scope, in the thread that was in it."""
     flops: float
     bytes: float
+    op_bytes: float
+    """Bytes that an operation's visits have to move, estimated from those that were sampled."""
 
 
 class _Place(NamedTuple):
@@ -57,6 +59,8 @@ class Contexts:
         self._places: dict[int, _Place] = {0: _Place(tree.root)}
         self._names: dict[int, str] = {}
         self._told: dict[int, tuple[float, ...]] = {}
+        self._valued: dict[int, int] = {}
+        """Visits of operations whose bytes were handed out, where that are not all."""
         self.skip()
 
     def node(self, context: int) -> Node:
@@ -76,17 +80,33 @@ class Contexts:
         """Return what was measured since the last call."""
         parts = []
         for context, *now in self._native.host_times():
-            before = self._told.get(context, (0, 0, 0, 0.0, 0.0))
+            before = self._told.get(context, (0, 0, 0, 0.0, 0.0, 0.0, 0))
             if before != tuple(now):
                 self._told[context] = tuple(now)
-                count, own, claimed, flops, moved = (a - b for a, b in zip(now, before))
+                count, own, claimed, flops, moved, *sampled = (a - b for a, b in zip(now, before))
+                op_bytes = self._estimated(context, now, sampled)
                 node = self.node(context)
-                parts.append(HostPart(node, int(count), int(own), int(claimed), flops, moved))
+                numbers = int(count), int(own), int(claimed), flops, moved, op_bytes
+                parts.append(HostPart(node, *numbers))
         return parts
+
+    def _estimated(self, context: int, now: list[float], newest: list[float]) -> float:
+        """Return the bytes of a context's visits that had none until now, by its newest samples.
+
+        Visits before the first sample are made up for when it comes.
+        """
+        count, sampled = int(now[0]), now[5:]
+        moved, visits = newest if newest[1] else sampled
+        if not visits:
+            return 0.0
+        since = count - self._valued.get(context, 0)
+        self._valued[context] = count
+        return max(since, 0) * moved / visits
 
     def skip(self) -> None:
         """Count nothing of what was measured until now."""
         self._told = {context: tuple(now) for context, *now in self._native.host_times()}
+        self._valued = {context: int(now[0]) for context, now in self._told.items()}
 
     def _place(self, above: _Place, kind: int, a: Any, b: int) -> _Place:
         if kind == _FRAME:

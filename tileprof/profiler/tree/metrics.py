@@ -40,6 +40,11 @@ OVERHEAD_TIME = Metric("overhead_time", "ns")
 """Time that the driver or the recording itself took."""
 ALLOCATED_BYTES = Metric("allocated_bytes", "bytes")
 """Device and pinned memory that was asked for."""
+OP_BYTES = Metric("op_bytes", "bytes")
+"""Least bytes that the kernels of an operation have to move, estimated from a sample of its visits.
+
+At operations that launch work of a device themselves and have no exact `bytes`; at nodes of a
+backward pass what a visit of the forward operation moves, for each of theirs."""
 
 PC_SAMPLES = Metric("pc_samples", "1")
 """Number of samples of program counters in a kernel."""
@@ -47,7 +52,8 @@ PC_SAMPLES = Metric("pc_samples", "1")
 ADDED = (
     BLOCK_TIME, BLOCK_TIME_MIN, BLOCK_TIME_MAX, MARKS, MARK_TIME, LOST, KERNEL_SAMPLES,
     *(metric for looks, samples in OF_ROLES.values() for metric in (looks, *samples)),
-    SYNC_TIME, IDLE_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, PC_SAMPLES, ELAPSED_TIME,
+    SYNC_TIME, IDLE_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, OP_BYTES, PC_SAMPLES,
+    ELAPSED_TIME,
 )  # fmt: skip
 
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}

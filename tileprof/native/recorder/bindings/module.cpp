@@ -31,14 +31,15 @@ nb::list contexts(uint32_t first, uint32_t most) {
   return all;
 }
 
-// Host times of all threads: (context, count, own ns, claimed ns, flops, bytes), cumulative.
+// Host times of all threads: (context, count, own ns, claimed ns, flops, bytes, sampled bytes, visits
+// that the samples stand for), cumulative.
 nb::list host_times() {
   nb::list all;
   const uint32_t size = recorder().contexts.size();
   const std::vector<Thread *> threads = recorder().threads();
   for (uint32_t id = 1; id < size; ++id) {
-    uint64_t count = 0, own = 0, claimed = 0;
-    double flops = 0, bytes = 0;
+    uint64_t count = 0, own = 0, claimed = 0, visits = 0;
+    double flops = 0, bytes = 0, sampled = 0;
     for (Thread *thread : threads) {
       if (const HostTime *time = thread->times().find(id)) {
         count += time->count.load(std::memory_order_relaxed);
@@ -48,9 +49,12 @@ nb::list host_times() {
         claimed += work->claimed_ns.load(std::memory_order_relaxed);
         flops += work->flops.load(std::memory_order_relaxed);
         bytes += work->bytes.load(std::memory_order_relaxed);
+        sampled += work->sampled_bytes.load(std::memory_order_relaxed);
+        visits += work->sampled_visits.load(std::memory_order_relaxed);
       }
     }
-    if (count || own || claimed) all.append(nb::make_tuple(id, count, own, claimed, flops, bytes));
+    if (count || own || claimed)
+      all.append(nb::make_tuple(id, count, own, claimed, flops, bytes, sampled, visits));
   }
   return all;
 }
@@ -118,6 +122,8 @@ NB_MODULE(_recorder, m) {
   m.def("announce_work", [](double flops, double bytes) {
     this_thread().announce_work(flops, bytes);
   });
+  m.def("sample_op",
+        [](ContextId context, double bytes) { observer_table()->sample(context, bytes); });
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] { recorder().after_fork(); });

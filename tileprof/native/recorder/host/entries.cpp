@@ -72,6 +72,16 @@ void Thread::add_work(ContextId context, double flops, double bytes) {
   add(work.bytes, bytes);
 }
 
+void Thread::add_sample(ContextId context, double bytes) {
+  const uint64_t visits = times_.make(context).count.load(std::memory_order_relaxed);
+  HostWork &work = works_.make(context);
+  const uint64_t before = work.sampled_visits.load(std::memory_order_relaxed);
+  // Operations that are counted with that around them have visits taken back.
+  const uint64_t since = visits > before ? visits - before : 1;
+  add(work.sampled_bytes, bytes * double(since));
+  add(work.sampled_visits, since);
+}
+
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
   const Moment now = moment();
   const ContextId parent = path(now);

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#define TILEPROF_OBSERVER_VERSION 3
+#define TILEPROF_OBSERVER_VERSION 4
 
 typedef struct TileprofObserver {
   uint32_t version;
@@ -32,6 +32,9 @@ typedef struct TileprofObserver {
   void (*close_range)(uint64_t range, void *thread);
   /* Work of an operation that was entered, as its shapes tell; added up by context. */
   void (*work)(uint32_t context, double flops, double bytes);
+  /* Bytes that a visit of an operation has to move. It stands for all visits since the one before
+   * of which that was said. Called once the visit has been left. */
+  void (*sample)(uint32_t context, double bytes);
 } TileprofObserver;
 
 #ifdef __cplusplus

@@ -79,9 +79,13 @@ void work(uint32_t context, double flops, double bytes) {
   if (context) this_thread().add_work(context, flops, bytes);
 }
 
+void sample(uint32_t context, double bytes) {
+  if (context) this_thread().add_sample(context, bytes);
+}
+
 const TileprofObserver kTable = {
     TILEPROF_OBSERVER_VERSION, name,       enter,       enter_backward, find_backward, leave,
-    open_range,                close_range, work};
+    open_range,                close_range, work,       sample};
 
 } // namespace
 

@@ -32,6 +32,9 @@ struct HostWork {
   std::atomic<uint64_t> claimed_ns{0};
   // Work of the operations, from their shapes.
   std::atomic<double> flops{0}, bytes{0};
+  // Bytes that sampled operations have to move, and how many visits these samples stand for.
+  std::atomic<double> sampled_bytes{0};
+  std::atomic<uint64_t> sampled_visits{0};
 };
 
 template <typename T> void add(std::atomic<T> &to, T what) {
@@ -127,6 +130,8 @@ public:
   // Called by another thread, one at a time: the newest entries; how many were overwritten before.
   uint64_t take_traced(std::vector<HostEvent> &into);
   void add_work(ContextId context, double flops, double bytes);
+  // A visit of an operation moved these bytes, and so is taken to have those since the last sample.
+  void add_sample(ContextId context, double bytes);
   // Work of the kernel that this thread launches next, as its author tells; `add_announced` adds it
   // to that launch.
   void announce_work(double flops, double bytes) { announced_[0] = flops, announced_[1] = bytes; }
