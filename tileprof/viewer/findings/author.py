@@ -141,7 +141,8 @@ def _training(steps: TrainingSteps | None, paper: Paper) -> Iterator[str]:
     where = f"{short_place(steps.location)}, {steps.count:,} steps"
     whose = "" if steps.of == "host" else " of the devices' time"
     time = format_value(steps.time_ns, "ns")
-    yield from paper.sentence(f"A step ({where}) takes {time}{whose}: {parts}.")
+    mean = f"takes {time}{whose} on average, the first included"
+    yield from paper.sentence(f"A step ({where}) {mean}: {parts}.")
 
 
 def _without_kernels(host: HostTime) -> str:
