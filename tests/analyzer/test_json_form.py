@@ -15,8 +15,10 @@ from tests.analyzer.made import FILE, Made, program, remark
 from tests.analyzer.reports import finding, recorded, report_with
 from tileprof.analyzer import analyze
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.json_form import to_json
+from tileprof.analyzer.json_form import steps_json, to_json
+from tileprof.analyzer.program.training_steps import Parts, TrainingSteps
 from tileprof.analyzer.reasons import reasons
+from tileprof.errors import Location
 from tileprof.remarks.copies import LoadsAndStores, RowStride, Tma
 from tileprof.remarks.products import ExtentMultiple, GemmInstruction, InstructionCandidate
 
@@ -43,6 +45,9 @@ def fields(value: Any, name: str = "") -> Iterator[str]:
 def test_the_page_names_every_field() -> None:
     """No more, no less."""
     document = to_json(report_with(finding("suggestion", gain=1.5)))
+    assert document["steps"] is None
+    steps = TrainingSteps(3, 8.0, "host", Parts(1.0, 2.0, 4.0, 1.0), Location("train.py", 8))
+    document["steps"] = steps_json(steps)
     table = PAGE.read_text().partition("## As JSON")[2]
     told = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
     assert len(told) == len(set(told))

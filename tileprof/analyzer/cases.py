@@ -19,6 +19,7 @@ from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
+from tileprof.analyzer.program.training_steps import TrainingSteps, training_steps
 from tileprof.analyzer.roofs import Roofs
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
@@ -279,6 +280,11 @@ class Program:
     def host(self) -> HostTime:
         """The host's time, and which part of it is the program's work."""
         return HostTime(self.profile)
+
+    @cached_property
+    def training(self) -> TrainingSteps | None:
+        """Its training steps, found by the loop around its optimizer; None where there are none."""
+        return training_steps(self.profile, self.steps, self.host)
 
     @property
     def only_host(self) -> bool:

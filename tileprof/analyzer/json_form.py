@@ -12,6 +12,7 @@ from typing import Any
 
 from tileprof.analyzer.account import Account
 from tileprof.analyzer.findings import Evidence, Finding, Gain, Place
+from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.analyzer.report import Answers, Report
 from tileprof.errors import Location
@@ -31,6 +32,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "runs": [
             {"tier": tier, "run": run, "rules": list(rules)} for tier, run, rules in report.runs
         ],
+        "steps": steps_json(report.program.training),
         "reasons": [_reason(each) for each in reasons(each.case for each in report.kernels)],
     }
 
@@ -64,6 +66,25 @@ def _account(account: Account) -> dict[str, Any]:
         "most": account.most if math.isfinite(account.most) else None,
         "first": {"changes": count, "gain": gain},
     }  # fmt: skip
+
+
+def steps_json(steps: TrainingSteps | None) -> dict[str, Any] | None:
+    """Return the document of training steps; None where there are none."""
+    if steps is None:
+        return None
+    parts = steps.parts
+    return {
+        "count": steps.count,
+        "time_ns": steps.time_ns,
+        "of": steps.of,
+        "location": _location(steps.location),
+        "parts": {
+            "data": parts.data,
+            "forward": parts.forward,
+            "backward": parts.backward,
+            "optimizer": parts.optimizer,
+        },
+    }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

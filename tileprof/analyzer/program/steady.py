@@ -48,6 +48,11 @@ class Steps:
         return mask[self.profile.symbol]
 
     @cached_property
+    def idle(self) -> npt.NDArray[np.float64]:
+        """What devices had nothing to do, by node, ns."""
+        return self._own("idle_time")
+
+    @cached_property
     def late(self) -> Mask:
         """Nodes that are not known to be of the time before the first step, by their phase."""
         held = [not each.phase.startswith(SETUP) for each in self.profile.symbols]

@@ -12,12 +12,13 @@ from dataclasses import replace
 from tileprof.analyzer import Finding, Report, Tier
 from tileprof.analyzer.findings import TIERS
 from tileprof.analyzer.program.host import HostTime
+from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.errors import UsageError
 from tileprof.profile.transform.operations import regular
 from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.account import account_text
-from tileprof.viewer.findings.entry import count_text, entry, kernel_text
+from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.notes import missing_from, title_of
@@ -115,16 +116,37 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
     if not program.kernels:
         counted = f" {count_text(findings)}." if findings else ""
         yield from paper.sentence(_without_kernels(program.host) + counted)
+        yield from _training(program.training, paper)
         return
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
     said = f"{count} kernel{'s' if count > 1 else ''}, {time}: "
     yield from paper.sentence(f"{said}{count_text(findings) or 'no optimisation found'}.")
+    yield from _training(program.training, paper)
     if report.account is not None and options.include is None:
         for each in account_text(report.account):
             yield from paper.sentence(each)
     if findings and options.include is None:
         yield from _silent(report, paper)
+
+
+def _training(steps: TrainingSteps | None, paper: Paper) -> Iterator[str]:
+    """Yield how long a step of a training takes, and its parts."""
+    if steps is None:
+        return
+    named = (
+        ("data", steps.parts.data),
+        ("forward", steps.parts.forward),
+        ("backward", steps.parts.backward),
+        ("optimizer", steps.parts.optimizer),
+    )
+    whole = sum(time for _, time in named)
+    parts = ", ".join(f"{name} {100 * time / whole:.0f} %" for name, time in named if time)
+    where = f"{short_place(steps.location)}, {steps.count:,} steps"
+    whose = "" if steps.of == "host" else " of the devices' time"
+    time = format_value(steps.time_ns, "ns")
+    mean = f"takes {time}{whose} on average, the first included"
+    yield from paper.sentence(f"A step ({where}) {mean}: {parts}.")
 
 
 def _without_kernels(host: HostTime) -> str:
