@@ -19,6 +19,7 @@ from tileprof.profile import Profile, TreeBuilder, load
 LIBRARY = "/env/lib/python3.11/site-packages/"
 TWICE = """\
 import torch
+from torch import nn
 torch.set_num_threads(1)
 x, other = torch.randn(2, 256, 256)
 model = torch.nn.Linear(256, 256)
@@ -97,7 +98,7 @@ def recorded(text: str, folder: Path) -> Profile:
 def test_the_same_call_twice(tmp_path: Path) -> None:
     """The second one is where the change is; at most its time goes, and nothing for sure."""
     finding = only(recorded(TWICE, tmp_path), "same-product")
-    assert finding.title == "model(x) is called twice in a row at program.py:8"
+    assert finding.title == "model(x) is called twice in a row at program.py:9"
     assert finding.confidence == "low"
     gain = finding.program_gain
     assert gain is not None
@@ -109,7 +110,8 @@ def test_the_same_call_twice(tmp_path: Path) -> None:
     "change",
     [
         ("z = model(x)", "z = model(other)"),
-        ("model = torch.nn.Linear(256, 256)", "model = torch.nn.Dropout(0.1)"),
+        ("torch.nn.Linear(256, 256)", "nn.Sequential(nn.Linear(256, 256), nn.Dropout(0.1))"),
+        ("torch.nn.Linear(256, 256)", "torch.zeros_like"),
     ],
 )
 def test_other_inputs_and_random_results(change: tuple[str, str], tmp_path: Path) -> None:
@@ -130,6 +132,8 @@ def test_other_inputs_and_random_results(change: tuple[str, str], tmp_path: Path
         ("y = f(x)\nif y:\n    z = f(x)", []),
         ("y = f(g(x))\nz = f(g(x))", []),
         ("y = f()\nz = f()", []),
+        ("y = next(batches)\nz = next(batches)", []),
+        ("y = env.step(x)\nz = env.step(x)", []),
         ("y = f(x", []),
     ],
 )
@@ -207,6 +211,17 @@ def test_little_dispatch_and_one_program_of_jax() -> None:
     assert not found(update(0), "jit-update")
     assert not found(update(5e6), "jit-update")
     assert not found(update(60e6, jitted=True), "jit-update")
+
+
+def test_lines_of_a_program_without_operations() -> None:
+    """What PyTorch runs is no word of a program of JAX."""
+    texts = [each.author for each in found(update(60e6, jitted=True), "hotspot")]
+    builder = TreeBuilder()
+    line = builder.child(-1, "frame", "main", Location("/home/me/train.py", 7, function="main"))
+    builder.add(line, "cpu_time", 1e9)
+    texts += [each.author for each in found(builder.snapshot(), "hotspot")]
+    assert texts
+    assert not any("PyTorch" in each for each in texts)
 
 
 def test_jax_compiles() -> None:

@@ -15,6 +15,9 @@ from itertools import combinations
 
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load)
 
+_GO_ON = {"next", "get", "pop", "read", "recv", "sample", "send", "step"}
+"""Functions that go on with each call, so that the next one returns something else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Twins:
@@ -87,7 +90,8 @@ def _assigned(statement: ast.stmt) -> ast.Call | None:
     parts = (call.func, *call.args, *(each.value for each in call.keywords))
     plain = all(isinstance(node, _PLAIN) for part in parts for node in ast.walk(part))
     taken = any(isinstance(node, ast.Name) for part in parts[1:] for node in ast.walk(part))
-    return call if plain and taken else None
+    other = ast.unparse(call.func).rpartition(".")[2] in _GO_ON
+    return call if plain and taken and not other else None
 
 
 def _only_assigned(between: list[ast.stmt], names: set[str]) -> bool:

@@ -2,9 +2,9 @@
 
 Static: the text of the program, as the profile keeps it: both statements assign a call of the same
 plain names, and those in between assign others. Dynamic: below both lines the same operations ran
-equally often, and none of them draws random numbers or keeps statistics, so that a second call
-would not return the same; their time. The shorter one of both goes, if the arguments have not
-changed within the call: which the text cannot show, so nothing is sure.
+equally often, products among them, and none draws random numbers or keeps statistics, so that a
+second call would not return the same; their time. The shorter one of both goes, if the arguments
+have not changed within the call: which the text cannot show, so nothing is sure.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.numbers import LONGEST_SAVING, SAME_PRODUCT_SHARE
 from tileprof.analyzer.program.calls import Twins, twins
 
-_CHANGES = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|uniform_|batch_norm|\w_$")
-"""Operations whose second result may be another one, or that change what they are given."""
+_CHANGES = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|uniform_|batch_norm")
+"""Operations whose second result may be another one."""
+_PRODUCTS = re.compile(r"mm$|linear|matmul|conv|einsum|attention", re.IGNORECASE)
+"""Operations that a call is worth keeping for: a second tensor of zeros is there to be changed."""
 _ADVICE = (
     "Call it once and use the result twice, if nothing that it reads has changed in between:"
     " {call}."
@@ -51,7 +53,12 @@ def _find(tree: Contexts, pair: Twins, first: list[int], second: list[int]) -> I
     column, whole, whose = _time(tree)
     parts = [tree.below(_mask(tree, nodes)) for nodes in (first, second)]
     one, other = (_operations(tree, part) for part in parts)
-    if not one or one != other or any(_CHANGES.search(name) for name in one) or not whole:
+    if one != other or not any(_PRODUCTS.search(name) for name in one) or not whole:
+        return
+    # A product copies its bias into its result: only what is in no other operation counts.
+    if any(name.endswith("_") for name in one):
+        return
+    if any(_CHANGES.search(name) for part in parts for name in _names(tree, part)):
         return
     times = sorted(float(column[part].sum()) for part in parts)
     share = times[0] / whole
@@ -68,6 +75,11 @@ def _find(tree: Contexts, pair: Twins, first: list[int], second: list[int]) -> I
         tree.place(second[0]), (source, Evidence("activities", text)),
         _ADVICE.format(call=pair.call), "", Saving(0, goes, goes), confidence="low",
     )  # fmt: skip
+
+
+def _names(tree: Contexts, part: Mask) -> set[str]:
+    """Names of all operations, those within others too."""
+    return {tree.profile.names[node] for node in np.flatnonzero(tree.kind("op") & part).tolist()}
 
 
 def _time(tree: Contexts) -> tuple[Column, float, str]:
