@@ -605,9 +605,6 @@ JIT_UPDATE_FEWEST = 4
 JIT_UPDATE_SHARE = 0.1
 """Share of the host's time without compiling from which they are told. By hand."""
 
-JIT_UPDATE_SURE = 0.5
-"""Of the time of dispatching them, what goes at least. By hand."""
-
 # -- rules/program/recurrence
 
 RECURRENCE_TURNS = 8

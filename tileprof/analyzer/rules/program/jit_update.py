@@ -3,9 +3,9 @@
 Static: frames of JAX directly below lines of one function, outside of what traces or compiles.
 Dynamic: the host's time there, compiling left out: only what is called again after it was compiled
 takes any. Under one `jit` n such operations are dispatched once, so 1 - 1 / n of that time likely
-goes, half of it for sure, all of it at most. The gain is that of a run in which compiling is over:
-a short recording is mostly compiling. Where a device waits for these launches, `launch-bound` tells
-it.
+goes, all of it at most; frames are sampled, and a short recording has few samples of what is not
+compiling, so nothing is sure. The gain is that of a run in which compiling is over: a short
+recording is mostly compiling. Where a device waits for these launches, `launch-bound` tells it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import (
     JIT_UPDATE_FEWEST,
     JIT_UPDATE_SHARE,
-    JIT_UPDATE_SURE,
     LONGEST_SAVING,
 )
 from tileprof.analyzer.program.compilers import of_jax
@@ -115,9 +114,8 @@ def _draft(tree: Contexts, site: _Site, work: float) -> Draft:
         told = f"compiling them one by one took {duration(site.compiling)}"
         evidence.append(Evidence("activities", told))
     likely = 1 - 1 / site.operations
-    parts = JIT_UPDATE_SURE * site.dispatch, likely * site.dispatch, site.dispatch
-    low, mid, high = (min(each / work, LONGEST_SAVING) for each in parts)
-    saving = Saving(low, mid, high)
+    mid, high = (min(part * site.dispatch / work, LONGEST_SAVING) for part in (likely, 1.0))
+    saving = Saving(0, mid, high)
     title = f"{site.operations} operations of JAX are dispatched one by one at"
     return Draft(
         "suggestion", f"{title} {tree.told(site.node)}", tree.place(site.node), tuple(evidence),
