@@ -23,7 +23,7 @@ _COMPILING = re.compile(
     r"|jax/_src/compiler\.py:(compile_or_get_cached|backend_compile)"
 )
 """Code that compiles or tries variants, as `file:function`; running what it made is in other
-functions of the same files. Of JAX: tracing, lowering, compiling, as a recording of 2026-11 has them."""
+functions of the same files. Those of JAX are as a recording of 2026-11 has them."""
 _JAX = re.compile(r"jax/_src/")
 _DRIVER_COMPILES = "compiling (overhead)"
 
