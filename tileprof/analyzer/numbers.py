@@ -598,6 +598,42 @@ most. By hand."""
 EAGER_ATTENTION_PRODUCTS = (0.0, 0.25, 0.67)
 """The same of the time of the products. By hand."""
 
+# -- rules/program/doubles
+
+DOUBLES_SHARE = 0.05
+"""Share of the devices' time from which kernels of doubles are told. By hand."""
+
+DOUBLES_PARTS = (0.25, 0.5, 0.5)
+"""Of the time of kernels of doubles, what goes with 32-bit floats: half of the bytes and,
+on devices with the most units for doubles, half of the time of arithmetic; at least half of that.
+By hand."""
+
+# -- rules/program/jit_update
+
+JIT_UPDATE_FEWEST = 4
+"""Operations outside of `jit` from which a call that runs them is told. By hand."""
+
+JIT_UPDATE_SHARE = 0.1
+"""Share of the host's time without compiling from which they are told. By hand."""
+
+# -- rules/program/recurrence
+
+RECURRENCE_TURNS = 8
+"""Turns of a loop from which it is told as a recurrence: fewer may be unrolled. By hand."""
+
+RECURRENCE_SHARE = 0.05
+"""Share of the time from which a recurrence is told. By hand."""
+
+RECURRENCE_MOST = 0.94
+"""Of the host's time of a recurrence, what goes at most: nn.LSTM in the place of a cell of 64 turns
+with gradients, 5.16 ms and 0.32 ms at a width of 16 and 4 rows; at 256 and 32 rows 74 and 33 ms.
+PyTorch 2.13 on one thread, 2026-11."""
+
+# -- rules/program/same_product
+
+SAME_PRODUCT_SHARE = 0.05
+"""Share of the time from which a repeated call is told. By hand."""
+
 # -- rules/program/loader
 
 LOADER_SHARE = 0.1

@@ -1,7 +1,7 @@
 """Which nodes of a program compile, or try variants, rather than do its work.
 
-In: a symbol of a profile.  Out: whether it is a function of torch.compile, Triton or others that
-compiles, or the driver that does.
+In: a symbol of a profile.  Out: whether it is a function of torch.compile, Triton, JAX or others
+that compiles, or the driver that does.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ _COMPILING = re.compile(
     r"|triton/compiler/compiler\.py:(compile$|ASTSource|IRSource|.*_init_handles)"
     r"|triton/runtime/autotuner\.py:.*(_bench|benchmark)"
     r"|triton/testing\.py:do_bench"
+    r"|jax/_src/pjit\.py:(_infer_params|_resolve_and_lower|_pjit_lower)"
+    r"|jax/_src/interpreters/pxla\.py:(MeshComputation\.compile|lower_sharding_computation)"
+    r"|jax/_src/compiler\.py:(compile_or_get_cached|backend_compile)"
 )
 """Code that compiles or tries variants, as `file:function`; running what it made is in other
-functions of the same files."""
+functions of the same files. Those of JAX are as a recording of 2026-11 has them."""
+_JAX = re.compile(r"jax/_src/")
 _DRIVER_COMPILES = "compiling (overhead)"
 
 
@@ -32,3 +36,9 @@ def compiles(symbol: Symbol) -> bool:
     file = place.file.replace("\\", "/")
     function = place.function or symbol.name
     return function != "<module>" and bool(_COMPILING.search(f"{file}:{function}"))
+
+
+def of_jax(symbol: Symbol) -> bool:
+    """Whether it is JAX's own code."""
+    place = symbol.location
+    return place is not None and bool(_JAX.search(place.file.replace("\\", "/")))

@@ -1,10 +1,10 @@
 """Compiling, and trying variants, after the program has warmed up.
 
 Static: none. Dynamic: what devices worked (trial runs) and waited for below the functions that
-compile, of torch.compile, Triton and others, or the driver; in steps, where the profile tells steps
-from what came before; regions that were compiled again by the numbers in their names. All of it
-goes where the same code serves all steps. Where steps are not told apart, the part of compilations
-that were not the first of their region is taken for its part of the time.
+compile, of torch.compile, Triton, JAX and others, or the driver; in steps, where the profile tells
+steps from what came before; regions that were compiled again by the numbers in their names. All of
+it goes where the same code serves all steps. Where steps are not told apart, the part of
+compilations that were not the first of their region is taken for its part of the time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,18 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD, COMPILING_HOST_SHARE
+from tileprof.analyzer.program.compilers import of_jax
 
 _REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 _ADVICE = (
     "Compile once: mark what varies as dynamic (torch._dynamo.mark_dynamic, dynamic=True), pad to"
     " few shapes, keep Python numbers that change out of compiled functions, and warm up all shapes"
     " before. TORCH_LOGS=recompiles says why a region was compiled again."
+)
+_ADVICE_FOR_JAX = (
+    "Compile once: call jax.jit outside of loops and keep what it returns, keep shapes and static"
+    " arguments the same, put single operations into one function under jax.jit, and keep programs"
+    " between runs (jax_compilation_cache_dir). JAX_LOG_COMPILES=1 names what is compiled."
 )
 _UNKNOWN = (
     "This recording cannot show whether it is the first use or goes on: record"
@@ -54,18 +60,23 @@ def _draft(tree: Contexts, compiling: Mask, share: float) -> Draft:
     evidence = tuple(_evidence(tree, compiling, again, regions))
     node = _most(tree, compiling)
     place, told = tree.place(node), tree.told(node)
+    how = _ADVICE_FOR_JAX if of_jax(tree.profile.symbols[tree.profile.symbol[node]]) else _ADVICE
     if not share or not (tree.knows_steps or again):
         when = " in its steps" if tree.knows_steps else ""
-        advice = _ADVICE if tree.knows_steps or again else _UNKNOWN
+        advice = how if tree.knows_steps or again else _unknown(how)
         title = f"the program compiles{when} at {told}"
         return Draft("symptom", title, place, evidence, advice, _COMPILER)
     if tree.knows_steps:
         saving, title = Saving(share / 2, share, share), f"steps compile at {told}"
-        return Draft("suggestion", title, place, evidence, _ADVICE, _COMPILER, saving)
+        return Draft("suggestion", title, place, evidence, how, _COMPILER, saving)
     saving = Saving(0, share * again / regions, share)
     title = f"code is compiled again at {told}"
-    return Draft("suggestion", title, place, evidence, _ADVICE, _COMPILER, saving,
+    return Draft("suggestion", title, place, evidence, how, _COMPILER, saving,
                  confidence="low")  # fmt: skip
+
+
+def _unknown(how: str) -> str:
+    return _UNKNOWN if how == _ADVICE else f"{_UNKNOWN} {how}"
 
 
 def _evidence(tree: Contexts, compiling: Mask, again: int, regions: int) -> Iterator[Evidence]:

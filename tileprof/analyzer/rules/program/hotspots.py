@@ -52,6 +52,10 @@ _ADVICE_FOR_HOST = {
     ),
     "scope": "Start with this scope: see which operations and lines in it take the time.",
 }
+_ADVICE_WITHOUT_OPERATIONS = (
+    "Start with this line: its Python code, and the libraries that it calls, take the time."
+    " `tileprof view` shows the functions below it."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +167,10 @@ def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
     outside = ", outside of operations" if each.kind == "line" else ""
     title = f"{name} takes {percent(share, 0)} of {time.whose}{outside}"
     advice = _ADVICE_FOR_HOST if time.of_host else _ADVICE
-    return Draft("symptom", title, tree.place(each.node), (measured, table), advice[each.kind],
+    told = advice[each.kind]
+    if each.kind == "line" and not bool((tree.ops >= 0).any()):
+        told = _ADVICE_WITHOUT_OPERATIONS
+    return Draft("symptom", title, tree.place(each.node), (measured, table), told,
                  confidence="high")  # fmt: skip
 
 

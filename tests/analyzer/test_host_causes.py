@@ -1,0 +1,265 @@
+"""Causes that the text of a program shows beside its recording: repeated calls, recurrences; and
+those of JAX, of doubles."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.analyzer.made import found, only
+from tests.analyzer.steps import MS, Step
+from tileprof.analyzer.program.calls import carried, twins
+from tileprof.errors import Location
+from tileprof.profile import Profile, TreeBuilder, load
+
+LIBRARY = "/env/lib/python3.11/site-packages/"
+TWICE = """\
+import torch
+from torch import nn
+torch.set_num_threads(1)
+x, other = torch.randn(2, 256, 256)
+model = torch.nn.Linear(256, 256)
+for step in range(40):
+    with torch.no_grad():
+        y = model(x)
+        z = model(x)
+        total = (y + z).sum().item()
+"""
+CELL = """\
+import torch
+from torch import nn
+
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.x, self.h = nn.Linear(16, 64), nn.Linear(16, 64)
+
+    def forward(self, x, h, c):
+        i, f, g, o = (self.x(x) + self.h(h)).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = Cell(), nn.Linear(16, 10)
+
+    def forward(self, x):
+        h = c = x.new_zeros(len(x), x.shape[2])
+        for t in range(x.shape[1]):
+            h, c = self.cell(x[:, t], h, c)
+        return self.out(h)
+
+torch.set_num_threads(1)
+model = Model()
+for _ in range(20):
+    model(torch.randn(4, 64, 16)).sum().backward()
+"""
+LAYERS = """\
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.LayerNorm(16) for _ in range(12))
+        self.out = nn.Linear(16, 9)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.out(x)
+
+torch.set_num_threads(1)
+model = Model()
+for _ in range(20):
+    model(torch.randn(4, 16)).sum().backward()
+"""
+
+
+def recorded(text: str, folder: Path) -> Profile:
+    """A program, run and recorded."""
+    pytest.importorskip("torch")
+    (folder / "program.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "tileprof", "run", "--quiet", "-o", "held.tprof", "program.py"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=240)
+    profile = load(folder / "held.tprof")
+    if "no C++ compiler" in profile.tables.provenance["torch operations"]:
+        pytest.skip("operations of PyTorch are not observed here")
+    assert profile.find(kind="op")
+    return profile
+
+
+def test_the_same_call_twice(tmp_path: Path) -> None:
+    """The second one is where the change is; at most its time goes, and nothing for sure."""
+    finding = only(recorded(TWICE, tmp_path), "same-product")
+    assert finding.title == "model(x) is called twice in a row at program.py:9"
+    assert finding.confidence == "low"
+    gain = finding.program_gain
+    assert gain is not None
+    assert gain.low == 1
+    assert 1.05 < gain.mid == gain.high < 2.5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("z = model(x)", "z = model(other)"),
+        ("torch.nn.Linear(256, 256)", "nn.Sequential(nn.Linear(256, 256), nn.Dropout(0.1))"),
+        ("torch.nn.Linear(256, 256)", "torch.zeros_like"),
+    ],
+)
+def test_other_inputs_and_random_results(change: tuple[str, str], tmp_path: Path) -> None:
+    """Both calls are needed."""
+    assert not found(recorded(TWICE.replace(*change), tmp_path), "same-product")
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("y = f(x)\nz = f(x)", [("f(x)", 1, 2)]),
+        ("y = f(x)\nw = g(y)\nz = f(x)", [("f(x)", 1, 3)]),
+        ("y = f(x)\nx = f(x)", [("f(x)", 1, 2)]),
+        ("x = f(x)\nz = f(x)", []),
+        ("y = f(x)\nx.add_(1)\nz = f(x)", []),
+        ("y = f(x)\nopt.step()\nz = f(x)", []),
+        ("y = f(x)\nx[0] = g(y)\nz = f(x)", []),
+        ("y = f(x)\nif y:\n    z = f(x)", []),
+        ("y = f(g(x))\nz = f(g(x))", []),
+        ("y = f()\nz = f()", []),
+        ("y = next(batches)\nz = next(batches)", []),
+        ("y = env.step(x)\nz = env.step(x)", []),
+        ("y = f(x", []),
+    ],
+)
+def test_what_the_text_calls_twice(text: str, pairs: list[tuple[str, int, int]]) -> None:
+    """Only where nothing can have changed a name or its object between."""
+    assert [(each.call, each.first, each.second) for each in twins(text)] == pairs
+
+
+def test_a_recurrence_written_out(tmp_path: Path) -> None:
+    """64 turns in each of 20 visits."""
+    finding = only(recorded(CELL, tmp_path), "recurrence")
+    assert finding.title == "a recurrence of 64 small turns at program.py:22"
+    assert "nn.LSTM" in finding.author
+    gain = finding.program_gain
+    assert gain is not None
+    assert gain.low == 1 < gain.mid <= gain.high
+
+
+def test_layers_in_a_loop_and_few_turns(tmp_path: Path) -> None:
+    """Each layer is another one; four turns are hardly a recurrence."""
+    assert not found(recorded(LAYERS, tmp_path), "recurrence")
+    assert not found(recorded(CELL.replace("4, 64, 16", "4, 4, 16"), tmp_path), "recurrence")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("for t in n:\n        h = self.cell(x[t], h)", 1),
+        ("for layer in self.layers:\n        h = layer(h)", 0),
+        ("for i in n:\n        h = self.layers[i](h)", 0),
+        ("for t in n:\n        y = self.cell(x[t])", 0),
+    ],
+)
+def test_what_a_loop_carries_on(body: str, told: int) -> None:
+    """The same function with its last result."""
+    assert len(carried(f"def f(self, x, h, n):\n    {body}\n")) == told
+
+
+def update(dispatch: float, jitted: bool = False) -> Profile:
+    """A program of JAX: 900 ms of compiling, 100 ms of work, a part of it in an update."""
+    builder = TreeBuilder()
+    jax = f"{LIBRARY}jax/_src/"
+
+    def frame(above: int, name: str, file: str, line: int) -> int:
+        return builder.child(above, "frame", name, Location(file, line, function=name))
+
+    top = frame(-1, "<module>", "/home/me/train.py", 40)
+    main = frame(top, "main", "/home/me/train.py", 30)
+    builder.add(main, "cpu_time", 100e6 - dispatch)
+    caller = frame(top, "main", "/home/me/train.py", 31)
+    for line in range(10, 15):
+        inner = frame(caller, "adam", "/home/me/train.py", line)
+        at = frame(inner, "_operator_mul", f"{jax}numpy/array_methods.py", 774)
+        if jitted:
+            at = frame(caller, "cache_miss", f"{jax}pjit.py", 259)
+        builder.add(at, "cpu_time", dispatch / 5)
+        compiling = frame(at, "MeshComputation.compile", f"{jax}interpreters/pxla.py", 1239)
+        builder.add(compiling, "cpu_time", 180e6)
+    return builder.snapshot()
+
+
+def test_operations_of_jax_outside_of_jit() -> None:
+    """Five operations take 60 % of what is not compiling: of that 1 - 1 / 5 likely goes."""
+    finding = only(update(60e6), "jit-update")
+    assert finding.title == "5 operations of JAX are dispatched one by one at train.py:31"
+    gain = finding.program_gain
+    assert gain is not None
+    expected = (1.0, 1 / (1 - 0.48), 1 / (1 - 0.6))
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(expected)
+    assert "PyTorch" not in finding.author
+
+
+def test_little_dispatch_and_one_program_of_jax() -> None:
+    """What is only compiled ran once; one jitted call is what the advice asks for."""
+    assert not found(update(0), "jit-update")
+    assert not found(update(5e6), "jit-update")
+    assert not found(update(60e6, jitted=True), "jit-update")
+
+
+def test_lines_of_a_program_without_operations() -> None:
+    """What PyTorch runs is no word of a program of JAX."""
+    texts = [each.author for each in found(update(60e6, jitted=True), "hotspot")]
+    builder = TreeBuilder()
+    line = builder.child(-1, "frame", "main", Location("/home/me/train.py", 7, function="main"))
+    builder.add(line, "cpu_time", 1e9)
+    texts += [each.author for each in found(builder.snapshot(), "hotspot")]
+    assert texts
+    assert not any("PyTorch" in each for each in texts)
+
+
+def test_jax_compiles() -> None:
+    """Told with what changes it in JAX."""
+    finding = only(update(10e6), "compiling")
+    assert "900 ms, 90.0 % of its time" in finding.evidence[0].text
+    assert "jax.jit" in finding.author
+    assert "dynamo" not in finding.author
+
+
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<double> >"
+
+
+def doubles(name: str, time: float = MS / 2) -> Step:
+    """A kernel in a step of 1 ms."""
+    step = Step()
+    step.launch(step.op(step.frame(step.top, "react", 10), "aten::add"), name, time)
+    step.launch(step.op(step.frame(step.top, "rest", 20), "aten::mm"), "nvjet_hsh", MS - time)
+    return step
+
+
+def test_kernels_on_doubles() -> None:
+    """Half of their time goes likely."""
+    finding = only(doubles(ADD).profile(), "doubles")
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid) == pytest.approx((1 / (1 - 0.125), 1 / (1 - 0.25)))
+    assert "np.float32" in finding.author
+
+
+@pytest.mark.parametrize(
+    ("name", "time"),
+    [
+        (ADD.replace("double", "float"), MS / 2),
+        ("multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>, float const*, double>", MS / 2),
+        (ADD, MS / 50),
+    ],
+)
+def test_floats_scalars_and_little(name: str, time: float) -> None:
+    """A fused Adam takes its rates as doubles."""
+    assert not found(doubles(name, time).profile(), "doubles")

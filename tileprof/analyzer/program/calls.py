@@ -1,0 +1,129 @@
+"""What the text of a program says of its calls: which are repeated, and which a loop carries on.
+
+In: the text of a file, as a profile keeps it.  Out: lines. A tree of calls has no arguments, so
+only what is plain in the text counts: names, attributes and constants, in statements that follow
+each other or in the body of a loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+_PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load)
+
+_GO_ON = {"next", "get", "pop", "read", "recv", "sample", "send", "step"}
+"""Functions that go on with each call, so that the next one returns something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """Two statements that assign the same call of the same names, none of which changes between."""
+
+    call: str
+    first: int
+    second: int
+    """Their lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A call in a loop that takes what its last turn returned: always the same function."""
+
+    call: str
+    """The function, as the text names it."""
+    line: int
+    head: int
+    """The line of the loop."""
+    last: int
+    """The last line of the loop's body."""
+
+
+@lru_cache(maxsize=64)
+def twins(text: str) -> tuple[Twins, ...]:
+    """Return all pairs of a file, none where it is no Python."""
+    return tuple(each for body in _bodies(text) for each in _twins(body))
+
+
+@lru_cache(maxsize=64)
+def carried(text: str) -> tuple[Carried, ...]:
+    """Return such calls of all `for` loops in functions, none where it is no Python."""
+    found = list[Carried]()
+    for function in _walk(text):
+        if isinstance(function, ast.FunctionDef):
+            for loop in ast.walk(function):
+                if isinstance(loop, ast.For):
+                    found += _carried(loop)
+    return tuple(dict.fromkeys(found))
+
+
+def _walk(text: str) -> Iterator[ast.AST]:
+    try:
+        yield from ast.walk(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+
+
+def _bodies(text: str) -> Iterator[list[ast.stmt]]:
+    for node in _walk(text):
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if isinstance(body, list):
+                yield body
+
+
+def _twins(body: list[ast.stmt]) -> Iterator[Twins]:
+    calls = [(at, call) for at, each in enumerate(body) if (call := _assigned(each)) is not None]
+    for (early, one), (late, other) in combinations(calls, 2):
+        if ast.dump(one) == ast.dump(other) and _only_assigned(body[early:late], _names(one)):
+            yield Twins(ast.unparse(one), body[early].lineno, body[late].lineno)
+
+
+def _assigned(statement: ast.stmt) -> ast.Call | None:
+    """The call that a statement assigns, if it is one of plain names to plain names."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return None
+    call = statement.value
+    parts = (call.func, *call.args, *(each.value for each in call.keywords))
+    plain = all(isinstance(node, _PLAIN) for part in parts for node in ast.walk(part))
+    taken = any(isinstance(node, ast.Name) for part in parts[1:] for node in ast.walk(part))
+    other = ast.unparse(call.func).rpartition(".")[2] in _GO_ON
+    return call if plain and taken and not other else None
+
+
+def _only_assigned(between: list[ast.stmt], names: set[str]) -> bool:
+    """Whether statements assign plain calls, to other names: none changes an object in place."""
+    for each in between:
+        call = _assigned(each)
+        if call is None or _targets(each) & names:
+            return False
+    return True
+
+
+def _carried(loop: ast.For) -> Iterator[Carried]:
+    turns = _names(loop.target)
+    for statement in loop.body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+            continue
+        call = statement.value
+        arguments = {
+            argument.id
+            for argument in (*call.args, *(each.value for each in call.keywords))
+            if isinstance(argument, ast.Name)
+        }
+        if _targets(statement) & arguments and not _names(call.func) & turns:
+            last = loop.end_lineno or loop.lineno
+            yield Carried(ast.unparse(call.func), statement.lineno, loop.lineno, last)
+
+
+def _targets(statement: ast.stmt) -> set[str]:
+    """What a statement assigns: names, and those whose parts it changes."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return {name for each in targets for name in _names(each)}
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

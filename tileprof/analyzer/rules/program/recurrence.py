@@ -1,0 +1,125 @@
+"""A recurrence written out as a loop: a small cell, called again with what it returned.
+
+Static: the text of the program, as the profile keeps it: a `for` loop in a function calls always
+the same function with a name that it assigns the result to, so turns cannot run together. Layers in
+a loop are called by the loop's own name and are no recurrence. Dynamic: operations of that call run
+many times in a visit of the function around the loop; their time. On the host what is not products
+is mostly the beginning and the end of operations, and likely goes; PyTorch's own cell takes a
+twentieth of the loop's time at best; a cell that it does not have may stay as it is. On devices
+`small-kernels` and `launch-bound` have the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import Contexts, Mask
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.numbers import (
+    RECURRENCE_MOST,
+    RECURRENCE_SHARE,
+    RECURRENCE_TURNS,
+    SMALL_KERNELS_SHORT,
+)
+from tileprof.analyzer.program.calls import Carried, carried
+
+_PRODUCT = re.compile(r"mm\b|Mm|matmul|linear|conv", re.IGNORECASE)
+_ADVICE = (
+    "Give the whole sequence to one call, where the cell is one that PyTorch has (nn.LSTM, nn.GRU);"
+    " else multiply the inputs of all turns at once before the loop, and compile the cell"
+    " (torch.compile){graph}."
+)
+_GRAPH = ", or capture the loop in a CUDA graph"
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """Each such loop."""
+    tree = Contexts(program)
+    for file, text in tree.profile.tables.sources.items():
+        for loop in carried(text):
+            yield from _find(tree, file, loop)
+
+
+def _find(tree: Contexts, file: str, loop: Carried) -> Iterator[Draft]:
+    lines = _lines(tree, file, loop.line, loop.line)
+    if not lines.any():
+        return
+    inside = tree.below(lines)
+    functions = {int(tree.parents[node]) for node in np.flatnonzero(lines).tolist()}
+    beside = np.isin(tree.parents, list(functions)) & _lines(tree, file, 0, 2**31)
+    beside &= ~_lines(tree, file, loop.head, loop.last)
+    turns, visits = _often(tree, inside), _often(tree, tree.below(beside))
+    # What runs once is no step.
+    if visits <= 1 or turns < RECURRENCE_TURNS * visits:
+        return
+    operations = tree.outermost(tree.kind("op") & inside & ~tree.backward)
+    count = float(tree.count[operations].sum())
+    what = (
+        f"{loop.call} runs {turns / visits:,.0f} times in a visit of the loop in line {loop.head},"
+        f" {count / turns:,.0f} operations each, one turn after the other"
+    )
+    node = int(np.flatnonzero(lines)[0])
+    title = f"a recurrence of {turns / visits:,.0f} small turns at {tree.told(node)}"
+    yield from _draft(tree, inside, node, title, what)
+
+
+def _draft(tree: Contexts, inside: Mask, node: int, title: str, what: str) -> Iterator[Draft]:
+    evidence = Evidence("activities", what)
+    if tree.time.any():
+        kernels = inside & tree.kind("kernel") & (tree.time > 0)
+        time, launches = float(tree.time[kernels].sum()), float(tree.count[kernels].sum())
+        if not launches or time >= SMALL_KERNELS_SHORT * launches:
+            return
+        if tree.share(time) < RECURRENCE_SHARE:
+            return
+        text = (
+            f"its kernels take {duration(time / launches)} each, {percent(tree.share(time))} of"
+            f" {tree.whose}"
+        )
+        yield Draft("symptom", title, tree.place(node), (evidence, Evidence("activities", text)),
+                    _ADVICE.format(graph=_GRAPH))  # fmt: skip
+        return
+    host = tree.program.host
+    products = tree.below(
+        tree.where(lambda each: each.kind == "op" and bool(_PRODUCT.search(each.name)))
+    )
+    whole, rest = (float(host.column[mask].sum()) for mask in (inside, inside & ~products))
+    if not host.whole or rest < RECURRENCE_SHARE * host.whole:
+        return
+    text = (
+        f"it takes {percent(whole / host.whole)} of {host.whose}, {percent(rest / host.whole)} in"
+        " what are no products"
+    )
+    likely, most = (each / host.whole for each in (rest, RECURRENCE_MOST * whole))
+    yield Draft(
+        "suggestion", title, tree.place(node), (evidence, Evidence("activities", text)),
+        _ADVICE.format(graph=""), "", Saving(0, min(likely, most), most), confidence="low",
+    )  # fmt: skip
+
+
+def _lines(tree: Contexts, file: str, first: int, last: int) -> Mask:
+    """Frames in these lines of a file."""
+    return tree.where(
+        lambda each: (
+            each.kind == "frame"
+            and each.location is not None
+            and each.location.file == file
+            and first <= each.location.line <= last
+        )
+    )
+
+
+def _often(tree: Contexts, inside: Mask) -> float:
+    """How often a place ran at least: the count that most of its forward operations have."""
+    operations = tree.outermost(tree.kind("op") & inside & ~tree.backward)
+    counts = tree.count[operations]
+    return float(np.min(counts)) if len(counts) else 0.0
+
+
+RULE = ProgramRule("recurrence", find)
