@@ -20,6 +20,7 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import Column, Contexts
 from tileprof.analyzer.numbers import FLOORS_LAUNCH_NS
+from tileprof.analyzer.program.work_of_ops import WorkOfOps
 from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
 
@@ -82,12 +83,22 @@ class Floors:
     @cached_property
     def bytes(self) -> Column:
         """By kernel, what it has to move in steps."""
-        return work_of(self._tree, "bytes")
+        return self._work.bytes * self._in_steps
 
     @cached_property
     def flops(self) -> Column:
         """By kernel, what it computes in steps."""
-        return work_of(self._tree, "flops")
+        return self._work.flops * self._in_steps
+
+    @cached_property
+    def _work(self) -> WorkOfOps:
+        return WorkOfOps(self._tree.profile)
+
+    @cached_property
+    def _in_steps(self) -> Column:
+        """By node, the part of its time that is of steps."""
+        whole = self._tree.own("time")
+        return np.divide(self._tree.time, whole, np.zeros(len(whole)), where=whole > 0)
 
 
 def _limit(peak: DevicePeak) -> Limit:
@@ -101,16 +112,3 @@ def _arithmetic_peak(name: str, peaks: Mapping[str, DevicePeak]) -> DevicePeak |
             return peaks[roof]
     rates = [each for each in peaks.values() if each.unit == "flop/s"]
     return max(rates, key=lambda each: each.value, default=None)
-
-
-def work_of(tree: Contexts, metric: str) -> Column:
-    """By node its `flops` or `bytes`: its own, or its part by time of that of the operation around
-    it in the same pass, forward or backward."""
-    own = tree.own(metric)
-    around = tree.nearest(tree.kind("op") & (own > 0))
-    inside = (around >= 0) & (tree.backward[around] == tree.backward)
-    whole = tree.summed(tree.time, around, inside)
-    found = np.zeros(len(own))
-    at = around[inside]
-    found[inside] = own[at] * tree.time[inside] / np.maximum(whole[at], 1.0)
-    return np.where(own > 0, own, found)

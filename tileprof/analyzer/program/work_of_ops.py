@@ -29,23 +29,21 @@ class WorkOfOps:
         """Least bytes that each kernel node has to move, over all its launches; 0 if not known.
 
         The kernel's own `bytes` come first, then the exact `bytes` of the innermost operation
-        around it, then the estimate from a sample, `op_bytes`.
+        around it that has any, then the estimate of the innermost operation, `op_bytes`.
         """
-        exact, estimated = self._own("bytes"), self._own("op_bytes")
-        return self._given(exact, np.where(exact > 0, exact, estimated))
+        exact = self._exact("bytes")
+        estimated = self._given(self._own("op_bytes"), self._op)
+        return np.where(exact > 0, exact, estimated)
 
     @cached_property
     def flops(self) -> Values:
         """Floating-point operations of each kernel node, over all its launches; 0 if not known."""
-        return self._given(self._own("flops"), self._own("flops"))
+        return self._exact("flops")
 
     @cached_property
     def estimated(self) -> Mask:
         """Kernel nodes whose `bytes` are estimated from a sample of the operation's visits."""
-        op = self._op
-        exact = np.append(self._own("bytes"), 0.0)
-        unknown = (exact[:-1] == 0) & (exact[op] == 0)
-        found: Mask = self._kernels & (self.bytes > 0) & unknown
+        found: Mask = (self.bytes > 0) & (self._exact("bytes") == 0)
         return found
 
     def bytes_needed(self, node: int) -> float:
@@ -67,16 +65,29 @@ class WorkOfOps:
             return np.zeros(len(self.profile))
         return whole_kernels(self.profile, "time").astype(float)
 
-    def _given(self, own: Values, of_op: Values) -> Values:
-        """Return what kernels say themselves, else their share of what their operation says."""
-        sharing = self._kernels & (own == 0) & (self._op >= 0)
-        op = self._op[sharing]
-        time = self._time[sharing]
-        whole = np.bincount(op, time, len(self.profile))[op]
-        share = np.divide(time, whole, out=np.zeros_like(time), where=whole > 0)
-        found = np.where(self._kernels, own, 0.0)
-        found[sharing] = of_op[op] * share
+    def _exact(self, metric: str) -> Values:
+        """Return what kernels say themselves, else their share of what the innermost operation
+        around them says that says anything, if it is of the same pass: forward or backward."""
+        own = self._own(metric)
+        of_op = nearest(self.profile, self._where("op") & (own > 0))
+        same = (of_op >= 0) & (self._backward[of_op] == self._backward)
+        shared = self._given(own, np.where(same, of_op, -1))
+        return np.where(self._kernels & (own > 0), own, shared)
+
+    def _given(self, of_op: Values, op: npt.NDArray[np.int64]) -> Values:
+        """Return the kernels' shares of what operations say; `op` is each one's, -1 for none."""
+        sharing = self._kernels & (op >= 0)
+        at, time = op[sharing], self._time[sharing]
+        whole = np.bincount(at, time, len(self.profile))[at]
+        found = np.zeros(len(self.profile))
+        found[sharing] = of_op[at] * np.divide(time, whole, np.zeros_like(time), where=whole > 0)
         return found
+
+    @cached_property
+    def _backward(self) -> Mask:
+        held = np.array([each.phase.endswith("backward") for each in self.profile.symbols], bool)
+        mask: Mask = held[self.profile.symbol]
+        return mask
 
     def _own(self, metric: str) -> Values:
         if metric not in self.profile.metrics:

@@ -12,14 +12,14 @@ there is no number.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase, Program
-from tileprof.analyzer.contexts import Column, Contexts
+from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.floors import work_of
+from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers import COLD, PRECISION_PACES
 
 _PLAIN = re.compile(
@@ -79,7 +79,7 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
     if len(peaks) < len(plain):
         return None, ""
     ratio = peaks[0][_OLD].value / peaks[0][_NEW].value
-    work = {metric: work_of(tree, metric) for metric in ("flops", "bytes")}
+    work = Floors(tree)
 
     def saved(pace: float) -> float:
         times = ((tree.in_steps(each), _floor(each, work)) for each in plain)
@@ -91,10 +91,10 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
     return saving, told
 
 
-def _floor(case: KernelCase, work: Mapping[str, Column]) -> float:
+def _floor(case: KernelCase, work: Floors) -> float:
     """The least time of a kernel's work by measured peaks, ns; 0 where its work is not known."""
     nodes = list(case.nodes)
-    flops, moved = (float(work[metric][nodes].sum()) for metric in ("flops", "bytes"))
+    flops, moved = float(work.flops[nodes].sum()), float(work.bytes[nodes].sum())
     memory = case.roofs.peaks.get("hbm_copy") or case.roofs.peaks.get("hbm_read")
     compute = flops / case.roofs.peaks[_NEW].value * 1e9
     return max(compute, moved / memory.value * 1e9 if memory else 0.0)
