@@ -13,9 +13,11 @@ import pytest
 import tileprof
 from tests.analyzer.made import FILE, Made, program, remark
 from tests.analyzer.reports import finding, recorded, report_with
+from tests.analyzer.test_account import claim, made
+from tests.analyzer.test_account import steps as device_steps
 from tileprof.analyzer import analyze
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.json_form import steps_json, to_json
+from tileprof.analyzer.json_form import account_json, steps_json, to_json
 from tileprof.analyzer.program.training_steps import Parts, TrainingSteps
 from tileprof.analyzer.reasons import reasons
 from tileprof.errors import Location
@@ -31,7 +33,7 @@ def fields(value: Any, name: str = "") -> Iterator[str]:
         yield name  # what it has inside is declared by its code
         return
     if isinstance(value, dict):
-        if name.endswith("location"):
+        if name.endswith(("location", "account")):
             yield name  # which may be null
         for key, held in value.items():
             yield from fields(held, f"{name}.{key}".lstrip("."))
@@ -48,6 +50,9 @@ def test_the_page_names_every_field() -> None:
     assert document["steps"] is None
     steps = TrainingSteps(3, 8.0, "host", Parts(1.0, 2.0, 4.0, 1.0), Location("train.py", 8))
     document["steps"] = steps_json(steps)
+    assert document["account"] is None
+    held, nodes = device_steps()
+    document["account"] = account_json(made(held, claim(0.1, nodes["memory"])))
     table = PAGE.read_text().partition("## As JSON")[2]
     told = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
     assert len(told) == len(set(told))
@@ -100,7 +105,7 @@ def test_a_finding() -> None:
 def test_what_stands_around_findings() -> None:
     """Kernels with all suggestions together, runs, reasons."""
     document = to_json(report_with(finding("suggestion", "b", gain=1.5)))
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert document["tiers"] == ["static", "activities"]
     (kernel,) = document["kernels"]
     assert (kernel["name"], kernel["device"], kernel["time"]) == ("matmul", "cuda:0", 1e6)

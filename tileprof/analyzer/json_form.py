@@ -26,7 +26,7 @@ def to_json(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "tiers": list(report.tiers),
-        "account": None if report.account is None else _account(report.account),
+        "account": None if report.account is None else account_json(report.account),
         "findings": [_finding(each) for each in report.findings],
         "kernels": [_kernel(each) for each in report.kernels],
         "runs": [
@@ -37,7 +37,8 @@ def to_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _account(account: Account) -> dict[str, Any]:
+def account_json(account: Account) -> dict[str, Any]:
+    """Return the document of an account."""
     count, gain = account.first
     return {
         "device": {

@@ -1,0 +1,133 @@
+"""The account of devices' time: floors by work and roofs, causes once each, and what is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import stored
+from tests.analyzer.steps import LATE, MS, Step
+from tileprof.analyzer import Account, analyze
+from tileprof.analyzer.account import Claim, account
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import Contexts
+from tileprof.analyzer.findings import Finding, Gain, Place
+from tileprof.profile import Metric, Profile
+
+PEAKS = {"hbm_copy": 4e12, "fma_float32": 60e12, "tensor_bfloat16": 800e12}
+
+
+def steps(peaks: dict[str, float] | None = None) -> tuple[Profile, dict[str, int]]:
+    """Kernels of 1 ms a step each: on memory, on arithmetic, of unknown work; idle time, a copy."""
+    step = Step()
+    step.builder.declare(Metric("op_bytes", "B"))
+    memory = step.op(step.top, "aten::add", op_bytes=0.5 * MS * 1e-9 * 4e12)
+    product = step.op(step.top, "aten::mm", flops=0.25 * MS * 1e-9 * 60e12, bytes=1.0)
+    nodes = {
+        "memory": step.launch(memory, "vectorized_elementwise_kernel", MS, gaps={LATE: MS / 2}),
+        "product": step.launch(product, "ampere_sgemm_128x64_nn", MS),
+        "unknown": step.launch(step.top, "own_kernel", MS),
+        "tiny": step.launch(step.top, "fill_kernel", 1e3 * 20),
+        "nccl": step.launch(step.top, "ncclDevKernel_AllReduce", MS / 4),
+    }
+    step.copy(step.top, "HtoD pageable", MS / 4)
+    return step.profile(PEAKS if peaks is None else peaks), nodes
+
+
+def claim(share: float, *nodes: int) -> Claim:
+    """A suggestion that likely saves a share of the program's time, at these kernels."""
+    gain = 1 / (1 - share)
+    found = Finding(
+        "a-rule", "suggestion", "a cause", Place(), (), "Do it.",
+        program_gain=Gain(1, gain, gain),
+    )  # fmt: skip
+    return Claim(found, nodes)
+
+
+def made(profile: Profile, *claims: Claim) -> Account:
+    """The account of a profile with these findings."""
+    found = account(Contexts(Program(profile)), claims)
+    assert found is not None
+    return found
+
+
+def parts(held: Account) -> float:
+    """The sum of all parts, which is the whole time."""
+    causes = sum(each.time for each in held.causes)
+    rest = held.unexplained + held.copies + held.communication + held.waiting
+    return held.floor + causes + rest
+
+
+def test_floors_by_memory_arithmetic_and_launches() -> None:
+    """Half of the time by bytes, a quarter by operations; work that is not known has none."""
+    held = made(steps()[0])
+    by_name = {each.name: each for each in held.kernels}
+    memory, product = by_name["vectorized_elementwise_kernel"], by_name["ampere_sgemm_128x64_nn"]
+    assert (memory.limit, product.limit) == ("memory", "arithmetic")
+    assert (memory.floor, product.floor) == pytest.approx((MS / 2, MS / 4))
+    assert (by_name["own_kernel"].limit, by_name["own_kernel"].floor) == ("", 0)
+    assert (by_name["fill_kernel"].limit, by_name["fill_kernel"].unexplained) == ("launch", 0)
+    assert held.unknown == pytest.approx(MS)
+    assert (held.copies, held.communication) == pytest.approx((MS / 4, MS / 4))
+    assert parts(held) == pytest.approx(held.time)
+    assert held.idle == ((LATE, MS / 2),)
+
+
+def test_a_cause_takes_what_is_beyond_the_floor_first() -> None:
+    """Then of the work itself; twice the same kernel, and there is nothing left for the second."""
+    profile, nodes = steps()
+    time = made(profile).time
+    first = claim(0.4 * MS / time, nodes["memory"])
+    held = made(profile, first, claim(0.9 * MS / time, nodes["memory"]))
+    memory = next(each for each in held.kernels if each.limit == "memory")
+    assert [each.time for each in held.causes] == pytest.approx([0.4 * MS, 0.9 * MS])
+    # What the second wants beyond its kernel is taken from idle time.
+    assert [each.idle for each in held.causes] == pytest.approx([0, 0.3 * MS])
+    assert (memory.floor, memory.unexplained) == pytest.approx((0, 0))
+    assert parts(held) == pytest.approx(time)
+
+
+def test_a_cause_without_kernels_takes_idle_time() -> None:
+    """As launches that come late; no more of it than there is."""
+    profile, _ = steps()
+    held = made(profile, claim(0.9))
+    (cause,) = held.causes
+    assert cause.time == cause.idle == pytest.approx(MS / 2)
+    assert held.waiting == 0
+    assert parts(held) == pytest.approx(held.time)
+
+
+def test_the_most_and_the_first_changes() -> None:
+    """The most is by floors, copies and communication; gains of the first changes come together."""
+    profile, nodes = steps()
+    time = made(profile).time
+    held = made(profile, claim(0.1 * MS / time, nodes["memory"]), claim(0.2 * MS / time))
+    least = held.floor + held.copies + held.communication
+    assert held.most == pytest.approx(time / least)
+    assert held.first == pytest.approx((2, time / (time - 0.3 * MS)))
+
+
+def test_without_roofs_nothing_has_a_floor_but_launches() -> None:
+    """And the most is not known by work."""
+    held = made(steps({})[0])
+    assert held.floor == pytest.approx(20e3)
+    assert held.unknown == held.unexplained == pytest.approx(3 * MS)
+
+
+def test_a_program_without_a_device_has_no_account() -> None:
+    """Its time is the host's."""
+    step = Step()
+    step.op(step.top, "aten::add", cpu_time=1e9)
+    assert account(Contexts(Program(step.profile())), ()) is None
+
+
+@pytest.mark.parametrize("name", ["h200-stalls", "h200-gemm"])
+def test_recordings_add_up(name: str) -> None:
+    """All parts of a real recording are its devices' time, none is negative."""
+    held = analyze(stored(name)).account
+    assert held is not None
+    assert parts(held) == pytest.approx(held.time)
+    everything = (held.floor, held.unexplained, held.copies, held.communication, held.waiting)
+    assert all(each >= 0 for each in everything)
+    assert 0 <= held.explained <= 1
+    for each in held.kernels:
+        assert each.floor + each.named + each.unexplained == pytest.approx(each.time)
