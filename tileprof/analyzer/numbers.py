@@ -869,3 +869,12 @@ PADDING_MATRIX = 2
 
 VALUES_MOST_BLOCKS = 1 << 18
 """Blocks of a grid, more than which are not followed one by one: memory goes with them."""
+
+# -- unexplained
+
+UNEXPLAINED_LEAST = 0.03
+"""Share of the devices' time beyond a kernel's floor, without a cause, that is told. By hand."""
+
+UNEXPLAINED_FAR = 1.5
+"""Times the floor and what causes explain, from which on a kernel is far from it. By hand:
+libraries' products reach 0.6 to 0.9 of their roof."""

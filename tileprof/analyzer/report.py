@@ -31,6 +31,7 @@ from tileprof.analyzer.numbers import (
     REPORT_LEAST_SHARE,
 )
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
+from tileprof.analyzer.unexplained import unexplained
 from tileprof.profile import Profile
 from tileprof.profile.tree.cards import Card
 
@@ -122,10 +123,11 @@ def analyze(profile: Profile) -> Report:
         for draft in rule.find(program):
             claims += (Claim(found, draft.nodes) for found in _of_program(rule.name, draft))
     claims.sort(key=lambda each: _rank(each.finding))
-    findings = tuple(each.finding for each in claims)
     told = [each for each in claims if each.finding.severity == "suggestion"]
-    runs = tuple(_runs(program, findings))
-    return Report(program, findings, tuple(answers), runs, account(Contexts(program), told))
+    held = account(Contexts(program), told)
+    more = [] if held is None else unexplained(program, held)
+    findings = tuple(sorted((*(each.finding for each in claims), *more), key=_rank))
+    return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
 
 
 def _answers(case: KernelCase) -> Answers:

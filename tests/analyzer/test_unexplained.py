@@ -1,0 +1,58 @@
+"""Kernels far from their floors that no rule explains are reported, each with what is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import found, only
+from tests.analyzer.steps import MS, Step
+from tileprof.profile import Metric, Profile
+
+RATE = 4e12
+"""Bytes a second of the memory."""
+
+
+def kernels(*parts: float, known: bool = True) -> Profile:
+    """Kernels of 1 ms a step that have to move bytes for these parts of it, and a long wait."""
+    step = Step()
+    step.builder.declare(Metric("op_bytes", "B"))
+    for number, part in enumerate(parts):
+        moved = {"op_bytes": part * MS * 1e-9 * RATE} if known else {}
+        op = step.op(step.frame(step.top, "forward", 10 + number), f"aten::sort{number}", **moved)
+        step.launch(op, f"sort_kernel_{number}", MS)
+    return step.profile({"hbm_copy": RATE})
+
+
+def test_a_kernel_far_from_its_floor() -> None:
+    """A quarter of its time would do: four times, and three eighths of the program's time."""
+    finding = only(kernels(0.25, 1.0), "far-from-floor")
+    assert finding.severity == "symptom"
+    assert finding.title == "sort_kernel_0 takes 4.0 times the least time of its work"
+    texts = [each.text for each in finding.evidence]
+    assert texts[0] == (
+        "20 ms in steps, where moving its bytes at the memory's measured rate takes 5 ms; 37.5 % of"
+        " the devices' time has no known cause"
+    )
+    assert texts[1] == "at most 1.60× for the program"
+    assert "--pc-sampling" in finding.author
+
+
+@pytest.mark.parametrize("part", [0.7, 1.0])
+def test_a_kernel_near_its_floor_is_left_alone(part: float) -> None:
+    """Two thirds of its time are what libraries reach."""
+    assert not found(kernels(part), "far-from-floor")
+
+
+def test_no_more_than_three() -> None:
+    """The longest ones: the account has all."""
+    findings = found(kernels(0.1, 0.2, 0.3, 0.4, 0.5), "far-from-floor")
+    assert [each.place.kernel for each in findings] == [f"sort_kernel_{i}" for i in range(3)]
+
+
+def test_kernels_whose_work_is_not_known_are_one_finding() -> None:
+    """And say which run counts it."""
+    profile = kernels(0.5, 0.5, known=False)
+    finding = only(profile, "unknown-work")
+    assert finding.title == "what 2 kernels move and compute is not known"
+    assert "--metrics" in finding.author
+    assert not found(profile, "far-from-floor")

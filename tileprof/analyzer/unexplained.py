@@ -1,0 +1,105 @@
+"""Kernels that are far from their floor and of which no rule knows why, so that none is silent.
+
+In: an account, and the kernels.  Out: symptoms: how far the kernel is from the least time of its
+work, what is known of its launches, and the run that would tell more. Kernels whose work is not
+known are one finding: what is missing is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.account import Account, KernelAccount
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.findings import Evidence, Finding, duration, listed, percent, plain
+from tileprof.analyzer.numbers import MOST_OF_A_KIND, UNEXPLAINED_FAR, UNEXPLAINED_LEAST
+
+FAR, UNKNOWN = "far-from-floor", "unknown-work"
+"""Names under which they are reported."""
+_LIMITS = {
+    "memory": "moving its bytes at the memory's measured rate",
+    "arithmetic": "doing its operations at the measured rate of their type",
+    "launch": "launching it",
+}
+_SAMPLE = (
+    "Run `tileprof run --pc-sampling SCRIPT`: it shows which instructions wait, and for what; rules"
+    " about the inside of kernels then judge this one too."
+)
+_LOOK = "Look at its hottest lines: `tileprof view --sass`, or `tileprof report --html`."
+_COUNT = (
+    "Run `tileprof run --metrics memory,tensor SCRIPT`: it counts what they move and compute."
+    " Kernels of Triton can tell it themselves (`launch_metadata`)."
+)
+
+
+def unexplained(program: Program, account: Account) -> Iterator[Finding]:
+    """Yield the kernels with the most time beyond their floors, then those without a floor."""
+    cases = {case.name: case for case in reversed(program.kernels)}
+    whole = account.time
+    far = [each for each in account.kernels if each.limit and _is_far(each, whole)]
+    for each in sorted(far, key=lambda kernel: -kernel.unexplained)[:MOST_OF_A_KIND]:
+        yield _far(cases[each.name], each, account)
+    unknown = [each for each in account.kernels if not each.limit and each.unexplained > 0]
+    time = sum(each.unexplained for each in unknown)
+    if time >= UNEXPLAINED_LEAST * whole:
+        yield _unknown([cases[each.name] for each in unknown], time, account)
+
+
+def _is_far(kernel: KernelAccount, whole: float) -> bool:
+    least = kernel.floor + kernel.named
+    beyond = kernel.unexplained >= UNEXPLAINED_LEAST * whole
+    return beyond and kernel.unexplained >= (UNEXPLAINED_FAR - 1) * least
+
+
+def _far(case: KernelCase, kernel: KernelAccount, account: Account) -> Finding:
+    least = kernel.floor + kernel.named
+    times = kernel.time / least if least else float("inf")
+    share = kernel.unexplained / account.time
+    evidence = [
+        Evidence(
+            "activities",
+            f"{duration(kernel.time)} in steps, where {_LIMITS[kernel.limit]} takes"
+            f" {duration(kernel.floor)}; {percent(share)} of the devices' time has no known cause",
+        ),
+        Evidence("activities", f"at most {1 / (1 - share):.2f}× for the program"),
+        *_launches(case),
+        *_stalls(case),
+    ]
+    title = f"{plain(case.name)} takes {times:.1f} times the least time of its work"
+    advice = _SAMPLE if case.sampled is None else _LOOK
+    return Finding(FAR, "symptom", title, case.place(), tuple(evidence), advice)
+
+
+def _launches(case: KernelCase) -> Iterator[Evidence]:
+    """What is known of its launches: blocks beside multiprocessors, and how long one is."""
+    if not case.launches:
+        return
+    told = f"{case.launches:,} launches of {duration(case.time / case.launches)}"
+    blocks = case.total("blocks") / case.launches
+    device = case.device_info
+    if blocks and device is not None and device.multiprocessors:
+        told += f", {blocks:,.0f} blocks each for {device.multiprocessors} multiprocessors"
+    yield Evidence("activities", told)
+
+
+def _stalls(case: KernelCase) -> Iterator[Evidence]:
+    """What its warps wait for most, where that was sampled."""
+    code = case.sampled
+    if code is None:
+        return
+    reasons = code.by_reason()
+    name = max(reasons, key=lambda each: reasons[each], default="")
+    if name:
+        share = percent(reasons[name] / code.whole)
+        yield Evidence("samples", f"{share} of the samples: {name}", int(reasons[name]))
+
+
+def _unknown(cases: list[KernelCase], time: float, account: Account) -> Finding:
+    names = [plain(case.name) for case in cases]
+    share = percent(time / account.time)
+    evidence = (Evidence("activities", f"{share} of the devices' time in steps: {listed(names)}"),)
+    count = f"{len(cases)} kernel{'s' * (len(cases) > 1)}"
+    return Finding(
+        UNKNOWN, "symptom", f"what {count} move and compute is not known", cases[0].place(),
+        evidence, _COUNT,
+    )  # fmt: skip
