@@ -17,8 +17,8 @@ def kernels(*parts: float, known: bool = True) -> Profile:
     step = Step()
     step.builder.declare(Metric("op_bytes", "B"))
     for number, part in enumerate(parts):
-        moved = {"op_bytes": part * MS * 1e-9 * RATE} if known else {}
-        op = step.op(step.frame(step.top, "forward", 10 + number), f"aten::sort{number}", **moved)
+        op = step.op(step.frame(step.top, "forward", 10 + number), f"aten::sort{number}")
+        step.builder.add(op, "op_bytes", part * MS * 1e-9 * RATE if known else 0)
         step.launch(op, f"sort_kernel_{number}", MS)
     return step.profile({"hbm_copy": RATE})
 

@@ -47,6 +47,11 @@ _DUTY = (
     "record this share of the steps, 0 to 1; a step ends at tileprof.step(), or at the step of a"
     " PyTorch optimizer"
 )
+_WARM_UP = 2
+_WARM_UP_HELP = (
+    "steps of PyTorch optimizers that are kept apart as set-up, with all before them"
+    f" (default: {_WARM_UP}; 0: none)"
+)
 _PC_SAMPLING = (
     "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD"
     " cycles, a power of two (--pc-sampling=PERIOD; default: 65536)"
@@ -111,6 +116,7 @@ def _parser() -> Parser:
     )
     add("--duty", metavar="P", type=number(float), help=_DUTY)
     add("--every", metavar="N", type=number(int), help="record every N-th step")
+    add("--warm-up", metavar="N", type=number(int), default=_WARM_UP, help=_WARM_UP_HELP)
     return parser
 
 
@@ -211,6 +217,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         pm_sampling=args.pm_sampling,
         duty=args.duty,
         every=args.every,
+        warm_up=args.warm_up,
     )
     if session.counters is not None and (sentence := session.counters.sentence()):
         terminal.complain(sentence)

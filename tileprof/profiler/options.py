@@ -70,6 +70,10 @@ class Options:
     every: int | None = None
     """The first of this many steps is recorded, and so on."""
 
+    warm_up: int = 0
+    """The number of steps of PyTorch's optimizers that are set-up, with all that was before them,
+    where all steps are recorded; 0: nothing is kept apart."""
+
     @property
     def chooses_steps(self) -> bool:
         """Whether a part of the program's steps is recorded."""
@@ -143,6 +147,7 @@ def _check(options: Options) -> None:
     if not (_is_number(interval, (int, float)) and interval > 0):
         raise UsageError(f"flush_interval is {interval!r}", hint="Give seconds, a number above 0.")
     _check_steps(options)
+    _check_warm_up(options)
     if options.clock is not None and options.timeline:
         raise UsageError(
             "a timeline has the machine's clock", hint="Leave `clock` out, or `timeline`."
@@ -167,6 +172,14 @@ def _check_steps(options: Options) -> None:
     if every is not None and not (_is_number(every, (int,)) and every >= 1):
         raise UsageError(
             f"every cannot be {every!r}", hint="Give a whole number of steps, at least 1."
+        )
+
+
+def _check_warm_up(options: Options) -> None:
+    if not (_is_number(options.warm_up, (int,)) and options.warm_up >= 0):
+        raise UsageError(
+            f"warm_up cannot be {options.warm_up!r}",
+            hint="Give the number of steps that are set-up; 0 keeps nothing apart.",
         )
 
 

@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 import tileprof
 import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, FakeKernel, expect, launch, tree
+from tileprof.errors import UsageError
 from tileprof.profile import Profile, StepTimes, load, step_times
 from tileprof.profiler.options import Options
+from tileprof.profiler.session.recording import Recording
 from tileprof.profiler.session.steps import choice
 
 
@@ -405,6 +407,51 @@ def test_steps_of_optimizers(torch: Any) -> None:
     assert session.profile is not None
     assert numbers(session.profile) == [1, 4, 7]
     assert (known(session.profile).recorded, known(session.profile).steps) == (3, 9)
+
+
+@pytest.mark.parametrize("warm_up", [0, 1, 2, 20])
+def test_the_first_steps_of_optimizers_are_set_up(torch: Any, warm_up: int) -> None:
+    """They are recorded too, and kept apart; with fewer steps than that all are of one phase."""
+    from torch.optim import optimizer
+
+    before = len(optimizer._global_optimizer_post_hooks)
+    with profiler.profile(context="scopes", warm_up=warm_up) as session:
+        _train(torch, 6)
+    assert len(optimizer._global_optimizer_post_hooks) == before
+    profile = session.profile
+    assert profile is not None
+    profile.check()
+    first = warm_up if warm_up < 6 else 0
+    assert numbers(profile) == [*range(first, 6)]
+    scopes = [i for i in range(len(profile)) if profile.names[i].startswith("n")]
+    assert sum(profile.phases[i].startswith("set-up") for i in scopes) == first
+    assert step_times(profile.tables.provenance) is None
+
+
+def test_what_ending_set_up_takes_is_no_step_s(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither that of the optimizer's step in which it ends, which was open before and after."""
+    took = 1.0
+    refresh = Recording.refresh
+
+    def slowly(recording: Recording) -> None:
+        refresh(recording)
+        time.sleep(took)
+
+    with profiler.profile(warm_up=2) as session, monkeypatch.context() as patched:
+        patched.setattr(Recording, "refresh", slowly)
+        _train(torch, 6)
+    profile = session.profile
+    assert profile is not None
+    own = profile.own["cpu_time"]
+    steady = [i for i in range(len(profile)) if not profile.phases[i].startswith("set-up")]
+    assert float(own[steady].sum()) < took * 1e9 / 2
+
+
+@pytest.mark.parametrize("warm_up", [-1, 1.5, True, "2"])
+def test_a_wrong_number_of_steps_of_set_up(warm_up: Any) -> None:
+    """It is refused before anything is recorded."""
+    with pytest.raises(UsageError, match="warm_up cannot be"):
+        profiler.start(warm_up=warm_up)
 
 
 def test_steps_by_hand_come_first(torch: Any) -> None:

@@ -22,7 +22,7 @@ from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Mask, Steps, nearest, outermost
 from tileprof.errors import Location
-from tileprof.profile import Profile
+from tileprof.profile import Profile, step_times
 
 _STEP = re.compile(r"Optimizer\.step#")
 _OPTIMIZER = re.compile(r"Optimizer\.\w+#")
@@ -50,7 +50,7 @@ class TrainingSteps:
     count: int
     """Visits of the optimizer's step."""
     time_ns: float
-    """Mean time of one step."""
+    """Mean time of one step; with the first ones in it, where no set-up was kept apart."""
     of: Literal["host", "devices"]
     """Whose time that is: of devices where those were timed, gaps included."""
     parts: Parts
@@ -62,7 +62,7 @@ def training_steps(profile: Profile, steps: Steps, host: HostTime) -> TrainingSt
     """Return the steps of the optimizer that stepped most often; None where none was in a loop."""
     if "count" not in profile.metrics:
         return None
-    scopes = outermost(profile, _named(profile, _STEP) & _of_kind(profile, "scope"))
+    scopes = outermost(profile, _named(profile, _STEP) & _of_kind(profile, "scope")) & steps.late
     found = dict[tuple[int, str, tuple[int, int]], dict[int, float]]()
     for node in np.flatnonzero(scopes).tolist():
         loop = _loop_around(profile, node)
@@ -70,7 +70,9 @@ def training_steps(profile: Profile, steps: Steps, host: HostTime) -> TrainingSt
             key, line = loop
             lines = found.setdefault(key, {})
             lines[line] = lines.get(line, 0.0) + float(steps.count[node])
-    counts = {key: int(max(lines.values())) for key, lines in found.items()}
+    # A set-up that an optimizer's step has ended: the visit under way then is counted at its end.
+    ended = int(not bool(steps.late.all()) and step_times(profile.tables.provenance) is None)
+    counts = {key: int(max(lines.values())) - ended for key, lines in found.items()}
     loop_key = max(counts, key=lambda each: counts[each], default=None)
     if loop_key is None or counts[loop_key] < STEADY_FEWEST:
         return None
@@ -88,7 +90,7 @@ def _measured(
         body[node] = place is not None and place.file == file and first <= place.line <= last
     once = (steps.count > 0) & (steps.count < min(count / 2, STEADY_FEWEST))
     compiling = np.array([compiles(each) for each in profile.symbols], bool)[profile.symbol]
-    inside = _below(profile, body) & ~_below(profile, once | compiling)
+    inside = _below(profile, body) & ~_below(profile, once | compiling) & steps.late
     on_devices = bool((steps.work * (inside & steps.inside)).any())
     column = np.where(inside, host.column, 0.0)
     whole = float(column.sum())

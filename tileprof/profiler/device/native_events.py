@@ -155,6 +155,13 @@ class Events:
         """Name the frame that runs the user's program, in the thread that calls this."""
         self._native.set_base(frame)
 
+    def split_open(self, count: bool) -> None:
+        """Let what is open in the calling thread begin anew.
+
+        With `count`, the time until now is counted at it; without, at nothing.
+        """
+        self._native.split_open(count)
+
     def here(self) -> Node:
         """Return the node of the calling thread's path."""
         return self._contexts.node(self._native.here())

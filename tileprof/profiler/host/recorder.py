@@ -180,6 +180,14 @@ class Recorder:
             for store in stores:
                 store.take(node.index, host, launches)
 
+    def split_open(self, count: bool) -> None:
+        """Count what is open in the calling thread until now; without `count`, at nothing."""
+        if self.events is not None:
+            self.events.split_open(count)
+        state: ThreadState | None = getattr(self._local, "state", None)
+        if state is not None and not count:
+            state.last = self.clock()
+
     def settle_devices(self) -> None:
         """Wait for work of devices that would be cut off otherwise."""
         if self.events is not None:

@@ -24,7 +24,7 @@ from tileprof.profiler.pcs.kernel_samples import Period
 from tileprof.profiler.pcs.listings import files_of
 from tileprof.profiler.session import provenance
 from tileprof.profiler.session.snapshot import build_tree, device_ns, gather
-from tileprof.profiler.session.steps import Steps
+from tileprof.profiler.session.steps import Steps, WarmUp
 from tileprof.profiler.tree.sources import Sources
 from tileprof.profiler.tree.totals import LaunchTotals
 
@@ -116,6 +116,7 @@ class Session:
         self._began = [time.perf_counter_ns()]
         """Begins of the stores, on the clock of timelines."""
         self._steps = Steps(self) if self.options.chooses_steps else None
+        self._warm_up = None if self.options.chooses_steps else WarmUp(self)
         self._started, self._clock = provenance.now(), time.monotonic()
         self._due = self._clock + min(EARLY_S, self.options.flush_interval)
         self._written: object = None
@@ -141,10 +142,14 @@ class Session:
 
     def end_setup(self) -> None:
         """Keep what was recorded until now apart from what follows."""
+        recorder = self.recording.recorder
+        recorder.split_open(count=True)
         self._stores = [*self._stores, Store(self.options.timeline)]
         self._began = [*self._began, time.perf_counter_ns()]
         self.recording.refresh()
         self.recording.forget_samples()
+        # What all this took is nobody's, though it is inside of the optimizer's step.
+        recorder.split_open(count=False)
 
     def finalize(self) -> Profile:
         """End the session, write the file where there is one, and return the profile.
@@ -157,8 +162,9 @@ class Session:
 
     def _conclude(self) -> Profile:
         process = os.getpid()
-        if self._steps is not None:
-            self._steps.close()
+        for each in (self._steps, self._warm_up):
+            if each is not None:
+                each.close()
         if self.active:
             self.recording.recorder.settle_devices()
         self.deactivate()
@@ -274,8 +280,9 @@ class Session:
 
     def after_fork(self) -> None:
         """Start anew in a forked child, under a name of its own."""
-        if self._steps is not None:
-            self._steps.close()
+        for each in (self._steps, self._warm_up):
+            if each is not None:
+                each.close()
         self._begin()
         self.become_child(self.original)
 

@@ -2,7 +2,9 @@
 
 In: ends of steps, from the program (`step`) or from PyTorch's optimizers (`optimizers`).  Out:
 sessions that record and pause, and an estimate. A step ends where the next one begins. What comes
-before the end of the first is set-up: recorded in full, and kept apart.
+before the end of the first is set-up: recorded in full, and kept apart. Where all steps are
+recorded, the first ones of optimizers are set-up too (`WarmUp`): compilation, first calls of
+libraries, and memory that is taken from the system are in them.
 """
 
 from __future__ import annotations
@@ -144,6 +146,29 @@ class Steps:
                 means["time"] = (devices.mean, devices.error(steps))
         others = skipped.mean if skipped.count else math.nan
         return StepTimes(recorded.count, steps, means, others).provenance()
+
+
+class WarmUp:
+    """The first steps of optimizers in a session that records all of them: they end its set-up."""
+
+    def __init__(self, session: SteppedSession) -> None:
+        self._session = session
+        self._lock = new_lock()
+        self._left = session.options.warm_up
+        if self._left:
+            optimizers.attach(self._stepped)
+
+    def close(self) -> None:
+        """Count no further steps."""
+        optimizers.detach(self._stepped)
+
+    def _stepped(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left:
+                return
+            self.close()
+        self._session.end_setup()
 
 
 def choice(options: Options) -> Iterator[bool]:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tileprof.analyzer import Finding, Report, Tier
+from tileprof.analyzer.cases import Program
 from tileprof.analyzer.findings import TIERS
 from tileprof.analyzer.program.host import HostTime
-from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.errors import UsageError
 from tileprof.profile.transform.operations import regular
 from tileprof.profile.units import format_percent, format_value
@@ -116,13 +116,13 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
     if not program.kernels:
         counted = f" {count_text(findings)}." if findings else ""
         yield from paper.sentence(_without_kernels(program.host) + counted)
-        yield from _training(program.training, paper)
+        yield from _training(program, paper)
         return
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
     said = f"{count} kernel{'s' if count > 1 else ''}, {time}: "
     yield from paper.sentence(f"{said}{count_text(findings) or 'no optimisation found'}.")
-    yield from _training(program.training, paper)
+    yield from _training(program, paper)
     if report.account is not None and options.include is None:
         for each in account_text(report.account):
             yield from paper.sentence(each)
@@ -130,8 +130,9 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         yield from _silent(report, paper)
 
 
-def _training(steps: TrainingSteps | None, paper: Paper) -> Iterator[str]:
+def _training(program: Program, paper: Paper) -> Iterator[str]:
     """Yield how long a step of a training takes, and its parts."""
+    steps = program.training
     if steps is None:
         return
     named = (
@@ -145,7 +146,8 @@ def _training(steps: TrainingSteps | None, paper: Paper) -> Iterator[str]:
     where = f"{short_place(steps.location)}, {steps.count:,} steps"
     whose = "" if steps.of == "host" else " of the devices' time"
     time = format_value(steps.time_ns, "ns")
-    mean = f"takes {time}{whose} on average, the first included"
+    known = not bool(program.steps.late.all())
+    mean = f"takes {time}{whose} on average{'' if known else ', the first included'}"
     yield from paper.sentence(f"A step ({where}) {mean}: {parts}.")
 
 

@@ -105,6 +105,7 @@ NB_MODULE(_recorder, m) {
   m.def("sampled", sampled);
   m.def("inside", [] { return this_thread().inside(); });
   m.def("here", [] { return this_thread().here(); });
+  m.def("split_open", [](bool count) { this_thread().split(count); });
   m.def("enter_op", [](const std::string &name, int64_t sequence, uint64_t thread) {
     return observer_table()->enter(observer_table()->name(name.c_str()), sequence, thread);
   });

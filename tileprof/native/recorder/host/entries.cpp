@@ -42,6 +42,24 @@ void Thread::pop(uint64_t now) {
   if (!entries_.empty()) entries_.back().inside_ns += took;
 }
 
+void Thread::split(bool count) {
+  settle();
+  const uint64_t now = now_ns();
+  for (size_t at = entries_.size(); at--;) {
+    Entry &entry = entries_[at];
+    const uint64_t took = now - std::min(now, entry.began_ns);
+    if (count) add(times_.make(entry.context).own_ns, took - std::min(took, entry.inside_ns));
+    if (count && entry.claims) add(works_.make(entry.claims).claimed_ns, took);
+    if (at) entries_[at - 1].inside_ns += took;
+    entry.began_ns = now;
+    entry.inside_ns = 0;
+  }
+  const uint64_t since = open_since_.load(std::memory_order_relaxed);
+  if (!since) return;
+  if (count) add(claimed_ns_, now - std::min(now, since));
+  open_since_.store(now, std::memory_order_relaxed);
+}
+
 // An operation that does nothing but call one of the same name is counted once, as PyTorch's
 // profiler does.
 void Thread::count(const Entry &entry) {

@@ -134,6 +134,9 @@ public:
   void add_sample(ContextId context, double bytes);
   // Work of the kernel that this thread launches next, as its author tells; `add_announced` adds it
   // to that launch.
+  // Lets open entries begin anew: the time until now is counted where they are, or, without
+  // `count`, nowhere. Their visits are counted when they end.
+  void split(bool count);
   void announce_work(double flops, double bytes) { announced_[0] = flops, announced_[1] = bytes; }
   void add_announced(ContextId context) {
     if (announced_[0] || announced_[1]) add_work(context, announced_[0], announced_[1]);
