@@ -113,6 +113,17 @@ def test_without_roofs_nothing_has_a_floor_but_launches() -> None:
     assert held.unknown == held.unexplained == pytest.approx(3 * MS)
 
 
+def test_usual_roofs_stand_for_those_that_were_not_measured() -> None:
+    """A recording of an H200 whose roofs nobody measured: its product of matrices has a floor."""
+    profile = stored("h200-gemm")
+    assert not profile.tables.device_peaks
+    held = made(profile)
+    assert held.assumed
+    assert held.kernels[0].limit == "arithmetic"
+    assert 0.5 * held.busy < held.floor < held.busy
+    assert not made(steps()[0]).assumed
+
+
 def test_a_program_without_a_device_has_no_account() -> None:
     """Its time is the host's."""
     step = Step()

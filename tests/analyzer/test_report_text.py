@@ -13,6 +13,7 @@ from tests.analyzer.made import Made, program, report_of
 from tests.analyzer.reports import finding, recorded, report_with, three_rules
 from tileprof.analyzer import Place, Report, analyze
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
+from tileprof.analyzer.unexplained import FAR, UNKNOWN
 from tileprof.errors import UsageError
 from tileprof.profile import Tables, TreeBuilder
 from tileprof.viewer.findings import ReportOptions, Voice, render_reports
@@ -70,6 +71,7 @@ def test_the_page_has_all_rules() -> None:
     (table,) = re.findall(r"^## Rules\n(.*?)^## ", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     told = re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)
     names = [rule.name for rule in KERNEL_RULES] + [rule.name for rule in PROGRAM_RULES]
+    names += [FAR, UNKNOWN]
     assert sorted(told) == sorted(names)
 
 
@@ -133,7 +135,8 @@ def test_nothing_was_recorded(voice: Voice) -> None:
 def test_nothing_was_found() -> None:
     """Which kernels there were, what was seen of them, and what would tell more."""
     with three_rules():
-        text = text_of(analyze(program(Made())))
+        near = program(Made(metrics={"bytes": 8e8}), peaks={"hbm_copy": 1e12})
+        text = text_of(analyze(near))
     assert "1 kernel, 1.00 ms: no optimisation found." in text
     assert "`tileprof run --pc-sampling SCRIPT`" in text
 

@@ -85,6 +85,8 @@ class Account:
     """All idle time by reason, the longest first."""
     kernels: tuple[KernelAccount, ...]
     """The longest first."""
+    assumed: bool = False
+    """Whether roofs of a device were not measured, and are those of others of its name."""
 
     @property
     def explained(self) -> float:
@@ -139,6 +141,7 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
         waiting=left.idle,
         idle=tuple(_idle(tree)),
         kernels=tuple(_by_kernel(tree, floors, left, works)),
+        assumed=floors.assumed,
     )
 
 

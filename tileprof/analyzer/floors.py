@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import Column, Contexts
-from tileprof.analyzer.numbers import FLOORS_LAUNCH_NS
+from tileprof.analyzer.numbers import FLOORS_LAUNCH_NS, FLOORS_USUAL
 from tileprof.analyzer.program.work_of_ops import WorkOfOps
+from tileprof.analyzer.roofs import Roofs
 from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
 
@@ -42,18 +44,40 @@ class Floors:
 
     def __init__(self, tree: Contexts) -> None:
         self._tree = tree
+        self.assumed = False
+        """Whether roofs of some device were not measured, and are those of others of its name."""
         self.floor: Column = np.zeros(len(tree.parents))
         self.limits: dict[int, Limit] = {}
         """By node of a kernel that ran in steps."""
         for case in tree.program.kernels:
             for node in case.nodes:
                 if tree.time[node] > 0:
-                    self.floor[node], self.limits[node] = self._of(case, node)
+                    roofs = self._roofs(case)
+                    self.floor[node], limit = self._of(case, roofs, node)
+                    self.limits[node] = limit
+                    self.assumed |= roofs is not case.roofs and limit in ("memory", "arithmetic")
 
-    def _of(self, case: KernelCase, node: int) -> tuple[float, Limit]:
+    def _roofs(self, case: KernelCase) -> Roofs:
+        """The roofs of a kernel's device; usual ones where they were not measured."""
+        info = case.device_info
+        usual = FLOORS_USUAL.get(info.name, {}) if info is not None else {}
+        if case.roofs.peaks or not usual:
+            return case.roofs
+        return replace(
+            case.roofs,
+            peaks={
+                name: DevicePeak(
+                    case.device, "", "", name, value,
+                    "flop/s" if name.startswith(("tensor", "fma")) else "bytes/s", value, 0, 0, "",
+                )
+                for name, value in usual.items()
+            },
+        )  # fmt: skip
+
+    def _of(self, case: KernelCase, roofs: Roofs, node: int) -> tuple[float, Limit]:
         """The longest of what its work takes at each roof and what launching it takes."""
         time = float(self._tree.time[node])
-        known: dict[Limit, float] = dict(self._work_floors(case, node))
+        known: dict[Limit, float] = dict(self._work_floors(case, roofs, node))
         if not any(known.values()):
             # Whatever it does is not known: a kernel that hardly takes a launch's time is at it.
             known = {}
@@ -64,15 +88,12 @@ class Floors:
             return 0.0, ""
         return min(known[limit], time), limit
 
-    def _work_floors(self, case: KernelCase, node: int) -> Mapping[Limit, float]:
+    def _work_floors(self, case: KernelCase, roofs: Roofs, node: int) -> Mapping[Limit, float]:
         if case.ir:
             part = float(self._tree.time[node]) / case.time if case.time else 0.0
-            return {
-                _limit(case.roofs.peaks[name]): floor * part
-                for name, floor in case.roofs.floors.items()
-            }
-        peaks = case.roofs.peaks
-        memory = case.roofs.memory_peak
+            return {_limit(roofs.peaks[name]): floor * part for name, floor in roofs.floors.items()}
+        peaks = roofs.peaks
+        memory = roofs.memory_peak
         arithmetic = _arithmetic_peak(case.name, peaks)
         moved, computed = float(self.bytes[node]), float(self.flops[node])
         return {

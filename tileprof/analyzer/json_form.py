@@ -64,6 +64,7 @@ def account_json(account: Account) -> dict[str, Any]:
                 for each in account.kernels
             ],
         },
+        "assumed": account.assumed,
         "most": account.most if math.isfinite(account.most) else None,
         "first": {"changes": count, "gain": gain},
     }  # fmt: skip

@@ -153,6 +153,16 @@ FLOORS_LAUNCH_NS = 1000.0
 """Time of a kernel that does next to nothing, ns: 0.8 to 1.2 µs of PyTorch's smallest kernels on an
 H200 (`tests/data/h200-training.tar.xz`, by 12 to 1,212 launches)."""
 
+FLOORS_USUAL = {
+    "NVIDIA H200": {
+        "hbm_read": 4.63e12, "hbm_write": 4.67e12, "hbm_copy": 4.09e12, "l2_read": 10.6e12,
+        "tensor_bfloat16": 897e12, "tensor_float16": 833e12, "tensor_float8_e4m3": 1.71e15,
+        "tensor_tf32": 453e12, "fma_float32": 65.0e12, "fma_float64": 33.1e12,
+    },
+}  # fmt: skip
+"""Roofs of devices by their names, in bytes or operations a second, where those of the very device
+were not measured: `tileprof doctor --roofs` of an H200, 2026-11-27."""
+
 # -- kernel/block_order
 
 BLOCK_ORDER_CANDIDATES = (1, 2, 4, 8, 16, 32)

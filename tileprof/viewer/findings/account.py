@@ -45,6 +45,11 @@ def account_text(account: Account) -> Iterator[str]:
             f"{share} % has no floor: what these kernels move is not known, or the device's roofs"
             " were not measured (`tileprof doctor --roofs`)."
         )
+    if account.assumed:
+        yield (
+            "Floors are by the roofs of another device of this name; `tileprof doctor --roofs`"
+            " measures this one."
+        )
     yield from _gains(account)
 
 
