@@ -213,8 +213,10 @@ def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> l
 def steps_in(profile: Profile) -> list[str]:
     """A sentence on what a profile of some of the steps says of all; none for other profiles."""
     known = step_times(profile.tables.provenance)
+    shown = any(phase.startswith(SETUP) for phase in profile.phases)
     if known is None:
-        return []
+        setup = profile.tables.provenance.get("set-up", "")
+        return [f"Left out here, as set-up: {setup}."] if setup and not shown else []
     if not known.steps:
         return ["No whole step was seen: all is set-up, and was recorded in full."]
     said = [f"{known.recorded:,} of {known.steps:,} steps were recorded"]
@@ -223,7 +225,7 @@ def steps_in(profile: Profile) -> list[str]:
         said.append(f"{metric} {_estimate(*of_one)} a step, {whole} in all")
         if metric == "cpu_time" and known.skipped == known.skipped:
             said[-1] += f" (where not recorded {format_value(known.skipped, 'ns')} a step)"
-    if not any(phase.startswith(SETUP) for phase in profile.phases):
+    if not shown:
         said.append("set-up is not shown")
     intervals = any(error > 0 for _, error in known.means.values())
     return ["; ".join(said) + ("; ± for 95 %." if intervals else ".")]

@@ -25,6 +25,7 @@ from tileprof.profile import Profile, StepTimes, load, step_times
 from tileprof.profiler.options import Options
 from tileprof.profiler.session.recording import Recording
 from tileprof.profiler.session.steps import choice
+from tileprof.viewer.notes import steps_in
 
 
 def chosen(count: int, **options: Any) -> list[int]:
@@ -426,6 +427,13 @@ def test_the_first_steps_of_optimizers_are_set_up(torch: Any, warm_up: int) -> N
     scopes = [i for i in range(len(profile)) if profile.names[i].startswith("n")]
     assert sum(profile.phases[i].startswith("set-up") for i in scopes) == first
     assert step_times(profile.tables.provenance) is None
+    assert steps_in(profile) == []
+    said = f"{first} step{'s' * (first > 1)} of optimizers, and what was before"
+    assert profile.tables.provenance.get("set-up", "") == (said if first else "")
+    alone = session.of_steps
+    assert (alone is not None) == (first > 0)
+    if alone is not None:
+        assert steps_in(alone) == [f"Left out here, as set-up: {said}."]
 
 
 def test_what_ending_set_up_takes_is_no_step_s(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:

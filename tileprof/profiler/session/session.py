@@ -242,6 +242,7 @@ class Session:
                 "start": self._started,
                 "end": provenance.now(),
                 **({"ended early": self.ended} if self.ended else {}),
+                **({"set-up": _setup(self.options.warm_up)} if setups and not self._steps else {}),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",
                 **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
             },
@@ -291,3 +292,8 @@ class Session:
         self.child, self.original = True, path
         if path is not None:
             self.path = tagged(path, f"pid{os.getpid()}")
+
+
+def _setup(warm_up: int) -> str:
+    """Return what provenance says of a set-up that steps of optimizers have ended."""
+    return f"{warm_up} step{'s' * (warm_up > 1)} of optimizers, and what was before"
