@@ -213,10 +213,10 @@ def missing_from(profile: Profile, width: int, glyphs: Glyphs, color: bool) -> l
 def steps_in(profile: Profile) -> list[str]:
     """A sentence on what a profile of some of the steps says of all; none for other profiles."""
     known = step_times(profile.tables.provenance)
-    shown = any(phase.startswith(SETUP) for phase in profile.phases)
     if known is None:
         setup = profile.tables.provenance.get("set-up", "")
-        return [f"Left out here, as set-up: {setup}."] if setup and not shown else []
+        left_out = setup and not _shows_setup(profile)
+        return [f"Left out here, as set-up: {setup}."] if left_out else []
     if not known.steps:
         return ["No whole step was seen: all is set-up, and was recorded in full."]
     said = [f"{known.recorded:,} of {known.steps:,} steps were recorded"]
@@ -225,10 +225,14 @@ def steps_in(profile: Profile) -> list[str]:
         said.append(f"{metric} {_estimate(*of_one)} a step, {whole} in all")
         if metric == "cpu_time" and known.skipped == known.skipped:
             said[-1] += f" (where not recorded {format_value(known.skipped, 'ns')} a step)"
-    if not shown:
+    if not _shows_setup(profile):
         said.append("set-up is not shown")
     intervals = any(error > 0 for _, error in known.means.values())
     return ["; ".join(said) + ("; ± for 95 %." if intervals else ".")]
+
+
+def _shows_setup(profile: Profile) -> bool:
+    return any(each.phase.startswith(SETUP) for each in profile.symbols)
 
 
 def _estimate(mean: float, error: float) -> str:

@@ -436,6 +436,19 @@ def test_the_first_steps_of_optimizers_are_set_up(torch: Any, warm_up: int) -> N
         assert steps_in(alone) == [f"Left out here, as set-up: {said}."]
 
 
+def test_steps_that_a_graph_captures_do_not_end_set_up(
+    torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They launch nothing, and what is captured must not be disturbed."""
+    answers = iter([True, True, False, True, False, *[False] * 20])
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: next(answers))
+    with profiler.profile(context="scopes", warm_up=2) as session:
+        _train(torch, 8)
+    assert session.profile is not None
+    assert numbers(session.profile) == [5, 6, 7]
+
+
 def test_what_ending_set_up_takes_is_no_step_s(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither that of the optimizer's step in which it ends, which was open before and after."""
     took = 1.0

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Iterator
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from tileprof.profile import StepTimes
 from tileprof.profiler.frameworks import optimizers
@@ -163,12 +164,20 @@ class WarmUp:
         optimizers.detach(self._stepped)
 
     def _stepped(self) -> None:
+        if _is_captured():
+            return  # A graph must not be disturbed, and nothing runs in it yet.
         with self._lock:
             self._left -= 1
             if self._left:
                 return
             self.close()
         self._session.end_setup()
+
+
+def _is_captured() -> bool:
+    """Return whether what the calling thread launches now goes into a CUDA graph."""
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda is not None and cuda.is_initialized() and cuda.is_current_stream_capturing()
 
 
 def choice(options: Options) -> Iterator[bool]:
