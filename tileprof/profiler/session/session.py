@@ -116,7 +116,9 @@ class Session:
         self._began = [time.perf_counter_ns()]
         """Begins of the stores, on the clock of timelines."""
         self._steps = Steps(self) if self.options.chooses_steps else None
-        self._warm_up = None if self.options.chooses_steps else WarmUp(self)
+        # Of a timeline that is asked for, nothing is left out.
+        all_steps = not (self.options.chooses_steps or self.options.timeline)
+        self._warm_up = WarmUp(self) if all_steps else None
         self._started, self._clock = provenance.now(), time.monotonic()
         self._due = self._clock + min(EARLY_S, self.options.flush_interval)
         self._written: object = None
@@ -162,15 +164,13 @@ class Session:
 
     def _conclude(self) -> Profile:
         process = os.getpid()
-        for each in (self._steps, self._warm_up):
-            if each is not None:
-                each.close()
+        self._count_no_steps()
         if self.active:
             self.recording.recorder.settle_devices()
         self.deactivate()
         self.recording.recorder.flush_devices(final=True)
         with self._saving:
-            if len(self._stores) > 1:
+            if len(self._stores) > 1 and self._knows_setup:
                 self.of_steps = self.snapshot(setup=False)
             self.profile = profile = self.snapshot(final=True)
         # The session is among the open ones until its file is there: a process that is told to end
@@ -203,7 +203,7 @@ class Session:
         stores = (*(setups if setup else ()), store)
         for each in stores:
             numbers = gather(recorder, each)
-            phase = "" if each is store else SETUP
+            phase = "" if each is store or not self._knows_setup else SETUP
             kernels_of, made = build_tree(
                 builder, numbers, recorder.kernels, recorder.kernel_of, self.options.frames, phase
             )
@@ -242,7 +242,7 @@ class Session:
                 "start": self._started,
                 "end": provenance.now(),
                 **({"ended early": self.ended} if self.ended else {}),
-                **({"set-up": _setup(self.options.warm_up)} if setups and not self._steps else {}),
+                **self._said_of_setup(),
                 "duration": f"{time.monotonic() - self._clock:.3f} s",
                 **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
             },
@@ -281,19 +281,29 @@ class Session:
 
     def after_fork(self) -> None:
         """Start anew in a forked child, under a name of its own."""
+        self._count_no_steps()
+        self._begin()
+        self.become_child(self.original)
+
+    def _said_of_setup(self) -> dict[str, str]:
+        """Return what provenance tells of a set-up that steps of optimizers have ended."""
+        if self._warm_up is None or not self._knows_setup:
+            return {}
+        count = self.options.warm_up
+        return {"set-up": f"{count} step{'s' * (count > 1)} of optimizers, and what was before"}
+
+    @property
+    def _knows_setup(self) -> bool:
+        """Whether set-up is kept apart from what the last store holds."""
+        return self._warm_up.stands_apart if self._warm_up is not None else len(self._stores) > 1
+
+    def _count_no_steps(self) -> None:
         for each in (self._steps, self._warm_up):
             if each is not None:
                 each.close()
-        self._begin()
-        self.become_child(self.original)
 
     def become_child(self, path: Path | None) -> None:
         """Write `STEM.pidP.tprof` where the process that all began with writes `path`."""
         self.child, self.original = True, path
         if path is not None:
             self.path = tagged(path, f"pid{os.getpid()}")
-
-
-def _setup(warm_up: int) -> str:
-    """Return what provenance says of a set-up that steps of optimizers have ended."""
-    return f"{warm_up} step{'s' * (warm_up > 1)} of optimizers, and what was before"

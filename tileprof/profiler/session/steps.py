@@ -155,9 +155,15 @@ class WarmUp:
     def __init__(self, session: SteppedSession) -> None:
         self._session = session
         self._lock = new_lock()
-        self._left = session.options.warm_up
-        if self._left:
+        self._steps = 0
+        self._length = session.options.warm_up
+        if self._length:
             optimizers.attach(self._stepped)
+
+    @property
+    def stands_apart(self) -> bool:
+        """Whether at least as many steps have followed as the set-up has; else all is one."""
+        return self._length > 0 and self._steps >= 2 * self._length
 
     def close(self) -> None:
         """Count no further steps."""
@@ -167,11 +173,10 @@ class WarmUp:
         if _is_captured():
             return  # A graph must not be disturbed, and nothing runs in it yet.
         with self._lock:
-            self._left -= 1
-            if self._left:
-                return
-            self.close()
-        self._session.end_setup()
+            self._steps += 1
+            ends = self._steps == self._length
+        if ends:
+            self._session.end_setup()
 
 
 def _is_captured() -> bool:
