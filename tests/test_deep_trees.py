@@ -10,7 +10,7 @@ import pytest
 
 from tileprof.analyzer import analyze
 from tileprof.analyzer.json_form import to_json
-from tileprof.analyzer.program.steady import nearest, outermost
+from tileprof.analyzer.program.masks import nearest, outermost
 from tileprof.errors import Location
 from tileprof.profile import STANDARD, Profile, Symbol, build
 from tileprof.viewer import ViewOptions, render_view

@@ -87,7 +87,7 @@ def test_a_cause_takes_what_is_beyond_the_floor_first() -> None:
 
 
 def test_a_cause_without_kernels_takes_idle_time() -> None:
-    """As launches that come late; no more of it than there is."""
+    """Launches that come late are one; a cause takes no more than there is."""
     profile, _ = steps()
     held = made(profile, claim(0.9))
     (cause,) = held.causes

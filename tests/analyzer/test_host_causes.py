@@ -207,7 +207,7 @@ def test_operations_of_jax_outside_of_jit() -> None:
 
 
 def test_little_dispatch_and_one_program_of_jax() -> None:
-    """What is only compiled ran once; one jitted call is what the advice asks for."""
+    """Code that is only compiled ran once; one jitted call is what the advice asks for."""
     assert not found(update(0), "jit-update")
     assert not found(update(5e6), "jit-update")
     assert not found(update(60e6, jitted=True), "jit-update")

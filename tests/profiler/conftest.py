@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,16 @@ def library() -> Path:
     from tests.native.cupti_programs import build_fake
 
     return build_fake()
+
+
+@pytest.fixture
+def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Calls of the played driver by their names, for programs of tests; no Python of them shows."""
+    from tests.profiler.played_calls import played_calls
+
+    calls = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option")
+    with played_calls(library, monkeypatch, *calls) as held:
+        yield held
 
 
 @pytest.fixture

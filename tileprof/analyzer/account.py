@@ -12,12 +12,14 @@ out of the idle time. What is left beyond floors is unexplained.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer.contexts import Column, Contexts, Mask
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.contexts import ONLY_COPIES, Column, Contexts, Mask
 from tileprof.analyzer.findings import Finding
 from tileprof.analyzer.floors import Floors, Limit
 from tileprof.analyzer.numbers import ACCOUNT_FIRST, LONGEST_SAVING
@@ -31,7 +33,7 @@ class Claim:
 
     finding: Finding
     nodes: tuple[int, ...]
-    """In the tree; none where it is about gaps between kernels."""
+    """Kernels and copies in the tree; none where it is about gaps between kernels."""
 
 
 @dataclass(frozen=True)
@@ -41,24 +43,29 @@ class Named:
     rule: str
     title: str
     time: float
-    """On devices, ns: what is likely saved, as far as no finding before it takes it."""
+    """Time of devices that is likely saved, as far as no finding before takes it, ns."""
     idle: float
-    """The part of it in which they had nothing to do, ns."""
+    """Idle part of that time, ns."""
 
 
 @dataclass(frozen=True)
 class KernelAccount:
-    """The time of one kernel in steps, ns: `floor` + `named` + `unexplained` + work that a change
-    takes away from the floor (a part of `named`)."""
+    """The time of one kernel in steps, ns: `time` = `floor` + `named` + `unexplained`."""
 
-    name: str
+    case: KernelCase
     time: float
     floor: float
-    """Of the work that is left when all findings are followed; 0 where it is not known."""
+    """Least time of the work that all suggestions leave; 0 where the work is not known."""
     limit: Limit
-    """What sets most of the floor."""
+    """Limit of the node with the longest floor."""
     named: float
+    """Time that suggestions take, of the work itself too."""
     unexplained: float
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, as in the tree."""
+        return self.case.name
 
 
 @dataclass(frozen=True)
@@ -69,14 +76,14 @@ class Account:
     """
 
     time: float
-    """Busy and idle."""
+    """Time in which devices are busy, and idle."""
     busy: float
     floor: float
     causes: tuple[Named, ...]
-    """In order of use."""
+    """Suggestions, the most useful first."""
     unexplained: float
     unknown: float
-    """The part of it of kernels whose work, or whose device, is not known."""
+    """Part of `unexplained`: that of kernels whose work, or whose device, is not known."""
     copies: float
     communication: float
     waiting: float
@@ -84,7 +91,7 @@ class Account:
     idle: tuple[tuple[str, float], ...]
     """All idle time by reason, the longest first."""
     kernels: tuple[KernelAccount, ...]
-    """The longest first."""
+    """Kernels that ran in steps, the longest first."""
     assumed: bool = False
     """Whether roofs of a device were not measured, and are those of others of its name."""
 
@@ -119,27 +126,26 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
     talks = kernels & tree.where(lambda symbol: bool(_COMMUNICATION.search(symbol.name)))
     works = kernels & ~talks
     floors = Floors(tree)
-    copies = tree.kind("memcpy", "memset")
+    copies, idle = tree.kind("memcpy", "memset"), _idle(tree)
     left = _Left(
         np.where(works, time - floors.floor, 0.0),
         np.where(works, floors.floor, 0.0),
         np.where(copies, time, 0.0),
-        sum(each for _, each in _idle(tree)),
+        sum(each for _, each in idle),
     )
     causes = tuple(left.take(each, tree.steps.time) for each in claims)
-    beyond = left.beyond
-    known = np.isin(np.arange(len(time)), [n for n, limit in floors.limits.items() if limit])
+    unknown = [node for node, limit in floors.limits.items() if not limit]
     return Account(
         time=tree.steps.time,
         busy=float(time.sum()),
         floor=float(left.floor.sum()),
         causes=causes,
-        unexplained=float(beyond.sum()),
-        unknown=float(beyond[~known].sum()),
+        unexplained=float(left.beyond.sum()),
+        unknown=float(left.beyond[unknown].sum()),
         copies=float(left.copies.sum()),
         communication=float(time[talks].sum()),
         waiting=left.idle,
-        idle=tuple(_idle(tree)),
+        idle=idle,
         kernels=tuple(_by_kernel(tree, floors, left, works)),
         assumed=floors.assumed,
     )
@@ -147,7 +153,7 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
 
 @dataclass(eq=False)
 class _Left:
-    """What no finding has taken yet: by node, ns."""
+    """Time by node that no finding has taken yet, ns."""
 
     beyond: Column
     floor: Column
@@ -170,15 +176,12 @@ class _Left:
         return Named(claim.finding.rule, claim.finding.title, taken + idle, idle)
 
 
-def _idle(tree: Contexts) -> Sequence[tuple[str, float]]:
+def _idle(tree: Contexts) -> tuple[tuple[str, float], ...]:
     """Gaps by reason, without those in which copies run: these are in the copies' time."""
-    profile, sums = tree.profile, dict[str, float]()
-    gaps = tree.gaps.copy()
-    gaps[tree.idle_copies] = 0.0
-    for node in np.flatnonzero(gaps > 0).tolist():
-        name = profile.names[node]
-        sums[name] = sums.get(name, 0.0) + float(gaps[node])
-    return sorted(sums.items(), key=lambda each: -each[1])
+    profile, sums = tree.profile, Counter[str]()
+    for node in np.flatnonzero((tree.gaps > 0) & ~tree.idle(ONLY_COPIES)).tolist():
+        sums[profile.names[node]] += tree.gaps[node]
+    return tuple((reason, float(time)) for reason, time in sums.most_common())
 
 
 def _by_kernel(tree: Contexts, floors: Floors, left: _Left, works: Mask) -> Iterable[KernelAccount]:
@@ -190,4 +193,4 @@ def _by_kernel(tree: Contexts, floors: Floors, left: _Left, works: Mask) -> Iter
         longest = max(nodes, key=lambda node: float(floors.floor[node]))
         floor, unexplained = float(left.floor[nodes].sum()), float(left.beyond[nodes].sum())
         limit = floors.limits.get(longest, "")
-        yield KernelAccount(case.name, time, floor, limit, time - floor - unexplained, unexplained)
+        yield KernelAccount(case, time, floor, limit, time - floor - unexplained, unexplained)

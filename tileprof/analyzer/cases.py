@@ -20,6 +20,7 @@ from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.program.training_steps import TrainingSteps, training_steps
+from tileprof.analyzer.program.work_of_ops import WorkOfOps
 from tileprof.analyzer.roofs import Roofs
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
@@ -285,6 +286,11 @@ class Program:
     def training(self) -> TrainingSteps | None:
         """Its training steps, found by the loop around its optimizer; None where there are none."""
         return training_steps(self.profile, self.steps, self.host)
+
+    @cached_property
+    def work(self) -> WorkOfOps:
+        """Work of its kernels, as they and the operations around them say."""
+        return WorkOfOps(self.profile)
 
     @property
     def only_host(self) -> bool:

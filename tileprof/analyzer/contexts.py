@@ -10,18 +10,18 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration
 from tileprof.analyzer.numbers import CONTEXTS_ALL
+from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.host import is_installed
-from tileprof.analyzer.program.steady import Ids, Mask, nearest, outermost
+from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.errors import Location
 from tileprof.once import cached_property
 from tileprof.profile import Symbol, step_times
@@ -30,8 +30,6 @@ __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
     "WORK", "Column", "Contexts", "Ids", "Mask",
 ]  # fmt: skip
-
-Column = npt.NDArray[np.float64]
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of nodes that a device works on."""
@@ -59,14 +57,28 @@ class Contexts:
         """What nodes recorded themselves, 0 where nothing; the time of a kernel with its inside."""
         if metric == "time":
             return self.steps.work
-        if metric not in self.profile.metrics:
-            return np.zeros(len(self.profile))
-        return np.nan_to_num(self.profile.own[metric].astype(np.float64))
+        return masks.own(self.profile, metric)
 
     @cached_property
     def time(self) -> Column:
         """Own time on devices, in steps where they are known, ns."""
         return np.where(self.steps.inside, self.own("time"), 0.0)
+
+    @cached_property
+    def bytes(self) -> Column:
+        """By kernel, the bytes that it has to move in steps; 0 where they are not known."""
+        return self.program.work.bytes * self._part
+
+    @cached_property
+    def flops(self) -> Column:
+        """By kernel, the operations that it computes in steps; 0 where they are not known."""
+        return self.program.work.flops * self._part
+
+    @cached_property
+    def _part(self) -> Column:
+        """By node, the part of its time that is of steps."""
+        whole = self.own("time")
+        return np.divide(self.time, whole, np.zeros(len(whole)), where=whole > 0)
 
     @cached_property
     def count(self) -> Column:
@@ -151,38 +163,39 @@ class Contexts:
 
     def where(self, wanted: Callable[[Symbol], bool]) -> Mask:
         """The nodes that are such; asked once for all that share a symbol."""
-        return np.array([wanted(each) for each in self.profile.symbols], bool)[self.profile.symbol]
+        return masks.where(self.profile, wanted)
 
     def kind(self, *kinds: str) -> Mask:
         """The nodes of these kinds."""
-        return self.where(lambda symbol: symbol.kind in kinds)
+        return masks.kind(self.profile, *kinds)
+
+    def of(self, nodes: Sequence[int]) -> Mask:
+        """These nodes."""
+        mask = np.zeros(len(self.parents), bool)
+        mask[list(nodes)] = True
+        return mask
 
     def idle(self, *reasons: str) -> Mask:
         """The gaps of these reasons that come in each step."""
         named = self.where(lambda symbol: symbol.kind == "idle" and symbol.name in reasons)
         return named & self.steps.again
 
-    @cached_property
-    def idle_copies(self) -> Mask:
-        """Gaps of kernels in which copies run, which are in the copies' time."""
-        return self.where(lambda symbol: symbol.kind == "idle" and symbol.name == ONLY_COPIES)
-
     def below(self, mask: Mask) -> Mask:
         """The nodes of a mask and all below them."""
-        return self.nearest(mask) >= 0
+        return masks.below(self.profile, mask)
 
     def nearest(self, mask: Mask) -> Ids:
         """By node, the innermost of a mask that it is or is in; -1 for none."""
-        return nearest(self.profile, mask)
+        return masks.nearest(self.profile, mask)
 
     def outermost(self, mask: Mask) -> Mask:
         """Those of a mask that no other one of it is around."""
-        return outermost(self.profile, mask)
+        return masks.outermost(self.profile, mask)
 
     @cached_property
     def backward(self) -> Mask:
         """Nodes of backward passes."""
-        return self.where(lambda symbol: symbol.phase.endswith("backward"))
+        return masks.backward(self.profile)
 
     @cached_property
     def steady(self) -> Mask:
@@ -192,7 +205,7 @@ class Contexts:
     @property
     def knows_steps(self) -> bool:
         """Whether what came before the first step is told from the steps."""
-        return not bool(self.steady.all())
+        return self.steps.knows_setup
 
     @cached_property
     def compiling(self) -> Mask:
@@ -209,7 +222,7 @@ class Contexts:
         return found
 
     def in_steps(self, case: KernelCase) -> float:
-        """What a kernel's devices worked on it in steps, ns."""
+        """The time that devices worked on a kernel in steps, ns."""
         return float(self.time[list(case.nodes)].sum())
 
     def runs(self, kernels: Mask, key: Callable[[int], Hashable]) -> Iterator[list[int]]:
@@ -235,9 +248,14 @@ class Contexts:
     # -- places
 
     @cached_property
+    def users(self) -> Mask:
+        """Frames and scopes whose line is the user's own."""
+        return self.where(_is_users)
+
+    @cached_property
     def lines(self) -> Ids:
-        """By node, the innermost frame or scope whose line is the user's own; -1 for none."""
-        return self.nearest(self.where(_is_users))
+        """By node, the innermost of them; -1 for none."""
+        return self.nearest(self.users)
 
     @cached_property
     def scopes(self) -> Ids:

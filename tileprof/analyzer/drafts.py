@@ -43,8 +43,8 @@ class Draft:
     """How many times as fast it can become by what the rule knows, beside measured roofs."""
     confidence: Confidence = "medium"
     nodes: tuple[int, ...] = ()
-    """Of a rule about a program: the kernels and copies in the tree whose time is saved, if it is
-    not that of gaps."""
+    """Kernels and copies in the tree whose time a rule about a program saves; none where that is
+    the time of gaps."""
 
 
 @dataclass(frozen=True, eq=False)

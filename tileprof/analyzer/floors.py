@@ -21,9 +21,7 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import Column, Contexts
 from tileprof.analyzer.numbers import FLOORS_LAUNCH_NS, FLOORS_USUAL
-from tileprof.analyzer.program.work_of_ops import WorkOfOps
 from tileprof.analyzer.roofs import Roofs
-from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
 
 Limit: TypeAlias = Literal["", "memory", "arithmetic", "launch"]
@@ -95,31 +93,11 @@ class Floors:
         peaks = roofs.peaks
         memory = roofs.memory_peak
         arithmetic = _arithmetic_peak(case.name, peaks)
-        moved, computed = float(self.bytes[node]), float(self.flops[node])
+        moved, computed = float(self._tree.bytes[node]), float(self._tree.flops[node])
         return {
             "memory": moved / memory.value * 1e9 if memory else 0.0,
             "arithmetic": computed / arithmetic.value * 1e9 if arithmetic else 0.0,
         }
-
-    @cached_property
-    def bytes(self) -> Column:
-        """By kernel, what it has to move in steps."""
-        return self._work.bytes * self._in_steps
-
-    @cached_property
-    def flops(self) -> Column:
-        """By kernel, what it computes in steps."""
-        return self._work.flops * self._in_steps
-
-    @cached_property
-    def _work(self) -> WorkOfOps:
-        return WorkOfOps(self._tree.profile)
-
-    @cached_property
-    def _in_steps(self) -> Column:
-        """By node, the part of its time that is of steps."""
-        whole = self._tree.own("time")
-        return np.divide(self._tree.time, whole, np.zeros(len(whole)), where=whole > 0)
 
 
 def _limit(peak: DevicePeak) -> Limit:

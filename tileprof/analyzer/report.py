@@ -125,7 +125,7 @@ def analyze(profile: Profile) -> Report:
     claims.sort(key=lambda each: _rank(each.finding))
     told = [each for each in claims if each.finding.severity == "suggestion"]
     held = account(Contexts(program), told)
-    more = [] if held is None else unexplained(program, held)
+    more = [] if held is None else unexplained(held)
     findings = tuple(sorted((*(each.finding for each in claims), *more), key=_rank))
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
 

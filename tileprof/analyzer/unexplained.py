@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof.analyzer.account import Account, KernelAccount
-from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Evidence, Finding, duration, listed, percent, plain
 from tileprof.analyzer.numbers import MOST_OF_A_KIND, UNEXPLAINED_FAR, UNEXPLAINED_LEAST
 
@@ -32,17 +32,16 @@ _COUNT = (
 )
 
 
-def unexplained(program: Program, account: Account) -> Iterator[Finding]:
+def unexplained(account: Account) -> Iterator[Finding]:
     """Yield the kernels with the most time beyond their floors, then those without a floor."""
-    cases = {case.name: case for case in reversed(program.kernels)}
     whole = account.time
     far = [each for each in account.kernels if each.limit and _is_far(each, whole)]
     for each in sorted(far, key=lambda kernel: -kernel.unexplained)[:MOST_OF_A_KIND]:
-        yield _far(cases[each.name], each, account)
+        yield _far(each, account)
     unknown = [each for each in account.kernels if not each.limit and each.unexplained > 0]
     time = sum(each.unexplained for each in unknown)
     if time >= UNEXPLAINED_LEAST * whole:
-        yield _unknown([cases[each.name] for each in unknown], time, account)
+        yield _unknown([each.case for each in unknown], time, account)
 
 
 def _is_far(kernel: KernelAccount, whole: float) -> bool:
@@ -51,7 +50,8 @@ def _is_far(kernel: KernelAccount, whole: float) -> bool:
     return beyond and kernel.unexplained >= (UNEXPLAINED_FAR - 1) * least
 
 
-def _far(case: KernelCase, kernel: KernelAccount, account: Account) -> Finding:
+def _far(kernel: KernelAccount, account: Account) -> Finding:
+    case = kernel.case
     least = kernel.floor + kernel.named
     times = kernel.time / least if least else float("inf")
     share = kernel.unexplained / account.time

@@ -6,26 +6,15 @@ The times of records are the test's own; only the order in which a program calls
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tileprof.profiler as profiler
-from tests.profiler.played_calls import played_calls
 from tests.profiler_programs import expect, run, tree
 from tileprof.profile import Profile
 
 recorder = pytest.importorskip("tileprof.native._recorder")
-
-
-@pytest.fixture
-def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """What programs call: the played driver, none of whose Python shows."""
-    calls = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option")
-    with played_calls(library, monkeypatch, *calls) as held:
-        yield held
 
 
 def test_kernels_hang_below_the_calls_that_launched_them(names: dict[str, Any]) -> None:

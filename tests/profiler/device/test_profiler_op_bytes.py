@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.profiler.played_calls import played_calls
 from tests.profiler_programs import run, tree
 from tileprof.analyzer.program.work_of_ops import WorkOfOps
 
 pytest.importorskip("tileprof.native._recorder")
-
-
-@pytest.fixture
-def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """What programs call: the played driver, none of whose Python shows."""
-    calls = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option")
-    with played_calls(library, monkeypatch, *calls) as held:
-        yield held
 
 
 def test_only_operations_that_launch_keep_their_bytes(names: dict[str, Any]) -> None:
@@ -52,7 +41,7 @@ def test_only_operations_that_launch_keep_their_bytes(names: dict[str, Any]) -> 
     } == {"aten::add": 1200, "AddBackward0": 800}
     work = WorkOfOps(profile)
     (first,), (second,), (third,) = (profile.find(each) for each in ("first", "second", "third"))
-    assert [work.bytes_needed(each) for each in (first, second, third)] == [300, 900, 800]
+    assert [work.bytes[each] for each in (first, second, third)] == [300, 900, 800]
     assert work.estimated.nonzero()[0].tolist() == sorted([first, second, third])
     assert not work.flops.any()
 

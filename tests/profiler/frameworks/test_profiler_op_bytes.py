@@ -36,7 +36,7 @@ def test_tensors_count_once_by_what_is_stored(seen: Seen) -> None:
 
 
 def test_windows_that_overlap_count_what_is_stored(seen: Seen) -> None:
-    """Of an input that `unfold` made no more than its storage has."""
+    """An input that `unfold` made counts no more bytes than its storage has."""
     windows = torch.ones(100).unfold(0, 50, 1)
     assert sampled(lambda: torch.neg(windows))["aten::neg"] == F4 * (100 + 51 * 50)
 

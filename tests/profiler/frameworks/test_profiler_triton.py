@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import tileprof.profiler as profiler
-from tests.profiler.device.test_profiler_gpu_records import names  # noqa: F401 # fixtures
 
 
 class Chain:
@@ -53,7 +52,7 @@ def chain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
 
 def test_work_belongs_to_the_launch_it_was_told_of(
     chain: Chain,
-    names: dict[str, Any],  # noqa: F811
+    names: dict[str, Any],
 ) -> None:
     """Flops of all widths add up; kernels whose authors tell nothing have none."""
 

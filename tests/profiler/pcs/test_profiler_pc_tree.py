@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pc_samples import raw
-from tests.profiler.played_calls import played_calls
 from tests.profiler_programs import expect, run, tree
 from tileprof.profile import PcFunction as Function
 from tileprof.profile import PcRecording, PcRows, PcSamples, Profile, TreeBuilder, load
@@ -145,13 +143,6 @@ def test_with_call_paths_nothing_is_dealt_out() -> None:
 
 
 # -- in sessions
-
-
-@pytest.fixture
-def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """What programs call: the played driver, none of whose Python shows."""
-    with played_calls(library, monkeypatch, "kernel", "deliver") as held:
-        yield held
 
 
 PROGRAM = """

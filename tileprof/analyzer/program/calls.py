@@ -60,11 +60,18 @@ def carried(text: str) -> tuple[Carried, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _walk(text: str) -> Iterator[ast.AST]:
+@lru_cache(maxsize=64)
+def parsed(text: str) -> ast.Module | None:
+    """Return the syntax tree of a file, None where it is no Python that this version reads."""
     try:
-        yield from ast.walk(ast.parse(text))
+        return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return
+        return None
+
+
+def _walk(text: str) -> Iterator[ast.AST]:
+    tree = parsed(text)
+    return iter(()) if tree is None else ast.walk(tree)
 
 
 def _bodies(text: str) -> Iterator[list[ast.stmt]]:

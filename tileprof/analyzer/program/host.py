@@ -11,18 +11,14 @@ In: a profile.  Out: `HostTime`: a column with one entry per node, ns, and what 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
-from tileprof.analyzer.program.steady import Mask, Steps, nearest, outermost
+from tileprof.analyzer.program.masks import Column, Mask, below, kind, outermost, where
+from tileprof.analyzer.program.steady import Steps
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol
-
-Column: TypeAlias = npt.NDArray[np.float64]
 
 _INSTALLED = re.compile(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_|^<"
@@ -48,20 +44,22 @@ class HostTime:
     @cached_property
     def recording(self) -> Mask:
         """Nodes that are the recorder's own work."""
-        own = self._where(lambda each: each.kind == "op" and each.name.endswith(_OF_TILEPROF))
-        return nearest(self.profile, own) >= 0
+        own = where(
+            self.profile, lambda each: each.kind == "op" and each.name.endswith(_OF_TILEPROF)
+        )
+        return below(self.profile, own)
 
     @cached_property
     def importing(self) -> Mask:
         """Nodes of imports of installed libraries, the recorder's own work left out."""
         # An installed module at the top is the program itself, as with `run -m`.
         parents = self.profile.parents
-        imported = self._where(_imports) & (parents >= 0)
+        imported = where(self.profile, _imports) & (parents >= 0)
         # What a line takes that imports, beside the module below it, is finding and loading it.
         lines = np.zeros_like(imported)
         lines[parents[imported]] = True
-        lines &= self._where(lambda each: each.kind == "frame")
-        return ((nearest(self.profile, imported) >= 0) | lines) & ~self.recording
+        lines &= kind(self.profile, "frame")
+        return (below(self.profile, imported) | lines) & ~self.recording
 
     @cached_property
     def total(self) -> float:
@@ -77,10 +75,12 @@ class HostTime:
     def step_scopes(self) -> Mask:
         """Outermost scopes of the program that are its steps; none where those are not known."""
         steps = self._steps
-        scopes = self._where(lambda each: each.kind == "scope" and not _PARTS.match(each.name))
+        scopes = where(
+            self.profile, lambda each: each.kind == "scope" and not _PARTS.match(each.name)
+        )
         repeated = scopes & steps.late & (steps.count >= STEADY_FEWEST)
         loops = outermost(self.profile, repeated)
-        held = float(self._work[nearest(self.profile, loops) >= 0].sum())
+        held = float(self._work[below(self.profile, loops)].sum())
         whole = float(self._work.sum())
         return loops if whole and held >= STEADY_NEARLY_ALL * whole else np.zeros_like(loops)
 
@@ -88,7 +88,7 @@ class HostTime:
     def column(self) -> Column:
         """By node, its own host time that is work of the program, in its steps if known, ns."""
         if self.step_scopes.any():
-            return np.where(nearest(self.profile, self.step_scopes) >= 0, self._work, 0.0)
+            return np.where(below(self.profile, self.step_scopes), self._work, 0.0)
         return self._work
 
     @cached_property
@@ -125,9 +125,6 @@ class HostTime:
         if self._knows_phases:
             counted &= self._steps.late
         return np.where(counted, self._all, 0.0)
-
-    def _where(self, wanted: Callable[[Symbol], bool]) -> Mask:
-        return np.array([wanted(each) for each in self.profile.symbols], bool)[self.profile.symbol]
 
 
 def is_installed(file: str) -> bool:

@@ -11,17 +11,12 @@ In: a profile.  Out: masks of nodes, times in ns.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
 from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
+from tileprof.analyzer.program.masks import Column, Ids, Mask, kind, nearest, outermost, own, where
 from tileprof.once import cached_property
 from tileprof.profile import SETUP, Profile, whole_kernels
-
-Ids: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _LONG = ("waiting for the host", "waiting for data")
 _ONLY_COPIES = "only copies"
@@ -32,36 +27,31 @@ class Steps:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.count = self._own("count")
+        self.count = own(profile, "count")
         timed = "time" in profile.metrics
         self.work = (whole_kernels(profile, "time") if timed else np.zeros(len(profile))).astype(
             float
         )
 
-    def _own(self, metric: str) -> npt.NDArray[np.float64]:
-        if metric not in self.profile.metrics:
-            return np.zeros(len(self.profile))
-        return np.nan_to_num(self.profile.own[metric].astype(np.float64))
-
-    def _where(self, kind: str) -> Mask:
-        mask = np.array([each.kind == kind for each in self.profile.symbols], bool)
-        return mask[self.profile.symbol]
-
     @cached_property
-    def idle(self) -> npt.NDArray[np.float64]:
+    def idle(self) -> Column:
         """What devices had nothing to do, by node, ns."""
-        return self._own("idle_time")
+        return own(self.profile, "idle_time")
 
     @cached_property
     def late(self) -> Mask:
         """Nodes that are not known to be of the time before the first step, by their phase."""
-        held = [not each.phase.startswith(SETUP) for each in self.profile.symbols]
-        return np.array(held, bool)[self.profile.symbol]
+        return where(self.profile, lambda symbol: not symbol.phase.startswith(SETUP))
+
+    @cached_property
+    def knows_setup(self) -> bool:
+        """Whether what came before the first step is told from the steps."""
+        return not bool(self.late.all())
 
     @cached_property
     def loops(self) -> Ids:
         """By node, the outermost scope around it that was visited again and again; -1 for none."""
-        scopes = self._where("scope") & (self.count >= STEADY_FEWEST)
+        scopes = kind(self.profile, "scope") & (self.count >= STEADY_FEWEST)
         return nearest(self.profile, outermost(self.profile, scopes))
 
     @cached_property
@@ -75,14 +65,14 @@ class Steps:
     @cached_property
     def repeats(self) -> bool:
         """Whether nearly all of the work comes again and again, so that what does not is told."""
-        fewest = STEADY_FEWEST if self.late.all() else 2
+        fewest = 2 if self.knows_setup else STEADY_FEWEST
         work = np.where(self.inside, self.work, 0.0)
         return bool(0 < STEADY_NEARLY_ALL * work.sum() <= work[self.count >= fewest].sum())
 
     @cached_property
     def again(self) -> Mask:
         """Gaps of devices that come in each step, or nearly; all, where work does not, either."""
-        idle = self._where("idle") & self.inside
+        idle = kind(self.profile, "idle") & self.inside
         if not self.repeats:
             return idle
         return idle & ((self.count >= self.least) | self._seen(idle))
@@ -93,9 +83,9 @@ class Steps:
         Each stands where the host was seen in it, which is not at the same place each time. Where
         it was seen but once does not count: first uses are at places of their own.
         """
-        names = [each.name in _LONG for each in self.profile.symbols]
-        scope = nearest(self.profile, self._where("scope"))
-        twice = idle & np.array(names, bool)[self.profile.symbol] & (self.count >= 2) & (scope >= 0)
+        named = where(self.profile, lambda symbol: symbol.name in _LONG)
+        scope = nearest(self.profile, kind(self.profile, "scope"))
+        twice = idle & named & (self.count >= 2) & (scope >= 0)
         alike = scope * len(self.profile.symbols) + self.profile.symbol
         _, group = np.unique(alike, return_inverse=True)
         together = np.bincount(group, np.where(twice, self.count, 0.0))[group]
@@ -103,7 +93,7 @@ class Steps:
         return seen
 
     @cached_property
-    def least(self) -> npt.NDArray[np.float64]:
+    def least(self) -> Column:
         """By node, how often is every other visit of its step; twice, where steps have no scope."""
         visits = np.where(self.loops >= 0, self.count[self.loops], 0.0)
         return np.maximum(2.0, visits / 2)
@@ -111,30 +101,11 @@ class Steps:
     @cached_property
     def time(self) -> float:
         """What devices worked in steps, and had nothing to do in each of them."""
-        named = [each.name == _ONLY_COPIES for each in self.profile.symbols]
         # Gaps in which copies run are in the copies' time too.
-        gaps = self.again & ~np.array(named, bool)[self.profile.symbol]
-        return float(self.work[self.inside].sum() + self._own("idle_time")[gaps].sum())
+        gaps = self.again & where(self.profile, lambda symbol: symbol.name != _ONLY_COPIES)
+        return float(self.work[self.inside].sum() + self.idle[gaps].sum())
 
     @cached_property
     def once(self) -> float:
         """Gaps that are left out."""
-        return float(self._own("idle_time")[self._where("idle") & ~self.again].sum())
-
-
-def nearest(profile: Profile, mask: Mask) -> Ids:
-    """By node, the innermost of a mask that it is or is in; -1 for none."""
-    # The extra last slot is what -1, the parent of the top, leads to. Each round follows twice as
-    # many parents at once: few rounds, however deep the tree is.
-    found = np.append(np.where(mask, np.arange(len(mask)), profile.parents), -1).astype(np.int64)
-    while not np.array_equal(found, further := found[found]):
-        found = further
-    return found[:-1]
-
-
-def outermost(profile: Profile, mask: Mask) -> Mask:
-    """Those of a mask that no other one of it is around."""
-    inside = np.zeros_like(mask)
-    lower = profile.parents >= 0
-    inside[lower] = nearest(profile, mask)[profile.parents[lower]] >= 0
-    return mask & ~inside
+        return float(self.idle[kind(self.profile, "idle") & ~self.again].sum())

@@ -18,11 +18,13 @@ from typing import Literal
 import numpy as np
 
 from tileprof.analyzer.numbers import STEADY_FEWEST
+from tileprof.analyzer.program.calls import parsed
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.host import HostTime
-from tileprof.analyzer.program.steady import Mask, Steps, nearest, outermost
+from tileprof.analyzer.program.masks import Mask, backward, below, kind, outermost, where
+from tileprof.analyzer.program.steady import Steps
 from tileprof.errors import Location
-from tileprof.profile import Profile, step_times
+from tileprof.profile import Profile, Symbol, step_times
 
 _STEP = re.compile(r"Optimizer\.step#")
 _OPTIMIZER = re.compile(r"Optimizer\.\w+#")
@@ -62,7 +64,7 @@ def training_steps(profile: Profile, steps: Steps, host: HostTime) -> TrainingSt
     """Return the steps of the optimizer that stepped most often; None where none was in a loop."""
     if "count" not in profile.metrics:
         return None
-    scopes = outermost(profile, _named(profile, _STEP) & _of_kind(profile, "scope")) & steps.late
+    scopes = outermost(profile, _named(profile, _STEP) & kind(profile, "scope")) & steps.late
     found = dict[tuple[int, str, tuple[int, int]], dict[int, float]]()
     for node in np.flatnonzero(scopes).tolist():
         loop = _loop_around(profile, node)
@@ -71,7 +73,7 @@ def training_steps(profile: Profile, steps: Steps, host: HostTime) -> TrainingSt
             lines = found.setdefault(key, {})
             lines[line] = lines.get(line, 0.0) + float(steps.count[node])
     # A set-up that an optimizer's step has ended: the visit under way then is counted at its end.
-    ended = int(not bool(steps.late.all()) and step_times(profile.tables.provenance) is None)
+    ended = int(steps.knows_setup and step_times(profile.tables.provenance) is None)
     counts = {key: int(max(lines.values())) - ended for key, lines in found.items()}
     loop_key = max(counts, key=lambda each: counts[each], default=None)
     if loop_key is None or counts[loop_key] < STEADY_FEWEST:
@@ -89,8 +91,7 @@ def _measured(
         place = profile.locations[node]
         body[node] = place is not None and place.file == file and first <= place.line <= last
     once = (steps.count > 0) & (steps.count < min(count / 2, STEADY_FEWEST))
-    compiling = np.array([compiles(each) for each in profile.symbols], bool)[profile.symbol]
-    inside = _below(profile, body) & ~_below(profile, once | compiling) & steps.late
+    inside = below(profile, body) & ~below(profile, once | where(profile, compiles)) & steps.late
     on_devices = bool((steps.work * (inside & steps.inside)).any())
     column = np.where(inside, host.column, 0.0)
     whole = float(column.sum())
@@ -100,10 +101,9 @@ def _measured(
         whole = float(column.sum() + gaps.sum())
     if not whole:
         return None
-    optimizer = _below(profile, _named(profile, _OPTIMIZER))
-    backward = np.array([each.phase.endswith("backward") for each in profile.symbols], bool)
-    backwards = (_below(profile, backward[profile.symbol]) | _engine(profile)) & ~optimizer
-    data = _below(profile, _named(profile, _LOADER)) & ~optimizer & ~backwards
+    optimizer = below(profile, _named(profile, _OPTIMIZER))
+    backwards = below(profile, backward(profile) | where(profile, _is_engine)) & ~optimizer
+    data = below(profile, _named(profile, _LOADER)) & ~optimizer & ~backwards
     rest = ~(optimizer | backwards | data)
     each = [float(column[mask].sum()) / count for mask in (data, rest, backwards, optimizer)]
     return TrainingSteps(
@@ -112,29 +112,15 @@ def _measured(
     )  # fmt: skip
 
 
-def _engine(profile: Profile) -> Mask:
-    """Nodes in PyTorch's backward engine."""
-    held = [
-        each.kind == "frame" and each.location is not None
-        and bool(_ENGINE.search(each.location.file)) and "backward" in each.name
-        for each in profile.symbols
-    ]  # fmt: skip
-    return _below(profile, np.array(held, bool)[profile.symbol])
+def _is_engine(symbol: Symbol) -> bool:
+    """Whether a frame is PyTorch's backward engine."""
+    place = symbol.location
+    named = symbol.kind == "frame" and "backward" in symbol.name
+    return named and place is not None and bool(_ENGINE.search(place.file))
 
 
 def _named(profile: Profile, pattern: re.Pattern[str]) -> Mask:
-    return np.array([bool(pattern.match(each.name)) for each in profile.symbols], bool)[
-        profile.symbol
-    ]
-
-
-def _of_kind(profile: Profile, kind: str) -> Mask:
-    return np.array([each.kind == kind for each in profile.symbols], bool)[profile.symbol]
-
-
-def _below(profile: Profile, mask: Mask) -> Mask:
-    found: Mask = nearest(profile, mask) >= 0
-    return found
+    return where(profile, lambda symbol: bool(pattern.match(symbol.name)))
 
 
 def _loop_around(
@@ -156,9 +142,8 @@ def innermost_loop(source: str, line: int) -> tuple[int, int] | None:
 
     None where there is none, or the text is no Python that this version reads.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = parsed(source)
+    if tree is None:
         return None
     found: tuple[int, int] | None = None
     nodes: list[ast.AST] = [tree]

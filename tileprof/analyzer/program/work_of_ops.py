@@ -6,16 +6,11 @@ launches share its work in proportion to their time: all of them together do it.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
-from tileprof.analyzer.program.steady import Mask, nearest
+from tileprof.analyzer.program.masks import Column, Ids, Mask, backward, kind, nearest, own
 from tileprof.once import cached_property
 from tileprof.profile import Profile, whole_kernels
-
-Values: TypeAlias = npt.NDArray[np.float64]
 
 
 class WorkOfOps:
@@ -25,18 +20,18 @@ class WorkOfOps:
         self.profile = profile
 
     @cached_property
-    def bytes(self) -> Values:
+    def bytes(self) -> Column:
         """Least bytes that each kernel node has to move, over all its launches; 0 if not known.
 
         The kernel's own `bytes` come first, then the exact `bytes` of the innermost operation
         around it that has any, then the estimate of the innermost operation, `op_bytes`.
         """
         exact = self._exact("bytes")
-        estimated = self._given(self._own("op_bytes"), self._op)
+        estimated = self._given(own(self.profile, "op_bytes"), self._op)
         return np.where(exact > 0, exact, estimated)
 
     @cached_property
-    def flops(self) -> Values:
+    def flops(self) -> Column:
         """Floating-point operations of each kernel node, over all its launches; 0 if not known."""
         return self._exact("flops")
 
@@ -46,35 +41,31 @@ class WorkOfOps:
         found: Mask = (self.bytes > 0) & (self._exact("bytes") == 0)
         return found
 
-    def bytes_needed(self, node: int) -> float:
-        """Least bytes that a kernel node has to move, over all its launches; 0 if not known."""
-        return float(self.bytes[node])
-
     @cached_property
     def _kernels(self) -> Mask:
-        return self._where("kernel")
+        return kind(self.profile, "kernel")
 
     @cached_property
-    def _op(self) -> npt.NDArray[np.int64]:
+    def _op(self) -> Ids:
         """By node, the innermost operation that it is or is in; -1 for none."""
-        return nearest(self.profile, self._where("op"))
+        return nearest(self.profile, kind(self.profile, "op"))
 
     @cached_property
-    def _time(self) -> Values:
+    def _time(self) -> Column:
         if "time" not in self.profile.metrics:
             return np.zeros(len(self.profile))
         return whole_kernels(self.profile, "time").astype(float)
 
-    def _exact(self, metric: str) -> Values:
+    def _exact(self, metric: str) -> Column:
         """Return what kernels say themselves, else their share of what the innermost operation
         around them says that says anything, if it is of the same pass: forward or backward."""
-        own = self._own(metric)
-        of_op = nearest(self.profile, self._where("op") & (own > 0))
+        said = own(self.profile, metric)
+        of_op = nearest(self.profile, kind(self.profile, "op") & (said > 0))
         same = (of_op >= 0) & (self._backward[of_op] == self._backward)
-        shared = self._given(own, np.where(same, of_op, -1))
-        return np.where(self._kernels & (own > 0), own, shared)
+        shared = self._given(said, np.where(same, of_op, -1))
+        return np.where(self._kernels & (said > 0), said, shared)
 
-    def _given(self, of_op: Values, op: npt.NDArray[np.int64]) -> Values:
+    def _given(self, of_op: Column, op: Ids) -> Column:
         """Return the kernels' shares of what operations say; `op` is each one's, -1 for none."""
         sharing = self._kernels & (op >= 0)
         at, time = op[sharing], self._time[sharing]
@@ -85,16 +76,4 @@ class WorkOfOps:
 
     @cached_property
     def _backward(self) -> Mask:
-        held = np.array([each.phase.endswith("backward") for each in self.profile.symbols], bool)
-        mask: Mask = held[self.profile.symbol]
-        return mask
-
-    def _own(self, metric: str) -> Values:
-        if metric not in self.profile.metrics:
-            return np.zeros(len(self.profile))
-        return np.nan_to_num(self.profile.own[metric].astype(np.float64))
-
-    def _where(self, kind: str) -> Mask:
-        held = np.array([each.kind == kind for each in self.profile.symbols], bool)
-        mask: Mask = held[self.profile.symbol]
-        return mask
+        return backward(self.profile)

@@ -19,7 +19,6 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers import COLD, PRECISION_PACES
 
 _PLAIN = re.compile(
@@ -79,10 +78,9 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
     if len(peaks) < len(plain):
         return None, ""
     ratio = peaks[0][_OLD].value / peaks[0][_NEW].value
-    work = Floors(tree)
 
     def saved(pace: float) -> float:
-        times = ((tree.in_steps(each), _floor(each, work)) for each in plain)
+        times = ((tree.in_steps(each), _floor(tree, each)) for each in plain)
         return sum(max(0.0, t - max(t * ratio / pace, floor)) for t, floor in times)
 
     saving = tree.saving(*map(saved, PRECISION_PACES))
@@ -91,10 +89,10 @@ def _saving(tree: Contexts, plain: list[KernelCase]) -> tuple[Saving | None, str
     return saving, told
 
 
-def _floor(case: KernelCase, work: Floors) -> float:
+def _floor(tree: Contexts, case: KernelCase) -> float:
     """The least time of a kernel's work by measured peaks, ns; 0 where its work is not known."""
     nodes = list(case.nodes)
-    flops, moved = float(work.flops[nodes].sum()), float(work.bytes[nodes].sum())
+    flops, moved = float(tree.flops[nodes].sum()), float(tree.bytes[nodes].sum())
     memory = case.roofs.peaks.get("hbm_copy") or case.roofs.peaks.get("hbm_read")
     compute = flops / case.roofs.peaks[_NEW].value * 1e9
     return max(compute, moved / memory.value * 1e9 if memory else 0.0)

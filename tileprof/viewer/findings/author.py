@@ -146,8 +146,8 @@ def _training(program: Program, paper: Paper) -> Iterator[str]:
     where = f"{short_place(steps.location)}, {steps.count:,} steps"
     whose = "" if steps.of == "host" else " of the devices' time"
     time = format_value(steps.time_ns, "ns")
-    known = not bool(program.steps.late.all())
-    mean = f"takes {time}{whose} on average{'' if known else ', the first included'}"
+    first = "" if program.steps.knows_setup else ", the first included"
+    mean = f"takes {time}{whose} on average{first}"
     yield from paper.sentence(f"A step ({where}) {mean}: {parts}.")
 
 

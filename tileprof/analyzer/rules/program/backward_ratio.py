@@ -171,8 +171,8 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
         longest = max(op.kernels, key=lambda node: op.kernels[node])
         text = f"most of it in the kernel {plain(tree.profile.names[longest])}"
         evidence.append(Evidence("activities", text))
-    of_gradients = np.isin(np.arange(len(tree.parents)), op.gradients)
-    nodes = tuple(np.flatnonzero(tree.below(of_gradients) & tree.kind(*WORK)).tolist())
+    inside = tree.below(tree.of(op.gradients)) & tree.kind(*WORK)
+    nodes = tuple(np.flatnonzero(inside).tolist())
     if not op.expected:
         saving = tree.saving(0, op.excess / 2, op.excess)
         return Draft(

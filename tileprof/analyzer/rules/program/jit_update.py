@@ -28,7 +28,6 @@ from tileprof.analyzer.numbers import (
     LONGEST_SAVING,
 )
 from tileprof.analyzer.program.compilers import of_jax
-from tileprof.analyzer.program.host import is_installed
 
 _TREES = re.compile(r"\b(tree|map)(_|\b)")
 """Functions of JAX that call the user's for each leaf of a tree."""
@@ -68,13 +67,7 @@ def find(program: Program) -> Iterator[Draft]:
 def _sites(tree: Contexts) -> Iterator[_Site]:
     """Calls by the outermost function of the user's, below its entry, that leads to them."""
     library = tree.where(lambda symbol: of_jax(symbol) and not _TREES.search(symbol.name))
-    users = tree.where(
-        lambda symbol: (
-            symbol.kind == "frame"
-            and symbol.location is not None
-            and not is_installed(symbol.location.file)
-        )
-    )
+    users = tree.users & tree.kind("frame")
     parents, column = tree.parents, tree.program.host.column
     entries = library & users[parents] & (parents >= 0) & ~tree.compiling
     inner = tree.nearest(entries)

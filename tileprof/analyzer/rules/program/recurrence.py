@@ -116,7 +116,7 @@ def _lines(tree: Contexts, file: str, first: int, last: int) -> Mask:
 
 
 def _often(tree: Contexts, inside: Mask) -> float:
-    """How often a place ran at least: the count that most of its forward operations have."""
+    """Number of times that a place ran: the least count of its outermost forward operations."""
     operations = tree.outermost(tree.kind("op") & inside & ~tree.backward)
     counts = tree.count[operations]
     return float(np.min(counts)) if len(counts) else 0.0

@@ -51,7 +51,7 @@ def find(program: Program) -> Iterator[Draft]:
 
 def _find(tree: Contexts, pair: Twins, first: list[int], second: list[int]) -> Iterator[Draft]:
     column, whole, whose = _time(tree)
-    parts = [tree.below(_mask(tree, nodes)) for nodes in (first, second)]
+    parts = [tree.below(tree.of(nodes)) for nodes in (first, second)]
     one, other = (_operations(tree, part) for part in parts)
     if one != other or not any(_PRODUCTS.search(name) for name in one) or not whole:
         return
@@ -88,12 +88,6 @@ def _time(tree: Contexts) -> tuple[Column, float, str]:
         return tree.time, tree.steps.time, tree.whose
     host = tree.program.host
     return host.column, host.whole, host.whose
-
-
-def _mask(tree: Contexts, nodes: list[int]) -> Mask:
-    mask = np.zeros(len(tree.parents), bool)
-    mask[nodes] = True
-    return mask
 
 
 def _operations(tree: Contexts, part: Mask) -> Counter[str]:
