@@ -12,6 +12,7 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import MS, Step
+from tileprof.analyzer import analyze
 from tileprof.analyzer.program.calls import carried, twins
 from tileprof.errors import Location
 from tileprof.profile import Profile, TreeBuilder, load
@@ -250,6 +251,15 @@ def test_kernels_on_doubles() -> None:
     assert gain is not None
     assert (gain.low, gain.mid) == pytest.approx((1 / (1 - 0.125), 1 / (1 - 0.25)))
     assert "np.float32" in finding.author
+
+
+def test_kernels_on_doubles_give_their_own_time() -> None:
+    """The account takes what goes from them, not from idle time."""
+    held = analyze(doubles(ADD).profile()).account
+    assert held is not None
+    (cause,) = (each for each in held.causes if each.rule == "doubles")
+    assert cause.time > 0
+    assert cause.idle == 0
 
 
 @pytest.mark.parametrize(

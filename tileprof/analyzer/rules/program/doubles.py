@@ -45,6 +45,7 @@ def find(program: Program) -> Iterator[Draft]:
         "suggestion", f"kernels on doubles take {percent(share, 0)} of {tree.whose}", place,
         (Evidence("activities", text),), _ADVICE, "",
         tree.saving(*(time * part for part in DOUBLES_PARTS)), confidence="low",
+        nodes=tuple(node for case in cases for node in case.nodes),
     )  # fmt: skip
 
 
