@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import faulthandler
 import json
 import os
 import platform
@@ -49,6 +50,8 @@ WARM_UP_S = 60.0
 """After that memory is to be constant; a run shorter than two of these takes half of its time."""
 PARTS_EACH_S = 15.0
 """Between two looks at what memory is resident for, which take milliseconds."""
+STALL_S = 20.0
+"""So long without a launch, and threads count as hung: what they wait for is printed."""
 GROWTH_MB = 5.0
 """What memory may differ by afterwards."""
 CLOCKS = ("clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.draw")
@@ -225,7 +228,8 @@ def watch(
     """
     rows: list[list[float]] = []
     parts: list[dict[str, Any]] = []
-    told = began
+    told = moved = began
+    launched = 0
     while any(thread.is_alive() for thread in running):
         now = time.monotonic()
         if now > began + seconds + 60:
@@ -233,9 +237,15 @@ def watch(
         rows.append([round(now - began, 2), round(resident_mb(), 3)])
         if not parts or now - began - parts[-1]["at_s"] >= PARTS_EACH_S:
             parts.append({"at_s": round(now - began, 1), **memory_parts()})
+        before, launched = launched, sum(sum([*each.launched.values()]) for each in workers)
+        if launched != before:
+            moved = now
+        elif now - moved >= STALL_S:
+            moved = began + seconds + 60  # once
+            print(f"{now - began:6.0f} s: stalled at {launched:,} launches", flush=True)
+            faulthandler.dump_traceback()
         if now - told >= 60:
             told = now
-            launched = sum(sum(worker.launched.values()) for worker in workers)
             print(f"{now - began:6.0f} s: {launched:,} launched, {rows[-1][1]:.1f} MB", flush=True)
             save(rows, parts)
         running[0].join(timeout=max(seconds / 600, 0.05))

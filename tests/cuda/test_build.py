@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -89,6 +90,34 @@ def test_a_build_without_messages_of_ptxas_is_made_again(monkeypatch: pytest.Mon
     monkeypatch.setattr(nvrtc, "compile_text", compile_text)
     assert tiny().resources["f"].registers > 0
     assert len(made) == 2
+
+
+def test_resources_without_messages_of_ptxas_are_read_from_the_machine_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the same; the entry is made again by the next build, which may have messages."""
+    text = (
+        'extern "C" __global__ void f(float *x, int n) {\n'
+        "  __shared__ float y[64];\n  float z[99];\n  y[threadIdx.x] = x[0];\n"
+        "  __syncthreads();\n  for (int i = 0; i < 99; i++) z[i * n % 99] = y[i % 64];\n"
+        "  x[1] = z[(int)x[2]];\n}\n"
+    )
+    reported = tiny(text).resources["f"]
+    assert min(reported.shared, reported.stack, reported.barriers) > 0
+    shutil.rmtree(folder)
+    real = nvrtc.compile_text
+    silent = [True]
+
+    def compile_text(*arguments: Any, **named: Any) -> nvrtc.Compiled:
+        done = real(*arguments, **named)
+        return replace(done, log="") if silent[0] else done
+
+    monkeypatch.setattr(nvrtc, "compile_text", compile_text)
+    made = tiny(text)
+    assert made.log == ""
+    assert replace(made.resources["f"], constant=0) == replace(reported, constant=0)
+    silent[0] = False
+    assert tiny(text).log
 
 
 def test_what_decides_the_bytes_decides_the_name(monkeypatch: pytest.MonkeyPatch) -> None:

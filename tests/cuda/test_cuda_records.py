@@ -269,6 +269,20 @@ def test_records_are_told_under_the_token_of_their_launch(machine: Machine) -> N
     assert not machine.late.losses
 
 
+def test_a_fault_in_the_comparison_with_the_clean_kernel_costs_no_records(machine: Machine) -> None:
+    """What was recorded is there, and what is unknown is said."""
+    held = machine.executable()
+
+    def compare() -> None:
+        raise KeyError("marked_0")
+
+    run(machine, held, 7)
+    machine.records._comparisons.add(compare)
+    machine.records.collect(final=True)
+    assert machine.late.total(7) == {"launches": 1, "warps": 8 * WARPS}
+    assert machine.late.losses == [("what marks cost is unknown (KeyError: 'marked_0')", 0)]
+
+
 def test_times_are_without_what_marks_took(machine: Machine) -> None:
     """As was found out when the first records were read, by nobody's launch."""
     asked: list[int] = []

@@ -19,6 +19,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tileprof import binary
 from tileprof.native import cache
 from tileprof.once import cached_property
 
@@ -45,6 +46,9 @@ _FLAGS = (
     "--ptxas-options=-warn-spills",
     "--ptxas-options=-warn-lmem-usage",
 )
+_ATTEMPTS = 3
+"""NVRTC 13.0 has left ptxas' messages out twice in some ten thousand compilations: in a process of
+20 threads that all compiled, and in three processes that compiled at the same moment."""
 _TIME = re.compile(r"^ptxas info *: Compile time = .*\n?", re.MULTILINE)
 
 
@@ -62,8 +66,9 @@ class Cubin:
 
     @cached_property
     def resources(self) -> dict[str, Resources]:
-        """Registers and memory of each function."""
-        return read_resources(self.log)
+        """Registers and memory of each function: from ptxas' messages, else from the machine code,
+        which does not say how much of its stack are spilled registers."""
+        return read_resources(self.log) or _resources_of(self.bytes)
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
@@ -124,7 +129,7 @@ def _entry(source: CudaSource, options: tuple[str, ...]) -> _Entry:
         return found
     with cache.building(source.name) as held:
         made = _compile(source, options, place, held)
-        _write(held / "entry", source, made)
+        _write(held / "entry", source, made, sealed=_is_reported(made.log, options))
         _put(held, place, source.name)
     # Another process may have been first, and NVRTC need not give the same bytes twice.
     return _read(place, source.name) or made
@@ -155,13 +160,15 @@ def _products(name: str) -> tuple[str, str, str]:
     return f"{name}.cubin", f"{name}.ptx", f"{name}.log"
 
 
-def _write(folder: Path, source: CudaSource, made: _Entry) -> None:
+def _write(folder: Path, source: CudaSource, made: _Entry, sealed: bool) -> None:
+    """Write an entry's files; one without a seal is compiled anew by the next that wants it."""
     folder.mkdir(0o700)
     parts = made.cubin, made.ptx.encode(), made.log.encode()
     for name, part in zip(_products(source.name), parts, strict=True):
         cache.write_private(folder / name, part)
     _write_text(folder, source)
-    cache.write_private(folder / "seal", cache.seal(made.place.name, *parts))
+    if sealed:
+        cache.write_private(folder / "seal", cache.seal(made.place.name, *parts))
 
 
 def _write_text(folder: Path, source: CudaSource) -> None:
@@ -192,16 +199,32 @@ def _compile(source: CudaSource, options: tuple[str, ...], place: Path, held: Pa
     text = pinned(source.text, source.file)
     text = text.replace(f' "{source.file}"', f' "{place / source.file}"')
     headers = [(name, f'#line 1 "{place / name}"\n{header}') for name, header in source.headers]
-    done = nvrtc.compile_text(text, headers, options, name=str(place / source.file))
-    if done.ok and _VERBOSE in options and not read_resources(done.log):
-        # It happened once in some thousand compilations, in a process of 20 threads that all
-        # compiled (NVRTC 13.0): ptxas' messages, of which remarks are made, would be lost for good.
+    for _ in range(_ATTEMPTS):
         done = nvrtc.compile_text(text, headers, options, name=str(place / source.file))
+        if not done.ok or _is_reported(done.log, options):
+            break
     log = _TIME.sub("", done.log)
     if done.ok:
         return _Entry(place, done.cubin, done.ptx, log)
     kept = _keep_refused(source, options, place, held, done.ptx, log)
     raise refused(log, _locator(done.ptx, place), place, kept)
+
+
+def _is_reported(log: str, options: tuple[str, ...]) -> bool:
+    """Whether ptxas' messages are in the log, where they were asked for."""
+    return _VERBOSE not in options or bool(read_resources(log))
+
+
+def _resources_of(cubin: builtins.bytes) -> dict[str, Resources]:
+    """Resources of each function of a cubin, from its ELF."""
+    found = {}
+    for name, function in binary.read(cubin).functions.items():
+        held = function.resources
+        found[name] = Resources(
+            name, held.registers, held.barriers, held.shared_bytes, held.constant_bytes,
+            held.local_bytes,
+        )  # fmt: skip
+    return found
 
 
 def _keep_refused(
@@ -224,7 +247,5 @@ def _locator(ptx: str, place: Path) -> Locate:
 def disassemble(cubin: Cubin) -> str:
     """The SASS of each function under the author's lines; MissingDependencyError without
     nvdisasm."""
-    from tileprof import binary
-
     functions = binary.read(cubin.bytes).functions
     return "\n".join(f"{name}:\n{binary.listing(each)}" for name, each in functions.items())

@@ -57,36 +57,6 @@ void compute_crc(const void *cubin, size_t size, uint64_t *crc) {
   }
 }
 
-// Runs a flush that may never return; whether it did, within the time given.
-bool flushed_within(CuptiResult (*flush_all)(uint32_t), uint32_t flag, double timeout_s,
-                    CuptiResult &result) {
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable done;
-    bool ended = false;
-    CuptiResult result = 0;
-  };
-  auto shared = std::make_shared<Shared>();
-  try {
-    std::thread([shared, flush_all, flag] {
-      const CuptiResult flushed = flush_all(flag);
-      std::lock_guard lock(shared->mutex);
-      shared->result = flushed;
-      shared->ended = true;
-      shared->done.notify_all();
-    }).detach();
-  } catch (const std::system_error &) {
-    // The process has as many threads as it may: rather without a limit of time than not at all.
-    result = flush_all(flag);
-    return true;
-  }
-  std::unique_lock lock(shared->mutex);
-  const auto timeout = std::chrono::duration<double>(timeout_s);
-  if (!shared->done.wait_for(lock, timeout, [&] { return shared->ended; })) return false;
-  result = shared->result;
-  return true;
-}
-
 } // namespace
 
 Gpu &gpu() {
@@ -274,10 +244,43 @@ GpuStatus Gpu::flush(bool force, double timeout_s) {
   return flush_locked(force, timeout_s);
 }
 
+// A flush on a thread of its own, since it may never return.
+struct Gpu::Flush {
+  std::mutex mutex;
+  std::condition_variable done;
+  bool ended = false;
+  CuptiResult result = 0;
+
+  // Whether it has returned, within the time given.
+  bool returned_within(double timeout_s) {
+    std::unique_lock lock(mutex);
+    return done.wait_for(lock, std::chrono::duration<double>(timeout_s), [this] { return ended; });
+  }
+};
+
 GpuStatus Gpu::flush_once(bool force, double timeout_s) {
-  CuptiResult result = cupti::kSuccess;
-  if (!flushed_within(cupti_.flush_all, force ? cupti::kFlushForced : 0, timeout_s, result))
-    return {kTimedOut, "CUPTI did not hand over its records in time"};
+  const GpuStatus late{kTimedOut, "CUPTI did not hand over its records in time"};
+  // While one hangs, another would only be a further thread that never ends.
+  if (flushing_ && !flushing_->returned_within(timeout_s)) return late;
+  flushing_ = std::make_shared<Flush>();
+  const auto flush_all = cupti_.flush_all;
+  const uint32_t flag = force ? cupti::kFlushForced : 0;
+  try {
+    std::thread([flush = flushing_, flush_all, flag] {
+      const CuptiResult flushed = flush_all(flag);
+      std::lock_guard lock(flush->mutex);
+      flush->result = flushed;
+      flush->ended = true;
+      flush->done.notify_all();
+    }).detach();
+  } catch (const std::system_error &) {
+    // The process has as many threads as it may: rather without a limit of time than not at all.
+    flushing_.reset();
+    return status(flush_all(flag), "CUPTI does not hand over its records");
+  }
+  if (!flushing_->returned_within(timeout_s)) return late;
+  const CuptiResult result = flushing_->result;
+  flushing_.reset();
   return status(result, "CUPTI does not hand over its records");
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -79,6 +80,8 @@ private:
   // Launches and records at the last forced flush, and whether records failed to come.
   uint64_t launches_then_ = 0, records_then_ = 0;
   bool elsewhere_ = false;
+  struct Flush;
+  std::shared_ptr<Flush> flushing_;  // the last one, while it has not returned
 
   GpuStatus status(CuptiResult result, const char *what) const;
   GpuStatus begin();

@@ -280,8 +280,14 @@ class Records:
         the next recording."""
         until = time.monotonic() + COMPARING_S
         while self._comparisons and time.monotonic() < until:
-            with suppress(TileprofError):
-                self._comparisons.pop()()
+            compare = self._comparisons.pop()
+            try:
+                compare()
+            except TileprofError:
+                continue
+            except Exception as error:
+                # A fault in here must not cost what was recorded.
+                self._say(f"what marks cost is unknown ({type(error).__name__}: {error})")
 
     def _waited(self) -> bool:
         """Whether the device has nothing to do now; says so where it has."""
