@@ -38,9 +38,10 @@ COMPARING_S = 3.0
 """Seconds that finding out the marks' cost may take."""
 _MOST_RECORDS = 1 << 16
 """Records of 8 bytes that are kept undecoded."""
-_DECODED_AT_ONCE = 1 << 15
-"""Records that are decoded together where there are more.  More at once take more memory, about ten
-times theirs, and more time: 65 ns a record of 52,000, 102 of 416,000 (measured on a CPU core)."""
+_DECODED_AT_ONCE = 1 << 14
+"""Records that are decoded together where there are more, in 1.3 to 1.6 MB.  Twice as many take
+twice the memory and no less time a record, half as many half and 1.3 to 1.5 times the time
+(`benchmarks/decoding.py`'s warps, on a CPU core)."""
 
 
 class Records:
