@@ -688,6 +688,9 @@ spreads over many operations, and one of them is where to begin."""
 
 LAUNCH_BOUND_SURE = 0.5
 """Of what goes likely, the part that goes at least: other work of the host may come to the fore."""
+LAUNCH_BOUND_MOST = 2 / 3
+"""Share of the late launches' gaps around which a place is named: most of them, by hand; above a
+half, so that only places around each other have as much."""
 
 # -- rules/program/optimizer_passes
 
