@@ -72,8 +72,10 @@ def report(profile: Profile, *findings: Finding) -> Report:
         for each in findings
         if each.severity == "suggestion"
     ]
-    runs = (("counters", "`tileprof run` counts", ("made-up",)),)
-    return Report(program, findings, answers, runs, account(Contexts(program), claims))
+    held = account(Contexts(program), claims)
+    return Report(
+        program, findings, answers, (("counters", "`tileprof run` counts", ("made-up",)),), held
+    )
 
 
 def small() -> Report:
