@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tileprof.errors import Location
@@ -15,6 +16,7 @@ from tileprof.profile import (
     bottom_up,
     filter_nodes,
     flat,
+    leave_out,
     limit_depth,
     prune,
 )
@@ -69,6 +71,9 @@ def operations(draw: st.DrawFn, profile: Profile) -> Profile:
         lambda p: filter_nodes(p, include=draw(st.sampled_from(["a", "[bc]", "x"]))),
         lambda p: filter_nodes(p, exclude=draw(st.sampled_from(["a", "[bc]", "."]))),
         lambda p: filter_nodes(p, "a", "b"),
+        lambda p: leave_out(
+            p, np.array(draw(st.lists(st.booleans(), min_size=len(p), max_size=len(p))), bool)
+        ),
     ]
     if sums(profile):
         metric = draw(st.sampled_from(sums(profile)))

@@ -87,7 +87,8 @@ def test_copies_have_a_rate_and_what_is_above_them_has_none() -> None:
     cells = {
         line.split("  ")[-2].lstrip("│├└─ "): line[at : at + 7].strip() for line in lines[2:-2]
     }
-    assert cells.pop("HtoD pageable") == "25"
+    copy = next(name for name in cells if name.endswith("HtoD pageable"))
+    assert cells.pop(copy) == "25"
     assert set(cells.values()) == {""}
 
 

@@ -62,7 +62,7 @@ def test_plain_terminals_get_ascii(golden: Golden) -> None:
 def test_colours_follow_the_share() -> None:
     """Hot is red; notes and tree lines are dim; without colour the text is the same."""
     profile = profile_of(
-        with_children(node("frame", "main", "a.py:1"), node("kernel", "k", time=900)),
+        with_children(node("scope", "main"), node("kernel", "k", time=900)),
         node("kernel", "rest", time=100),
     )
     text = render(profile, ViewOptions(), 60, color=True, unicode=True)
@@ -156,7 +156,7 @@ def test_a_stack_1500_deep_is_drawn() -> None:
     tree = node("kernel", "bottom", time=7)
     for level in reversed(range(1_500)):
         tree = with_children(node("frame", f"f{level}", f"deep.py:{level + 1}"), tree)
-    lines = render_view(profile_of(tree), ViewOptions()).splitlines()
+    lines = render_view(profile_of(tree), ViewOptions(frames="all")).splitlines()
     assert len(lines) == 1 + 1 + 1_501 + 1
     assert re.search(r"…1\d\d\d +└─ bottom  kernel$", lines[-2])
 

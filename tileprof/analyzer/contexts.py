@@ -20,11 +20,10 @@ from tileprof.analyzer.findings import Place, duration
 from tileprof.analyzer.numbers import CONTEXTS_ALL
 from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.compilers import compiles
-from tileprof.analyzer.program.host import is_installed
 from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.errors import Location
 from tileprof.once import cached_property
-from tileprof.profile import Symbol, step_times
+from tileprof.profile import Symbol, is_installed, step_times
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",

@@ -19,7 +19,7 @@ _SHAPES = {
 """Views of `VIEWS` that an option of their name asks for, with its help.  With `--json` it is
 `NAME-json`, with `--csv` `NAME-csv`, where there is one."""
 USAGE = (
-    "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH]\n"
+    "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH]\n"
     f"{'':21}[--bottom-up | --flat | {' | '.join(f'--{each}' for each in _SHAPES)}]"
     " [--json | --csv]\n"
     "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
@@ -46,6 +46,13 @@ def _parser() -> Parser:
         help="fold nodes below this percentage of the whole (default: 0.5; 0 for --json and --csv)",
     )
     add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
+    add(
+        "--frames",
+        metavar="WHICH",
+        choices=("user", "library", "all"),
+        help="frames of Python to show: user (your files, and modules of libraries), library (all "
+        "but those that only pass calls on), or all (default: user; all for --json and --csv)",
+    )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "--bottom-up", action="store_true", help="hot functions first, with their callers"
@@ -92,6 +99,7 @@ def main(arguments: Sequence[str]) -> int:
         threshold=args.threshold,
         depth=args.depth,
         mode="bottom-up" if args.bottom_up else "flat" if args.flat else "top-down",
+        frames=args.frames,
     )
     text = render_view(
         load(args.file),

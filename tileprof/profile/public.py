@@ -1,6 +1,7 @@
 """Names of `tileprof.profile`, loaded when one is first used."""
 
 from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaVisits, CtaWarp
+from tileprof.profile.installed import is_installed
 from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.jsonform import diff_to_json, to_json
 from tileprof.profile.kernel_places import INSIDE, inside_kernels, whole_kernels
@@ -22,7 +23,15 @@ from tileprof.profile.tree.model import Node, Profile, build
 from tileprof.profile.tree.symbol import KINDS, Symbol
 
 from .pc_samples import PcBlame, PcFunction, PcInstruction, PcRecording, PcRows, PcSamples, PcText
-from .transform.operations import bottom_up, filter_nodes, flat, limit_depth, merge, prune
+from .transform.operations import (
+    bottom_up,
+    filter_nodes,
+    flat,
+    leave_out,
+    limit_depth,
+    merge,
+    prune,
+)
 
 __all__ = [
     "FOLDED_NAME", "HIDDEN", "INSIDE", "KINDS", "MAX_SIBLINGS", "SETUP", "STANDARD", "Adds",
@@ -32,6 +41,7 @@ __all__ = [
     "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric", "SiteInfo", "Sketch", "StepTimes",
     "Symbol", "Tables", "Timeline", "TimelineEvents", "Track", "TreeBuilder", "bottom_up", "build",
     "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes", "flat",
-    "from_literal", "inside_kernels", "limit_depth", "load", "merge", "prune", "save",
+    "from_literal", "inside_kernels", "is_installed", "leave_out", "limit_depth", "load", "merge",
+    "prune", "save",
     "split_sketches", "step_times", "to_hatchet", "to_json", "to_literal", "whole_kernels",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tileprof.errors import UsageError, suggestion
+from tileprof.viewer.frames import Frames
 
 Mode = Literal["top-down", "bottom-up", "flat"]
 
@@ -29,9 +30,12 @@ class ViewOptions:
     depth: int | None = None
     """Number of levels shown; deeper nodes fold into the last one."""
     mode: Mode = "top-down"
+    frames: Frames | None = None
+    """Frames of Python that a tree shows; none means `user` in a tree for people, else `all`."""
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, get_args(Mode))
+        check_choice("choice of frames", self.frames or "all", get_args(Frames))
 
 
 @dataclass(frozen=True, slots=True)

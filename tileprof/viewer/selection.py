@@ -23,6 +23,7 @@ from tileprof.profile import (
 )
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
+from tileprof.viewer.frames import Frames, with_frames
 from tileprof.viewer.options import ViewOptions
 
 _ELAPSED = "elapsed_time"
@@ -46,6 +47,8 @@ class Selection:
     metric: str
     """Metric that decides which nodes are small and counts folds; '' where none adds up."""
     folds: tuple[Fold, ...]
+    left_out: int = 0
+    """Number of frames that were left out of paths, their values at the nodes above."""
 
 
 def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
@@ -58,8 +61,10 @@ def shown_metrics(profile: Profile, options: ViewOptions) -> tuple[str, ...]:
     return tuple(dict.fromkeys(options.metrics))
 
 
-def select(profile: Profile, options: ViewOptions, default_threshold: float) -> Selection:
-    """Apply `options`; `default_threshold` (percent) holds where they name none.
+def select(
+    profile: Profile, options: ViewOptions, default_threshold: float, frames: Frames = "all"
+) -> Selection:
+    """Apply `options`; `default_threshold` (percent) and `frames` hold where they name none.
 
     Raises UsageError for an unknown metric, a regular expression that is none, or a number out of
     its range.
@@ -73,9 +78,11 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
         kept = filter_nodes(current, include=options.include, exclude=options.exclude)
         folds.append(_fold("left out by -i and -e", current, kept, metric))
         current = kept
+    left_out = 0
     match options.mode:
         case "top-down":
-            pass
+            shown = with_frames(current, options.frames or frames, options.include)
+            current, left_out = shown.profile, shown.left_out
         case "bottom-up":
             kernels = _kernels_whole(current)
             current = _own_visits(bottom_up(kernels, metric) if metric else flat(kernels))
@@ -91,7 +98,7 @@ def select(profile: Profile, options: ViewOptions, default_threshold: float) -> 
         kept = prune(current, metric, threshold / 100, _waiting(current, metric, threshold / 100))
         folds.append(_fold(f"below {threshold:g} %", current, kept, metric))
         current = kept
-    return Selection(current, metric, tuple(fold for fold in folds if fold.nodes))
+    return Selection(current, metric, tuple(fold for fold in folds if fold.nodes), left_out)
 
 
 def _waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:

@@ -28,10 +28,11 @@ class Glyphs:
     micro: str
     full: str
     part: str
+    arrow: str
 
 
-UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "–", "µ", "█", _EIGHTHS)
-ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ")
+UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "–", "µ", "█", _EIGHTHS, "→")
+ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ", ">")
 
 
 def clean(text: str, glyphs: Glyphs) -> str:

@@ -11,7 +11,9 @@ import numpy as np
 
 from tileprof.profile import PcRecording, Profile
 from tileprof.profile.transform.regroup import HIDDEN
+from tileprof.profile.tree.forest import depths
 from tileprof.profile.units import cells, format_percent, format_value
+from tileprof.viewer.chains import chains, every_node, joined
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.kernel_facts import with_facts
@@ -47,7 +49,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     if nothing := nothing_in(profile, width):
         return nothing
     profile = with_facts(profile, options.metrics)
-    selection = select(profile, options, DEFAULT_THRESHOLD)
+    selection = select(profile, options, DEFAULT_THRESHOLD, "user")
     per_visit = options.mode != "bottom-up"
     columns = [
         column(selection.profile, name, per_visit) for name in shown_metrics(profile, options)
@@ -63,7 +65,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
         *missing_from(profile, width, glyphs, color),
         grid.header(""),
         grid.row(len(selection.profile), Label("total", style="1")),
-        *_rows(selection.profile, columns[0], grid),
+        *_rows(selection.profile, columns[0], grid, options),
     ]
     below = [*_below(selection, columns, grid, options), *steps_in(profile)]
     if not (options.metrics or options.include or options.exclude or options.mode != "top-down"):
@@ -104,13 +106,17 @@ def _totals(shown: Column, rank: int, heats: list[str] | None, glyphs: Glyphs) -
     return Field(clean(shown.name, glyphs), texts, rank, heats)
 
 
-def _rows(profile: Profile, first: Column, grid: Grid) -> Iterator[str]:
+def _rows(profile: Profile, first: Column, grid: Grid, options: ViewOptions) -> Iterator[str]:
     averages = visit_times(profile)
-    levels = levels_that_fit(int(profile.depths.max(initial=0)), grid.room, grid.glyphs)
-    for node, lines in outline(profile.parents, first.total, levels, grid.glyphs):
+    joins = options.mode == "top-down" and options.frames in (None, "user")
+    lines = chains(profile, first.total) if joins else every_node(profile)
+    levels = levels_that_fit(int(depths(lines.parents).max(initial=0)), grid.room, grid.glyphs)
+    for row, drawn in outline(lines.parents, first.total[lines.nodes], levels, grid.glyphs):
+        node = int(lines.nodes[row])
         if profile.symbols[profile.symbol[node]] == HIDDEN:
             continue  # what it holds is said below the tree
-        yield grid.row(node, label_of(profile, node, lines, averages, grid.glyphs))
+        label = label_of(profile, node, drawn, averages, grid.glyphs)
+        yield grid.row(node, joined(profile, label, lines.before.get(node, ()), grid.glyphs))
 
 
 def _below(
@@ -124,6 +130,9 @@ def _below(
         share = f" ({format_percent(fold.amount / whole)} %)" if whole else ""
         amount = f"{format_value(fold.amount, unit)}{share} of {selection.metric}"
         yield f"Folded: {nodes} {fold.reason}, {'together' if fold.nodes > 1 else 'with'} {amount}."
+    if selection.left_out:
+        frames = f"{selection.left_out:,} frame{'s' if selection.left_out > 1 else ''}"
+        yield f"Not shown: {frames} of libraries; `--frames all` shows them."
     yield from _legends(columns, options.mode)
     if options.mode == "top-down" and share_names(profile):
         yield LEGEND

@@ -18,11 +18,8 @@ from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
 from tileprof.analyzer.program.masks import Column, Mask, below, kind, outermost, where
 from tileprof.analyzer.program.steady import Steps
 from tileprof.once import cached_property
-from tileprof.profile import Profile, Symbol
+from tileprof.profile import Profile, Symbol, is_installed
 
-_INSTALLED = re.compile(
-    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_|^<"
-)
 _OF_TILEPROF = "(tileprof)"
 """Ending of the names of operations that are the recorder's own work."""
 _PARTS = re.compile(r"Optimizer\.\w+#|enumerate\(.*\)#|(Distributed)?DataParallel\.|torch::")
@@ -125,11 +122,6 @@ class HostTime:
         if self._knows_phases:
             counted &= self._steps.late
         return np.where(counted, self._all, 0.0)
-
-
-def is_installed(file: str) -> bool:
-    """Whether a file is a library's or generated, and not the user's own."""
-    return bool(_INSTALLED.search(file))
 
 
 def _imports(symbol: Symbol) -> bool:

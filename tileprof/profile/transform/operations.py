@@ -1,23 +1,28 @@
 """Operations on profiles: each returns a new one and conserves what the program amounts to.
 
 `merge` adds profiles up; `filter_nodes`, `prune` and `limit_depth` cut subtrees off and fold their
-totals into the node above; `bottom_up` and `flat` hang the same numbers up another way.
+totals into the node above; `leave_out` takes single nodes out of paths; `bottom_up` and `flat` hang
+the same numbers up another way.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import metrics as law
+from tileprof.profile.sketch import merged
 from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.regroup import cut, keys_of, rehang
-from tileprof.profile.tree.forest import Weights, merge_siblings, turn_over
+from tileprof.profile.tree.forest import Grown, Weights, merge_siblings, turn_over
 from tileprof.profile.tree.model import Profile
+from tileprof.profile.tree.node_sketches import homes
+from tileprof.profile.tree.symbol import Symbol
 
 Mask = npt.NDArray[np.bool_]
 
@@ -74,6 +79,46 @@ def limit_depth(profile: Profile, depth: int) -> Profile:
     if depth < 1:
         raise UsageError(f"a tree of depth {depth} has no nodes", hint="Use a depth of 1 or more.")
     return cut(profile, profile.depths < depth)
+
+
+def leave_out(profile: Profile, nodes: Mask, symbols: Sequence[Symbol] | None = None) -> Profile:
+    """Leave nodes out, each with its own values to the nearest node above that stays.
+
+    What is below them hangs on that node, where siblings that match become one; those at the top
+    stay. `symbols` replaces the symbol of each of the profile's. The totals stay the same.
+    """
+    if symbols is not None:
+        profile = replace(profile, symbols=tuple(symbols))
+    kept = ~nodes | (profile.parents < 0)
+    profile = _without_visits(profile, ~kept)
+    home = homes(profile.parents, kept)
+    ids = np.flatnonzero(kept)
+    number = np.full(len(profile) + 1, -1, np.int64)
+    number[ids] = np.arange(len(ids))
+    # The extra last slot is what the top leads to.
+    above = number[np.append(home, -1)[profile.parents[ids]]]
+    grown = merge_siblings(above.astype(np.int32), keys_of(profile)[ids])
+    target = grown.target[number[home]]
+    return rehang(profile, Grown(grown.parents, ids[grown.first], target, target))
+
+
+def _without_visits(profile: Profile, nodes: Mask) -> Profile:
+    """Turn visits of nodes into what they have absorbed: they are no visits of the nodes above."""
+    if "count" not in profile.metrics:
+        return profile
+    visits, taken = profile.own["count"], profile.absorbed["count"]
+    sketches, parts = profile.tables.sketches, profile.tables.absorbed_sketches
+    moved = {key: sketch for key, sketch in sketches.items() if nodes[key[0]]}
+    return replace(
+        profile,
+        own={**profile.own, "count": np.where(nodes, 0, visits)},
+        absorbed={**profile.absorbed, "count": taken + np.where(nodes, visits, 0)},
+        tables=replace(
+            profile.tables,
+            sketches={key: each for key, each in sketches.items() if key not in moved},
+            absorbed_sketches=merged([*parts.items(), *moved.items()]),
+        ),
+    )
 
 
 def bottom_up(profile: Profile, metric: str, share: float = 1e-4, callers: int = 64) -> Profile:

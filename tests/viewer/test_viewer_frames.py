@@ -1,0 +1,133 @@
+"""Frames of libraries in a tree: which are shown, and that the numbers stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.viewer.samples import node, profile_of, with_children
+from tileprof.errors import UsageError
+from tileprof.profile import Profile, leave_out
+from tileprof.viewer import ViewOptions, render_view
+from tileprof.viewer.chains import chains
+from tileprof.viewer.frames import Frames, with_frames
+
+LIB = "/usr/lib/python3.12/site-packages"
+MODULE = f"{LIB}/torch/nn/modules/module.py"
+MODEL = f"{LIB}/transformers/models/gpt2/modeling_gpt2.py"
+
+
+def model() -> Profile:
+    """A program that calls a model of two blocks' lines through the plumbing of modules."""
+
+    def block(line: int, kernel: str, time: float) -> object:
+        return with_children(
+            node("frame", "Module._call_impl", f"{MODULE}:1790"),
+            with_children(
+                node("frame", "Block.forward", f"{MODEL}:{line}", cpu_time=5),
+                with_children(
+                    node("op", "aten::mm", count=2),
+                    with_children(
+                        node("api", "cuLaunchKernel", count=4, cpu_time=3),
+                        node("kernel", kernel, time=time, count=4),
+                    ),
+                ),
+            ),
+        )
+
+    return profile_of(
+        with_children(
+            node("frame", "main", "/home/me/train.py:30", cpu_time=1),
+            with_children(
+                node("frame", "Module._wrapped_call_impl", f"{MODULE}:1779", cpu_time=7),
+                block(10, "gemm_a", 600),  # type: ignore[arg-type]
+                block(12, "gemm_b", 400),  # type: ignore[arg-type]
+            ),
+            with_children(
+                node("frame", "generate", f"{LIB}/transformers/generation/utils.py:9", cpu_time=2),
+                node("kernel", "sample", time=50, count=1),
+            ),
+        )
+    )
+
+
+def paths(profile: Profile) -> set[str]:
+    """The names on the way to each node, joined."""
+    return {
+        "/".join(profile.names[each] for each in profile.path(at)) for at in range(len(profile))
+    }
+
+
+def test_a_tree_has_the_users_frames_and_modules() -> None:
+    """All lines of a module's forward pass are one node, and launches are no nodes."""
+    shown = with_frames(model(), "user")
+    assert paths(shown.profile) == {
+        "main", "main/sample", "main/Block", "main/Block/aten::mm", "main/Block/aten::mm/gemm_a",
+        "main/Block/aten::mm/gemm_b",
+    }  # fmt: skip
+    assert shown.left_out == 4
+
+
+def test_what_passes_on_alone_can_be_left_out() -> None:
+    """Functions of libraries that do something stay, each line by itself."""
+    shown = paths(with_frames(model(), "library").profile)
+    assert {"main/Block.forward", "main/generate/sample"} <= shown
+    assert not [path for path in shown if "call_impl" in path]
+
+
+@pytest.mark.parametrize("frames", ["user", "library", "all"])
+def test_totals_stay(frames: Frames) -> None:
+    """Of the whole, and of what is shown; a visit of a launch is none of its operation."""
+    before, after = model(), with_frames(model(), frames).profile
+    after.check()
+    for metric in ("time", "cpu_time"):
+        assert after.whole[metric] == before.whole[metric]
+        assert after.total(metric)[0] == before.total(metric)[0]
+    (op,) = after.find("aten::mm") if frames == "user" else after.find("aten::mm")[:1]
+    assert after.node(op).own("count") == (4 if frames == "user" else 2)
+
+
+def test_frames_that_were_asked_for_stay() -> None:
+    """`-i` names them."""
+    assert any(
+        "_call_impl" in path for path in paths(with_frames(model(), "user", "_call").profile)
+    )
+
+
+def test_views_say_what_is_not_shown() -> None:
+    """And data has all of it unless it is asked not to."""
+    text = render_view(model(), ViewOptions(), width=120)
+    assert "main  train.py:30" in text
+    assert "Not shown: 4 frames of libraries; `--frames all` shows them." in text
+    assert "_call_impl" in render_view(model(), ViewOptions(frames="all"), width=120)
+    assert "Module._call_impl" in render_view(model(), ViewOptions(), "json")
+    assert "Module._call_impl" not in render_view(model(), ViewOptions(frames="user"), "json")
+    with pytest.raises(UsageError, match="no choice of frames"):
+        ViewOptions(frames="mine")  # type: ignore[arg-type]
+
+
+def test_chains_are_one_line() -> None:
+    """A node whose one child has all of its time is on the child's line, behind an arrow."""
+    profile = with_frames(model(), "user").profile
+    lines = chains(profile, profile.total("time"))
+    drawn = [profile.names[each] for each in lines.nodes.tolist()]
+    assert sorted(drawn) == ["aten::mm", "gemm_a", "gemm_b", "main", "sample"]
+    (mm,) = profile.find("aten::mm")
+    assert [profile.names[each] for each in lines.before[mm]] == ["Block"]
+    assert "Block → aten::mm" in render_view(model(), ViewOptions(), width=120)
+
+
+def test_a_scope_and_a_phase_have_lines_of_their_own() -> None:
+    """They are what somebody named, and where the backward pass begins."""
+    tree = with_children(
+        node("frame", "main", "a.py:3"),
+        with_children(node("scope", "step", count=3), node("kernel", "k", time=9)),
+    )
+    text = render_view(profile_of(tree), ViewOptions(), width=100)
+    assert "main a.py:3 → step" in text
+    assert "└─ k" in text
+
+
+def test_nodes_without_one_above_stay() -> None:
+    """Their values have no other home."""
+    profile = profile_of(with_children(node("frame", "top", "a.py:1"), node("kernel", "k", time=9)))
+    assert paths(leave_out(profile, profile.depths == 0)) == {"top", "top/k"}

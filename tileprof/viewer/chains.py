@@ -1,0 +1,94 @@
+"""Chains of nodes that only lead to one other, which a tree draws as one line.
+
+In: a profile and the numbers by which it is drawn.  Out: `Chains`: the nodes that have a line, and
+for each the nodes that stand on it before its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tileprof.profile import Column, Profile
+from tileprof.profile.metrics import Index
+from tileprof.viewer.grid import Label
+from tileprof.viewer.text import Glyphs, clean
+
+_KINDS = ("frame", "op", "api")
+"""Kinds of nodes that need no line of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """The lines of a tree."""
+
+    nodes: Index
+    """Node of each line."""
+    parents: Index
+    """Line above each line; -1 at the top."""
+    before: dict[int, tuple[int, ...]]
+    """Nodes on the line of a node before it, from the top down."""
+
+
+def every_node(profile: Profile) -> Chains:
+    """Return a line for each node."""
+    return Chains(np.arange(len(profile), dtype=np.int32), profile.parents, {})
+
+
+def chains(profile: Profile, total: Column) -> Chains:
+    """Return lines where a node with one child, and nothing beside it, is on the child's line."""
+    parents = profile.parents
+    lower = np.flatnonzero(parents >= 0)
+    children = np.bincount(parents[lower], minlength=len(profile))
+    kinds = np.array([kind in _KINDS for kind in profile.kinds], bool)
+    alone = np.zeros(len(profile), bool)
+    only = lower[children[parents[lower]] == 1]
+    up = parents[only]
+    # A phase is told where it begins.
+    same = np.array([profile.phases[a] == profile.phases[b] for a, b in zip(only, up)], bool)
+    equal = np.isclose(total[only].astype(float), total[up].astype(float), rtol=1e-9, atol=0)
+    alone[up[same & equal & kinds[up]]] = True
+    before: dict[int, tuple[int, ...]] = {}
+    above = np.full(len(profile), -1, np.int32)
+    number = np.full(len(profile) + 1, -1, np.int32)
+    nodes = np.flatnonzero(~alone).astype(np.int32)
+    number[nodes] = np.arange(len(nodes))
+    for node in range(len(profile)):
+        parent = int(parents[node])
+        if parent >= 0 and alone[parent]:
+            before[node] = (*before.get(parent, ()), parent)
+            above[node] = above[parent]
+        else:
+            above[node] = parent
+    before = {node: held for node, held in before.items() if not alone[node]}
+    return Chains(nodes, number[above[nodes]], before)
+
+
+def joined(profile: Profile, label: Label, before: tuple[int, ...], glyphs: Glyphs) -> Label:
+    """Return the label of a node behind the names of those that lead to it alone."""
+    if not before:
+        return label
+    arrow = f" {glyphs.arrow} "
+    parts = [_named(profile, node, glyphs) for node in before if profile.kinds[node] != "api"]
+    if parts:
+        # The first name is what somebody wrote; those between it and the node are worth least.
+        more = f"{glyphs.ellipsis}{len(parts) - 1}{arrow}" if len(parts) > 1 else ""
+        starts = (arrow.join(parts) + arrow, parts[0] + arrow + more)
+        names = (label.name, *label.shorter)
+        whole = [start + name for start in dict.fromkeys(starts) for name in names]
+        label = replace(label, name=whole[0], shorter=tuple(whole[1:]))
+    first = before[0]
+    above = int(profile.parents[first])
+    phase = profile.phases[first]
+    begins = above < 0 or profile.phases[above] != phase
+    return replace(label, mark=phase) if begins else label
+
+
+def _named(profile: Profile, node: int, glyphs: Glyphs) -> str:
+    place = profile.locations[node]
+    name = clean(profile.names[node], glyphs)
+    if profile.kinds[node] != "frame" or place is None or not place.line:
+        return name
+    file = place.file.replace("\\", "/").rpartition("/")[2]
+    return clean(f"{name} {file}:{place.line}", glyphs)

@@ -1,0 +1,96 @@
+"""Frames of libraries that only pass a call on, left out of a tree so that it soon reaches kernels.
+
+In: a profile, and which frames are wanted.  Out: the profile without the others, whose values are
+at the nodes above them, so that all totals stay.
+
+Of installed files the forward passes of modules remain: they are what a model is made of. All their
+lines are one node, named after the class.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tileprof.errors import Location
+from tileprof.profile import Profile, Symbol, is_installed, leave_out
+
+Frames = Literal["user", "library", "all"]
+"""Those of the user's files and modules of libraries; those that do some work; all."""
+
+_FORWARD = re.compile(r"(?:.*[.>])?([^.<>]+)\.forward$")
+_LAUNCH = re.compile(r"cuLaunch")
+"""Calls of the driver that stand between an operation and its kernels."""
+_PASSED_ON: tuple[tuple[str, str], ...] = (
+    (r"torch/nn/modules/module\.py", r"_wrapped_call_impl|_call_impl|inner|__call__"),
+    (r"torch/nn/modules/container\.py", r"forward"),
+    (r"torch/(_tensor|autograd/(__init__|graph|function))\.py", r".*"),
+    (r"torch/(overrides|_ops|_jit_internal|_compile)\.py", r".*"),
+    (r"torch/utils/(_contextlib|_device|hooks)\.py", r".*"),
+    (r"torch/optim/optimizer\.py", r"profile_hook_step|wrapper|_use_grad"),
+    (r"torch/(_dynamo/(eval_frame|external_utils)|_inductor/(output_code|utils))\.py", r".*"),
+    (r"torch/_functorch/(_aot_autograd/.*|aot_autograd)\.py", r".*"),
+    (r"torch/utils/data/dataloader\.py", r"__iter__|__next__|_get_iterator"),
+    (r"transformers/(utils/.*|modeling_layers|modeling_utils)\.py", r".*"),
+    (r"jax/.*(api|pjit|profiler|tree_util|core|dispatch|compiler|traceback_util)\.py", r".*"),
+    (r"triton/runtime/(jit|autotuner|driver)\.py", r".*"),
+    (r"(contextlib|functools|threading|runpy|asyncio/.*|concurrent/futures/.*)\.py", r".*"),
+    (r".*", r"wrapper|wrapped|wrapped_func|inner|decorate_\w+|decorator|_fn|<lambda>"),
+)
+"""Files and functions of libraries, as regular expressions, that pass calls on: hooks, decorators,
+context managers, and launchers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A profile to show, and how many of its frames that leaves out."""
+
+    profile: Profile
+    left_out: int
+
+
+def with_frames(profile: Profile, frames: Frames, include: str | None = None) -> Shown:
+    """Return a profile with those frames alone, and those whose names match `include`."""
+    if frames == "all":
+        return Shown(profile, 0)
+    wanted = re.compile(include) if include else None
+    symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
+    for number, symbol in enumerate(profile.symbols):
+        if frames == "user" and symbol.kind == "api" and _LAUNCH.match(symbol.name):
+            outside[number] = True
+            continue
+        if symbol.kind != "frame" or symbol.location is None:
+            continue
+        if not is_installed(symbol.location.file) or (wanted and wanted.search(symbol.name)):
+            continue
+        module = _module(symbol, symbol.location) if frames == "user" else None
+        if module is not None:
+            symbols[number] = module
+        else:
+            outside[number] = frames == "user" or _passes_on(symbol, symbol.location.file)
+    nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
+    if not nodes.any() and symbols == list(profile.symbols):
+        return Shown(profile, 0)
+    frames_out = nodes & (np.array(profile.kinds) == "frame")
+    return Shown(leave_out(profile, nodes, symbols), int(frames_out.sum()))
+
+
+def _module(symbol: Symbol, place: Location) -> Symbol | None:
+    """Return a module's symbol for its forward pass; None for other frames and for containers."""
+    found = _FORWARD.match(symbol.name)
+    if found is None or place.file.replace("\\", "/").endswith("torch/nn/modules/container.py"):
+        return None
+    return replace(symbol, name=found[1], location=Location(place.file, 0, function=place.function))
+
+
+def _passes_on(symbol: Symbol, file: str) -> bool:
+    path = file.replace("\\", "/")
+    function = symbol.name.rpartition(".")[2]
+    return any(
+        re.search(rf"(^|/)(?:{files})$", path) and re.fullmatch(functions, function)
+        for files, functions in _PASSED_ON
+    )
