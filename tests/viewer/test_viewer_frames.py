@@ -6,10 +6,9 @@ import pytest
 
 from tests.viewer.samples import node, profile_of, with_children
 from tileprof.errors import UsageError
-from tileprof.profile import Profile, leave_out
+from tileprof.profile import Frames, Profile, leave_out, with_frames
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.chains import chains
-from tileprof.viewer.frames import Frames, with_frames
 
 LIB = "/usr/lib/python3.12/site-packages"
 MODULE = f"{LIB}/torch/nn/modules/module.py"

@@ -25,7 +25,15 @@ from tileprof.analyzer.roofs import Roofs
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
-from tileprof.profile import Attribute, Column, DeviceInfo, KernelInfo, Profile, whole_kernels
+from tileprof.profile import (
+    Attribute,
+    Column,
+    DeviceInfo,
+    KernelInfo,
+    Profile,
+    users,
+    whole_kernels,
+)
 from tileprof.profile.counters import RATES, SETS
 from tileprof.remarks import Decision, Remark
 
@@ -311,5 +319,12 @@ class Program:
         return tuple(tier for tier in TIERS if present[tier])
 
     def path(self, node: int) -> tuple[str, ...]:
-        """The names from the top down to a node."""
-        return tuple(self.profile.names[each] for each in self.profile.path(node))
+        """The names from the top down to a node: of the user's frames, modules, operations."""
+        symbols = (self._shown[self.profile.symbol[each]] for each in self.profile.path(node))
+        return tuple(each for each in symbols if each)
+
+    @cached_property
+    def _shown(self) -> list[str]:
+        """By symbol, the name by which paths show it; nothing for what libraries pass on."""
+        shown = map(users, self.profile.symbols)
+        return ["" if each is None else each.name for each in shown]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tileprof.errors import UsageError, suggestion
-from tileprof.viewer.frames import Frames
+from tileprof.profile import Frames
 
 Mode = Literal["top-down", "bottom-up", "flat"]
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import (
+    Frames,
     Profile,
     bottom_up,
     filter_nodes,
@@ -20,10 +21,10 @@ from tileprof.profile import (
     inside_kernels,
     limit_depth,
     prune,
+    with_frames,
 )
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
-from tileprof.viewer.frames import Frames, with_frames
 from tileprof.viewer.options import ViewOptions
 
 _ELAPSED = "elapsed_time"

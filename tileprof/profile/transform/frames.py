@@ -17,12 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.errors import Location
-from tileprof.profile import Profile, Symbol, is_installed, leave_out
+from tileprof.profile.installed import is_installed
+from tileprof.profile.transform.operations import leave_out
+from tileprof.profile.tree.model import Profile
+from tileprof.profile.tree.symbol import Symbol
 
 Frames = Literal["user", "library", "all"]
 """Those of the user's files and modules of libraries; those that do some work; all."""
 
 _FORWARD = re.compile(r"(?:.*[.>])?([^.<>]+)\.forward$")
+_CONTAINER = re.compile(r"torch[/\\]nn[/\\]modules[/\\]container\.py$")
+"""Modules that only call those in them."""
 _LAUNCH = re.compile(r"cuLaunch")
 """Calls of the driver that stand between an operation and its kernels."""
 _PASSED_ON: tuple[tuple[str, str], ...] = (
@@ -60,18 +65,11 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     wanted = re.compile(include) if include else None
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
-        if frames == "user" and symbol.kind == "api" and _LAUNCH.match(symbol.name):
-            outside[number] = True
+        if wanted and wanted.search(symbol.name):
             continue
-        if symbol.kind != "frame" or symbol.location is None:
-            continue
-        if not is_installed(symbol.location.file) or (wanted and wanted.search(symbol.name)):
-            continue
-        module = _module(symbol, symbol.location) if frames == "user" else None
-        if module is not None:
-            symbols[number] = module
-        else:
-            outside[number] = frames == "user" or _passes_on(symbol, symbol.location.file)
+        shown = users(symbol) if frames == "user" else symbol
+        outside[number] = shown is None or (frames == "library" and _passes_on(symbol))
+        symbols[number] = shown or symbol
     nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
     if not nodes.any() and symbols == list(profile.symbols):
         return Shown(profile, 0)
@@ -79,16 +77,25 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     return Shown(leave_out(profile, nodes, symbols), int(frames_out.sum()))
 
 
-def _module(symbol: Symbol, place: Location) -> Symbol | None:
-    """Return a module's symbol for its forward pass; None for other frames and for containers."""
+def users(symbol: Symbol) -> Symbol | None:
+    """Return how a node is shown among the user's frames and modules; None where it is not."""
+    if symbol.kind == "api":
+        return None if _LAUNCH.match(symbol.name) else symbol
+    place = symbol.location
+    if symbol.kind != "frame" or place is None or not is_installed(place.file):
+        return symbol
     found = _FORWARD.match(symbol.name)
-    if found is None or place.file.replace("\\", "/").endswith("torch/nn/modules/container.py"):
+    if found is None or _CONTAINER.search(place.file):
         return None
     return replace(symbol, name=found[1], location=Location(place.file, 0, function=place.function))
 
 
-def _passes_on(symbol: Symbol, file: str) -> bool:
-    path = file.replace("\\", "/")
+def _passes_on(symbol: Symbol) -> bool:
+    """Whether a frame is a library's that passes calls on."""
+    place = symbol.location
+    if symbol.kind != "frame" or place is None or not is_installed(place.file):
+        return False
+    path = place.file.replace("\\", "/")
     function = symbol.name.rpartition(".")[2]
     return any(
         re.search(rf"(^|/)(?:{files})$", path) and re.fullmatch(functions, function)
