@@ -192,7 +192,10 @@ def _missed(row: Record, bar: Record) -> Iterator[str]:
     elif row["findings"]:
         yield "tileprof's report names no cause. Its first finding:\n"
     else:
-        yield "tileprof's report finds nothing that costs time.\n"
+        yield (
+            "tileprof's report names no cause; its first lines say how far the kernel is from the"
+            " least time of its work.\n"
+        )
         return
     yield f"```text\n{(causes or row['findings'])[0]['printed'].rstrip()}\n```\n"
 

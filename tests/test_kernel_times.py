@@ -94,9 +94,13 @@ def test_a_kernel_takes_the_time_of_its_scopes_too() -> None:
     for voice in VOICES:
         text = render_reports({"made": analyze(profile)}, ReportOptions(voice))
         assert "1 kernel, 100 µs" in text
-    assert "11 times 9.09 µs" in render_reports({"made": analyze(profile)}, ReportOptions())
-    header = report_data(analyze(profile))["header"]
-    assert header["kernel_time"] == header["device_time"] == 100_000
+    whole = "Devices' time in steps, 100 µs: 100.0 % unexplained"
+    assert whole in render_reports({"made": analyze(profile)}, ReportOptions())
+    page = report_data(analyze(profile))
+    assert page["header"]["kernel_time"] == page["header"]["device_time"] == 100_000
+    assert page["account"]["time"] == 100_000
+    assert page["account"]["kernels"]["time"] == page["kernels"]["time"] == [100_000]
+    assert page["kernels"]["launches"] == [11]
 
 
 def test_what_was_folded_into_a_kernel_is_its_time() -> None:

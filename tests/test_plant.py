@@ -200,7 +200,7 @@ def test_ranks() -> None:
     assert scores.score(row(first)).rank == 2
     assert scores.score(row(first, also=["slow-math"])).rank == 1
     stop = finding("near-roof", severity="stop")
-    program = finding("hotspot", counts=False)
+    program = finding("far-from-floor", counts=False)
     assert scores.score(row([stop, program, finding("spill-hot")])).rank == 1
     assert scores.score(row([finding("spill-hot", severity="ignore", gain=None)])).rank is None
     missing = scores.score(row([]))

@@ -227,6 +227,8 @@ def test_a_small_program_is_measured_recorded_and_judged(tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     record = json.loads(output.read_text())
     assert record["frozen"] == frozen.hashes()
+    # A row is there as soon as it is timed, and again with what the report says.
+    assert done.stdout.count("heat_simulation: ") == 2
     rows = {row["program"]: row for row in record["rows"]}
     assert set(rows) == {"heat_simulation"}
     heat = rows["heat_simulation"]["changes"]["float32"]

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import chain
@@ -181,8 +181,10 @@ def recorded(member: Member, pool: ThreadPoolExecutor) -> Future[dict[str, Any]]
     return pool.submit(report)
 
 
-def measured(group: Sequence[Program], args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Rows of programs that stand ready together."""
+def measured(
+    group: Sequence[Program], args: argparse.Namespace, keep: Callable[[dict[str, Any]], None]
+) -> Iterator[dict[str, Any]]:
+    """Rows of programs that stand ready together; `keep` gets each before it is recorded."""
     settings = Settings(args.device, args.tiny, args.keep)
     members: dict[str, list[Member]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
@@ -199,7 +201,10 @@ def measured(group: Sequence[Program], args: argparse.Namespace) -> Iterator[dic
             order = sorted(chain(*members.values()), key=lambda each: each.change != "compile")
             room = Room(max(args.memory, max(each.busy_gb for each in group)))
             list(pool.map(lambda member: ready(member, room), order))
-            rows = {program.name: _times(program, members[program.name], args) for program in group}
+            rows = dict[str, dict[str, Any]]()
+            for program in group:
+                rows[program.name] = _times(program, members[program.name], args)
+                keep(rows[program.name])
             reports: dict[str, dict[str, Future[dict[str, Any]] | str]] = {}
             for name, held in members.items():
                 reports[name] = {}
@@ -349,13 +354,19 @@ def main() -> int:
         args.keep = (args.keep or Path(scratch)).absolute()
         args.keep.mkdir(parents=True, exist_ok=True)
         longest = 0.0
+
+        def keep(row: dict[str, Any]) -> None:
+            """Write a row as soon as it is timed: a run that is cut off is not for nothing."""
+            record["rows"].append(row)
+            print(told(row), flush=True)
+            write(output, record)
+
         for group in groups(there, args.memory):
             start = time.perf_counter()
             if args.budget and start - begin + longest > args.budget:
                 record["skipped"].update({each.name: "no time left" for each in group})
                 continue
-            for row in measured(group, args):
-                record["rows"].append(row)
+            for row in measured(group, args, keep):
                 print(told(row), flush=True)
                 write(output, record)
             longest = max(longest, time.perf_counter() - start)

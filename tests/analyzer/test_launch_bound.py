@@ -26,11 +26,39 @@ def test_the_host_is_the_limit() -> None:
     """30 of 100 ms are gaps; with none measured between kernels all of them go likely."""
     finding = only(late().profile(), "launch-bound")
     assert finding.severity == "suggestion"
-    assert finding.title == "GPU idle: kernels in the scope forward are launched too late"
+    assert finding.title == "GPU idle: kernels below train_gpt.py:71 are launched too late"
     assert finding.evidence[1].text == "the host takes 50 µs per launch, a kernel 70 µs"
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.85, 1 / 0.7, 1 / 0.7))
+
+
+def test_the_place_is_around_most_of_the_gaps() -> None:
+    """Three lines of a scope have them; a scope of a library with a few is not named."""
+    step = late(idle=0)
+    forward = step.scope(step.top, "model")
+    for line, idle in ((80, 14), (81, 10), (82, 5)):
+        op = step.op(step.frame(forward, "block", line), "aten::mul", 1_000)
+        step.launch(op, "elementwise", MS, 1_000, gaps={LATE: idle * MS})
+    scan = step.scope(step.op(step.top, "aten::cumsum"), "cub::DeviceScan")
+    step.launch(scan, "scan", MS / 10, 20, gaps={LATE: MS})
+    finding = only(step.profile(), "launch-bound")
+    assert finding.title == "GPU idle: kernels in the scope model are launched too late"
+    assert finding.evidence[1].text == (
+        "most of them below train_gpt.py:80 (46.7 %), train_gpt.py:81 (33.3 %), train_gpt.py:82"
+        " (16.7 %)"
+    )
+
+
+def test_gaps_all_over_the_program() -> None:
+    """No place is around most of them: the title names none."""
+    step = late(idle=0, worked=1)
+    for line in (80, 81, 82):
+        top = step.frame(-1, "worker", line)
+        step.launch(step.op(top, "aten::mul", 1_000), "elementwise", 10 * MS, 1_000,
+                    gaps={LATE: 10 * MS})  # fmt: skip
+    finding = only(step.profile(), "launch-bound")
+    assert finding.title == "GPU idle: kernels are launched too late"
 
 
 def test_a_graph_leaves_the_measured_gap() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import found, only, report_of
-from tests.analyzer.steps import DEPENDENT, LATE, MS, Step, training
+from tests.analyzer.steps import DEPENDENT, LATE, MS, TORCH, Step, training
 from tileprof.profile import Metric
 
 SHORT = 4e3
@@ -38,6 +38,27 @@ def test_a_chain_and_its_gain() -> None:
     assert (finding.place.location.line, finding.place.location.function) == (10, "gelu")
     assert "aten::a, aten::b, aten::c, aten::d" in finding.evidence[1].text
     assert "CUDA graph" not in finding.author
+
+
+def test_the_place_is_where_most_of_the_chain_is() -> None:
+    """A chain may begin with what the line before launches last."""
+    step = Step()
+    fill = step.op(step.frame(step.top, "train", 31), "aten::fill_")
+    step.launch(fill, "fill", 20 * SHORT)
+    at = step.frame(
+        step.frame(step.top, "train", 32), "_single_tensor_adam", 404, f"{TORCH}adam.py"
+    )
+    for name in ("lerp_", "mul_", "addcmul_", "sqrt", "div", "addcdiv_"):
+        step.launch(step.op(at, f"aten::{name}", 2_000), "elementwise", 2_000 * SHORT, 2_000,
+                    gaps={LATE: 2_000 * SHORT})  # fmt: skip
+    finding = only(step.profile(), "small-kernels")
+    assert finding.title == (
+        "The optimizer updates one parameter after the other: 6 short kernels in a row at"
+        " train_gpt.py:32, aten::lerp_"
+    )
+    assert "fused=True" in finding.author
+    assert finding.place.location is not None
+    assert finding.place.location.line == 32
 
 
 def test_late_launches_ask_for_a_graph() -> None:

@@ -8,7 +8,9 @@ from tests.analyzer.made import Made, program
 from tests.viewer.pc_profile import FILE, pc_profile
 from tests.viewer.samples import node, profile_of, with_children
 from tileprof.analyzer import Evidence, Finding, Gain, Place, Report
+from tileprof.analyzer.account import Claim, account
 from tileprof.analyzer.cases import Program
+from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.report import Answers
 from tileprof.errors import Location
 from tileprof.profile import (
@@ -63,8 +65,16 @@ def report(profile: Profile, *findings: Finding) -> Report:
         Answers(case, tuple(f for f in findings if f.place.kernel == case.name), None)
         for case in program.kernels
     )
+    claims = [
+        Claim(
+            each, tuple(n for c in program.kernels if c.name == each.place.kernel for n in c.nodes)
+        )
+        for each in findings
+        if each.severity == "suggestion"
+    ]
+    held = account(Contexts(program), claims)
     return Report(
-        program, findings, answers, (("counters", "`tileprof run` counts", ("made-up",)),)
+        program, findings, answers, (("counters", "`tileprof run` counts", ("made-up",)),), held
     )
 
 

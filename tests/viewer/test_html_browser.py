@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.analyzer.made import report_of
+from tests.analyzer.steps import training
 from tests.viewer.browser import Browser, chromium
 from tests.viewer.html_reports import (
     HOSTILE,
@@ -22,7 +24,7 @@ from tests.viewer.html_reports import (
     small,
 )
 from tests.viewer.samples import matmul, profile_of
-from tileprof.analyzer import Place, Report
+from tileprof.analyzer import Place, Report, analyze
 from tileprof.profile import TreeBuilder
 from tileprof.viewer.html import write_html
 
@@ -84,6 +86,60 @@ def test_the_first_view_is_the_findings(shown: Shown) -> None:
     assert "sum += square(a[i + k]);" in line
     assert "97.9 %" in line  # 9,900 of the function's 10,115 samples
     assert "tileprof run counts" in page.texts(".runs")[0]
+
+
+def test_the_account_stands_above_the_findings(shown: Shown) -> None:
+    """Its headline first; a legend for each part that takes time; five kernels, or all of them."""
+    page = shown(analyze(training().profile()))
+    order = page.run("""[...document.querySelectorAll('.findings > *')].map(e => e.className)""")
+    assert order[:2] == ["account", "finding"]
+    assert page.texts(".account .headline") == [
+        "The first 3 suggestions together likely make it 1.33× as fast."
+    ]
+    legend = [re.sub(r" [\d.]+ % .*", "", each) for each in page.texts(".legend li")]
+    assert legend == [
+        "causes named below",
+        "unexplained",
+        "copies",
+        "waiting without a named cause",
+    ]
+    assert page.texts(".account h3")[0].upper().startswith("IDLE, A PART OF THE ABOVE: 14.2 %")
+    assert page.texts(".account .idle > span:first-child") == ["waiting for its launch"]
+    names = ".account tbody td:first-child"
+    assert len(page.texts(names)) == 5
+    assert page.texts(names)[0] == "nvjet_hsh_256x128_NTN"
+    page.click(".account button")
+    assert len(page.texts(names)) == 13
+    assert page.texts(".account button") == []
+
+
+@pytest.mark.parametrize("name", ["a training", "h200-gemm"])
+def test_the_accounts_bar_is_filled_and_its_colours_are_those_of_the_legend(
+    shown: Shown, name: str
+) -> None:
+    """All of its width has a part; a part has the colour of its entry, no two have the same."""
+    page = shown(analyze(training().profile()) if name == "a training" else report_of(name))
+    filled, colours, legend = page.run("""(() => {
+        const strip = document.querySelector('.account > .strip'), parts = [...strip.children],
+            sum = parts.reduce((sum, e) => sum + e.getBoundingClientRect().width, 0),
+            colour = (e) => getComputedStyle(e).backgroundColor,
+            seen = parts.filter((e) => e.getBoundingClientRect().width > 1);
+        return [sum / strip.getBoundingClientRect().width, [...new Set(seen.map(colour))],
+            [...document.querySelectorAll('.swatch')].map(colour)];
+    })()""")
+    assert filled == pytest.approx(1, abs=0.01)
+    assert len(set(legend)) == len(legend) > 1
+    assert set(colours) <= set(legend)
+
+
+def test_a_cause_in_the_bar_leads_to_its_finding(shown: Shown) -> None:
+    """The second part of the causes to the second suggestion."""
+    page = shown(analyze(training().profile()))
+    page.click(".account .strip a:nth-of-type(2)")
+    page.until("document.querySelector('#finding-2.target')")
+    titles = page.texts(".finding .title")
+    link = "document.querySelector('.account .strip a:nth-of-type(2)').title"
+    assert page.run(link).startswith(f"{titles[1]}: ")
 
 
 def test_a_deep_link_opens_its_finding(shown: Shown) -> None:
@@ -264,7 +320,8 @@ def test_hostile_names_are_only_texts(shown: Shown, place: str) -> None:
     """In every view: no script of theirs runs, no element is theirs, and they are read."""
     page = shown(hostile(), place)
     assert page.run("window.bad") is None
-    assert page.run("document.querySelectorAll('b:not(#facts b)').length") == 0
+    theirs = "b[onclick], b:not(#facts b, .account b)"
+    assert page.run(f"document.querySelectorAll('{theirs}').length") == 0
     if place != "#flame":
         start = HOSTILE[:40]
         assert page.run(
@@ -312,6 +369,13 @@ LAYOUT = """(() => {
     if (page.scrollWidth > innerWidth) wrong.push(`the page is ${page.scrollWidth} wide`);
     for (const each of document.querySelectorAll("#panel-findings, #panel-findings .scroll"))
         if (each.scrollWidth > each.clientWidth) wrong.push(`${each.className} scrolls sideways`);
+    for (const each of document.querySelectorAll(".account, .account .table, .account tr"))
+        if (each.scrollWidth > each.clientWidth + 1 || box(each).right > innerWidth)
+            wrong.push(`${each.className || each.tagName} of the account is too wide`);
+    for (const each of document.querySelectorAll(".account tbody td:first-child"))
+        if (box(each).width < 250) wrong.push(`a kernel's name has ${box(each).width} pixels`);
+    for (const each of document.querySelectorAll(".account td:not(:first-child), .legend li"))
+        if (each.scrollWidth > each.clientWidth + 1) wrong.push(`"${each.innerText}" is cut off`);
     for (const head of document.querySelectorAll(".finding > button")) {
         const range = document.createRange(), where = box(head.querySelector(".where"));
         range.selectNodeContents(head.querySelector(".title"));
@@ -338,9 +402,16 @@ def wide() -> Report:
     return report(built.snapshot(), replace(kernels[0], evidence=facts, author=LONG), kernels[1])
 
 
-def test_the_page_fits_windows_of_all_widths(shown: Shown) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(wide, id="long names"),
+        pytest.param(lambda: analyze(training().profile()), id="a training"),
+    ],
+)
+def test_the_page_fits_windows_of_all_widths(shown: Shown, make: Callable[[], Report]) -> None:
     """No part is cut off, nothing prints over anything, and titles have room for some words."""
-    browser = shown(wide())
+    browser = shown(make())
     try:
         for width in (500, 900, 1400, 2560):
             browser.resize(width)

@@ -285,7 +285,7 @@ class Contexts:
     def told(self, node: int) -> str:
         """A node's place in a few words: `train.py:12, aten::mm`."""
         line, op = self.line(node), self.op(node)
-        where = f"{_SEPARATOR.split(line.file)[-1]}:{line.line}" if line else ""
+        where = short(line) if line else ""
         return ", ".join(filter(None, (where, op))) or self.profile.names[node]
 
     # -- what is of each step
@@ -296,6 +296,11 @@ class Contexts:
         What happens once, as at the start or at the end of a program, is not worth a change.
         """
         return bool(self.steps.inside[node] and times >= self.steps.least[node])
+
+
+def short(line: Location) -> str:
+    """Return a place in the source without its folder: `train.py:12`."""
+    return f"{_SEPARATOR.split(line.file)[-1]}:{line.line}"
 
 
 def _is_users(symbol: Symbol) -> bool:

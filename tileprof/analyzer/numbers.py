@@ -672,20 +672,22 @@ FUSION_NAMED = 4
 # -- rules/program/hotspots
 
 HOTSPOTS_HOT = 0.1
-"""Of the time, below which a place is not a hotspot: gone, it makes the program 1.11 times as
-fast."""
+"""Share of the host's time below which a place is no hotspot: without it, the program is 1.11 times
+as fast. By hand."""
 
 HOTSPOTS_THE_SAME = 0.8
-"""Of a place's time, above which places of other kinds within it, told already, stand for it."""
+"""Share of a place's time from which places of other kinds within it, reported already, stand for
+it. By hand."""
 
 HOTSPOTS_TIMES = (1.2, 2.0)
-"""Times as fast as which a hotspot is imagined, in the table of Amdahl's law."""
+"""Factors by which a hotspot is imagined to become faster, in the table of Amdahl's law."""
 
 HOTSPOTS_ALL = 0.99
-"""Of the time, above which nothing is left without it."""
+"""Share of the host's time from which nothing is left without a place, so that no gain is stated
+for its disappearance."""
 
 HOTSPOTS_EVERYTHING = 0.95
-"""Share of the time from which a scope says no more than what was found within it."""
+"""Share of the host's time from which a scope says no more than what was found within it."""
 
 HOTSPOTS_LEAST_OF_HOST = 0.03
 """Share of the host's time from which its most expensive operation is named. A program on the host
@@ -695,6 +697,9 @@ spreads over many operations, and one of them is where to begin."""
 
 LAUNCH_BOUND_SURE = 0.5
 """Of what goes likely, the part that goes at least: other work of the host may come to the fore."""
+LAUNCH_BOUND_MOST = 2 / 3
+"""Share of the late launches' gaps around which a place is named: most of them, by hand; above a
+half, so that only places around each other have as much."""
 
 # -- rules/program/optimizer_passes
 

@@ -1,4 +1,4 @@
-"""Where the devices' time goes, in the lines that open a report.
+"""Where the devices' time goes, in the lines that open a report, and in the words of its page.
 
 In: an account.  Out: sentences: shares of floors, causes and idle time; what the program could
 reach at most, and what its first changes likely bring.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tileprof.analyzer import Account
 from tileprof.profile.units import format_percent, format_value
@@ -17,20 +19,45 @@ _LEAST = 0.005
 _REASONS = 3
 """Largest number of reasons of idle time that are named."""
 
+Kind: TypeAlias = Literal[
+    "floor", "causes", "unexplained", "copies", "communication", "waiting"
+]  # fmt: skip
+"""Which part of the devices' time; all parts together are the whole."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the devices' time, and how it is called."""
+
+    kind: Kind
+    name: str
+    meaning: str
+    """What the name stands for; empty where it says so itself."""
+    time: float
+    """Length, ns."""
+
+
+def parts_of(account: Account) -> tuple[Part, ...]:
+    """Return the parts that add up to the account's time, in the order in which they are named."""
+    causes = sum(each.time for each in account.causes)
+    least = "the least time of this work on this device"
+    return (
+        Part("floor", "floor", least, account.floor),
+        Part("causes", "causes named below", "", causes),
+        Part("unexplained", "unexplained", "", account.unexplained),
+        Part("copies", "copies", "", account.copies),
+        Part("communication", "communication", "", account.communication),
+        Part("waiting", "waiting without a named cause", "", account.waiting),
+    )
+
 
 def account_text(account: Account) -> Iterator[str]:
-    """Yield its sentences."""
+    """Yield the sentences that open a report."""
     time = account.time
-    parts = [
-        ("floor (the least time of this work on this device)", account.floor),
-        ("causes named below", sum(each.time for each in account.causes)),
-        ("unexplained", account.unexplained),
-        ("copies", account.copies),
-        ("communication", account.communication),
-        ("waiting without a named cause", account.waiting),
-    ]
     shown = [
-        f"{format_percent(part / time)} % {name}" for name, part in parts if part > _LEAST * time
+        f"{format_percent(part.time / time)} % {_words(part)}"
+        for part in parts_of(account)
+        if part.time > _LEAST * time
     ]
     yield f"Devices' time in steps, {format_value(time, 'ns')}: {', '.join(shown)}."
     if idle := [(name, part) for name, part in account.idle if part > _LEAST * time]:
@@ -39,8 +66,14 @@ def account_text(account: Account) -> Iterator[str]:
             f"{name} {format_percent(part / time)} %" for name, part in idle[:_REASONS]
         )
         yield f"Idle, a part of the above: {whole} % ({named})."
-    if account.unknown > _LEAST * time:
-        share = format_percent(account.unknown / time)
+    yield from notes(account)
+    yield from gains(account)
+
+
+def notes(account: Account) -> Iterator[str]:
+    """Yield what is not known of the floors, and where they come from; commands in backquotes."""
+    if account.unknown > _LEAST * account.time:
+        share = format_percent(account.unknown / account.time)
         yield (
             f"{share} % has no floor: what these kernels move is not known, or the device's roofs"
             " were not measured (`tileprof doctor --roofs`)."
@@ -50,13 +83,20 @@ def account_text(account: Account) -> Iterator[str]:
             "Floors are by the roofs of another device of this name; `tileprof doctor --roofs`"
             " measures this one."
         )
-    yield from _gains(account)
 
 
-def _gains(account: Account) -> Iterator[str]:
-    """Yield what can be reached at most, and by the first changes."""
-    if math.isfinite(account.most):
+def gains(account: Account) -> Iterator[str]:
+    """Yield what can be reached at most, and by the first changes.
+
+    Nothing is said of the most where kernels without a floor take longer than all that the program
+    would be left with: the bound would come from what is not known.
+    """
+    if math.isfinite(account.most) and account.unknown * account.most <= account.time:
         yield f"By its floors the program could be {account.most:.1f}× as fast at most."
     count, gain = account.first
     if count > 1:
         yield f"The first {count} suggestions together likely make it {gain:.2f}× as fast."
+
+
+def _words(part: Part) -> str:
+    return f"{part.name} ({part.meaning})" if part.meaning else part.name

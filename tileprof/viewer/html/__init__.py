@@ -1,8 +1,9 @@
 """A report as one page that needs nothing but a browser: no network, no other file.
 
-In: a report of the analyzer, with its profile.  Out: one HTML file: findings, the call tree, a
-flame graph, kernels, source lines beside machine code with their samples, and the timelines that
-there are: of the warps of single CTAs, of the program, of hardware counters.
+In: a report of the analyzer, with its profile.  Out: one HTML file: the account of the
+devices' time, findings, the call tree, a flame graph, kernels, source lines beside machine code
+with their samples, and the timelines that there are: of the warps of single CTAs, of the program,
+of hardware counters.
 
 `page.html`, the styles and the scripts are files of this package; `page.py` puts them and one
 block of JSON into a page. The JSON has columns, not a record for each node, and rows are drawn when

@@ -25,6 +25,7 @@ from tileprof.profile import Profile, Timeline
 from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import has_counters
 from tileprof.viewer.exports.slices import Slices
+from tileprof.viewer.html.account_data import account_of
 from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.cta_data import ctas_of
@@ -33,12 +34,13 @@ from tileprof.viewer.html.tree_data import kept_tree, tree_of
 from tileprof.viewer.series import SeriesView, Stretch, series_views
 from tileprof.viewer.text import encodable
 
-_STYLES = ("style.css", "views.css", "details.css", "timelines.css")
+_STYLES = ("style.css", "views.css", "account.css", "details.css", "timelines.css")
 _SCRIPTS = (
-    "core.js", "rows.js", "tree_model.js", "node_facts.js", "finding_parts.js", "findings.js",
-    "tree.js", "flame.js", "roofline.js", "kernels.js", "code_model.js", "code_source.js",
-    "code_machine.js", "code.js", "time_canvas.js", "bars.js", "curves.js", "time_words.js",
-    "warp_timeline.js", "event_timeline.js", "counter_timeline.js", "timelines.js", "main.js",
+    "core.js", "rows.js", "tree_model.js", "node_facts.js", "finding_parts.js", "account.js",
+    "findings.js", "tree.js", "flame.js", "roofline.js", "kernels.js", "code_model.js",
+    "code_source.js", "code_machine.js", "code.js", "time_canvas.js", "bars.js", "curves.js",
+    "time_words.js", "warp_timeline.js", "event_timeline.js", "counter_timeline.js", "timelines.js",
+    "main.js",
 )  # fmt: skip
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 """Within strings of JSON: nothing in them can end the element that they stand in."""
@@ -73,6 +75,7 @@ def report_data(report: Report) -> dict[str, Any]:
     return {
         "header": header_of(report),
         "runs": runs_of(report),
+        "account": account_of(report),
         "findings": findings_of(report, code, moved),
         "kernels": kernels_of(report, code, moved),
         "roofs": roofs_of(report),

@@ -1,10 +1,11 @@
-"""Where the time of a program goes, and what it would be worth to make that faster.
+"""Where the host's time goes in a program of which no device was timed.
 
-Static: none; so these are symptoms. Dynamic: time of kernels, operations and scopes on devices,
-each with the innermost one that it is in, so that nothing counts twice; where no device was timed,
-the host's time, also by the user's lines outside of operations. Gains are those of Amdahl's law,
-1 / (1 - p (1 - 1 / k)) for a part p of the time that becomes k times as fast (AFIPS 1967), a table
-and no promise.
+Static: none; so these are symptoms. Dynamic: the host's time by the user's lines, operations and
+scopes, each with the innermost one that it is in, so that nothing counts twice. What faster parts
+would be worth is Amdahl's law, 1 / (1 - p (1 - 1 / k)) for a part p of the time that becomes k
+times as fast (AFIPS 1967), a table and no promise.
+
+Where devices were timed this rule reports nothing: the account says where their time goes.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import WORK, Column, Contexts, Ids, Mask
+from tileprof.analyzer.contexts import Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.findings import Evidence, duration, percent, plain
+from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import (
     HOTSPOTS_ALL,
     HOTSPOTS_EVERYTHING,
@@ -29,18 +30,6 @@ from tileprof.analyzer.numbers import (
 )
 
 _ADVICE = {
-    "kernel": (
-        "Start with this kernel: it dominates. Apply its findings first; then ask whether it "
-        "must run this often, and on this many elements."
-    ),
-    "op": (
-        "Start with this operation: see which of its kernels take the time, and whether "
-        "another operation, dtype or layout needs fewer of them."
-    ),
-    "scope": "Start with this scope: see which operations in it take the time.",
-}
-_ADVICE_FOR_HOST = {
-    **_ADVICE,
     "op": (
         "Start with this operation: ask whether it must run this often, and on this many "
         "elements; then whether another operation, dtype or layout, or a GPU, does the same in "
@@ -71,50 +60,24 @@ class _Hot:
 
 
 def find(program: Program) -> Iterator[Draft]:
-    """The places with the most time."""
+    """The places with the most of the host's time; none where devices were timed."""
     tree = Contexts(program)
-    time = _time(tree)
-    told: list[_Hot] = []
-    for kind, at in _kinds(tree, time):
-        for each in _hottest(tree, kind, at, time):
-            if not _stands_for(told, each, time):
-                told.append(each)
-                yield _draft(tree, each, time)
-
-
-@dataclass(frozen=True, eq=False)
-class _Time:
-    """The time that shares are of."""
-
-    column: Column
-    """By node, its own part of it, ns."""
-    whole: float
-    whose: str
-    steps: Mask
-    """Scopes that are the whole, so that to name them says nothing."""
-    part: str = "the program"
-    """What becomes faster with a part of that time."""
-    of_host: bool = False
-
-
-def _time(tree: Contexts) -> _Time:
-    """The devices' time; the host's where no device was timed."""
-    # Trials and compiling are told by `compiling`.
-    steady = np.where(tree.compiling, 0.0, 1.0)
     if tree.time.any():
-        nothing = np.zeros(len(tree.parents), bool)
-        return _Time(tree.time * steady, tree.steps.time, tree.whose, nothing)
-    host = tree.program.host
-    column = host.column * steady
-    return _Time(column, host.whole, host.whose, host.step_scopes, host.part, of_host=True)
+        return
+    # Trials and compiling are told by `compiling`.
+    time = program.host.column * np.where(tree.compiling, 0.0, 1.0)
+    told: list[_Hot] = []
+    for kind, at in _kinds(tree):
+        for each in _hottest(tree, kind, at, time):
+            if not _stands_for(told, each, time, program.host.whole):
+                told.append(each)
+                yield _draft(tree, each)
 
 
-def _kinds(tree: Contexts, time: _Time) -> Iterator[tuple[str, Ids]]:
+def _kinds(tree: Contexts) -> Iterator[tuple[str, Ids]]:
     """Kinds of places, and by node the innermost place of the kind around it; -1 for none."""
-    yield "kernel", tree.nearest(tree.kind(*WORK))
     yield "op", tree.ops
-    if time.of_host:
-        yield "line", np.where((tree.ops >= 0) | _in_scope_of_line(tree), -1, tree.lines)
+    yield "line", np.where((tree.ops >= 0) | _in_scope_of_line(tree), -1, tree.lines)
     yield "scope", tree.scopes
 
 
@@ -125,18 +88,16 @@ def _in_scope_of_line(tree: Contexts) -> Mask:
     return inside
 
 
-def _hottest(tree: Contexts, kind: str, at: Ids, time: _Time) -> Iterator[_Hot]:
-    sums = tree.summed(time.column, at, at >= 0)
+def _hottest(tree: Contexts, kind: str, at: Ids, time: Column) -> Iterator[_Hot]:
+    host, sums = tree.program.host, tree.summed(time, at, at >= 0)
     by_name = dict[str, list[int]]()
-    for node in np.flatnonzero((sums > 0) & ~time.steps).tolist():
+    for node in np.flatnonzero((sums > 0) & ~host.step_scopes).tolist():
         name = tree.told(node) if kind == "line" else tree.profile.names[node]
         by_name.setdefault(name, []).append(node)
     times = {name: float(sums[nodes].sum()) for name, nodes in by_name.items()}
     for rank, name in enumerate(sorted(times, key=lambda each: -times[each])[:MOST_OF_A_KIND]):
-        least = (
-            HOTSPOTS_LEAST_OF_HOST if time.of_host and kind == "op" and not rank else HOTSPOTS_HOT
-        )
-        if time.whole and times[name] / time.whole >= least:
+        least = HOTSPOTS_LEAST_OF_HOST if kind == "op" and not rank else HOTSPOTS_HOT
+        if host.whole and times[name] / host.whole >= least:
             nodes = by_name[name]
             most = max(nodes, key=lambda node: float(sums[node]))
             own = np.isin(at, nodes)
@@ -145,32 +106,33 @@ def _hottest(tree: Contexts, kind: str, at: Ids, time: _Time) -> Iterator[_Hot]:
             yield _Hot(kind, name, own, times[name], count, most)
 
 
-def _stands_for(told: list[_Hot], each: _Hot, time: _Time) -> bool:
+def _stands_for(told: list[_Hot], each: _Hot, time: Column, whole: float) -> bool:
     """Whether what was told already says all that this place would."""
-    if told and each.kind == "scope" and each.time >= HOTSPOTS_EVERYTHING * time.whole:
+    if told and each.kind == "scope" and each.time >= HOTSPOTS_EVERYTHING * whole:
         return True
     known = [other.inside for other in told if other.kind != each.kind]
     within = np.logical_or.reduce(known) if known else np.zeros_like(each.inside)
-    return float(time.column[each.inside & within].sum()) > HOTSPOTS_THE_SAME * each.time
+    return float(time[each.inside & within].sum()) > HOTSPOTS_THE_SAME * each.time
 
 
-def _draft(tree: Contexts, each: _Hot, time: _Time) -> Draft:
-    share = each.time / time.whole
+def _draft(tree: Contexts, each: _Hot) -> Draft:
+    host = tree.program.host
+    share = each.time / host.whole
     often = f", {each.count:,.0f} times {duration(each.time / each.count)}" if each.count else ""
-    whole = f"{time.whose} ({duration(time.whole)})" if time.of_host else time.whose
-    text = f"{percent(share)} of {whole}{often}, most of it at {tree.told(each.node)}"
+    text = (
+        f"{percent(share)} of {host.whose} ({duration(host.whole)}){often}, most of it at"
+        f" {tree.told(each.node)}"
+    )
     measured = Evidence("activities", text)
     table = Evidence(
-        "activities", f"by Amdahl's law, all else unchanged: {_table(share, time.part)}"
+        "activities", f"by Amdahl's law, all else unchanged: {_table(share, host.part)}"
     )
-    name = plain(each.name) if each.kind == "kernel" else each.name
     outside = ", outside of operations" if each.kind == "line" else ""
-    title = f"{name} takes {percent(share, 0)} of {time.whose}{outside}"
-    advice = _ADVICE_FOR_HOST if time.of_host else _ADVICE
-    told = advice[each.kind]
+    title = f"{each.name} takes {percent(share, 0)} of {host.whose}{outside}"
+    advice = _ADVICE[each.kind]
     if each.kind == "line" and not bool((tree.ops >= 0).any()):
-        told = _ADVICE_WITHOUT_OPERATIONS
-    return Draft("symptom", title, tree.place(each.node), (measured, table), told,
+        advice = _ADVICE_WITHOUT_OPERATIONS
+    return Draft("symptom", title, tree.place(each.node), (measured, table), advice,
                  confidence="high")  # fmt: skip
 
 

@@ -15,11 +15,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask
+from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Ids, Mask, short
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import COOL, LAUNCH_BOUND_SURE, MOST_OF_A_KIND
+from tileprof.analyzer.numbers import (
+    COOL,
+    LAUNCH_BOUND_MOST,
+    LAUNCH_BOUND_SURE,
+    MOST_OF_A_KIND,
+)
 
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
@@ -49,7 +54,8 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     late = float(tree.gaps[gaps].sum())
     if tree.share(late) < COOL or _held_up(tree, tree.steps.inside) > late:
         return
-    where = _most(tree, gaps)
+    around = _around(tree, gaps)
+    where = _longest(tree, gaps) if around is None else around
     evidence = [
         Evidence(
             "activities",
@@ -57,12 +63,14 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
             f" {tree.count[gaps].sum():,.0f} gaps before late launches",
         )
     ]
+    if told := _lines(tree, gaps):
+        evidence.append(Evidence("activities", told))
     if told := _a_launch(tree, where):
         evidence.append(Evidence("activities", told))
     evidence.append(Evidence("activities", tree.recording))
     mid = tree.share(tree.avoidable(gaps))
     yield Draft(
-        "suggestion", f"GPU idle: kernels in {_named(tree, where)} are launched too late",
+        "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
         tree.place(where), tuple(evidence), _LATE, "",
         Saving(LAUNCH_BOUND_SURE * mid, mid, tree.share(late)),
     )  # fmt: skip
@@ -73,18 +81,63 @@ def _held_up(tree: Contexts, nodes: Mask) -> float:
     return float((tree.own("sync_time") + tree.standing)[nodes].sum())
 
 
-def _most(tree: Contexts, gaps: Mask) -> int:
-    """The scope with most of these gaps, else the line, else the longest gap."""
-    for at in (tree.scopes, tree.lines):
-        inside = gaps & (at >= 0)
-        if inside.any():
-            return int(tree.summed(tree.gaps, at, inside).argmax())
+def _around(tree: Contexts, gaps: Mask) -> int | None:
+    """Return the innermost scope, or line of the user's, around most of these gaps, if any is."""
+    idle = np.where(gaps, tree.gaps, 0.0)
+    inside = np.zeros(len(idle))
+    at: Ids = np.flatnonzero(idle)
+    own = idle[at]
+    while len(at):
+        np.add.at(inside, at, own)
+        up: Ids = tree.parents[at].astype(np.int64)
+        at, own = up[up >= 0], own[up >= 0]
+    around = (tree.users | tree.kind("scope")) & (inside >= LAUNCH_BOUND_MOST * idle.sum())
+    # Nodes around more than half are around each other.
+    ids = np.flatnonzero(around)
+    return int(ids[_depth(tree, ids).argmax()]) if len(ids) else None
+
+
+def _longest(tree: Contexts, gaps: Mask) -> int:
+    """Return the line with most of these gaps, else the longest gap."""
+    inside = gaps & (tree.lines >= 0)
+    if inside.any():
+        return int(tree.summed(tree.gaps, tree.lines, inside).argmax())
     return int(np.where(gaps, tree.gaps, -1.0).argmax())
 
 
-def _named(tree: Contexts, node: int) -> str:
-    kind, name = tree.profile.kinds[node], tree.profile.names[node]
-    return f"the {kind} {name}" if kind == "scope" else f"{name}, {tree.told(node)}"
+def _depth(tree: Contexts, nodes: Ids) -> Ids:
+    """Return how many nodes each is in."""
+    found, up = np.zeros(len(nodes), np.int64), tree.parents[nodes]
+    while (up >= 0).any():
+        found += up >= 0
+        up = np.where(up >= 0, tree.parents[up], -1)
+    return found
+
+
+def _named(tree: Contexts, node: int | None) -> str:
+    if node is None:
+        return ""
+    if tree.profile.kinds[node] == "scope":
+        return f" in the scope {tree.profile.names[node]}"
+    return f" below {tree.told(node)}"
+
+
+def _lines(tree: Contexts, gaps: Mask) -> str:
+    """The lines with most of these gaps, where no single one has them."""
+    idle = tree.summed(tree.gaps, tree.lines, gaps)
+    sums = dict[str, float]()
+    for node in np.flatnonzero(idle).tolist():
+        line = tree.line(node)
+        if line is not None:
+            name = short(line)
+            sums[name] = sums.get(name, 0.0) + float(idle[node])
+    most = sorted(sums, key=lambda each: -sums[each])[:MOST_OF_A_KIND]
+    whole = float(tree.gaps[gaps].sum())
+    if len(most) < 2 or sums[most[0]] >= LAUNCH_BOUND_MOST * whole:
+        return ""
+    return "most of them below " + ", ".join(
+        f"{name} ({percent(sums[name] / whole)})" for name in most
+    )
 
 
 def _a_launch(tree: Contexts, where: int) -> str:

@@ -38,11 +38,10 @@ from tileprof.analyzer.numbers import (
     SMALL_KERNELS_FEWEST,
     SMALL_KERNELS_SHORT,
 )
+from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES
 from tileprof.once import cached_property
 
-_PRODUCT = re.compile(
-    r"gemm|gemv|cutlass|xmma|wgmma|conv|fmha|flash|attention|nccl|sort|fft", re.IGNORECASE
-)
+_PRODUCT = re.compile(PRODUCT_NAMES + "|fmha|flash|attention|nccl|sort|fft", re.IGNORECASE)
 """Kernels that fusing their neighbours does not take in."""
 _GRAPH = (
     " The device waits between them for the host: a CUDA graph (torch.compile with"
@@ -52,6 +51,12 @@ _FUSE = (
     "Fuse them: torch.compile the function around this line, write them as one kernel, or use the"
     " fused form where there is one (fused=True of optimizers, one norm, activation or loss)."
 )
+
+_OPTIMIZER = (
+    "Give the optimizer fused=True, or foreach=True, both of which work on many parameters at once."
+)
+_ONE_BY_ONE = "_single_tensor_"
+"""How names begin of torch.optim's functions that update one parameter after the other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +69,26 @@ class _Chain:
     """Those of them in which the launch came late."""
     stood: float
     """What the host stood in its launches, as the device's queue was full, ns."""
+
+    @cached_property
+    def place(self) -> int:
+        """The first kernel of a line with at least half as many launches as any other: a chain may
+        begin with what is left of the line before."""
+        lines: list[int] = self.tree.lines[self.nodes].tolist()
+        launches = dict.fromkeys(lines, 0.0)
+        for line, count in zip(lines, self.tree.count[self.nodes].tolist(), strict=True):
+            launches[line] += count
+        most = max(launches.values())
+        first = next(line for line in launches if launches[line] >= most / 2)
+        return self.nodes[lines.index(first)]
+
+    @cached_property
+    def is_of_optimizer(self) -> bool:
+        """Whether most of its launches update parameters one by one."""
+        tree = self.tree
+        inside = tree.below(tree.where(lambda symbol: symbol.name.startswith(_ONE_BY_ONE)))
+        nodes = np.array(self.nodes)
+        return float(tree.count[nodes[inside[nodes]]].sum()) > self.launches / 2
 
     @cached_property
     def visits(self) -> float:
@@ -121,9 +146,9 @@ def find(program: Program) -> Iterator[Draft]:
         return
     places = dict[Hashable, list[_Chain]]()
     for chain in _chains(tree):
-        line = tree.line(chain.nodes[0])
+        line = tree.line(chain.place)
         where = (line.file, line.function) if line else None
-        phase = bool(tree.backward[chain.nodes[0]])
+        phase = bool(tree.backward[chain.place])
         places.setdefault((where, phase), []).append(chain)
     worst = sorted(places.values(), key=lambda held: -sum(each.saved for each in held))
     for chains in worst[:MOST_OF_A_KIND]:
@@ -198,9 +223,11 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     low, mid = between / 2, above / 2 + between + behind / 2
     high = above + between + behind
     saving = Saving(tree.share(low), tree.share(mid), tree.share(high))
-    title = f"{first.length:.0f} short kernels in a row at {tree.told(first.nodes[0])}"
-    advice = _FUSE + (_GRAPH if late > idle / 2 else "")
-    place = tree.place(first.nodes[0])
+    row = f"{first.length:.0f} short kernels in a row at {tree.told(first.place)}"
+    alone = first.is_of_optimizer
+    title = f"The optimizer updates one parameter after the other: {row}" if alone else row
+    advice = (_OPTIMIZER if alone else _FUSE) + (_GRAPH if late > idle / 2 else "")
+    place = tree.place(first.place)
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
                  nodes=tuple(node for each in chains for node in each.nodes))  # fmt: skip
 

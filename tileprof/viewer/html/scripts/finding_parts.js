@@ -1,53 +1,6 @@
-// What stands in the findings' view: the strip of times, the inside of a finding, runs to come.
+// What stands in the findings' view: the inside of a finding, runs to come.
 
 const findingParts = {
-  // A strip of where the devices' time goes: a part for each of the longest kernels.
-  times() {
-    const head = data.header,
-      kernels = data.kernels,
-      whole = head.device_time;
-    if (!whole) return make("div");
-    const strip = make("div.strip", {
-      role: "group",
-      "aria-label": "Device time by kernel",
-    });
-    let rest = head.kernel_time;
-    kernels.name.slice(0, 12).forEach((name, place) => {
-      const time = kernels.time[place],
-        share = time / whole;
-      if (share < 0.004) return;
-      rest -= time;
-      const said = `${name}: ${format(time, "ns")} (${percent(share)} %)`;
-      const link = make(
-        "a",
-        { href: `#node-${kernels.node[place]}`, title: said, "aria-label": said },
-        share > 0.04 ? name : "",
-      );
-      link.style.width = `${share * 100}%`;
-      link.style.background = `color-mix(in srgb, var(--kernel) ${100 - 6 * place}%, var(--raised))`;
-      strip.append(link);
-    });
-    const others = make("a", {
-      href: "#kernels",
-      title: `other kernels: ${format(rest, "ns")}`,
-      "aria-label": "other kernels",
-    });
-    others.style.width = `${(rest / whole) * 100}%`;
-    others.style.background = "color-mix(in srgb, var(--kernel) 25%, var(--raised))";
-    const idle = whole - head.kernel_time;
-    const waiting = make(
-      "a.idle",
-      { href: "#tree", title: `idle or copying: ${format(idle, "ns")}` },
-      idle / whole > 0.08 ? "idle, copies" : "",
-    );
-    waiting.style.width = `${(idle / whole) * 100}%`;
-    strip.append(
-      ...(rest > 0.001 * whole ? [others] : []),
-      ...(idle > 0.001 * whole ? [waiting] : []),
-    );
-    return strip;
-  },
-
   inside(each, place) {
     const told = (name, tiers) => {
       const facts = each.evidence.filter((fact) => tiers(fact[0]));

@@ -33,7 +33,8 @@ const findingsView = {
     this.shown = make("span.quiet", { "aria-live": "polite" });
     panel.append(this.filters(), make("div.scroll", this.list));
     this.cards = data.findings.map((each, place) => this.card(each, place));
-    this.list.append(this.times(), ...this.cards, (this.none = make("p.empty")), this.runs());
+    this.none = make("p.empty");
+    this.list.append(accountOf(data.account), ...this.cards, this.none, this.runs());
     this.filter();
     if (data.findings.length) this.open(0, true);
   },
