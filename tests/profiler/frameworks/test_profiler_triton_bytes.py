@@ -211,6 +211,32 @@ def test_persistent_programs() -> None:
     assert moved == 2 * (m * k + k * n + m * n)
 
 
+def test_programs_in_groups_that_share_a_sum() -> None:
+    """Two programs sum up halves of K for each tile of the result, by atomic operations."""
+    found = known("grouped", a=F16, b=F16, c=F32, M=INT, N=INT, K=INT)
+    m, n, k = 2048, 1536, 640
+    given = [half(m, 2 * k), half(2 * k, n), Tensor(m, n), m, n, k]
+    flops, moved = found.of((16 * 12, 2), given) or (0, 0)
+    assert flops == 2 * m * n * 2 * k
+    assert moved == 2 * (m * 2 * k + 2 * k * n) + 2 * 4 * m * n
+
+
+def test_products_with_scales() -> None:
+    """Operands of 8 bits with a scale for each 32 of them."""
+    found = known("scaled", a="*fp8e5", b="*fp8e5", sa="*u8", sb="*u8", c=F32, K=INT)
+    m, n, k = 128, 128, 512
+    tensors = [Tensor(m, k, size=1), Tensor(k, n, size=1)]
+    scales = [Tensor(m, k // 32, size=1), Tensor(n, k // 32, size=1)]
+    moved = (m * k + k * n) * 33 // 32 + 4 * m * n
+    assert found.of((1,), [*tensors, *scales, Tensor(m, n), k]) == (2 * m * n * k, moved)
+    packed = text("scaled").replace(
+        "tensor<128x128xf8E5M2>, tensor<128x4xi8> *", "tensor<128x128xi8>, tensor<128x4xi8> *"
+    )
+    assert packed != text("scaled")
+    found = known("scaled", packed, a="*fp8e5", b="*fp8e5", sa="*u8", sb="*u8", c=F32, K=INT)
+    assert found.of((1,), [*tensors, *scales, Tensor(m, n), k]) is None
+
+
 def test_too_many_programs_to_count_are_not_known() -> None:
     """Each program of a causal attention has its own trips; a million are not gone through."""
     found = known("attention", q=F16, k=F16, v=F16, out=F16, n=INT)

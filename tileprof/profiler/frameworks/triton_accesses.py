@@ -40,6 +40,8 @@ _ACCESSES = {
     "tt.descriptor_scatter": (False, True), "tt.descriptor_reduce": (True, True),
 }  # fmt: skip
 """Whether an access loads, and whether it stores; its first operand is where."""
+_HARMLESS = ("gpu.barrier", "llvm.intr.assume")
+"""Operations of other dialects that access no memory."""
 _REDUCTIONS = ("tt.reduce", "tt.scan", "tt.map_elementwise")
 """Operations with a region that works on elements alone."""
 _IMPURE = ("tt.atomic_rmw", "tt.atomic_cas", "tt.elementwise_inline_asm", "tt.extern_elementwise")
@@ -51,6 +53,7 @@ _ELEMENTS = (
     re.compile(r"!tt\.ptr<(?P<shape>)(?P<type>[^<>,]+)"),
 )
 _TENSOR = re.compile(r"tensor<(?P<shape>(?:\d+x)+)(?P<type>[^<>,]+)")
+_ATTRIBUTES = re.compile(r" \{[^{}]*\}")
 _BITS = re.compile(r"[a-z]+(\d+)")
 _CONSTANT = re.compile(r"(-?\d+|true|false)(?: : (?:i\d+|index))?$")
 _FLAG = re.compile(r": i1 to | to i1$")
@@ -244,7 +247,7 @@ class _Walk:
         elif name == "tt.int_to_ptr":
             result = replace(result, lost=True)
         elif name != "ub.poison" and (
-            not name.startswith(_DIALECTS)
+            not (name.startswith(_DIALECTS) or name in _HARMLESS)
             or any(each.origins for each in operands)
             or any(each in operation.rest for each in _POINTER)
         ):
@@ -296,11 +299,15 @@ class _Walk:
         return [replace(result, lost=kind.startswith("!tt.ptr"))] if operation.results else []
 
     def multiply(self, operation: Operation) -> None:
-        shapes = [_shape(each["shape"]) for each in _TENSOR.finditer(operation.rest)]
-        if operation.name != "tt.dot" or len(shapes) != 3:
+        tensors = list(_TENSOR.finditer(operation.rest))
+        scaled = operation.name == "tt.dot_scaled"
+        if len(tensors) < 3 or (scaled and tensors[0]["type"] == "i8"):
+            # Elements of 4 bits share a byte, along one axis or the other.
             self.products.append(Product(0, (None,)))
             return
-        self.products.append(Product(2 * math.prod(shapes[2]) * shapes[0][-1], self.factors()))
+        depth = _shape(tensors[0]["shape"])[-1]
+        flops = 2 * math.prod(_shape(tensors[-1]["shape"])) * depth
+        self.products.append(Product(flops, self.factors()))
 
     def call(self, operation: Operation, operands: list[_Value]) -> list[_Value]:
         found = _CALLEE.search(operation.rest)
@@ -437,19 +444,20 @@ def _is_branch(trips: Expression | None) -> bool:
 
 
 def _number(operation: Operation, operands: list[_Value]) -> Expression | None:
-    if "tensor<" in operation.rest or len(operation.results) != 1:
+    rest = _ATTRIBUTES.sub("", operation.rest)
+    if "tensor<" in rest or len(operation.results) != 1:
         return None
     if operation.name == "arith.constant":
-        found = _CONSTANT.match(operation.rest.strip())
+        found = _CONSTANT.match(rest.strip())
         if found is None:
             return None
         text = found.group(1)
         return ("constant", int(text) if text not in ("true", "false") else int(text == "true"))
-    if _FLAG.search(operation.rest):
+    if _FLAG.search(rest):
         return None
     given = [each.number for each in operands]
     known = [each for each in given if each is not None]
-    attribute = operation.rest.strip().split(",", 1)[0]
+    attribute = rest.strip().split(",", 1)[0]
     return numbers.combined(operation.name, attribute, known) if len(known) == len(given) else None
 
 

@@ -221,6 +221,41 @@ def biased(x, bias, out, n, with_bias, BLOCK: tl.constexpr):
     tl.store(out + at, held, mask=at < n)
 
 
+@triton.jit
+def grouped(
+    a, b, c, M, N, K, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
+    tl.assume(M > 0)
+    rows, columns = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    at = tl.program_id(0)
+    first = at // (G * columns) * G
+    size = min(rows - first, G)
+    m = (first + at % (G * columns) % size) * BM + tl.arange(0, BM)
+    n = at % (G * columns) // size * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    begin = tl.multiple_of(tl.program_id(1) * K, BK)
+    for i in range(begin, begin + K, BK):
+        left = tl.load(a + m[:, None] * 2 * K + k[None, :] + i)
+        acc = tl.dot(left, tl.load(b + (k[:, None] + i) * N + n[None, :]), acc)
+    tl.debug_barrier()
+    tl.atomic_add(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
+def scaled(a, b, sa, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    g = tl.arange(0, BK // 32)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + k[None, :] + i)
+        y = tl.load(b + (k[:, None] + i) * BN + n[None, :])
+        sx = tl.load(sa + m[:, None] * (K // 32) + g[None, :] + i // 32)
+        sy = tl.load(sb + n[:, None] * (K // 32) + g[None, :] + i // 32)
+        acc = tl.dot_scaled(x, sx, "e5m2", y, sy, "e5m2", acc)
+    tl.store(c + m[:, None] * BN + n[None, :], acc)
+
+
 F32, F16, INT, LONG = "*fp32", "*fp16", "i32", "*i64"
 DESCRIBED = "tensordesc<fp32[64, 64]>"
 BLOCKS = {"BM": 64, "BN": 64}
@@ -240,6 +275,8 @@ TEXTS = {
     block_pointers: ((F32, F32, INT, INT, INT), BLOCKS),
     chosen: ((F32, F32, F32, INT, INT), {"BLOCK": 256}),
     biased: ((F32, F32, F32, INT, INT), {"BLOCK": 256}),
+    grouped: ((F16, F16, F32, INT, INT, INT), {"G": 8, "BM": 128, "BN": 128, "BK": 64}),
+    scaled: (("*fp8e5", "*fp8e5", "*u8", "*u8", F32, INT), {"BM": 128, "BN": 128, "BK": 128}),
     pointers: ((LONG, F32, INT), {"BLOCK": 256}),
     attention: ((F16, F16, F16, F16, INT), {"BM": 64, "BN": 64, "D": 64}),
     persistent: ((F16, F16, F16, INT, INT, INT), {"P": 132, "BM": 128, "BN": 128, "BK": 64}),
