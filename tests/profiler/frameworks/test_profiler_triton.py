@@ -186,6 +186,19 @@ def test_numbers_of_the_author_come_first(launching: Launching, names: dict[str,
     assert work(session.profile, "flops") == (7, 3 * 4 * 4000)
 
 
+def test_launch_that_never_comes_leaves_nothing(
+    chain: Chain, launching: Launching, names: dict[str, Any]
+) -> None:
+    """Triton asks its hooks also for a launch of no programs; the next kernel has its own work."""
+    with profiler.profile(context="scopes") as session:
+        chain(Lazy({"bytes": 64}))
+        launching(CompiledKernel(text="what is this"), *arrays(), 4000, 1024)
+        names["deliver"]()
+    profile = session.profile
+    assert profile is not None
+    assert "bytes" not in profile.metrics
+
+
 def test_launches_that_cannot_be_derived_go_on(launching: Launching, names: dict[str, Any]) -> None:
     """No sizes, too few arguments, no grid, another version's kernel: launched, without bytes."""
     kernel, other = CompiledKernel(), CompiledKernel()

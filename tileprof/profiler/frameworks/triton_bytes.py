@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tileprof.profiler.frameworks import triton_numbers as numbers
@@ -48,12 +49,14 @@ class Estimate:
         factors = [each for factors in around for each in factors if each]
         used = sorted(numbers.leaves(factors, "argument"))
         self._numbers = [(at, places[at]) for at in used if places[at] >= 0]
+        asked = [place for _, place in self._numbers]
+        self._asked: Callable[[Given], Any] | None = itemgetter(*asked) if asked else None
         self._known: dict[Any, tuple[float, Limits] | None] = {}
         self._programs_left = _MOST_PROGRAMS
 
     def of(self, grid: Any, given: Given) -> tuple[float, float] | None:
         """Return the flops and bytes of a launch; None where they are not known."""
-        key = (*grid, *[given[place] for _, place in self._numbers])
+        key = tuple(grid), None if self._asked is None else self._asked(given)
         try:
             found = self._known[key]
         except KeyError:

@@ -1,4 +1,4 @@
-"""Work of Triton's kernels: what their authors say in `launch_metadata`, else what is derived.
+"""Work of Triton's kernels: numbers of their authors (`launch_metadata`), else derived ones.
 
 In: launches, through Triton's own hook, and the arguments of launches.  Out: flops and bytes of a
 launch, announced to the native recorder right before it.
@@ -64,8 +64,8 @@ class TritonWork:
             told = metadata.get()
             flops = sum(_number(told.get(name)) for name in _FLOPS) or flops
             moved = _number(told.get("bytes")) or moved
-        if flops or moved:
-            self._recorder.announce_work(flops, moved)
+        # Also nothing: a launch before this one may not have reached the device.
+        self._recorder.announce_work(flops, moved)
 
 
 class _Deriving:
