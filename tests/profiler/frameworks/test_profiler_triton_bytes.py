@@ -241,7 +241,19 @@ def test_too_many_programs_to_count_are_not_known() -> None:
     """Each program of a causal attention has its own trips; a million are not gone through."""
     found = known("attention", q=F16, k=F16, v=F16, out=F16, n=INT)
     given = [half(MANY, 64) for _ in range(4)]
-    assert found.of((MANY // 64, 1), [*given, MANY]) is None
+    assert found.of((MANY // 64, 1), [*given, MANY]) is not None
+    assert found.of((MANY, 1), [*given, 64 * MANY]) is None
+
+
+def test_numbers_that_are_made_in_too_many_steps() -> None:
+    """A trip count by thousands of sums is not known, and raises nothing."""
+    sums = "".join(f"    %s{at + 1} = arith.addi %s{at}, %K : i32\n" for at in range(3000))
+    changed = text("matmul").replace(
+        "    %c63_i32 =", f"    %s0 = arith.constant 0 : i32\n{sums}    %c63_i32 =", 1
+    )
+    changed = changed.replace("%0 = arith.addi %K, %c63_i32", "%0 = arith.addi %s3000, %c63_i32")
+    given = [half(8, 8), half(8, 8), half(8, 8), 8, 8, 8, 8, 1, 8, 1, 8, 1]
+    assert known("matmul", changed, **MATMUL).of((1, 1, 1), given) is None
 
 
 def test_empty_grid_does_nothing() -> None:

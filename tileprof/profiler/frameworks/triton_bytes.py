@@ -12,11 +12,12 @@ bytes alone would say little of how long it has to take.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from tileprof.profiler.frameworks import triton_numbers as numbers
 from tileprof.profiler.frameworks.triton_accesses import Access, Factors, Product, Work, work_of
@@ -25,8 +26,8 @@ from tileprof.profiler.frameworks.triton_numbers import Interval, Launch
 
 _MOST_LAUNCHES = 256
 """Different grids and numbers of a kernel whose limits are kept."""
-_MOST_PROGRAMS = 1 << 14
-"""Programs of a kernel, over all its launches, whose trips are counted one by one: 0.1 s or so."""
+_MOST_PROGRAMS = 1 << 18
+"""Most programs whose trips are worked out one by one, which takes 10 ms or so."""
 
 _FORMS = (("*", "!tt.ptr"), ("tensordesc", "!tt.tensordesc"))
 """First letters of pointers and descriptions, in a signature and in a program."""
@@ -52,7 +53,6 @@ class Estimate:
         asked = [place for _, place in self._numbers]
         self._asked: Callable[[Given], Any] | None = itemgetter(*asked) if asked else None
         self._known: dict[Any, tuple[float, Limits] | None] = {}
-        self._programs_left = _MOST_PROGRAMS
 
     def of(self, grid: Any, given: Given) -> tuple[float, float] | None:
         """Return the flops and bytes of a launch; None where they are not known."""
@@ -60,7 +60,10 @@ class Estimate:
         try:
             found = self._known[key]
         except KeyError:
-            found = self._limits(grid, given)
+            try:
+                found = self._limits(grid, given)
+            except (RecursionError, OverflowError):
+                found = None  # numbers of thousands of steps, or of more than 64 bits
             if len(self._known) >= _MOST_LAUNCHES:
                 self._known.clear()
             self._known[key] = found
@@ -95,8 +98,7 @@ class Estimate:
             for at, place in self._numbers
             if isinstance(given[place], int)
         }  # fmt: skip
-        programs = ((0, max(x - 1, 0)), (0, max(y - 1, 0)), (0, max(z - 1, 0)))
-        launch = Launch(arguments, (x, y, z), programs)
+        launch = Launch(arguments, (x, y, z))
         flops = 0.0
         for product in self._work.products:
             done = self._flops(product, launch)
@@ -119,23 +121,23 @@ class Estimate:
             return None if whole else 0.0
         if trips[0] == trips[1]:
             return float(product.flops * trips[0] * whole)
-        axes = sorted(numbers.leaves([each for each in product.factors if each], "program"))
-        extents = [launch.grid[axis] for axis in axes]
-        counted = math.prod(extents)
-        if not axes or counted > self._programs_left:
+        if None in product.factors:
             return None
-        self._programs_left -= counted
-        total = 0
-        for program in itertools.product(*map(range, extents)):
-            at = list(launch.programs)
-            for axis, number in zip(axes, program, strict=True):
-                at[axis] = (number, number)
-            one = Launch(launch.arguments, launch.grid, (at[0], at[1], at[2]))
-            trips = _trips(product.factors, one)
-            if trips is None or trips[0] != trips[1]:
+        factors = [each for each in product.factors if each]
+        axes = sorted(numbers.leaves(factors, "program"))
+        counted = math.prod(launch.grid[axis] for axis in axes)
+        if not axes or counted > _MOST_PROGRAMS:
+            return None
+        known: dict[int, numbers.Each] = {}
+        total: numbers.Each = 1
+        for each in factors:
+            found = numbers.by_program(each, launch, axes, known)
+            if found is None:
                 return None
-            total += trips[0]
-        return float(product.flops * total * whole // counted)
+            total = total * found
+        # Whether it is one number or one for each program.
+        total = int(np.broadcast_to(total, counted).sum())
+        return float(product.flops * total * (whole // counted))
 
 
 def estimate(kernel: Any, before: int) -> Estimate | None:

@@ -8,15 +8,19 @@ value, as addresses and trip counts that overflow would be mistakes in the kerne
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import numpy as np
 
 Expression: TypeAlias = tuple[Any, ...]
 """A name and what it applies to: other expressions, or an int for those of `_LEAVES`."""
 Interval: TypeAlias = tuple[int, int]
 """The least and the greatest value."""
 Bound: TypeAlias = Interval | None
+Each: TypeAlias = Any
+"""An array with one int of 64 bits for each program, one int for all of them, or None."""
 
 MAYBE: Expression = ("maybe",)
 """Trips of code that runs once or not at all, depending on what is not known."""
@@ -39,13 +43,11 @@ _COMPARED = {
 
 @dataclass(frozen=True)
 class Launch:
-    """Numbers of a launch, or of some of its programs."""
+    """Numbers of a launch."""
 
     arguments: Mapping[int, int]
     """Whole numbers among the kernel's arguments, by position in its program."""
     grid: tuple[int, int, int]
-    programs: tuple[Interval, Interval, Interval]
-    """Least and greatest number of the programs that are meant, along each axis of the grid."""
     known: dict[int, Bound] = field(default_factory=dict)
     """Intervals that were worked out, by identity of the expression."""
 
@@ -90,6 +92,37 @@ def _bounds(expression: Expression, launch: Launch) -> Bound:
     if name == "unsigned":
         return known[0] if all(low >= 0 for low, _ in known[1:]) else None
     return _compared(name, *known) if name in _COMPARED else _WORKED_OUT[name](*known)
+
+
+def by_program(
+    expression: Expression, launch: Launch, axes: Sequence[int], known: dict[int, Each]
+) -> Each:
+    """Return the value in each program along some axes of the grid, the last axis fastest.
+
+    One int where all programs have the same. None where it is not known in one of them.
+    """
+    key = id(expression)
+    if key not in known:
+        known[key] = _by_program(expression, launch, axes, known)
+    return known[key]
+
+
+def _by_program(
+    expression: Expression, launch: Launch, axes: Sequence[int], known: dict[int, Each]
+) -> Each:
+    name, *operands = expression
+    if name == "program":
+        extents = [launch.grid[axis] for axis in axes]
+        return np.indices(extents, np.int64)[axes.index(operands[0])].ravel()
+    if name in _LEAVES:
+        low, high = _LEAVES[name](launch, *operands) or (0, 1)
+        return int(low) if low == high else None
+    found = [by_program(each, launch, axes, known) for each in operands]
+    if any(each is None for each in found):
+        return None
+    if name == "unsigned":
+        return found[0] if all(np.all(each >= 0) for each in found[1:]) else None
+    return _EXACTLY[name](*found)
 
 
 def leaves(expressions: Iterable[Expression], name: str) -> frozenset[int]:
@@ -180,6 +213,48 @@ def _iteration(begin: Interval, end: Interval) -> Bound:
     return begin[0], max(begin[0], end[1] - 1)
 
 
+def _exactly_divided(work_out: Callable[..., Each]) -> Callable[..., Each]:
+    return lambda a, b: work_out(a, b) if np.all(b > 0) else None
+
+
+def _exactly_shifted(work_out: Callable[..., Each]) -> Callable[..., Each]:
+    return lambda a, b: work_out(a, b) if np.all((b >= 0) & (b < 32)) else None
+
+
+def _exact_remainder(a: Any, b: Any) -> Each:
+    return a % b if np.all(a >= 0) else None
+
+
+def _exact_trips(begin: Any, end: Any, step: Any) -> Each:
+    return np.maximum(-((begin - end) // step), 0) if np.all(step > 0) else None
+
+
+def _exactly_compared(holds: Callable[..., Any]) -> Callable[..., Each]:
+    return lambda a, b: holds(a, b) * 1
+
+
+_EXACTLY: dict[str, Callable[..., Each]] = {
+    **{name: _exactly_compared(holds) for name, holds in _COMPARED.items()},
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": _exactly_divided(lambda a, b: np.where(a >= 0, a // b, -(-a // b))),
+    "floordiv": _exactly_divided(operator.floordiv),
+    "ceildiv": _exactly_divided(lambda a, b: -(-a // b)),
+    "rem": _exactly_divided(_exact_remainder),
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": operator.and_,
+    "shl": _exactly_shifted(operator.lshift),
+    "shr": _exactly_shifted(operator.rshift),
+    "select": lambda condition, a, b: np.where(condition, a, b),
+    "branch": lambda condition: condition,
+    "trips": _exact_trips,
+    "iteration": lambda begin, end: None,
+}
+"""Operations on the values of all programs."""
+
+
 def _argument(launch: Launch, at: int) -> Bound:
     value = launch.arguments.get(at)
     return None if value is None else (value, value)
@@ -188,7 +263,7 @@ def _argument(launch: Launch, at: int) -> Bound:
 _LEAVES: dict[str, Callable[..., Bound]] = {
     "constant": lambda launch, value: (value, value),
     "argument": _argument,
-    "program": lambda launch, axis: launch.programs[axis],
+    "program": lambda launch, axis: (0, max(launch.grid[axis] - 1, 0)),
     "programs": lambda launch, axis: (launch.grid[axis], launch.grid[axis]),
     "maybe": lambda launch: (0, 1),
 }
