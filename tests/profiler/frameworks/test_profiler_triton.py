@@ -199,6 +199,25 @@ def test_launch_that_never_comes_leaves_nothing(
     assert "bytes" not in profile.metrics
 
 
+@pytest.mark.parametrize("told", [None, {"flops": 7, "bytes": 64}])
+def test_launch_in_a_pause_leaves_nothing(
+    launching: Launching, names: dict[str, Any], told: dict[str, Any] | None
+) -> None:
+    """The first kernel after a pause is another framework's, and has no work of Triton's."""
+    kernel = CompiledKernel(told)
+    with profiler.profile(context="scopes") as session:
+        session.deactivate()
+        launching(kernel, *arrays(), 4000, 1024)
+        session.activate()
+        with profiler.scope("foreign"):
+            names["kernel"]("foreign", 1000, 2000)
+        with profiler.scope("add"):
+            launching(kernel, *arrays(), 4000, 1024, name="known")
+        names["deliver"]()
+    assert work(session.profile, "foreign")[-1] == 0
+    assert work(session.profile, "known")[-1] == (64 if told else 3 * 4 * 4000)
+
+
 def test_launches_that_cannot_be_derived_go_on(launching: Launching, names: dict[str, Any]) -> None:
     """No sizes, too few arguments, no grid, another version's kernel: launched, without bytes."""
     kernel, other = CompiledKernel(), CompiledKernel()

@@ -27,7 +27,7 @@ from tileprof.profiler.frameworks.triton_numbers import Interval, Launch
 _MOST_LAUNCHES = 256
 """Different grids and numbers of a kernel whose limits are kept."""
 _MOST_PROGRAMS = 1 << 18
-"""Most programs whose trips are worked out one by one, which takes 10 ms or so."""
+"""Most programs whose trips are worked out one by one, which takes 20 ms or so."""
 
 _FORMS = (("*", "!tt.ptr"), ("tensordesc", "!tt.tensordesc"))
 """First letters of pointers and descriptions, in a signature and in a program."""

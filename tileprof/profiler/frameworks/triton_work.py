@@ -35,13 +35,19 @@ _BEFORE = 3
 
 
 class TritonWork:
-    """Listens to Triton's launches until it is told to stop."""
+    """Listens to Triton's launches until it is told to stop; not while it is paused."""
 
     def __init__(self, recorder: ModuleType) -> None:
         self._recorder = recorder
+        self._paused = False
         self._hooks: Any = None
         self._watch: Watch = when_imported("triton.knobs", self._attach)
         self._deriving = _Deriving()
+
+    def pause(self, paused: bool) -> None:
+        """Announce nothing while nothing is recorded: the next kernel that is would be given it."""
+        self._paused = paused
+        self._deriving.on = not paused
 
     def stop(self) -> None:
         """Listen no more."""
@@ -59,6 +65,8 @@ class TritonWork:
 
     def _launched(self, metadata: Any) -> None:
         """Announce the work of a launch; numbers of its author come first."""
+        if self._paused:
+            return
         flops, moved = getattr(metadata, _DERIVED, None) or _NOTHING
         if metadata.extras or len(metadata.data) > _ALWAYS:
             told = metadata.get()
@@ -76,7 +84,8 @@ class _Deriving:
         self._owner: Any = None
         self._wrapper: Any = None
         self._original: Any = None
-        self._on = True
+        self.on = True
+        """Whether work is derived."""
         self._watch: Watch = when_imported("triton.compiler.compiler", self._attach)
 
     def stop(self) -> None:
@@ -85,7 +94,7 @@ class _Deriving:
         What was found of kernels is forgotten.
         """
         self._watch.forget()
-        self._on = False
+        self.on = False
         self._estimates.clear()
         if self._owner is not None and vars(self._owner).get(_METHOD) is self._wrapper:
             setattr(self._owner, _METHOD, self._original)
@@ -99,7 +108,7 @@ class _Deriving:
         @functools.wraps(original)
         def launch_metadata(*given: Any, **named: Any) -> Any:
             metadata = original(*given, **named)
-            if self._on:
+            if self.on:
                 self._derive(metadata, given)
             return metadata
 
