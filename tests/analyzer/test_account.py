@@ -106,6 +106,32 @@ def test_the_most_and_the_first_changes() -> None:
     assert held.first == pytest.approx((2, time / (time - 0.3 * MS)))
 
 
+@pytest.mark.parametrize(
+    ("l2", "rate", "known"),
+    [(10e12, 14e12, True), (10e12, 16e12, False), (0, 15e12, True), (0, 16e12, False)],
+)
+def test_bytes_that_no_cache_could_move_are_not_known(l2: float, rate: float, known: bool) -> None:
+    """Above 1.5 times the L2's rate; below, a part came from a cache, and the floor is the time."""
+    step = Step()
+    op = step.op(step.top, "aten::gather", bytes=rate * MS * 1e-9)
+    step.launch(op, "gather_kernel", MS)
+    peaks = {"hbm_copy": 4e12, "l2_read": l2} if l2 else {"hbm_copy": 4e12}
+    held = made(step.profile(peaks))
+    (kernel,) = held.kernels
+    assert (kernel.limit, kernel.floor) == (("memory", MS) if known else ("", 0))
+    assert held.unknown == pytest.approx(0 if known else MS)
+
+
+def test_operations_stay_known_without_such_bytes() -> None:
+    """A product whose bytes are wrong still has to be computed."""
+    step = Step()
+    op = step.op(step.top, "aten::mm", flops=0.25 * MS * 1e-9 * 60e12, bytes=1e14 * MS * 1e-9)
+    step.launch(op, "ampere_sgemm_128x64_nn", MS)
+    (kernel,) = made(step.profile(PEAKS)).kernels
+    assert kernel.limit == "arithmetic"
+    assert kernel.floor == pytest.approx(MS / 4)
+
+
 def test_without_roofs_nothing_has_a_floor_but_launches() -> None:
     """And the most is not known by work."""
     held = made(steps({})[0])

@@ -6,7 +6,8 @@ the floor of its time in steps, and what sets it: memory, arithmetic, or the lau
 What has to be moved and computed is that of the tile program, where there is one; of a library's or
 another compiler's kernel, what it or the operation of a framework around it is known to work on.
 Several kernels of one operation share that by their time. A floor is never longer than the time
-that was measured: not all of the work was done, or caches gave a part of it.
+that was measured: not all of the work was done, or caches gave a part of it. Bytes that not even
+the L2 could have moved in that time are wrong, and so not known.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import Column, Contexts
-from tileprof.analyzer.numbers import FLOORS_LAUNCH_NS, FLOORS_USUAL
+from tileprof.analyzer.numbers import (
+    FLOORS_CACHED,
+    FLOORS_IMPOSSIBLE,
+    FLOORS_LAUNCH_NS,
+    FLOORS_USUAL,
+)
 from tileprof.analyzer.roofs import Roofs
 from tileprof.profile import DevicePeak
 
@@ -94,6 +100,9 @@ class Floors:
         memory = roofs.memory_peak
         arithmetic = _arithmetic_peak(case.name, peaks)
         moved, computed = float(self._tree.bytes[node]), float(self._tree.flops[node])
+        seconds = float(self._tree.time[node]) / 1e9
+        if memory and moved > FLOORS_IMPOSSIBLE * _fastest(peaks, memory) * seconds:
+            moved = 0.0
         return {
             "memory": moved / memory.value * 1e9 if memory else 0.0,
             "arithmetic": computed / arithmetic.value * 1e9 if arithmetic else 0.0,
@@ -102,6 +111,12 @@ class Floors:
 
 def _limit(peak: DevicePeak) -> Limit:
     return "memory" if peak.unit == "bytes/s" else "arithmetic"
+
+
+def _fastest(peaks: Mapping[str, DevicePeak], memory: DevicePeak) -> float:
+    """Return the bytes a second that the L2 gives, from its roof or from the memory's."""
+    cached = peaks.get("l2_read")
+    return max(memory.value, cached.value if cached else FLOORS_CACHED * memory.value)
 
 
 def _arithmetic_peak(name: str, peaks: Mapping[str, DevicePeak]) -> DevicePeak | None:

@@ -163,6 +163,15 @@ FLOORS_USUAL = {
 """Roofs of devices by their names, in bytes or operations a second, where those of the very device
 were not measured: `tileprof doctor --roofs` of an H200, 2026-11-27."""
 
+FLOORS_IMPOSSIBLE = 1.5
+"""Multiple of the L2's measured rate above which bytes that a kernel is said to move are wrong. By
+hand: the rate is of reads alone, and writes go the other way meanwhile. Too low a number drops true
+bytes of kernels that live in the L2; too high a one takes a wrong floor for the whole time."""
+
+FLOORS_CACHED = 2.6
+"""Rate of the L2 as a multiple of the memory's, where the L2's was not measured: 10.6 to 4.09
+TB/s of an H200 (`FLOORS_USUAL`)."""
+
 # -- kernel/block_order
 
 BLOCK_ORDER_CANDIDATES = (1, 2, 4, 8, 16, 32)

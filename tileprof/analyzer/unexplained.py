@@ -28,7 +28,7 @@ _SAMPLE = (
 _LOOK = "Look at its hottest lines: `tileprof view --sass`, or `tileprof report --html`."
 _COUNT = (
     "Run `tileprof run --metrics memory,tensor SCRIPT`: it counts what they move and compute."
-    " Kernels of Triton can give both by themselves (`launch_metadata`)."
+    " The author of a Triton kernel can state both (`launch_metadata`)."
 )
 
 

@@ -1,15 +1,20 @@
-"""Work that authors of Triton kernels tell: a played Triton over a played CUPTI."""
+"""Work of Triton kernels, told by their authors or derived: a played Triton over a played CUPTI."""
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tileprof.profiler as profiler
+
+ADD = Path(__file__).parents[2] / "data" / "triton" / "add.ttir"
 
 
 class Chain:
@@ -23,6 +28,10 @@ class Chain:
 
     def remove(self, hook: Callable[[Any], None]) -> None:
         self.calls.remove(hook)
+
+    def __call__(self, metadata: Any) -> None:
+        for call in self.calls[:]:
+            call(metadata)
 
 
 class Lazy:
@@ -86,3 +95,184 @@ def test_work_belongs_to_the_launch_it_was_told_of(
     assert [work(name) for name in ("silent", "told")] == [(0, 0), (1111, 64)]
     # Which of two kernels a launch was, only the device knows: their work stays with the call.
     assert [work(name) for name in ("one", "other")] == [(0, 0), (0, 0)]
+
+
+class Array:
+    """A tensor of 32-bit numbers."""
+
+    def __init__(self, count: int, address: int) -> None:
+        self.nbytes, self.address = 4 * count, address
+
+    def is_contiguous(self) -> bool:
+        return True
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+class CompiledKernel:
+    """Triton's compiled vector add, whose author may tell the work of a launch."""
+
+    def __init__(self, told: dict[str, Any] | None = None, text: str | None = None) -> None:
+        signature = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+        self.src = SimpleNamespace(signature=signature, fn=SimpleNamespace(arg_names=[*signature]))
+        self.asm = {"ttir": ADD.read_text() if text is None else text}
+        self.told = told
+
+    def launch_metadata(self, grid: tuple[int, ...], stream: int, *args: object) -> Lazy:
+        return Lazy(self.told)
+
+
+Launching = Callable[..., None]
+
+
+@pytest.fixture
+def launching(
+    chain: Chain, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Launching]:
+    """What launches a compiled kernel as Triton does; its method is Triton's again at the end."""
+    original = CompiledKernel.launch_metadata
+    compiler = ModuleType("triton.compiler.compiler")
+    compiler.CompiledKernel = CompiledKernel  # type: ignore[attr-defined]
+    for name in ("triton", "triton.compiler"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "triton.compiler.compiler", compiler)
+
+    def launch(kernel: CompiledKernel, *given: object, name: str = "add", grid: Any = (4,)) -> None:
+        chain(kernel.launch_metadata(grid, 0, *given))
+        names["kernel"](name, 1000, 2000)
+
+    yield launch
+    assert CompiledKernel.launch_metadata is original
+
+
+def work(profile: Any, name: str) -> tuple[float, ...]:
+    """Flops and bytes of the nodes of a name."""
+    nodes = [profile.node(at) for at in profile.find(name)]
+    metrics = [metric for metric in ("flops", "bytes") if metric in profile.metrics]
+    return tuple(sum(node.own(metric) for node in nodes) for metric in metrics)
+
+
+def arrays(count: int = 4000) -> list[Array]:
+    """Three tensors."""
+    return [Array(count, 4096 * at) for at in range(3)]
+
+
+def test_bytes_are_derived_for_each_launch(launching: Launching, names: dict[str, Any]) -> None:
+    """Each launch counts its own tensors; a kernel that is not understood has no bytes."""
+    kernel, strange = CompiledKernel(), CompiledKernel(text="what is this")
+    with profiler.profile(context="scopes") as session:
+        with profiler.scope("a"):
+            launching(kernel, *arrays(4000), 4000, 1024)
+            launching(kernel, *arrays(100), 100, 1024)
+        with profiler.scope("b"):
+            launching(strange, *arrays(), 4000, 1024, name="strange")
+        names["deliver"]()
+    launching(kernel, *arrays(), 4000, 1024)  # nobody listens
+    assert work(session.profile, "add") == (3 * 4 * 4100,)
+    assert work(session.profile, "strange") == (0,)
+
+
+def test_numbers_of_the_author_come_first(launching: Launching, names: dict[str, Any]) -> None:
+    """Bytes that the author tells are kept, and those that the author leaves out are derived."""
+    with profiler.profile(context="scopes") as session:
+        with profiler.scope("a"):
+            kernel = CompiledKernel({"flops32": 7, "bytes": 64})
+            launching(kernel, *arrays(), 4000, 1024, name="both")
+        with profiler.scope("b"):
+            launching(CompiledKernel({"flops": 7}), *arrays(), 4000, 1024, name="flops")
+        names["deliver"]()
+    assert work(session.profile, "both") == (7, 64)
+    assert work(session.profile, "flops") == (7, 3 * 4 * 4000)
+
+
+def test_launch_that_never_comes_leaves_nothing(
+    chain: Chain, launching: Launching, names: dict[str, Any]
+) -> None:
+    """Triton asks its hooks also for a launch of no programs; the next kernel has its own work."""
+    with profiler.profile(context="scopes") as session:
+        chain(Lazy({"bytes": 64}))
+        launching(CompiledKernel(text="what is this"), *arrays(), 4000, 1024)
+        names["deliver"]()
+    profile = session.profile
+    assert profile is not None
+    assert "bytes" not in profile.metrics
+
+
+@pytest.mark.parametrize("told", [None, {"flops": 7, "bytes": 64}])
+def test_launch_in_a_pause_leaves_nothing(
+    launching: Launching, names: dict[str, Any], told: dict[str, Any] | None
+) -> None:
+    """The first kernel after a pause is another framework's, and has no work of Triton's."""
+    kernel = CompiledKernel(told)
+    with profiler.profile(context="scopes") as session:
+        session.deactivate()
+        launching(kernel, *arrays(), 4000, 1024)
+        session.activate()
+        with profiler.scope("foreign"):
+            names["kernel"]("foreign", 1000, 2000)
+        with profiler.scope("add"):
+            launching(kernel, *arrays(), 4000, 1024, name="known")
+        names["deliver"]()
+    assert work(session.profile, "foreign")[-1] == 0
+    assert work(session.profile, "known")[-1] == (64 if told else 3 * 4 * 4000)
+
+
+def test_launches_that_cannot_be_derived_go_on(launching: Launching, names: dict[str, Any]) -> None:
+    """No sizes, too few arguments, no grid, another version's kernel: launched, without bytes."""
+    kernel, other = CompiledKernel(), CompiledKernel()
+    del other.src, other.asm
+    with profiler.profile(context="scopes") as session:
+        launching(kernel, 1, 2, 3, 4000, 1024)
+        launching(kernel, *arrays()[:2])
+        launching(kernel, *arrays(), 4000, 1024, grid=None)
+        launching(other, *arrays(), 4000, 1024)
+        names["deliver"]()
+    profile = session.profile
+    assert profile is not None
+    (at,) = profile.find("add")
+    assert profile.node(at).own("count") == 4
+    assert work(profile, "add") == ()
+
+
+def test_nothing_is_kept_of_a_launch(launching: Launching) -> None:
+    """Neither tensors nor kernels live longer for being recorded."""
+    with profiler.profile(context="scopes"):
+        kernel, given = CompiledKernel(), arrays()
+        held = [weakref.ref(each) for each in (kernel, *given)]
+        launching(kernel, *given, 4000, 1024)
+        del kernel, given
+        gc.collect()
+        assert [each() for each in held] == [None] * 4
+
+
+def test_method_that_somebody_else_wraps_meanwhile(
+    launching: Launching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Theirs stays at the end of a recording, and ours below it does nothing any more."""
+    original = CompiledKernel.launch_metadata
+    with profiler.profile(context="scopes"):
+        ours: Any = CompiledKernel.launch_metadata
+        assert ours is not original
+
+        def theirs(*given: Any) -> Any:
+            return ours(*given)
+
+        monkeypatch.setattr(CompiledKernel, "launch_metadata", theirs)
+    assert CompiledKernel.launch_metadata is theirs
+    metadata = CompiledKernel().launch_metadata((4,), 0, *arrays(), 4000, 1024)
+    assert not hasattr(metadata, "tileprof_work")
+    monkeypatch.setattr(CompiledKernel, "launch_metadata", original)
+
+
+def test_versions_without_that_method(
+    chain: Chain, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What authors tell is still heard of."""
+    compiler = ModuleType("triton.compiler.compiler")
+    monkeypatch.setitem(sys.modules, "triton.compiler.compiler", compiler)
+    with profiler.profile(context="scopes") as session:
+        chain(Lazy({"bytes": 64}))
+        names["kernel"]("told", 1000, 2000)
+        names["deliver"]()
+    assert work(session.profile, "told") == (64,)

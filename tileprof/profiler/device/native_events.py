@@ -94,6 +94,7 @@ class Events:
         self._native.set_frames(frames)
         self.gpu.begin(sampling)
         self._triton = self._triton or TritonWork(self._native)
+        self._triton.pause(False)
         if operations:
             observer.attach(backward_ops=backward_ops)
         else:
@@ -103,6 +104,8 @@ class Events:
 
     def end(self) -> None:
         """Record nothing until `begin`."""
+        if self._triton is not None:
+            self._triton.pause(True)
         observer.pause()
         self.gpu.pause()
         self._native.set_epoch(0)

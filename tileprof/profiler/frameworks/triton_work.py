@@ -1,14 +1,21 @@
-"""Work of Triton's kernels, as their authors tell it by `launch_metadata`.
+"""Work of Triton's kernels: numbers of their authors (`launch_metadata`), else derived ones.
 
-In: launches, through Triton's own hook.  Out: flops and bytes of a launch, announced to the native
-recorder right before it.  A kernel without `launch_metadata` costs one call that returns at once.
+In: launches, through Triton's own hook, and the arguments of launches.  Out: flops and bytes of a
+launch, announced to the native recorder right before it.
+
+The hook gets a launch's metadata alone, so `CompiledKernel.launch_metadata`, which makes them from
+the launch's arguments, is wrapped while a recording listens, and puts the derived work on them. A
+version of Triton that does this in another way has no derived work; nothing is raised there.
 """
 
 from __future__ import annotations
 
+import functools
+import weakref
 from types import ModuleType
 from typing import Any
 
+from tileprof.profiler.frameworks.triton_bytes import Estimate, estimate
 from tileprof.profiler.import_watch import Watch, when_imported
 
 _FLOPS = ("flops", "flops8", "flops16", "flops32", "flops64")
@@ -17,18 +24,35 @@ _FLOPS = ("flops", "flops8", "flops16", "flops32", "flops64")
 _ALWAYS = 3
 """Entries of every launch: name, function, stream."""
 
+_DERIVED = "tileprof_work"
+"""Attribute of a launch's metadata: flops and bytes that were derived; None if not known."""
+
+_NOTHING = 0.0, 0.0
+
+_METHOD = "launch_metadata"
+_BEFORE = 3
+"""Arguments of that method before those of the kernel: the compiled kernel, grid, stream."""
+
 
 class TritonWork:
-    """Listens to Triton's launches until it is told to stop."""
+    """Listens to Triton's launches until it is told to stop; not while it is paused."""
 
     def __init__(self, recorder: ModuleType) -> None:
         self._recorder = recorder
+        self._paused = False
         self._hooks: Any = None
         self._watch: Watch = when_imported("triton.knobs", self._attach)
+        self._deriving = _Deriving()
+
+    def pause(self, paused: bool) -> None:
+        """Announce nothing while nothing is recorded: the next kernel that is would be given it."""
+        self._paused = paused
+        self._deriving.on = not paused
 
     def stop(self) -> None:
         """Listen no more."""
         self._watch.forget()
+        self._deriving.stop()
         if self._hooks is not None:
             self._hooks.remove(self._launched)
 
@@ -40,12 +64,81 @@ class TritonWork:
             self._hooks = hooks
 
     def _launched(self, metadata: Any) -> None:
-        """Announce the work of a launch, where its author tells any."""
-        if not metadata.extras and len(metadata.data) <= _ALWAYS:
+        """Announce the work of a launch; numbers of its author come first."""
+        if self._paused:
             return
-        told = metadata.get()
-        flops = sum(_number(told.get(name)) for name in _FLOPS)
-        self._recorder.announce_work(flops, _number(told.get("bytes")))
+        flops, moved = getattr(metadata, _DERIVED, None) or _NOTHING
+        if metadata.extras or len(metadata.data) > _ALWAYS:
+            told = metadata.get()
+            flops = sum(_number(told.get(name)) for name in _FLOPS) or flops
+            moved = _number(told.get("bytes")) or moved
+        # Also nothing: a launch before this one may not have reached the device.
+        self._recorder.announce_work(flops, moved)
+
+
+class _Deriving:
+    """Puts derived work on the metadata of launches, until it is told to stop."""
+
+    def __init__(self) -> None:
+        self._estimates: dict[int, tuple[weakref.ref[Any], Estimate | None]] = {}
+        self._owner: Any = None
+        self._wrapper: Any = None
+        self._original: Any = None
+        self.on = True
+        """Whether work is derived."""
+        self._watch: Watch = when_imported("triton.compiler.compiler", self._attach)
+
+    def stop(self) -> None:
+        """Put Triton's own method back, unless somebody has wrapped ours, which then does nothing.
+
+        What was found of kernels is forgotten.
+        """
+        self._watch.forget()
+        self.on = False
+        self._estimates.clear()
+        if self._owner is not None and vars(self._owner).get(_METHOD) is self._wrapper:
+            setattr(self._owner, _METHOD, self._original)
+
+    def _attach(self, compiler: ModuleType) -> None:
+        owner: Any = getattr(compiler, "CompiledKernel", None)
+        original = vars(owner).get(_METHOD) if isinstance(owner, type) else None
+        if not callable(original):
+            return
+
+        @functools.wraps(original)
+        def launch_metadata(*given: Any, **named: Any) -> Any:
+            metadata = original(*given, **named)
+            if self.on:
+                self._derive(metadata, given)
+            return metadata
+
+        self._owner, self._original, self._wrapper = owner, original, launch_metadata
+        setattr(owner, _METHOD, launch_metadata)
+
+    def _derive(self, metadata: Any, given: tuple[Any, ...]) -> None:
+        """Put flops and bytes of a launch on its metadata, by the arguments of Triton's method.
+
+        Nothing is raised, as the user's launch goes on in any case.
+        """
+        try:
+            kernel = given[0]
+            try:
+                found = self._estimates[id(kernel)][1]
+            except KeyError:
+                found = self._learn(kernel)
+            if found is not None:
+                metadata.tileprof_work = found.of(given[1], given)
+        except Exception:
+            return
+
+    def _learn(self, kernel: Any) -> Estimate | None:
+        key, estimates = id(kernel), self._estimates
+        # Another object may have this identity later.
+        held = weakref.ref(kernel, lambda _: estimates.pop(key, None))
+        estimates[key] = held, None
+        found = estimate(kernel, _BEFORE)
+        estimates[key] = held, found
+        return found
 
 
 def _number(value: Any) -> float:
