@@ -510,8 +510,9 @@ def test_end_of_a_run_says_wall_time_and_share_of_it(cli: Any, write: Any) -> No
     """The tree's total is put beside the time that the program ran."""
     write(prog="import tileprof\nwith tileprof.scope('a'): sum(range(10000))")
     found = cli("run", "--context", "scopes", "prog.py")
-    assert "The program ran for" in " ".join(found.err.split())
-    assert "%) of that." in " ".join(found.err.split())
+    said = " ".join(found.err.split())
+    assert "The program ran for" in said
+    assert "% of that)." in said
 
 
 def test_waiting_is_part_of_cpu_time_and_the_tree_says_so(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.errors import Location, UsageError
-from tileprof.profile import STANDARD, Metric, Profile, Symbol, build
+from tileprof.profile import STANDARD, Metric, Profile, Symbol, Tables, build
 from tileprof.profile.units import format_value
 from tileprof.profiler.tree.metrics import BLOCK_TIME, MARK_TIME, MARKS
 from tileprof.viewer import ViewOptions, render, render_view
@@ -57,6 +57,29 @@ def test_plain_terminals_get_ascii(golden: Golden) -> None:
     text = render_view(matmul(), ViewOptions(), unicode=False)
     assert text.isascii()
     golden(text)
+
+
+def test_a_tree_begins_with_what_the_program_did() -> None:
+    """How long it ran, what devices did meanwhile, and what they waited for."""
+    profile = profile_of(
+        with_children(
+            node("scope", "main", cpu_time=3e9),
+            node("kernel", "k", time=400e6, count=2000),
+            node("memcpy", "HtoD", time=100e6, count=1),
+            node("idle", "waiting for its launch", idle_time=30e6, count=9),
+            node("idle", "waiting for the host", idle_time=10e6, count=1),
+        ),
+        tables=Tables(provenance={"duration": "4.000 s"}),
+        metrics={"idle_time": Metric("idle_time", "ns")},
+    )
+    said = (
+        "The program ran for 4.00 s; devices were busy for 500 ms (12.5 %) with 2,001 kernels and"
+        " copies, and idle for 40.0 ms in between (waiting for its launch 75.0 %, waiting for the"
+        " host 25.0 %)."
+    )
+    assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
+    for parts in (ViewOptions(include="k"), ViewOptions(mode="flat"), ViewOptions(("time",))):
+        assert "The program ran" not in render_view(profile, parts, width=100)
 
 
 def test_colours_follow_the_share() -> None:

@@ -103,9 +103,10 @@ class Account:
     @property
     def most(self) -> float:
         """How many times as fast the program could be at most: nothing but floors, copies and
-        communication, all of it in a row; infinite where no floor is known."""
+        communication, all of it in a row; infinite where kernels without a floor take longer than
+        that: the bound would come from what is not known."""
         least = self.floor + self.copies + self.communication
-        return self.time / least if least else float("inf")
+        return self.time / least if least and self.unknown <= least else float("inf")
 
     @property
     def first(self) -> tuple[int, float]:

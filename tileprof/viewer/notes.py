@@ -153,27 +153,55 @@ def wall_seconds(profile: Profile) -> float:
     return seconds if 0 < seconds < math.inf else math.nan
 
 
-def wall_time(profile: Profile, metric: str) -> str:
-    """Return a sentence that compares a time with the program's wall time; nothing where unknown.
+def headline(profile: Profile) -> str:
+    """Return a sentence on how long the program ran, and what devices, or the host, did meanwhile.
 
-    `metric` is the one that the tree shows: kernels' `time`, which leaves out the host, or
-    `cpu_time`, which leaves out what no sample met.
+    Nothing where the wall time is not known, or neither was timed.
     """
     seconds = wall_seconds(profile)
-    if metric not in _TIMES or math.isnan(seconds):
+    if math.isnan(seconds):
         return ""
-    shown = float(profile.whole[metric])
-    share = format_percent(shown / (seconds * 1e9))
-    return (
-        f"The program ran for {format_value(seconds * 1e9, 'ns')}: {metric}, {_TIMES[metric]}, is"
-        f" {format_value(shown, 'ns') or 0} ({share} %) of that."
-    )
+    ran = f"The program ran for {format_value(seconds * 1e9, 'ns')}"
+    if busy := float(profile.whole.get("time", 0)):
+        share = format_percent(busy / (seconds * 1e9))
+        found = f"{ran}; devices were busy for {format_value(busy, 'ns')} ({share} %)"
+        if launches := _launches(profile):
+            found += f" with {launches:,} kernel{'s' * (launches > 1)} and copies"
+        return f"{found}{_idle(profile)}."
+    if host := float(profile.whole.get("cpu_time", 0)):
+        took, share = format_value(host, "ns"), format_percent(host / (seconds * 1e9))
+        return (
+            f"{ran}; cpu_time, the host's wall time in all threads, waiting included, is {took}"
+            f" ({share} % of that)."
+        )
+    return ""
 
 
-_TIMES = {
-    "time": "that of kernels and copies",
-    "cpu_time": "the host's wall time in all threads, waiting included",
-}
+def _launches(profile: Profile) -> int:
+    if "count" not in profile.metrics:
+        return 0
+    works = np.array([kind in ("kernel", "memcpy", "memset") for kind in profile.kinds], bool)
+    return int(profile.own["count"][works].sum())
+
+
+def _idle(profile: Profile) -> str:
+    """Return how long devices were idle between their work, and what they waited for."""
+    if "idle_time" not in profile.metrics:
+        return ""
+    own, sums = profile.own["idle_time"], dict[str, float]()
+    for node in np.flatnonzero(own > 0).tolist():
+        name = profile.names[node]
+        sums[name] = sums.get(name, 0.0) + float(own[node])
+    whole = sum(sums.values())
+    if not whole:
+        return ""
+    most = sorted(sums, key=lambda name: -sums[name])[:_REASONS]
+    named = ", ".join(f"{name} {format_percent(sums[name] / whole)} %" for name in most)
+    return f", and idle for {format_value(whole, 'ns')} in between ({named})"
+
+
+_REASONS = 2
+"""Largest number of reasons of idle time that a headline has."""
 
 
 def _why_empty(profile: Profile) -> str:

@@ -23,7 +23,7 @@ from tileprof.viewer.sample_shares import LEGEND, share_names
 from tileprof.viewer.selection import Selection, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
 
-from .notes import label_of, missing_from, nothing_in, steps_in, title_of, visit_times, wall_time
+from .notes import headline, label_of, missing_from, nothing_in, steps_in, title_of, visit_times
 
 _BAR_WIDTH = 8
 _LEGENDS = {
@@ -62,17 +62,22 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     grid = arrange(fields, width, glyphs, color, depth)
     lines = [
         *title_of(profile, width, glyphs, color),
+        *wrap(plain(_headline(profile, options), glyphs), width, color),
         *missing_from(profile, width, glyphs, color),
         grid.header(""),
         grid.row(len(selection.profile), Label("total", style="1")),
         *_rows(selection.profile, columns[0], grid, options),
     ]
     below = [*_below(selection, columns, grid, options), *steps_in(profile)]
-    if not (options.metrics or options.include or options.exclude or options.mode != "top-down"):
-        below += [said] if (said := wall_time(profile, selection.metric)) else []
     for sentence in below:
         lines += wrap(plain(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
+
+
+def _headline(profile: Profile, options: ViewOptions) -> str:
+    """Return what a tree of all of the program begins with."""
+    parts = options.metrics or options.include or options.exclude or options.mode != "top-down"
+    return "" if parts else headline(profile)
 
 
 def _fields(profile: Profile, columns: list[Column], mode: Mode, glyphs: Glyphs) -> list[Field]:

@@ -86,12 +86,8 @@ def notes(account: Account) -> Iterator[str]:
 
 
 def gains(account: Account) -> Iterator[str]:
-    """Yield what can be reached at most, and by the first changes.
-
-    Nothing is said of the most where kernels without a floor take longer than all that the program
-    would be left with: the bound would come from what is not known.
-    """
-    if math.isfinite(account.most) and account.unknown * account.most <= account.time:
+    """Yield what can be reached at most, where that is known, and by the first changes."""
+    if math.isfinite(account.most):
         yield f"By its floors the program could be {account.most:.1f}× as fast at most."
     count, gain = account.first
     if count > 1:
