@@ -130,3 +130,18 @@ def test_nodes_without_one_above_stay() -> None:
     """Their values have no other home."""
     profile = profile_of(with_children(node("frame", "top", "a.py:1"), node("kernel", "k", time=9)))
     assert paths(leave_out(profile, profile.depths == 0)) == {"top", "top/k"}
+
+
+@pytest.mark.parametrize(("name", "shown"), [
+    ("XlaModule:#hlo_module=jit_loss_of,program_id=17242#", "jit_loss_of"),
+    ("Thunk:#name=jit(f)/jvp(bhqk,bhkd->bhqd)/dot,hlo_op=gemm.3,unique_hlo_op_id=7#",
+     "jit(f)/jvp(bhqk,bhkd->bhqd)/dot"),
+    ("Thunk:#hlo_op=fusion.411,unique_hlo_op_id=515#", "fusion.411"),
+    ("XlaPass:#name=fusion,module=jit_f,program_id=66#", "XlaPass fusion jit_f"),
+    ("my scope:#1#", "my scope:#1#"),
+])  # fmt: skip
+def test_ranges_of_xla_have_the_names_of_jax(name: str, shown: str) -> None:
+    """A function, an operation with its named scopes, or what XLA does to a module."""
+    profile = profile_of(with_children(node("scope", name), node("kernel", "k", time=9)))
+    assert with_frames(profile, "user").profile.names[0] == shown
+    assert with_frames(profile, "all").profile.names[0] == name

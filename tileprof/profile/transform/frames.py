@@ -26,6 +26,9 @@ Frames = Literal["user", "library", "all"]
 """Those of the user's files and modules of libraries; those that do some work; all."""
 
 _FORWARD = re.compile(r"(?:.*[.>])?([^.<>]+)\.forward$")
+_XLA = re.compile(r"(\w+):#(.*)#")
+"""Name of a range of XLA with its attributes, as of JAX 0.8 and before, 2026-11."""
+_ATTRIBUTE = re.compile(r"(?:^|,)(\w+)=(.*?)(?=,\w+=|$)")
 _CONTAINER = re.compile(r"torch[/\\]nn[/\\]modules[/\\]container\.py$")
 """Modules that only call those in them."""
 _LAUNCH = re.compile(r"cuLaunch")
@@ -81,6 +84,8 @@ def users(symbol: Symbol) -> Symbol | None:
     """Return how a node is shown among the user's frames and modules; None where it is not."""
     if symbol.kind == "api":
         return None if _LAUNCH.match(symbol.name) else symbol
+    if symbol.kind == "scope" and (found := _XLA.fullmatch(symbol.name)):
+        return replace(symbol, name=_of_xla(found[1], found[2]))
     place = symbol.location
     if symbol.kind != "frame" or place is None or not is_installed(place.file):
         return symbol
@@ -88,6 +93,17 @@ def users(symbol: Symbol) -> Symbol | None:
     if found is None or _CONTAINER.search(place.file):
         return None
     return replace(symbol, name=found[1], location=Location(place.file, 0, function=place.function))
+
+
+def _of_xla(range_name: str, text: str) -> str:
+    """Return the name of JAX's function or operation; for XLA's own work what is done to which."""
+    attributes: dict[str, str] = dict(_ATTRIBUTE.findall(text))
+    if range_name == "XlaModule" and (module := attributes.get("hlo_module")):
+        return module
+    if range_name == "Thunk" and (name := attributes.get("name") or attributes.get("hlo_op")):
+        return name
+    values = [each for key, each in attributes.items() if each and not key.endswith("_id")]
+    return " ".join([range_name, *values])
 
 
 def _passes_on(symbol: Symbol) -> bool:
