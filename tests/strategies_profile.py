@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 from hypothesis import strategies as st
 
 from tileprof.errors import Location
 from tileprof.profile import (
+    Group,
     Metric,
     Profile,
     Sketch,
@@ -16,6 +18,7 @@ from tileprof.profile import (
     bottom_up,
     filter_nodes,
     flat,
+    grouped,
     leave_out,
     limit_depth,
     prune,
@@ -71,6 +74,7 @@ def operations(draw: st.DrawFn, profile: Profile) -> Profile:
         lambda p: filter_nodes(p, include=draw(st.sampled_from(["a", "[bc]", "x"]))),
         lambda p: filter_nodes(p, exclude=draw(st.sampled_from(["a", "[bc]", "."]))),
         lambda p: filter_nodes(p, "a", "b"),
+        lambda p: grouped(p, draw(st.sampled_from(get_args(Group)))),
         lambda p: leave_out(
             p, np.array(draw(st.lists(st.booleans(), min_size=len(p), max_size=len(p))), bool)
         ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.viewer.samples import node, profile_of, with_children
+from tests.viewer.samples import Nested, node, profile_of, with_children
 from tileprof.errors import UsageError
-from tileprof.profile import Frames, Profile, leave_out, with_frames
+from tileprof.profile import Frames, Group, Profile, Symbol, grouped, leave_out, with_frames
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.chains import chains
 
@@ -130,6 +130,60 @@ def test_nodes_without_one_above_stay() -> None:
     """Their values have no other home."""
     profile = profile_of(with_children(node("frame", "top", "a.py:1"), node("kernel", "k", time=9)))
     assert paths(leave_out(profile, profile.depths == 0)) == {"top", "top/k"}
+
+
+def training() -> Profile:
+    """A step: data, a forward pass in a module, its backward pass, the optimizer; after set-up."""
+
+    def kernel(time: float, phase: str = "", kind: str = "kernel") -> Nested:
+        return (Symbol(kind, f"{kind}_{time:g}", None, phase), {"time": time, "count": 1}, [])
+
+    main = "/home/me/train.py"
+    backward: Nested = (Symbol("op", "MmBackward0", None, "backward"), {}, [kernel(40, "backward")])
+    return profile_of(
+        with_children(
+            node("frame", "main", f"{main}:7"),
+            with_children(
+                node("frame", "Block.forward", f"{MODEL}:10"),
+                kernel(20),
+                with_children(node("frame", "Linear.forward", f"{LIB}/torch/linear.py:5"),
+                              with_children(node("op", "aten::mm"), kernel(30), backward)),
+            ),
+        ),
+        with_children(
+            node("frame", "main", f"{main}:8"),
+            with_children(node("scope", "Optimizer.step#Adam.step"), kernel(5)),
+        ),
+        with_children(
+            node("frame", "main", f"{main}:6"),
+            with_children(node("scope", "enumerate(DataLoader)#__next__"), kernel(2)),
+            kernel(3, kind="memcpy"),
+            kernel(7, "set-up"),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("group", "times"), [
+    ("phase", {"backward": 40, "forward and others": 50, "optimizer": 5, "data": 2, "copies": 3,
+               "set-up": 7}),
+    ("module", {"Linear": 70, "Block": 20, "(no module)": 17}),
+    ("line", {"train.py:7": 90, "train.py:8": 5, "train.py:6": 12}),
+])  # fmt: skip
+def test_groups_hold_what_belongs_to_them(group: Group, times: dict[str, float]) -> None:
+    """Each once; a module without those in it, a line with all that it leads to."""
+    tree = grouped(with_frames(training(), "user").profile, group)
+    tree.check()
+    assert {tree.names[top]: tree.total("time")[top] for top in tree.roots()} == times
+    text = render_view(training(), ViewOptions(group=group), width=120)
+    assert all(name in text for name in times)
+
+
+def test_paths_in_a_group_begin_below_it() -> None:
+    """A module's, or a line's, own node is the group; phases have whole paths."""
+    profile = with_frames(training(), "user").profile
+    assert "Linear/aten::mm/MmBackward0/kernel_40" in paths(grouped(profile, "module"))
+    assert "train.py:7/Block/Linear/aten::mm/kernel_30" in paths(grouped(profile, "line"))
+    assert "backward/main/Block/Linear/aten::mm/MmBackward0" in paths(grouped(profile, "phase"))
 
 
 @pytest.mark.parametrize(("name", "shown"), [

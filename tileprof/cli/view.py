@@ -19,7 +19,7 @@ _SHAPES = {
 """Views of `VIEWS` that an option of their name asks for, with its help.  With `--json` it is
 `NAME-json`, with `--csv` `NAME-csv`, where there is one."""
 USAGE = (
-    "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH]\n"
+    "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--group WHAT]\n"
     f"{'':21}[--bottom-up | --flat | {' | '.join(f'--{each}' for each in _SHAPES)}]"
     " [--json | --csv]\n"
     "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
@@ -52,6 +52,12 @@ def _parser() -> Parser:
         choices=("user", "library", "all"),
         help="frames of Python to show: user (your files, and modules of libraries), library (all "
         "but those that only pass calls on), or all (default: user; all for --json and --csv)",
+    )
+    add(
+        "--group",
+        metavar="WHAT",
+        choices=("module", "phase", "line"),
+        help="a tree of modules (by class), of phases of a training step, or of your lines",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
@@ -100,6 +106,7 @@ def main(arguments: Sequence[str]) -> int:
         depth=args.depth,
         mode="bottom-up" if args.bottom_up else "flat" if args.flat else "top-down",
         frames=args.frames,
+        group=args.group,
     )
     text = render_view(
         load(args.file),

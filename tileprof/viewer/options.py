@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tileprof.errors import UsageError, suggestion
-from tileprof.profile import Frames
+from tileprof.profile import Frames, Group
 
 Mode = Literal["top-down", "bottom-up", "flat"]
 
@@ -32,10 +32,13 @@ class ViewOptions:
     mode: Mode = "top-down"
     frames: Frames | None = None
     """Frames of Python that a tree shows; none means `user` in a tree for people, else `all`."""
+    group: Group | None = None
+    """What the nodes at the top of a tree are, in place of where the program began."""
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, get_args(Mode))
         check_choice("choice of frames", self.frames or "all", get_args(Frames))
+        check_choice("group", self.group or "phase", get_args(Group))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tileprof.profile import (
     bottom_up,
     filter_nodes,
     flat,
+    grouped,
     inside_kernels,
     limit_depth,
     prune,
@@ -84,6 +85,7 @@ def select(
         case "top-down":
             shown = with_frames(current, options.frames or frames, options.include)
             current, left_out = shown.profile, shown.left_out
+            current = current if options.group is None else grouped(current, options.group)
         case "bottom-up":
             kernels = _kernels_whole(current)
             current = _own_visits(bottom_up(kernels, metric) if metric else flat(kernels))

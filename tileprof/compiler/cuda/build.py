@@ -46,9 +46,6 @@ _FLAGS = (
     "--ptxas-options=-warn-spills",
     "--ptxas-options=-warn-lmem-usage",
 )
-_ATTEMPTS = 3
-"""NVRTC 13.0 has left ptxas' messages out twice in some ten thousand compilations: in a process of
-20 threads that all compiled, and in three processes that compiled at the same moment."""
 _TIME = re.compile(r"^ptxas info *: Compile time = .*\n?", re.MULTILINE)
 
 
@@ -199,7 +196,9 @@ def _compile(source: CudaSource, options: tuple[str, ...], place: Path, held: Pa
     text = pinned(source.text, source.file)
     text = text.replace(f' "{source.file}"', f' "{place / source.file}"')
     headers = [(name, f'#line 1 "{place / name}"\n{header}') for name, header in source.headers]
-    for _ in range(_ATTEMPTS):
+    # NVRTC 13.0 has left ptxas' messages out twice in some ten thousand compilations: in a process
+    # of 20 threads that all compiled, and in three processes that compiled at the same moment.
+    for _ in range(3):
         done = nvrtc.compile_text(text, headers, options, name=str(place / source.file))
         if not done.ok or _is_reported(done.log, options):
             break

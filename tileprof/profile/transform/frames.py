@@ -80,6 +80,15 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     return Shown(leave_out(profile, nodes, symbols), int(frames_out.sum()))
 
 
+def is_module(symbol: Symbol) -> bool:
+    """Return whether a node is the forward pass of a module, also as `with_frames` shows it."""
+    place = symbol.location
+    if symbol.kind != "frame" or place is None or _CONTAINER.search(place.file):
+        return False
+    shown = not place.line and place.function.endswith(".forward")
+    return shown or bool(_FORWARD.match(symbol.name))
+
+
 def users(symbol: Symbol) -> Symbol | None:
     """Return how a node is shown among the user's frames and modules; None where it is not."""
     if symbol.kind == "api":

@@ -144,12 +144,13 @@ def flat(profile: Profile) -> Profile:
 
 
 def _turned_over(profile: Profile, weight: Weights, least: float, callers: int) -> Profile:
-    nodes = np.flatnonzero(_with_values(profile))
+    nodes = np.flatnonzero(with_values(profile))
     keys = keys_of(profile)
     return rehang(profile, turn_over(profile.parents, keys, nodes, weight, least, callers))
 
 
-def _with_values(profile: Profile) -> Mask:
+def with_values(profile: Profile) -> Mask:
+    """Return the nodes that hold a value, recorded or absorbed."""
     found = np.zeros(len(profile), bool)
     for name, metric in profile.metrics.items():
         found |= law.present(metric, profile.own[name])
