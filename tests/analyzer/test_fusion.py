@@ -5,23 +5,29 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import found, only
-from tests.analyzer.steps import MS, Step
+from tests.analyzer.steps import LATE, MS, Step
 
 LONG = 50e3
 """Mean time of a launch, ns: many times what launching takes."""
 
 
-def activation(names: str = "abcdef", times: float = LONG, model: str = "NewGELU.forward") -> Step:
-    """An activation written as operations, between two products of 50 µs a step each."""
+def activation(
+    names: str = "abcdef", times: float = LONG, model: str = "NewGELU.forward", gap: float = 0
+) -> Step:
+    """An activation written as operations, between two products of 50 µs a step each.
+
+    Before each of its kernels the device waits for `gap` ns for a late launch.
+    """
     step = Step()
     forward = step.scope(step.top, "forward")
+    late = {LATE: 20 * gap} if gap else {}
     for place, product in enumerate(("up", "down")):
         if place:
             inner = step.frame(forward, model, 10)
             for name in names:
                 op = step.op(inner, f"aten::{name}")
                 kernel = "sm90_xmma_gemm" if name == "P" else "vectorized_elementwise_kernel"
-                step.launch(op, kernel, 20 * times)
+                step.launch(op, kernel, 20 * times, gaps=late)
         mlp = step.frame(forward, product, 30 + place)
         step.launch(step.op(mlp, "aten::mm"), "nvjet_hsh", MS / 20)
     return step
@@ -38,6 +44,37 @@ def test_a_run_and_its_gain() -> None:
     assert finding.title.startswith("6 memory-bound kernels")
     assert "NewGELU.forward" in finding.title
     assert "torch.nn.functional.gelu" in finding.author
+
+
+def test_launches_that_go_take_their_gaps_along() -> None:
+    """Of six gaps of 10 µs five go likely, half of that at least."""
+    finding = only(activation(gap=10e3).profile(), "fusion")
+    whole = 6 * 60 + 2 * 50
+    low, mid = (1 / (1 - lost / whole) for lost in (0.5 * 250 + 25, 0.75 * 250 + 50))
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid) == pytest.approx((low, mid))
+    assert gain.high >= 1 / (1 - 300 / whole)
+    assert "another 10.9 % is lost in gaps before launches that go" in [
+        each.text for each in finding.evidence
+    ]
+
+
+def test_the_part_with_most_of_the_time_is_named() -> None:
+    """Not what is around all of a run: an activation, and a sum behind it in the layer."""
+    step = Step()
+    block = step.frame(step.scope(step.top, "forward"), "Block.forward", 20)
+    step.launch(step.op(block, "aten::mm"), "nvjet_hsh", MS / 20)
+    gelu = step.frame(block, "GELU.forward", 10)
+    for name in "abc":
+        step.launch(step.op(gelu, f"aten::{name}"), "elementwise_kernel", 20 * LONG)
+    step.launch(step.op(block, "aten::add"), "elementwise_kernel", 20 * LONG)
+    finding = only(step.profile(), "fusion")
+    assert finding.title == (
+        "4 memory-bound kernels where fused ones would do, most of it in GELU.forward"
+    )
+    assert finding.place.location is not None
+    assert finding.place.location.line == 10
 
 
 @pytest.mark.parametrize(

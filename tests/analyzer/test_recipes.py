@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import found, only
-from tests.analyzer.steps import MS, TORCH, Step
+from tests.analyzer.steps import LATE, MS, TORCH, Step
 from tileprof.analyzer.numbers import ALIGNMENT_PARTS
 from tileprof.errors import Location
-from tileprof.profile import TreeBuilder
+from tileprof.profile import Metric, TreeBuilder
 
 NARROW = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align1>"
 
@@ -31,6 +31,22 @@ def test_unaligned_products_and_what_padding_brings() -> None:
     assert gain.mid == pytest.approx(1.037, abs=0.005)
     assert finding.place.location is not None
     assert finding.place.location.line == 20
+
+
+def test_padding_brings_what_is_above_the_roof_where_the_device_is_waited_for() -> None:
+    """A product at a tenth of its roof; of its time above 1 / 0.7 floors half is the program's,
+    where the device is idle for half of the time."""
+    step = head(time=MS / 4)
+    flops = 0.1 * 800e12 * MS / 4 * 1e-9
+    (product,) = step.builder.snapshot().find(NARROW)
+    step.builder.declare(Metric("flops", "flop"))
+    step.builder.add(product, "flops", flops)
+    step.idle(step.op(step.top, "aten::mul"), LATE, MS)
+    finding = only(step.profile({"tensor_bfloat16": 800e12, "hbm_read": 4.7e12}), "alignment")
+    gain, above = finding.program_gain, 0.25 * (1 - 0.1 / 0.7)
+    assert gain is not None
+    assert (gain.low, gain.mid) == pytest.approx((1, 1 / (1 - above / 4)), rel=1e-3)
+    assert gain.high >= 1 / (1 - above / 2)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,18 @@ def held(page: str) -> dict[str, Any]:
     return document
 
 
+def test_the_tree_has_the_frames_that_are_asked_for() -> None:
+    """The user's and modules by default; the page says how many it leaves out."""
+    made = large(300, 1, 5)
+    frames = made.program.profile.kinds.count("frame")
+    every = report_data(made, "all")["tree"]
+    assert (len(every["parents"]), every["leftOut"]) == (300, 0)
+    few = report_data(made)["tree"]
+    assert len(few["parents"]) < 300
+    assert few["leftOut"] in (frames, frames - 1)  # one at the top stays
+    assert few["metrics"][0]["whole"] == every["metrics"][0]["whole"]
+
+
 def test_a_page_has_what_the_report_says() -> None:
     """Header, findings in order, kernels, runs: in one block, as `report_data` tells them."""
     page = held(report_page(small()))

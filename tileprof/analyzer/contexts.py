@@ -23,7 +23,7 @@ from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.errors import Location
 from tileprof.once import cached_property
-from tileprof.profile import Symbol, is_installed, step_times
+from tileprof.profile import Symbol, is_installed, step_times, users
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
@@ -255,6 +255,13 @@ class Contexts:
     def lines(self) -> Ids:
         """By node, the innermost of them; -1 for none."""
         return self.nearest(self.users)
+
+    @cached_property
+    def functions(self) -> Ids:
+        """By node, the innermost frame of the user's, module or scope; -1 for none."""
+        return self.nearest(
+            self.where(lambda symbol: symbol.kind in ("frame", "scope") and bool(users(symbol)))
+        )
 
     @cached_property
     def scopes(self) -> Ids:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from . import terminal
 from .parsing import Command, Parser, number
 from .view import split_names
 
-USAGE = "OLD NEW [-m METRIC,…] [-t PERCENT] [-d DEPTH] [--json] [--fail-if EXPR]"
+if TYPE_CHECKING:
+    from tileprof.profile import Frames
+
+USAGE = "OLD NEW [-m METRIC,…] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--json] [--fail-if EXPR]"
 
 
 def _parser() -> Parser:
@@ -32,6 +36,12 @@ def _parser() -> Parser:
         help="fold differences below this percentage of the whole (default: 0.5)",
     )
     add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
+    add(
+        "--frames",
+        metavar="WHICH",
+        choices=("user", "library", "all"),
+        help="frames of Python to compare, as in `tileprof view` (default: user; all for --json)",
+    )
     add("--json", action="store_true", help="print the nodes as JSON")
     add("--fail-if", dest="gate", metavar="EXPR", help="for example 'time > +5%%'")
     return parser
@@ -41,11 +51,13 @@ def main(arguments: Sequence[str]) -> int:
     """Print the difference; 1 where the gate's expression holds."""
     args = _parser().parse_args(arguments)
     from tileprof.analyzer.changes import explain
-    from tileprof.profile import diff, fail_if, load
+    from tileprof.profile import diff, fail_if, load, with_frames
     from tileprof.viewer import DiffOptions, diff_json, render_changes, render_diff
 
     old, new = load(args.old), load(args.new)
-    found, changes = diff(old, new), explain(old, new)
+    frames: Frames = args.frames or ("all" if args.json else "user")
+    shown = [with_frames(each, frames).profile for each in (old, new)]
+    found, changes = diff(*shown), explain(old, new)
     # The expression is read before anything is printed: a typing mistake costs no output.
     failed = args.gate is not None and fail_if(found, args.gate)
     if args.json:

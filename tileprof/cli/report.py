@@ -18,7 +18,7 @@ from .parsing import Command, Parser, one_of
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
 
-USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --html OUT]"
+USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --html OUT [--frames WHICH]]"
 _HEIGHT = 50
 """Lines of a report that goes to no terminal."""
 
@@ -46,6 +46,12 @@ def _parser() -> Parser:
         type=one_of("author", "compiler"),
         help="the reader: author (of kernels and programs; default) or compiler (its developer)",
     )
+    add(
+        "--frames",
+        metavar="WHICH",
+        choices=("user", "library", "all"),
+        help="with --html: frames of Python in the page's tree, as in `tileprof view`",
+    )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "--json", action="store_true", help="print the full report as JSON, one line per FILE"
@@ -59,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     if args.html is not None:
         return _page(args)
+    if args.frames is not None:
+        raise UsageError("`--frames` needs `--html`", hint="Add `--html OUT`.")
     reports = _analyzed(args.files)
     terminal.show(_json(reports, args) if args.json else _text(reports, args))
     return 0
@@ -86,7 +94,7 @@ def _page(args: argparse.Namespace) -> int:
     from tileprof.viewer.html import write_html
 
     (report,) = _analyzed(args.files).values()
-    write_html(report, args.html)
+    write_html(report, args.html, args.frames or "user")
     terminal.complain(f"wrote {args.html}")
     return 0
 

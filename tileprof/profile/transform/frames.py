@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from tileprof.errors import Location
 from tileprof.profile.installed import is_installed
-from tileprof.profile.transform.operations import leave_out
+from tileprof.profile.transform.operations import left_out
+from tileprof.profile.tree.forest import Nodes
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
 
@@ -31,7 +32,7 @@ _XLA = re.compile(r"(\w+):#(.*)#")
 _ATTRIBUTE = re.compile(r"(?:^|,)(\w+)=(.*?)(?=,\w+=|$)")
 _CONTAINER = re.compile(r"torch[/\\]nn[/\\]modules[/\\]container\.py$")
 """Modules that only call those in them."""
-_LAUNCH = re.compile(r"cuLaunch")
+_LAUNCH = re.compile(r"cu(da)?Launch")
 """Calls of the driver that stand between an operation and its kernels."""
 _PASSED_ON: tuple[tuple[str, str], ...] = (
     (r"torch/nn/modules/module\.py", r"_wrapped_call_impl|_call_impl|inner|__call__"),
@@ -59,12 +60,14 @@ class Shown:
 
     profile: Profile
     left_out: int
+    moved: Nodes
+    """Place here of each node of the profile before, or that of a node above."""
 
 
 def with_frames(profile: Profile, frames: Frames, include: str | None = None) -> Shown:
     """Return a profile with those frames alone, and those whose names match `include`."""
     if frames == "all":
-        return Shown(profile, 0)
+        return Shown(profile, 0, np.arange(len(profile)))
     wanted = re.compile(include) if include else None
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
@@ -75,9 +78,10 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
         symbols[number] = shown or symbol
     nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
     if not nodes.any() and symbols == list(profile.symbols):
-        return Shown(profile, 0)
+        return Shown(profile, 0, np.arange(len(profile)))
     frames_out = nodes & (np.array(profile.kinds) == "frame")
-    return Shown(leave_out(profile, nodes, symbols), int(frames_out.sum()))
+    made, moved = left_out(replace(profile, symbols=tuple(symbols)), nodes)
+    return Shown(made, int(frames_out.sum()), moved)
 
 
 def is_module(symbol: Symbol) -> bool:

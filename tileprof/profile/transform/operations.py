@@ -19,10 +19,9 @@ from tileprof.profile import metrics as law
 from tileprof.profile.sketch import merged
 from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.regroup import cut, keys_of, rehang
-from tileprof.profile.tree.forest import Grown, Weights, merge_siblings, turn_over
+from tileprof.profile.tree.forest import Grown, Nodes, Weights, merge_siblings, turn_over
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.node_sketches import homes
-from tileprof.profile.tree.symbol import Symbol
 
 Mask = npt.NDArray[np.bool_]
 
@@ -81,14 +80,17 @@ def limit_depth(profile: Profile, depth: int) -> Profile:
     return cut(profile, profile.depths < depth)
 
 
-def leave_out(profile: Profile, nodes: Mask, symbols: Sequence[Symbol] | None = None) -> Profile:
+def leave_out(profile: Profile, nodes: Mask) -> Profile:
     """Leave nodes out, each with its own values to the nearest node above that stays.
 
     What is below them hangs on that node, where siblings that match become one; those at the top
-    stay. `symbols` replaces the symbol of each of the profile's. The totals stay the same.
+    stay. The totals stay the same.
     """
-    if symbols is not None:
-        profile = replace(profile, symbols=tuple(symbols))
+    return left_out(profile, nodes)[0]
+
+
+def left_out(profile: Profile, nodes: Mask) -> tuple[Profile, Nodes]:
+    """Leave nodes out; also return where each node went: its new place, or that of one above."""
     kept = ~nodes | (profile.parents < 0)
     profile = _without_visits(profile, ~kept)
     home = homes(profile.parents, kept)
@@ -99,7 +101,8 @@ def leave_out(profile: Profile, nodes: Mask, symbols: Sequence[Symbol] | None = 
     above = number[np.append(home, -1)[profile.parents[ids]]]
     grown = merge_siblings(above.astype(np.int32), keys_of(profile)[ids])
     target = grown.target[number[home]]
-    return rehang(profile, Grown(grown.parents, ids[grown.first], target, target))
+    made = rehang(profile, Grown(grown.parents, ids[grown.first], target, target))
+    return made, target
 
 
 def _without_visits(profile: Profile, nodes: Mask) -> Profile:

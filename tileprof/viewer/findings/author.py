@@ -205,7 +205,7 @@ def chosen(reports: Mapping[str, Report], include: str | None) -> dict[str, Repo
     kept = {name: _matching(report, include) for name, report in reports.items()}
     if not any(each.findings or each.kernels for each in kept.values()):
         names = dict.fromkeys(
-            each.case.name for report in reports.values() for each in report.kernels
+            kernel_text(each.case.name) for report in reports.values() for each in report.kernels
         )
         longest = ", ".join(list(names)[:5])
         raise UsageError(

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tileprof.analyzer.report import Report
 from tileprof.errors import OutputError, ProfileFileError
 from tileprof.files import replace_bytes
-from tileprof.profile import Profile, Timeline
+from tileprof.profile import Frames, Profile, Timeline, with_frames
 from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import has_counters
 from tileprof.viewer.exports.slices import Slices
@@ -46,31 +46,42 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 """Within strings of JSON: nothing in them can end the element that they stand in."""
 
 
-def write_html(report: Report, path: str | Path) -> None:
-    """Write the page of a report; OutputError where the file cannot be written."""
+_LAUNCH = "^cu(da)?Launch"
+"""Calls that launch, as a regular expression."""
+
+
+def write_html(report: Report, path: str | Path, frames: Frames = "user") -> None:
+    """Write the page of a report, whose tree has those frames of Python.
+
+    OutputError where the file cannot be written.
+    """
     try:
-        replace_bytes(path, report_page(report).encode())
+        replace_bytes(path, report_page(report, frames).encode())
     except OSError as error:
         raise OutputError(
             f"cannot write {path}: {error.strerror}", hint="Choose another file with --html FILE."
         ) from error
 
 
-def report_page(report: Report) -> str:
-    """Return the text of the page."""
+def report_page(report: Report, frames: Frames = "user") -> str:
+    """Return the text of the page, whose tree has those frames."""
     title = report.program.profile.tables.provenance.get("command", "") or "report"
     parts = {
         "title": html.escape(encodable(title)),
         "style": "\n".join(_asset("styles", name) for name in _STYLES),
-        "data": _json(report_data(report)),
+        "data": _json(report_data(report, frames)),
         "script": "\n".join(_asset("scripts", name) for name in _SCRIPTS),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _asset("page.html"))
 
 
-def report_data(report: Report) -> dict[str, Any]:
+def report_data(report: Report, frames: Frames = "user") -> dict[str, Any]:
     """Return all that the page shows, as JSON values."""
-    tree, moved = kept_tree(report.program.profile)
+    profile = report.program.profile
+    # The events of a timeline are told by their nodes, calls that launch too.
+    shown = with_frames(profile, frames, _LAUNCH if profile.tables.timeline.tracks else None)
+    tree, places = kept_tree(shown.profile)
+    moved = np.where(shown.moved >= 0, places[shown.moved], -1)
     code = CodeData(report)
     return {
         "header": header_of(report),
@@ -79,7 +90,7 @@ def report_data(report: Report) -> dict[str, Any]:
         "findings": findings_of(report, code, moved),
         "kernels": kernels_of(report, code, moved),
         "roofs": roofs_of(report),
-        "tree": tree_of(tree),
+        "tree": {**tree_of(tree), "leftOut": shown.left_out},
         "timelines": timelines_of(report.program.profile, code, moved),
         "code": code.document(),
     }

@@ -7,7 +7,8 @@ optimizer). One kernel that does all of their work reads the inputs of the run a
 results; what the kernels hand to each other stays in registers. At best it takes as long as the
 longest of them does in one visit, since that one has the most to read and write. A backward pass
 wants some of the results in between, and a reduction has to end before its result is used, so three
-quarters of the difference are likely, half of it is sure.
+quarters of the difference are likely, half of it is sure. Of the gaps before n launches (n - 1) / n
+go, half of that for sure.
 
 Runs of short kernels (`small-kernels`) are told there: they wait for launches, not for memory.
 """
@@ -17,17 +18,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Contexts
+from tileprof.analyzer.contexts import DEPENDENT, LATE, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.once import cached_property
+from tileprof.profile import users
 
 _APART = re.compile(
     rf"{PRODUCT_NAMES}|fmha|flash|attention|nccl|sort|fft|scan|embedding|index|gather|scatter"
@@ -36,8 +37,6 @@ _APART = re.compile(
 )
 """Kernels that work on a tile at a time, that move single rows, or that a compiler has fused."""
 _OPTIMIZER = re.compile(r"multi_tensor|foreach|fused_adam|Optimizer", re.IGNORECASE)
-_PLUMBING = re.compile(r"Module\._(wrapped_)?call_impl")
-"""Frames between a module's call and its `forward`."""
 _KNOWN_FORMS = (
     (re.compile(r"gelu", re.IGNORECASE),
      'torch.nn.functional.gelu (approximate="tanh" for the form written with tanh;'
@@ -83,23 +82,33 @@ class _Run:
 
     @cached_property
     def name(self) -> str:
-        """The innermost function or module around all of it."""
-        profile = self.tree.profile
-        paths = [[at for at in profile.path(node) if self._calls(at)] for node in self.nodes]
-        shared = [each[0] for each in takewhile(lambda each: len({*each}) == 1, zip(*paths))]
-        return profile.names[shared[-1]] if shared else self.tree.told(self.nodes[0])
+        """The function or module that most of its time is right in."""
+        times = dict.fromkeys(self._functions, 0.0)
+        for name, node in zip(self._functions, self.nodes, strict=True):
+            times[name] += float(self.tree.time[node])
+        return max(times, key=lambda each: times[each])
+
+    @property
+    def place(self) -> int:
+        """The longest of its kernels in that function."""
+        held = [n for name, n in zip(self._functions, self.nodes, strict=True) if name == self.name]
+        return max(held, key=lambda node: float(self.tree.time[node]))
+
+    @cached_property
+    def _functions(self) -> list[str]:
+        """By kernel, the function or module that it is right in."""
+        tree, found = self.tree, list[str]()
+        for node in self.nodes:
+            at = int(tree.functions[node])
+            shown = users(tree.profile.symbols[tree.profile.symbol[at]]) if at >= 0 else None
+            found.append(shown.name if shown is not None else tree.told(node))
+        return found
 
     @cached_property
     def operations(self) -> list[str]:
         """Its operations, in order."""
         tree = self.tree
         return list(dict.fromkeys(tree.op(n) or tree.profile.names[n] for n in self.nodes))
-
-    def _calls(self, node: int) -> bool:
-        """Whether a node is a function or a scope, and not what PyTorch calls a module by."""
-        profile = self.tree.profile
-        named = profile.kinds[node] in ("frame", "scope")
-        return named and not _PLUMBING.match(profile.names[node])
 
 
 def find(program: Program) -> Iterator[Draft]:
@@ -158,13 +167,28 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
     )
     title = f"{count} memory-bound kernels where fused ones would do, most of it in {first.name}"
-    saving = tree.saving(*(part * above for part in FUSION_PARTS))
-    place = tree.place(first.nodes[0])
+    between = _between(tree, runs)
+    if tree.share(between) >= COLD:
+        told = f"another {percent(tree.share(between))} is lost in gaps before launches that go"
+        evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
+    low, mid, high = (part * above for part in FUSION_PARTS)
+    saving = tree.saving(low + between / 2, mid + between, high + between, between)
+    place = tree.place(first.place)
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.
         confidence="low", nodes=tuple(node for run in runs for node in run.nodes),
     )  # fmt: skip
+
+
+def _between(tree: Contexts, runs: list[_Run]) -> float:
+    """Return gaps before launches that one kernel for each run would not make, ns."""
+    gaps = tree.gaps_before(tree.kind("kernel") & (tree.time > 0), DEPENDENT, LATE)
+    visits = [float(np.median(tree.count[run.nodes])) for run in runs]
+    return sum(
+        float(gaps[run.nodes].sum()) * max(0.0, 1 - each / run.launches)
+        for run, each in zip(runs, visits, strict=True)
+    )
 
 
 RULE = ProgramRule("fusion", find)

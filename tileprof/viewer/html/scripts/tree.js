@@ -59,6 +59,12 @@ const treeView = {
         this.lay();
       }),
       make("span.quiet", "arrow keys move and open"),
+      data.tree.leftOut
+        ? make(
+            "span.quiet",
+            `${data.tree.leftOut.toLocaleString("en")} frames of libraries not shown (--frames all)`,
+          )
+        : "",
     );
   },
 
