@@ -21,6 +21,7 @@ import json
 import os
 import platform
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -243,13 +244,26 @@ def watch(
         elif now - moved >= STALL_S:
             moved = began + seconds + 60  # once
             print(f"{now - began:6.0f} s: stalled at {launched:,} launches", flush=True)
-            faulthandler.dump_traceback()
+            print_state()
         if now - told >= 60:
             told = now
             print(f"{now - began:6.0f} s: {launched:,} launched, {rows[-1][1]:.1f} MB", flush=True)
             save(rows, parts)
         running[0].join(timeout=max(seconds / 600, 0.05))
     return rows, parts
+
+
+def print_state() -> None:
+    """Print what threads wait for, in Python and, with py-spy, below it; and what the GPU does."""
+    faulthandler.dump_traceback()
+    py_spy = shutil.which("py-spy")
+    native = [py_spy, "dump", "--native", "--pid", str(os.getpid())] if py_spy else None
+    for command in filter(None, (native, ["nvidia-smi"])):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            print(done.stdout + done.stderr, flush=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"{command[0]} failed: {error}", flush=True)
 
 
 def memory_parts() -> dict[str, Any]:
