@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.viewer.samples import Nested, node, profile_of, with_children
@@ -199,3 +201,30 @@ def test_ranges_of_xla_have_the_names_of_jax(name: str, shown: str) -> None:
     profile = profile_of(with_children(node("scope", name), node("kernel", "k", time=9)))
     assert with_frames(profile, "user").profile.names[0] == shown
     assert with_frames(profile, "all").profile.names[0] == name
+
+
+def test_functions_of_ones_own_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of patterns names them; what is wrong in it is told with its line."""
+    profile = profile_of(
+        with_children(
+            node("frame", "main", "/home/me/train.py:3"),
+            with_children(node("frame", "retry.<locals>.run", "/home/me/tools/retry.py:9"),
+                          node("kernel", "k", time=9)),
+        )
+    )  # fmt: skip
+    assert "main/retry.<locals>.run/k" in paths(with_frames(profile, "user").profile)
+    patterns = tmp_path / "frames.txt"
+    patterns.write_text("# ours\n\ntools/.*\\.py  run  # tries again\n")
+    monkeypatch.setenv("TILEPROF_PASSED_ON", str(patterns))
+    shown = with_frames(profile, "user")
+    assert paths(shown.profile) == {"main", "main/k"}
+    assert shown.left_out == 1
+    for wrong, said in (("one", "line 1: `one` is no file"), ("a (", "no regular expression")):
+        patterns.write_text(wrong)
+        with pytest.raises(UsageError, match=said):
+            with_frames(profile, "library")
+    monkeypatch.setenv("TILEPROF_PASSED_ON", str(tmp_path / "nothing"))
+    with pytest.raises(UsageError, match="cannot read"):
+        with_frames(profile, "user")

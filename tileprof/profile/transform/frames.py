@@ -9,16 +9,19 @@ lines are one node, named after the class.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.errors import Location
+from tileprof.errors import Location, UsageError
 from tileprof.profile.installed import is_installed
-from tileprof.profile.transform.operations import left_out
+from tileprof.profile.transform.operations import left_out, regular
 from tileprof.profile.tree.forest import Nodes
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
@@ -52,6 +55,9 @@ _PASSED_ON: tuple[tuple[str, str], ...] = (
 )
 """Files and functions of libraries, as regular expressions, that pass calls on: hooks, decorators,
 context managers, and launchers."""
+PASSED_ON = "TILEPROF_PASSED_ON"
+"""Environment variable with the path of a file with more of them, a file and a function a line; a
+`#` begins a comment. Those count for the user's own files too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +74,14 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     """Return a profile with those frames alone, and those whose names match `include`."""
     if frames == "all":
         return Shown(profile, 0, np.arange(len(profile)))
-    wanted = re.compile(include) if include else None
+    wanted, own = re.compile(include) if include else None, _own_patterns()
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
         if wanted and wanted.search(symbol.name):
             continue
         shown = users(symbol) if frames == "user" else symbol
-        outside[number] = shown is None or (frames == "library" and _passes_on(symbol))
+        passed_on = _passes_on(symbol, own, installed=frames == "library")
+        outside[number] = shown is None or passed_on
         symbols[number] = shown or symbol
     nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
     if not nodes.any() and symbols == list(profile.symbols):
@@ -119,14 +126,40 @@ def _of_xla(range_name: str, text: str) -> str:
     return " ".join([range_name, *values])
 
 
-def _passes_on(symbol: Symbol) -> bool:
-    """Whether a frame is a library's that passes calls on."""
+def _own_patterns() -> tuple[tuple[str, str], ...]:
+    """Return what the user's own file says; UsageError, with the line, where it cannot be read."""
+    path = os.environ.get(PASSED_ON, "")
+    if not path:
+        return ()
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"cannot read {path}: {error}", hint=f"Correct or unset {PASSED_ON}."
+        ) from error
+    found = list[tuple[str, str]]()
+    for number, line in enumerate(lines, 1):
+        parts = line.partition("#")[0].split()
+        if parts and len(parts) != 2:
+            raise UsageError(
+                f"{path}, line {number}: `{line}` is no file and function",
+                hint="Write two regular expressions, as `my/wrappers\\.py  call_.*`.",
+            )
+        for part in parts:
+            regular(part)
+        found += [(parts[0], parts[1])] if parts else []
+    return tuple(found)
+
+
+def _passes_on(symbol: Symbol, own: Sequence[tuple[str, str]], installed: bool) -> bool:
+    """Whether a frame passes calls on: by `own` patterns, or, with `installed`, as a library's."""
     place = symbol.location
-    if symbol.kind != "frame" or place is None or not is_installed(place.file):
+    if symbol.kind != "frame" or place is None:
         return False
     path = place.file.replace("\\", "/")
     function = symbol.name.rpartition(".")[2]
+    known = (*own, *_PASSED_ON) if installed and is_installed(place.file) else own
     return any(
         re.search(rf"(^|/)(?:{files})$", path) and re.fullmatch(functions, function)
-        for files, functions in _PASSED_ON
+        for files, functions in known
     )
