@@ -50,6 +50,19 @@ def test_the_place_is_around_most_of_the_gaps() -> None:
     )
 
 
+def test_a_call_of_the_whole_program_is_no_place() -> None:
+    """The lines of the function that it calls are."""
+    step = late(idle=0, worked=1)
+    top = step.frame(-1, "<module>", 99)
+    for line, idle in ((30, 14), (32, 10)):
+        op = step.op(step.frame(top, "main", line), "aten::mul", 1_000)
+        step.launch(op, "elementwise", 10 * MS, 1_000, gaps={LATE: idle * MS})
+    finding = only(step.profile(), "launch-bound")
+    assert finding.title == "GPU idle: kernels are launched too late"
+    assert finding.place.location is not None
+    assert finding.place.location.line == 30
+
+
 def test_gaps_all_over_the_program() -> None:
     """No place is around most of them: the title names none."""
     step = late(idle=0, worked=1)

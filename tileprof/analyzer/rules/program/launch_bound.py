@@ -82,7 +82,8 @@ def _held_up(tree: Contexts, nodes: Mask) -> float:
 
 
 def _around(tree: Contexts, gaps: Mask) -> int | None:
-    """Return the innermost scope, or line of the user's, around most of these gaps, if any is."""
+    """Return the innermost scope, or line of the user's, around most of these gaps, if any is; none
+    where that is a call of the whole program."""
     idle = np.where(gaps, tree.gaps, 0.0)
     inside = np.zeros(len(idle))
     at: Ids = np.flatnonzero(idle)
@@ -94,7 +95,19 @@ def _around(tree: Contexts, gaps: Mask) -> int | None:
     around = (tree.users | tree.kind("scope")) & (inside >= LAUNCH_BOUND_MOST * idle.sum())
     # Nodes around more than half are around each other.
     ids = np.flatnonzero(around)
+    if len(ids) == 1 and tree.profile.parents[ids[0]] < 0 and _calls(tree, int(ids[0])):
+        return None
     return int(ids[_depth(tree, ids).argmax()]) if len(ids) else None
+
+
+def _calls(tree: Contexts, node: int) -> bool:
+    """Whether a frame calls another function of the user's in the same file, at several lines."""
+    place, lines = tree.profile.locations[node], set[int]()
+    for child in tree.profile.children(node):
+        inner = tree.profile.locations[child]
+        if place is not None and inner is not None and tree.users[child]:
+            lines |= {inner.line} if inner.file == place.file else set()
+    return len(lines) > 1
 
 
 def _longest(tree: Contexts, gaps: Mask) -> int:
