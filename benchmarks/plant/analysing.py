@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tileprof.analyzer import Finding, analyze
+from tileprof.analyzer.findings import TIERS
 from tileprof.analyzer.rules import KERNEL_RULES
 from tileprof.profile import PcSamples, Profile, load, merge
 
@@ -99,7 +100,14 @@ def _plain(finding: Finding, kernels: tuple[str, ...]) -> dict[str, Any]:
         "counts": finding.rule in _RULES and place.kernel in ("", *kernels),
         "gain": [gain.low, gain.mid, gain.high] if gain else None,
         "confidence": finding.confidence,
+        "evidence": _sharpest(finding),
     }
+
+
+def _sharpest(finding: Finding) -> str:
+    """Return the kind of evidence that says most of what a change would bring."""
+    kinds = {each.tier for each in finding.evidence}
+    return next((kind for kind in reversed(TIERS) if kind in kinds), "static")
 
 
 def _largest_stall(profile: Profile) -> float:

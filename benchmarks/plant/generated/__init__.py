@@ -11,4 +11,5 @@
 - `freezing`: hashes of mutants and of the analyzer.
 - `running`, `reading`: a GPU measures; then findings are laid beside the truth.
 - `scoring`: scores by split, pooled over all of them, and beside baselines.
+- `calibrating`: factors by which intervals of gains hold as often as they say.
 """
