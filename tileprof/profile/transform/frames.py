@@ -77,11 +77,10 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     wanted, own = re.compile(include) if include else None, _own_patterns()
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
-        if wanted and wanted.search(symbol.name):
-            continue
         shown = users(symbol) if frames == "user" else symbol
         passed_on = _passes_on(symbol, own, installed=frames == "library")
-        outside[number] = shown is None or passed_on
+        asked_for = wanted is not None and bool(wanted.search(symbol.name))
+        outside[number] = (shown is None or passed_on) and not asked_for
         symbols[number] = shown or symbol
     nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
     if not nodes.any() and symbols == list(profile.symbols):
