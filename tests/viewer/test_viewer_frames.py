@@ -228,3 +228,16 @@ def test_functions_of_ones_own_can_be_left_out(
     monkeypatch.setenv("TILEPROF_PASSED_ON", str(tmp_path / "nothing"))
     with pytest.raises(UsageError, match="cannot read"):
         with_frames(profile, "user")
+
+
+def test_a_long_tree_is_folded_until_it_fits() -> None:
+    """Nobody chose a threshold: the least of some that gives a screen; with one it is kept."""
+    kernels = [node("kernel", f"k{number:03}", time=1000 + number) for number in range(90)]
+    profile = profile_of(with_children(node("scope", "main"), *kernels))
+    few = [node("kernel", f"k{number}", time=1000) for number in range(9)]
+    assert "Folded" not in render_view(profile_of(*few), ViewOptions(), width=100)
+    folded = render_view(profile, ViewOptions(), width=100)
+    assert "Folded: 90 nodes below 2 %" in folded
+    whole = render_view(profile, ViewOptions(threshold=0.5), width=100)
+    assert len(whole.splitlines()) > 90
+    assert len(render_view(profile, ViewOptions(mode="flat"), width=100).splitlines()) > 90

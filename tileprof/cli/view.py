@@ -43,7 +43,8 @@ def _parser() -> Parser:
         dest="threshold",
         metavar="PERCENT",
         type=number(float),
-        help="fold nodes below this percentage of the whole (default: 0.5; 0 for --json and --csv)",
+        help="fold nodes below this percentage of the whole (default: 0.5, or up to 5 where a tree "
+        "would have more than 60 lines; 0 for --json and --csv)",
     )
     add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
     add(

@@ -13,6 +13,10 @@ Mode = Literal["top-down", "bottom-up", "flat"]
 
 DEFAULT_THRESHOLD = 0.5
 """Percent of the whole below which a tree for people folds a node."""
+THRESHOLDS = (DEFAULT_THRESHOLD, 1.0, 2.0, 5.0)
+"""Percentages that a tree is folded by until it has no more than `MOST_LINES`."""
+MOST_LINES = 60
+"""Largest number of lines of a tree that nobody chose a threshold for: a screen or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class ViewOptions:
     exclude: str | None = None
     """A regular expression: no matching nodes; what they hold stays with their parents."""
     threshold: float | None = None
-    """Percent below which nodes fold; none means 0.5 in a tree and 0 in JSON and CSV."""
+    """Percent below which nodes fold; none means 0.5 in a tree, or more where that would be long
+    (`THRESHOLDS`), and 0 in JSON and CSV."""
     depth: int | None = None
     """Number of levels shown; deeper nodes fold into the last one."""
     mode: Mode = "top-down"

@@ -73,6 +73,11 @@ def select(
     """
     threshold = default_threshold if options.threshold is None else options.threshold
     _check(threshold)
+    return pruned(arranged(profile, options, frames), threshold)
+
+
+def arranged(profile: Profile, options: ViewOptions, frames: Frames = "all") -> Selection:
+    """Apply `options` but the threshold; errors as of `select`."""
     metric = _ranking(profile, options)
     folds: list[Fold] = []
     current = profile
@@ -97,11 +102,19 @@ def select(
         kept = limit_depth(current, options.depth)
         folds.append(_fold(f"deeper than -d {options.depth}", current, kept, metric))
         current = kept
-    if threshold > 0 and metric:
-        kept = prune(current, metric, threshold / 100, _waiting(current, metric, threshold / 100))
-        folds.append(_fold(f"below {threshold:g} %", current, kept, metric))
-        current = kept
     return Selection(current, metric, tuple(fold for fold in folds if fold.nodes), left_out)
+
+
+def pruned(selection: Selection, threshold: float) -> Selection:
+    """Fold what is below a percentage of the whole."""
+    current, metric = selection.profile, selection.metric
+    if threshold <= 0 or not metric:
+        return selection
+    kept = prune(current, metric, threshold / 100, _waiting(current, metric, threshold / 100))
+    fold = _fold(f"below {threshold:g} %", current, kept, metric)
+    return replace(
+        selection, profile=kept, folds=(*selection.folds, fold) if fold.nodes else selection.folds
+    )
 
 
 def _waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:

@@ -13,14 +13,20 @@ from tileprof.profile import PcRecording, Profile
 from tileprof.profile.transform.regroup import HIDDEN
 from tileprof.profile.tree.forest import depths
 from tileprof.profile.units import cells, format_percent, format_value
-from tileprof.viewer.chains import chains, every_node, joined
+from tileprof.viewer.chains import Chains, chains, every_node, joined
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
 from tileprof.viewer.kernel_facts import with_facts
-from tileprof.viewer.options import DEFAULT_THRESHOLD, Mode, ViewOptions
+from tileprof.viewer.options import (
+    DEFAULT_THRESHOLD,
+    MOST_LINES,
+    THRESHOLDS,
+    Mode,
+    ViewOptions,
+)
 from tileprof.viewer.outline import levels_that_fit, outline
 from tileprof.viewer.sample_shares import LEGEND, share_names
-from tileprof.viewer.selection import Selection, select, shown_metrics
+from tileprof.viewer.selection import Selection, arranged, pruned, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
 
 from .notes import headline, label_of, missing_from, nothing_in, steps_in, title_of, visit_times
@@ -49,7 +55,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     if nothing := nothing_in(profile, width):
         return nothing
     profile = with_facts(profile, options.metrics)
-    selection = select(profile, options, DEFAULT_THRESHOLD, "user")
+    selection = _selected(profile, options)
     per_visit = options.mode != "bottom-up"
     columns = [
         column(selection.profile, name, per_visit) for name in shown_metrics(profile, options)
@@ -72,6 +78,28 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     for sentence in below:
         lines += wrap(plain(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
+
+
+def _selected(profile: Profile, options: ViewOptions) -> Selection:
+    """Apply the options; without a threshold, the least one that gives no more than a screen."""
+    if options.threshold is not None or options.mode != "top-down":
+        return select(profile, options, DEFAULT_THRESHOLD, "user")
+    whole = arranged(profile, options, "user")
+    for threshold in THRESHOLDS:
+        selection = pruned(whole, threshold)
+        if not selection.metric or _count(selection, options) <= MOST_LINES:
+            break
+    return selection
+
+
+def _count(selection: Selection, options: ViewOptions) -> int:
+    return len(_chains(selection.profile, selection.profile.total(selection.metric), options).nodes)
+
+
+def _chains(profile: Profile, total: Values, options: ViewOptions) -> Chains:
+    """Return the lines of the tree: chains are one where no frames were asked for."""
+    joins = options.mode == "top-down" and options.frames in (None, "user")
+    return chains(profile, total) if joins else every_node(profile)
 
 
 def _headline(profile: Profile, options: ViewOptions) -> str:
@@ -113,8 +141,7 @@ def _totals(shown: Column, rank: int, heats: list[str] | None, glyphs: Glyphs) -
 
 def _rows(profile: Profile, first: Column, grid: Grid, options: ViewOptions) -> Iterator[str]:
     averages = visit_times(profile)
-    joins = options.mode == "top-down" and options.frames in (None, "user")
-    lines = chains(profile, first.total) if joins else every_node(profile)
+    lines = _chains(profile, first.total, options)
     levels = levels_that_fit(int(depths(lines.parents).max(initial=0)), grid.room, grid.glyphs)
     for row, drawn in outline(lines.parents, first.total[lines.nodes], levels, grid.glyphs):
         node = int(lines.nodes[row])
