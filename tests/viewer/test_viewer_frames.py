@@ -8,7 +8,16 @@ import pytest
 
 from tests.viewer.samples import Nested, node, profile_of, with_children
 from tileprof.errors import UsageError
-from tileprof.profile import Frames, Group, Profile, Symbol, grouped, leave_out, with_frames
+from tileprof.profile import (
+    Frames,
+    Group,
+    Profile,
+    Symbol,
+    grouped,
+    is_installed,
+    leave_out,
+    with_frames,
+)
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.chains import chains
 
@@ -241,3 +250,31 @@ def test_a_long_tree_is_folded_until_it_fits() -> None:
     whole = render_view(profile, ViewOptions(threshold=0.5), width=100)
     assert len(whole.splitlines()) > 90
     assert len(render_view(profile, ViewOptions(mode="flat"), width=100).splitlines()) > 90
+
+
+def test_an_installed_program_is_the_users_own() -> None:
+    """As with `run -m`: the package that the tree begins in, and no other."""
+    tree = with_children(
+        node("frame", "<module>", f"{LIB}/trainer/__main__.py:3"),
+        with_children(node("frame", "fit", f"{LIB}/trainer/loop.py:30"),
+                      with_children(node("frame", "helped", f"{LIB}/trainers/all.py:4"),
+                                    node("kernel", "k", time=9))),
+    )  # fmt: skip
+    shown = with_frames(profile_of(tree), "user")
+    assert paths(shown.profile) == {"<module>", "<module>/fit", "<module>/fit/k"}
+    assert shown.left_out == 1
+
+
+@pytest.mark.parametrize(("file", "installed"), [
+    (f"{LIB}/torch/nn/modules/linear.py", True),
+    ("/usr/lib/python3.12/contextlib.py", True),
+    ("C:\\\\venv\\\\Lib\\\\site-packages\\\\torch\\\\x.py", True),
+    ("/tmp/torchinductor_me/ab/cab.py", True),
+    ("<frozen importlib._bootstrap>", True),
+    ("<ipython-input-3-4f5c>", False),
+    ("/tmp/ipykernel_71/2390.py", False),
+    ("/home/me/train.py", False),
+])  # fmt: skip
+def test_whose_a_file_is(file: str, installed: bool) -> None:
+    """Cells of notebooks are the user's; generated texts are not."""
+    assert is_installed(file) is installed

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 
 _INSTALLED = re.compile(
-    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_|^<"
+    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_"
+    r"|^<(?!ipython-input)"
 )
+"""Paths of libraries, and names of generated texts; cells of notebooks are the user's."""
 
 
 def is_installed(file: str) -> bool:

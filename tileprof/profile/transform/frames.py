@@ -35,6 +35,7 @@ _XLA = re.compile(r"(\w+):#(.*)#")
 _ATTRIBUTE = re.compile(r"(?:^|,)(\w+)=(.*?)(?=,\w+=|$)")
 _CONTAINER = re.compile(r"torch[/\\]nn[/\\]modules[/\\]container\.py$")
 """Modules that only call those in them."""
+_PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\][^/\\]+[/\\]")
 _LAUNCH = re.compile(r"cu(da)?Launch")
 """Calls of the driver that stand between an operation and its kernels."""
 _PASSED_ON: tuple[tuple[str, str], ...] = (
@@ -75,9 +76,10 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     if frames == "all":
         return Shown(profile, 0, np.arange(len(profile)))
     wanted, own = re.compile(include) if include else None, _own_patterns()
+    packages = _of_program(profile)
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
-        shown = users(symbol) if frames == "user" else symbol
+        shown = users(symbol, packages) if frames == "user" else symbol
         passed_on = _passes_on(symbol, own, installed=frames == "library")
         asked_for = wanted is not None and bool(wanted.search(symbol.name))
         outside[number] = (shown is None or passed_on) and not asked_for
@@ -99,8 +101,11 @@ def is_module(symbol: Symbol) -> bool:
     return shown or bool(_FORWARD.match(symbol.name))
 
 
-def users(symbol: Symbol) -> Symbol | None:
-    """Return how a node is shown among the user's frames and modules; None where it is not."""
+def users(symbol: Symbol, packages: tuple[str, ...] = ()) -> Symbol | None:
+    """Return how a node is shown among the user's frames and modules; None where it is not.
+
+    Files whose paths begin with one of `packages` are the user's too.
+    """
     if symbol.kind == "api":
         return None if _LAUNCH.match(symbol.name) else symbol
     if symbol.kind == "scope" and (found := _XLA.fullmatch(symbol.name)):
@@ -108,10 +113,23 @@ def users(symbol: Symbol) -> Symbol | None:
     place = symbol.location
     if symbol.kind != "frame" or place is None or not is_installed(place.file):
         return symbol
+    if place.file.startswith(packages):
+        return symbol
     found = _FORWARD.match(symbol.name)
     if found is None or _CONTAINER.search(place.file):
         return None
     return replace(symbol, name=found[1], location=Location(place.file, 0, function=place.function))
+
+
+def _of_program(profile: Profile) -> tuple[str, ...]:
+    """Return where an installed program lies: the package of the files that the tree begins in."""
+    found = set[str]()
+    for top in profile.roots():
+        place = profile.locations[top]
+        if profile.kinds[top] == "frame" and place is not None:
+            held = _PACKAGE.match(place.file)
+            found |= {held[0]} if held else set()
+    return tuple(found)
 
 
 def _of_xla(range_name: str, text: str) -> str:
