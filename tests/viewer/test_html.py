@@ -41,14 +41,26 @@ def held(page: str) -> dict[str, Any]:
 
 def test_the_tree_has_the_frames_that_are_asked_for() -> None:
     """The user's and modules by default; the page says how many it leaves out."""
-    made = large(300, 1, 5)
-    frames = made.program.profile.kinds.count("frame")
+    library = with_children(
+        node("frame", "wrapper", "/usr/lib/python3/site-packages/torch/hooks.py:3"),
+        node("kernel", "k", time=9),
+    )
+    made = report(profile_of(with_children(node("frame", "main", "/home/train.py:1"), library)))
     every = report_data(made, "all")["tree"]
-    assert (len(every["parents"]), every["leftOut"]) == (300, 0)
+    assert (len(every["parents"]), every["leftOut"]) == (3, 0)
     few = report_data(made)["tree"]
-    assert len(few["parents"]) < 300
-    assert few["leftOut"] in (frames, frames - 1)  # one at the top stays
+    assert (len(few["parents"]), few["leftOut"]) == (2, 1)
     assert few["metrics"][0]["whole"] == every["metrics"][0]["whole"]
+
+
+def test_names_of_kernels_are_short_where_cpp_makes_them_long() -> None:
+    """By the whole name, which stays the one that everything is found by."""
+    name = "void at::native::vectorized_elementwise_kernel<4, Add<float> >(int, Add<float>)"
+    made = report(profile_of(node("kernel", name, time=9), node("kernel", "plain", time=1)))
+    data = report_data(made)
+    assert list(data["short"]) == [name]
+    assert data["short"][name] == "at::native::vectorized_elementwise_kernel<4, Add<float> >"
+    assert name in data["kernels"]["name"]
 
 
 def test_a_page_has_what_the_report_says() -> None:

@@ -25,6 +25,7 @@ from tileprof.profile import Frames, Profile, Timeline, with_frames
 from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import has_counters
 from tileprof.viewer.exports.slices import Slices
+from tileprof.viewer.findings.entry import kernel_text
 from tileprof.viewer.html.account_data import account_of
 from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.html.code_data import CodeData
@@ -91,9 +92,19 @@ def report_data(report: Report, frames: Frames = "user") -> dict[str, Any]:
         "kernels": kernels_of(report, code, moved),
         "roofs": roofs_of(report),
         "tree": {**tree_of(tree), "leftOut": shown.left_out},
+        "short": short_names(report),
         "timelines": timelines_of(report.program.profile, code, moved),
         "code": code.document(),
     }
+
+
+def short_names(report: Report) -> dict[str, str]:
+    """Return names of kernels as they are read, by the whole name, where that is longer."""
+    program = report.program
+    names = {each.name for each in program.profile.symbols if each.kind == "kernel"}
+    names |= {case.name for case in program.kernels}
+    shown = {encodable(name): encodable(kernel_text(name)) for name in sorted(names)}
+    return {name: text for name, text in shown.items() if text != name}
 
 
 def _asset(*path: str) -> str:

@@ -64,6 +64,11 @@ function gainText(gain, range = true) {
   return range ? `${mid}× (${low}–${high})` : `${mid}×`;
 }
 
+// A kernel's name as it is read: without what C++ puts around it. Its title has all of it.
+function readable(name) {
+  return Object.hasOwn(data.short, name) ? data.short[name] : name;
+}
+
 // The end of a file name, which tells it from others.
 function short(file) {
   return file.split("/").pop();

@@ -11,7 +11,7 @@ const MEANING = {
 
 function whereText(each) {
   const line = each.at ? `${short(each.at[0])}:${each.at[1]}` : "";
-  return [each.kernel || each.path.at(-1), line].filter(Boolean).join(" · ");
+  return [readable(each.kernel) || each.path.at(-1), line].filter(Boolean).join(" · ");
 }
 
 // The main number of a finding: of its kernel, else of the program.
@@ -71,7 +71,7 @@ const findingsView = {
         },
       },
       make("option", { value: "" }, "all kernels"),
-      kernels.map((name) => make("option", { value: name }, name)),
+      kernels.map((name) => make("option", { value: name }, readable(name))),
     );
     return make(
       "div.tools",

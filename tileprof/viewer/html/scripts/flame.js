@@ -101,7 +101,7 @@ const flameView = {
         pen.strokeRect(x + 1, level * ROW + 1, Math.max(wide - 3, 1), ROW - 3);
       }
       pen.fillStyle = color("ink");
-      pen.fillText(fitted(tree.name(node), wide - 8), x + 4, level * ROW + ROW / 2);
+      pen.fillText(fitted(readable(tree.name(node)), wide - 8), x + 4, level * ROW + ROW / 2);
     }
     this.canvas.setAttribute(
       "aria-label",
@@ -112,7 +112,7 @@ const flameView = {
   },
 
   words(node) {
-    return `${tree.name(node)}  ${format(tree.value(node), tree.unit())} (${percent(tree.share(node))} %)`;
+    return `${readable(tree.name(node))}  ${format(tree.value(node), tree.unit())} (${percent(tree.share(node))} %)`;
   },
 
   at(event) {

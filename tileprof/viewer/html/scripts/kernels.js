@@ -82,7 +82,7 @@ const kernelsView = {
     const held = data.kernels,
       unit = held.unit[place],
       href = unit >= 0 ? `#code-${unit}` : `#node-${held.node[place]}`;
-    return make("a.mono", { href, title: held.name[place] }, held.name[place]);
+    return make("a.mono", { href, title: held.name[place] }, readable(held.name[place]));
   },
   shared(place) {
     return (

@@ -80,7 +80,8 @@ function roofline() {
   const longest = Math.max(...points.map((p) => p.time));
   for (const point of points.slice(0, 12)) {
     const [at, end] = x(point.x) > wide / 2 ? [-12, "end"] : [12, "start"];
-    const name = point.name.length > 40 ? `${point.name.slice(0, 39)}…` : point.name;
+    const whole = readable(point.name);
+    const name = whole.length > 40 ? `${whole.slice(0, 39)}…` : whole;
     words(x(point.x) + at, y(point.y) + 4, end, name);
   }
   for (const point of points)

@@ -135,7 +135,7 @@ const treeView = {
       { role: "gridcell" },
       twist,
       kind,
-      make("span.text", { title: tree.name(node) }, tree.name(node)),
+      make("span.text", { title: tree.name(node) }, readable(tree.name(node))),
       tree.phase(node) ? make("span.at", tree.phase(node)) : null,
       place
         ? make(
