@@ -84,6 +84,12 @@ class Location:
             else f"{self.file}:{self.line}"
         )
 
+    @property
+    def short(self) -> str:
+        """The place without its folder: `train.py:12`; the file alone where no line is known."""
+        name = self.file.replace("\\", "/").rpartition("/")[2]
+        return f"{name}:{self.line}" if self.line else name
+
     def chain(self) -> Iterator[Location]:
         """This place, then the calls that led to it, outwards."""
         place: Location | None = self

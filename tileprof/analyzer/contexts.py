@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
@@ -38,7 +37,6 @@ FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
 ONLY_COPIES = "only copies"
 """Why a device had nothing to do, as idle nodes are named; or nothing but copies."""
 _FULL = "command buffer full (overhead)"
-_SEPARATOR = re.compile(r"[/\\]")
 
 
 class Contexts:
@@ -291,7 +289,7 @@ class Contexts:
     def told(self, node: int) -> str:
         """A node's place in a few words: `train.py:12, aten::mm`."""
         line, op = self.line(node), self.op(node)
-        where = short(line) if line else ""
+        where = line.short if line else ""
         return ", ".join(filter(None, (where, op))) or self.profile.names[node]
 
     # -- what is of each step
@@ -302,11 +300,6 @@ class Contexts:
         What happens once, as at the start or at the end of a program, is not worth a change.
         """
         return bool(self.steps.inside[node] and times >= self.steps.least[node])
-
-
-def short(line: Location) -> str:
-    """Return a place in the source without its folder: `train.py:12`."""
-    return f"{_SEPARATOR.split(line.file)[-1]}:{line.line}"
 
 
 def _is_users(symbol: Symbol) -> bool:

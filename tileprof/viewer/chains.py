@@ -90,5 +90,4 @@ def _named(profile: Profile, node: int, glyphs: Glyphs) -> str:
     name = clean(profile.names[node], glyphs)
     if profile.kinds[node] != "frame" or place is None or not place.line:
         return name
-    file = place.file.replace("\\", "/").rpartition("/")[2]
-    return clean(f"{name} {file}:{place.line}", glyphs)
+    return f"{name} {clean(place.short, glyphs)}"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.errors import Location
 from tileprof.profile import SETUP, Profile, step_times
 from tileprof.profile.shares import SAMPLES, Share, shares_of
 from tileprof.profile.units import format_percent, format_value
@@ -105,12 +104,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
             parts = [kind, count_text(times.sampled[node])]
         case _:
             parts = [kind]
-    return (*parts, _short(place)) if place else tuple(parts)
-
-
-def _short(place: Location) -> str:
-    name = place.file.replace("\\", "/").rpartition("/")[2]
-    return f"{name}:{place.line}" if place.line else name
+    return (*parts, place.short) if place else tuple(parts)
 
 
 def _visit(times: VisitTimes, node: int) -> list[str]:

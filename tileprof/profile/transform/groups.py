@@ -49,8 +49,7 @@ def _label(symbol: Symbol, group: Group) -> str:
     place = symbol.location
     if group == "module" or place is None:
         return symbol.name.removesuffix(".forward")
-    file = place.file.replace("\\", "/").rpartition("/")[2]
-    return f"{file}:{place.line}"
+    return place.short
 
 
 def _is_users(symbol: Symbol) -> bool:

@@ -278,11 +278,11 @@ class _Sass:
         text = self.sources.lines(chain[at].file).get(chain[at].line, "").strip()
         notes = []
         if at:
-            notes.append(f"{self._function_name(chain[0])} at {_short(chain[0])}")
+            notes.append(f"{self._function_name(chain[0])} at {chain[0].short}")
         if at + 1 < len(chain):
-            outer = ", ".join(_short(each) for each in chain[at + 1 :])
+            outer = ", ".join(each.short for each in chain[at + 1 :])
             notes.append(f"{self._function_name(chain[at])}, inlined at {outer}")
-        parts = [_short(chain[at]), *([text] if text else []), *(f"[{note}]" for note in notes)]
+        parts = [chain[at].short, *([text] if text else []), *(f"[{note}]" for note in notes)]
         return clean("  ".join(parts), self.glyphs)
 
     def _function_name(self, place: Location) -> str:
@@ -298,7 +298,3 @@ def _base(file: str) -> str:
 def _opcode(text: str) -> str:
     words = [word for word in text.split() if not word.startswith("@")]
     return words[0] if words else "an instruction"
-
-
-def _short(place: Location) -> str:
-    return f"{_base(place.file)}:{place.line}"

@@ -101,8 +101,7 @@ class Slices:
         name, place = self.names[node], self.profile.locations[node]
         if place is None:
             return name
-        file = place.file.replace("\\", "/").rpartition("/")[2]
-        return f"{name} ({encodable(file)}:{place.line})"
+        return f"{name} ({encodable(place.short)})"
 
 
 def _lanes(events: TimelineEvents, on_track: _Ints, track: Track) -> _Ints:

@@ -113,10 +113,7 @@ def _evidence(evidence: Evidence) -> str:
 
 def short_place(location: Location | None) -> str:
     """Return `kernel.py:57`, or '' where the place is unknown."""
-    if location is None:
-        return ""
-    name = location.file.replace("\\", "/").rpartition("/")[2]
-    return f"{name}:{location.line}" if location.line else name
+    return "" if location is None else location.short
 
 
 def _sass(offsets: tuple[int, int] | None) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Ids, Mask, short
+from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
@@ -142,8 +142,7 @@ def _lines(tree: Contexts, gaps: Mask) -> str:
     for node in np.flatnonzero(idle).tolist():
         line = tree.line(node)
         if line is not None:
-            name = short(line)
-            sums[name] = sums.get(name, 0.0) + float(idle[node])
+            sums[line.short] = sums.get(line.short, 0.0) + float(idle[node])
     most = sorted(sums, key=lambda each: -sums[each])[:MOST_OF_A_KIND]
     whole = float(tree.gaps[gaps].sum())
     if len(most) < 2 or sums[most[0]] >= LAUNCH_BOUND_MOST * whole:
