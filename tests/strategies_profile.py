@@ -77,7 +77,7 @@ def operations(draw: st.DrawFn, profile: Profile) -> Profile:
         lambda p: grouped(p, draw(st.sampled_from(get_args(Group)))),
         lambda p: leave_out(
             p, np.array(draw(st.lists(st.booleans(), min_size=len(p), max_size=len(p))), bool)
-        ),
+        )[0],
     ]
     if sums(profile):
         metric = draw(st.sampled_from(sums(profile)))

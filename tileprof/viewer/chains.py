@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tileprof.profile import Column, Profile
 from tileprof.profile.metrics import Index
+from tileprof.profile.tree.forest import nearest
 from tileprof.viewer.grid import Label
 from tileprof.viewer.text import Glyphs, clean
 
@@ -38,31 +40,36 @@ def every_node(profile: Profile) -> Chains:
 
 def chains(profile: Profile, total: Column) -> Chains:
     """Return lines where a node with one child, and nothing beside it, is on the child's line."""
+    leads = _leads_on(profile, total)
+    parents, nodes = profile.parents, np.flatnonzero(~leads).astype(np.int32)
+    number = np.full(len(profile) + 1, -1, np.int32)
+    number[nodes] = np.arange(len(nodes))
+    # The extra last slot is what -1, the parent of the top, leads to.
+    above = np.append(nearest(parents, ~leads), -1)[parents[nodes]]
+    before = {}
+    for node in nodes[np.append(leads, False)[parents[nodes]]].tolist():
+        held, at = list[int](), int(parents[node])
+        while at >= 0 and leads[at]:
+            held.append(at)
+            at = int(parents[at])
+        before[node] = tuple(reversed(held))
+    return Chains(nodes, number[above], before)
+
+
+def _leads_on(profile: Profile, total: Column) -> npt.NDArray[np.bool_]:
+    """Return the nodes that only lead to their one child, which has all of their total."""
     parents = profile.parents
     lower = np.flatnonzero(parents >= 0)
     children = np.bincount(parents[lower], minlength=len(profile))
-    kinds = np.array([kind in _KINDS for kind in profile.kinds], bool)
-    alone = np.zeros(len(profile), bool)
+    kinds = np.array([symbol.kind in _KINDS for symbol in profile.symbols], bool)[profile.symbol]
     only = lower[children[parents[lower]] == 1]
     up = parents[only]
     # A phase is told where it begins.
     same = np.array([profile.phases[a] == profile.phases[b] for a, b in zip(only, up)], bool)
     equal = np.isclose(total[only].astype(float), total[up].astype(float), rtol=1e-9, atol=0)
-    alone[up[same & equal & kinds[up]]] = True
-    before: dict[int, tuple[int, ...]] = {}
-    above = np.full(len(profile), -1, np.int32)
-    number = np.full(len(profile) + 1, -1, np.int32)
-    nodes = np.flatnonzero(~alone).astype(np.int32)
-    number[nodes] = np.arange(len(nodes))
-    for node in range(len(profile)):
-        parent = int(parents[node])
-        if parent >= 0 and alone[parent]:
-            before[node] = (*before.get(parent, ()), parent)
-            above[node] = above[parent]
-        else:
-            above[node] = parent
-    before = {node: held for node, held in before.items() if not alone[node]}
-    return Chains(nodes, number[above[nodes]], before)
+    found = np.zeros(len(profile), bool)
+    found[up[same & equal & kinds[up]]] = True
+    return found
 
 
 def joined(profile: Profile, label: Label, before: tuple[int, ...], glyphs: Glyphs) -> Label:

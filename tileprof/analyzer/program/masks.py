@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import Profile, Symbol
+from tileprof.profile.tree import forest
 
 Column: TypeAlias = npt.NDArray[np.float64]
 Ids: TypeAlias = npt.NDArray[np.int64]
@@ -48,12 +49,7 @@ def below(profile: Profile, mask: Mask) -> Mask:
 
 def nearest(profile: Profile, mask: Mask) -> Ids:
     """Return by node the innermost of a mask that it is or is in; -1 for none."""
-    # The extra last slot is what -1, the parent of the top, leads to. Each round follows twice as
-    # many parents at once: few rounds, however deep the tree is.
-    found = np.append(np.where(mask, np.arange(len(mask)), profile.parents), -1).astype(np.int64)
-    while not np.array_equal(found, further := found[found]):
-        found = further
-    return found[:-1]
+    return forest.nearest(profile.parents, mask)
 
 
 def outermost(profile: Profile, mask: Mask) -> Mask:
@@ -62,3 +58,11 @@ def outermost(profile: Profile, mask: Mask) -> Mask:
     lower = profile.parents >= 0
     inside[lower] = nearest(profile, mask)[profile.parents[lower]] >= 0
     return mask & ~inside
+
+
+def inclusive(profile: Profile, column: Column) -> Column:
+    """Return by node the sum of a column over it and all below it."""
+    total = column.copy()
+    for level in reversed(profile.levels[1:]):
+        np.add.at(total, profile.parents[level], total[level])
+    return total

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tileprof.errors import Location, UsageError
 from tileprof.profile.installed import is_installed
-from tileprof.profile.transform.operations import left_out, regular
+from tileprof.profile.transform.operations import leave_out, regular
 from tileprof.profile.tree.forest import Nodes
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
@@ -88,7 +88,7 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     if not nodes.any() and symbols == list(profile.symbols):
         return Shown(profile, 0, np.arange(len(profile)))
     frames_out = nodes & (np.array(profile.kinds) == "frame")
-    made, moved = left_out(replace(profile, symbols=tuple(symbols)), nodes)
+    made, moved = leave_out(replace(profile, symbols=tuple(symbols)), nodes)
     return Shown(made, int(frames_out.sum()), moved)
 
 

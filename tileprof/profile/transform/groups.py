@@ -18,9 +18,8 @@ from tileprof.profile.steps import SETUP
 from tileprof.profile.transform.frames import is_module
 from tileprof.profile.transform.operations import with_values
 from tileprof.profile.transform.regroup import keys_of, rehang
-from tileprof.profile.tree.forest import Grown, Nodes, merge_siblings
+from tileprof.profile.tree.forest import Grown, Nodes, merge_siblings, nearest
 from tileprof.profile.tree.model import Profile, build
-from tileprof.profile.tree.node_sketches import homes
 from tileprof.profile.tree.symbol import Symbol
 
 Group = Literal["module", "phase", "line"]
@@ -60,7 +59,7 @@ def _is_users(symbol: Symbol) -> bool:
 def _nearest(profile: Profile, wanted: Callable[[Symbol], bool]) -> Nodes:
     """Return by node the innermost node of such a symbol that it is or is in; -1 for none."""
     chosen = np.array([wanted(each) for each in profile.symbols], bool)[profile.symbol]
-    return homes(profile.parents, chosen)
+    return nearest(profile.parents, chosen)
 
 
 def _phases(profile: Profile) -> list[str]:

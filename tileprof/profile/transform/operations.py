@@ -19,9 +19,8 @@ from tileprof.profile import metrics as law
 from tileprof.profile.sketch import merged
 from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.regroup import cut, keys_of, rehang
-from tileprof.profile.tree.forest import Grown, Nodes, Weights, merge_siblings, turn_over
+from tileprof.profile.tree.forest import Grown, Nodes, Weights, merge_siblings, nearest, turn_over
 from tileprof.profile.tree.model import Profile
-from tileprof.profile.tree.node_sketches import homes
 
 Mask = npt.NDArray[np.bool_]
 
@@ -80,20 +79,16 @@ def limit_depth(profile: Profile, depth: int) -> Profile:
     return cut(profile, profile.depths < depth)
 
 
-def leave_out(profile: Profile, nodes: Mask) -> Profile:
+def leave_out(profile: Profile, nodes: Mask) -> tuple[Profile, Nodes]:
     """Leave nodes out, each with its own values to the nearest node above that stays.
 
     What is below them hangs on that node, where siblings that match become one; those at the top
-    stay. The totals stay the same.
+    stay. The totals stay the same. Also return where each node went: its new place, or that of the
+    node above.
     """
-    return left_out(profile, nodes)[0]
-
-
-def left_out(profile: Profile, nodes: Mask) -> tuple[Profile, Nodes]:
-    """Leave nodes out; also return where each node went: its new place, or that of one above."""
     kept = ~nodes | (profile.parents < 0)
     profile = _without_visits(profile, ~kept)
-    home = homes(profile.parents, kept)
+    home = nearest(profile.parents, kept)
     ids = np.flatnonzero(kept)
     number = np.full(len(profile) + 1, -1, np.int64)
     number[ids] = np.arange(len(ids))

@@ -12,9 +12,9 @@ from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.sketch import merged
 from tileprof.profile.tables import Tables
-from tileprof.profile.tree.forest import Grown, Nodes
+from tileprof.profile.tree.forest import Grown, Nodes, nearest
 from tileprof.profile.tree.model import Profile, build
-from tileprof.profile.tree.node_sketches import carried, homes
+from tileprof.profile.tree.node_sketches import carried
 from tileprof.profile.tree.symbol import Symbol
 
 HIDDEN = Symbol("scope", "(hidden)")
@@ -101,7 +101,7 @@ def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) ->
     if not (own or absorbed or timeline.tracks or pc):
         return profile.tables
     # Where no node above is kept, the home is -1: there `new_id` has the hidden node.
-    home = new_id[homes(profile.parents, keep)]
+    home = new_id[nearest(profile.parents, keep)]
     folded = [*carried(absorbed, home).items(), *carried(own, np.where(keep, -1, home)).items()]
     return replace(
         profile.tables,

@@ -43,6 +43,16 @@ def depths(parents: Index) -> npt.NDArray[np.int32]:
     return depth
 
 
+def nearest(parents: Index, chosen: npt.NDArray[np.bool_]) -> Nodes:
+    """Return, per node, the innermost chosen node that it is or is in; -1 where there is none."""
+    # The extra last slot is what -1, the parent of the top, leads to. Each round follows twice as
+    # many parents at once: few rounds, however deep the forest is.
+    found = np.append(np.where(chosen, np.arange(len(chosen)), parents), -1).astype(np.int64)
+    while not np.array_equal(found, further := found[found]):
+        found = further
+    return found[:-1]
+
+
 def levels(depth: npt.NDArray[np.int32]) -> list[Nodes]:
     """Return the nodes of each depth, in their order."""
     if not depth.size:

@@ -9,12 +9,9 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from tileprof.profile.metrics import Index
 from tileprof.profile.sketch import Sketch, merged
-from tileprof.profile.tree.forest import Nodes, depths, levels
+from tileprof.profile.tree.forest import depths, levels
 
 NodeSketches: TypeAlias = Mapping[tuple[int, str], Sketch]
 """Sketches of values, keyed by (node id, name of the metric)."""
@@ -30,15 +27,6 @@ def carried(sketches: NodeSketches, to: Index) -> dict[tuple[int, str], Sketch]:
         for (node, metric), sketch in sketches.items()
         if targets[node] >= 0
     )
-
-
-def homes(parents: Index, kept: npt.NDArray[np.bool_]) -> Nodes:
-    """Return, per node, the nearest kept node above it, itself included; -1 where there is none."""
-    home = np.where(kept, np.arange(len(parents)), -1)
-    for level in levels(depths(parents))[1:]:
-        lost = level[~kept[level]]
-        home[lost] = home[parents[lost]]
-    return home
 
 
 def subtrees(parents: Index, *parts: Iterable[tuple[int, Sketch]]) -> dict[int, Sketch]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Ids, Mask
+from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
@@ -25,6 +25,7 @@ from tileprof.analyzer.numbers import (
     LAUNCH_BOUND_SURE,
     MOST_OF_A_KIND,
 )
+from tileprof.analyzer.program.masks import inclusive
 
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
@@ -84,20 +85,15 @@ def _held_up(tree: Contexts, nodes: Mask) -> float:
 def _around(tree: Contexts, gaps: Mask) -> int | None:
     """Return the innermost scope, or line of the user's, around most of these gaps, if any is; none
     where that is a call of the whole program."""
-    idle = np.where(gaps, tree.gaps, 0.0)
-    inside = np.zeros(len(idle))
-    at: Ids = np.flatnonzero(idle)
-    own = idle[at]
-    while len(at):
-        np.add.at(inside, at, own)
-        up: Ids = tree.parents[at].astype(np.int64)
-        at, own = up[up >= 0], own[up >= 0]
-    around = (tree.users | tree.kind("scope")) & (inside >= LAUNCH_BOUND_MOST * idle.sum())
+    inside = inclusive(tree.profile, np.where(gaps, tree.gaps, 0.0))
+    around = (tree.users | tree.kind("scope")) & (
+        inside >= LAUNCH_BOUND_MOST * tree.gaps[gaps].sum()
+    )
     # Nodes around more than half are around each other.
     ids = np.flatnonzero(around)
     if len(ids) == 1 and tree.profile.parents[ids[0]] < 0 and _calls(tree, int(ids[0])):
         return None
-    return int(ids[_depth(tree, ids).argmax()]) if len(ids) else None
+    return int(ids[tree.profile.depths[ids].argmax()]) if len(ids) else None
 
 
 def _calls(tree: Contexts, node: int) -> bool:
@@ -116,15 +112,6 @@ def _longest(tree: Contexts, gaps: Mask) -> int:
     if inside.any():
         return int(tree.summed(tree.gaps, tree.lines, inside).argmax())
     return int(np.where(gaps, tree.gaps, -1.0).argmax())
-
-
-def _depth(tree: Contexts, nodes: Ids) -> Ids:
-    """Return how many nodes each is in."""
-    found, up = np.zeros(len(nodes), np.int64), tree.parents[nodes]
-    while (up >= 0).any():
-        found += up >= 0
-        up = np.where(up >= 0, tree.parents[up], -1)
-    return found
 
 
 def _named(tree: Contexts, node: int | None) -> str:
