@@ -80,7 +80,7 @@ def test_a_cause_takes_what_is_beyond_the_floor_first() -> None:
     held = made(profile, first, claim(0.9 * MS / time, nodes["memory"]))
     memory = next(each for each in held.kernels if each.limit == "memory")
     assert [each.time for each in held.causes] == pytest.approx([0.4 * MS, 0.9 * MS])
-    # What the second wants beyond its kernel is taken from idle time.
+    # The second claim's saving beyond its kernel's time is taken from idle time.
     assert [each.idle for each in held.causes] == pytest.approx([0, 0.3 * MS])
     assert (memory.floor, memory.unexplained) == pytest.approx((0, 0))
     assert parts(held) == pytest.approx(time)

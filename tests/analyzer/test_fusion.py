@@ -47,7 +47,7 @@ def test_a_run_and_its_gain() -> None:
 
 
 def test_launches_that_go_take_their_gaps_along() -> None:
-    """Of six gaps of 10 µs five go likely, half of that at least."""
+    """Five of six gaps of 10 µs likely go, half of that time at least."""
     finding = only(activation(gap=10e3).profile(), "fusion")
     whole = 6 * 60 + 2 * 50
     low, mid = (1 / (1 - lost / whole) for lost in (0.5 * 250 + 25, 0.75 * 250 + 50))

@@ -270,7 +270,7 @@ def test_records_are_told_under_the_token_of_their_launch(machine: Machine) -> N
 
 
 def test_a_fault_in_the_comparison_with_the_clean_kernel_costs_no_records(machine: Machine) -> None:
-    """What was recorded is there, and what is unknown is said."""
+    """Records of the launch are kept, and the missing comparison is among the losses."""
     held = machine.executable()
 
     def compare() -> None:

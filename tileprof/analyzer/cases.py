@@ -35,10 +35,10 @@ from tileprof.profile import (
     whole_kernels,
 )
 from tileprof.profile.counters import RATES, SETS
+from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.remarks import Decision, Remark
 
 _NUMBERED = re.compile(r"_\d+$")
-_ONLY_COPIES = "only copies"
 _SITE_TIMES = {"block_time", "kernel_samples"}
 _Decision = TypeVar("_Decision", bound=Decision)
 _COUNTERS = {counter.metric.name for held in SETS.values() for counter in held}
@@ -272,7 +272,7 @@ class Program:
             float(profile.whole[name]) for name in ("time", "idle_time") if name in profile.metrics
         )
         # Gaps in which copies run are in the copies' time too.
-        copied = profile.find(_ONLY_COPIES, "idle") if "idle_time" in profile.metrics else []
+        copied = profile.find(ONLY_COPIES, "idle") if "idle_time" in profile.metrics else []
         return whole - float(profile.own["idle_time"][copied].sum() if copied else 0)
 
     @cached_property
@@ -320,11 +320,11 @@ class Program:
 
     def path(self, node: int) -> tuple[str, ...]:
         """The names from the top down to a node: of the user's frames, modules, operations."""
-        symbols = (self._shown[self.profile.symbol[each]] for each in self.profile.path(node))
-        return tuple(each for each in symbols if each)
+        names = (self.shown[self.profile.symbol[each]] for each in self.profile.path(node))
+        return tuple(each for each in names if each)
 
     @cached_property
-    def _shown(self) -> list[str]:
+    def shown(self) -> list[str]:
         """By symbol, the name by which paths show it; nothing for what libraries pass on."""
         shown = map(users, self.profile.symbols)
         return ["" if each is None else each.name for each in shown]

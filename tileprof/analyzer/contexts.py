@@ -22,7 +22,16 @@ from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.errors import Location
 from tileprof.once import cached_property
-from tileprof.profile import Symbol, is_installed, step_times, users
+from tileprof.profile import Symbol, is_installed, step_times
+from tileprof.profile.node_names import (
+    AFTER_COPY,
+    AFTER_WAIT,
+    DEPENDENT,
+    FOR_DATA,
+    FOR_HOST,
+    LATE,
+    ONLY_COPIES,
+)
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
@@ -31,11 +40,6 @@ __all__ = [
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of nodes that a device works on."""
-LATE, AFTER_WAIT = "waiting for its launch", "waiting for its launch after a host's wait"
-AFTER_COPY, DEPENDENT = "waiting for its launch after a host's copy", "between dependent work"
-FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
-ONLY_COPIES = "only copies"
-"""Why a device had nothing to do, as idle nodes are named; or nothing but copies."""
 _FULL = "command buffer full (overhead)"
 
 
@@ -257,9 +261,8 @@ class Contexts:
     @cached_property
     def functions(self) -> Ids:
         """By node, the innermost frame of the user's, module or scope; -1 for none."""
-        return self.nearest(
-            self.where(lambda symbol: symbol.kind in ("frame", "scope") and bool(users(symbol)))
-        )
+        shown = np.array([bool(name) for name in self.program.shown])[self.profile.symbol]
+        return self.nearest(self.kind("frame", "scope") & shown)
 
     @cached_property
     def scopes(self) -> Ids:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import terminal
-from .parsing import Command, Parser, number
+from .parsing import Command, Parser, frames, number
 from .view import split_names
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _parser() -> Parser:
     add(
         "--frames",
         metavar="WHICH",
-        choices=("user", "library", "all"),
+        type=frames,
         help="frames of Python to compare, as in `tileprof view` (default: user; all for --json)",
     )
     add("--json", action="store_true", help="print the nodes as JSON")
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
     from tileprof.viewer import DiffOptions, diff_json, render_changes, render_diff
 
     old, new = load(args.old), load(args.new)
-    frames: Frames = args.frames or ("all" if args.json else "user")
-    shown = [with_frames(each, frames).profile for each in (old, new)]
+    which: Frames = args.frames or ("all" if args.json else "user")
+    shown = [with_frames(each, which).profile for each in (old, new)]
     found, changes = diff(*shown), explain(old, new)
     # The expression is read before anything is printed: a typing mistake costs no output.
     failed = args.gate is not None and fail_if(found, args.gate)

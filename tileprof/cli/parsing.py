@@ -100,6 +100,10 @@ def one_of(*names: str) -> Callable[[str], str]:
     return check
 
 
+frames = one_of("user", "library", "all")
+"""Type of the option that says which frames of Python a tree has."""
+
+
 def _alternatives(names: Sequence[str]) -> str:
     """Return `a, b or c`."""
     *first, last = names

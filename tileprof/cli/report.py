@@ -13,7 +13,7 @@ from tileprof.errors import UsageError
 from tileprof.progress import working
 
 from . import terminal
-from .parsing import Command, Parser, one_of
+from .parsing import Command, Parser, frames, one_of
 
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
@@ -49,7 +49,7 @@ def _parser() -> Parser:
     add(
         "--frames",
         metavar="WHICH",
-        choices=("user", "library", "all"),
+        type=frames,
         help="with --html: frames of Python in the page's tree, as in `tileprof view`",
     )
     shape = parser.add_mutually_exclusive_group()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tileprof.errors import UsageError
 
 from . import terminal
-from .parsing import Command, Parser, number
+from .parsing import Command, Parser, frames, number, one_of
 
 _SHAPES = {
     "lines": "time and samples by source line",
@@ -50,14 +50,14 @@ def _parser() -> Parser:
     add(
         "--frames",
         metavar="WHICH",
-        choices=("user", "library", "all"),
+        type=frames,
         help="frames of Python to show: user (your files, and modules of libraries), library (all "
         "but those that only pass calls on), or all (default: user; all for --json and --csv)",
     )
     add(
         "--group",
         metavar="WHAT",
-        choices=("module", "phase", "line"),
+        type=one_of("module", "phase", "line"),
         help="a tree of modules (by class), of phases of a training step, or of your lines",
     )
     shape = parser.add_mutually_exclusive_group()

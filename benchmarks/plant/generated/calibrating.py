@@ -61,9 +61,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Factors:
-    """What the parts of an interval below and above its middle are multiplied with.
+    """Factors that stretch the parts of an interval below and above its middle, without unit.
 
-    Infinite where there are too few families for a guarantee.
+    They are infinite where there are too few families for a guarantee.
     """
 
     low: float = 1.0

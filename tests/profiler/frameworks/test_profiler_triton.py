@@ -130,7 +130,7 @@ Launching = Callable[..., None]
 def launching(
     chain: Chain, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Launching]:
-    """What launches a compiled kernel as Triton does; its method is Triton's again at the end."""
+    """Launcher of a compiled kernel as Triton has it; its method is Triton's again at the end."""
     original = CompiledKernel.launch_metadata
     compiler = ModuleType("triton.compiler.compiler")
     compiler.CompiledKernel = CompiledKernel  # type: ignore[attr-defined]
@@ -268,7 +268,7 @@ def test_method_that_somebody_else_wraps_meanwhile(
 def test_versions_without_that_method(
     chain: Chain, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What authors tell is still heard of."""
+    """Numbers of `launch_metadata` are announced as before."""
     compiler = ModuleType("triton.compiler.compiler")
     monkeypatch.setitem(sys.modules, "triton.compiler.compiler", compiler)
     with profiler.profile(context="scopes") as session:

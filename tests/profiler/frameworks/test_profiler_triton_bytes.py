@@ -22,7 +22,7 @@ MANY = 1 << 20
 
 
 class Tensor:
-    """What a launch asks a tensor for: contiguous where no strides are given."""
+    """Tensor with the attributes that a launch reads; contiguous where no strides are given."""
 
     at = 0
 
@@ -55,7 +55,7 @@ def compiled(name: str, program: str = "", **signature: object) -> Any:
 
 
 def known(name: str, program: str = "", **signature: str) -> Estimate:
-    """What is known of a kernel's launches."""
+    """Estimate of the flops and bytes of a kernel's launches."""
     found = estimate(compiled(name, program, **signature), 0)
     assert found is not None
     return found
@@ -184,7 +184,7 @@ def test_block_pointers() -> None:
 
 
 def test_branch_by_an_argument() -> None:
-    """What a launch leaves out is not loaded; where it may return early, it is taken to go on."""
+    """Branches not taken load nothing; a program that may return early is taken to go on."""
     found = known("biased", x=F32, bias=F32, out=F32, n=INT, with_bias=INT, BLOCK=CONSTANT)
     given = [Tensor(1024), Tensor(1024), Tensor(1024), 1024]
     assert found.of((4,), [*given, 0, 256]) == (0, 2 * 4 * 1024)

@@ -52,7 +52,7 @@ def test_work_of_compiled_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_stored_programs_are_those_of_this_triton(tmp_path: Path) -> None:
-    """What other tests read has the work of what Triton makes now."""
+    """Stored programs have the same flops and bytes as those that Triton compiles now."""
     program = Path(__file__).parent / "programs" / "triton_kernels.py"
     ran = python(tmp_path, str(program), str(tmp_path))
     assert ran.code == 0, ran.errors

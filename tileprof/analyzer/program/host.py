@@ -19,10 +19,11 @@ from tileprof.analyzer.program.masks import Column, Mask, below, kind, outermost
 from tileprof.analyzer.program.steady import Steps
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol, is_installed
+from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
 
 _OF_TILEPROF = "(tileprof)"
 """Ending of the names of operations that are the recorder's own work."""
-_PARTS = re.compile(r"Optimizer\.\w+#|enumerate\(.*\)#|(Distributed)?DataParallel\.|torch::")
+_PARTS = re.compile(rf"{OPTIMIZER_SCOPE}|{LOADER_SCOPE}|(Distributed)?DataParallel\.|torch::")
 """Scopes that PyTorch opens by itself: parts of a training step, never the step. All time in
 optimizers would otherwise pass for all time in steps."""
 

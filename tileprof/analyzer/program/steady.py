@@ -17,9 +17,9 @@ from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
 from tileprof.analyzer.program.masks import Column, Ids, Mask, kind, nearest, outermost, own, where
 from tileprof.once import cached_property
 from tileprof.profile import SETUP, Profile, whole_kernels
+from tileprof.profile.node_names import FOR_DATA, FOR_HOST, ONLY_COPIES
 
-_LONG = ("waiting for the host", "waiting for data")
-_ONLY_COPIES = "only copies"
+_LONG = (FOR_HOST, FOR_DATA)
 
 
 class Steps:
@@ -102,7 +102,7 @@ class Steps:
     def time(self) -> float:
         """What devices worked in steps, and had nothing to do in each of them."""
         # Gaps in which copies run are in the copies' time too.
-        gaps = self.again & where(self.profile, lambda symbol: symbol.name != _ONLY_COPIES)
+        gaps = self.again & where(self.profile, lambda symbol: symbol.name != ONLY_COPIES)
         return float(self.work[self.inside].sum() + self.idle[gaps].sum())
 
     @cached_property

@@ -25,10 +25,11 @@ from tileprof.analyzer.program.masks import Mask, backward, below, kind, outermo
 from tileprof.analyzer.program.steady import Steps
 from tileprof.errors import Location
 from tileprof.profile import Profile, Symbol, step_times
+from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
 
 _STEP = re.compile(r"Optimizer\.step#")
-_OPTIMIZER = re.compile(r"Optimizer\.\w+#")
-_LOADER = re.compile(r"enumerate\(.*\)#")
+_OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
+_LOADER = re.compile(LOADER_SCOPE)
 _ENGINE = re.compile(r"torch[/\\]autograd[/\\](graph|__init__)\.py$")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tileprof.profile import metrics as law
 from tileprof.profile.installed import is_installed
+from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
 from tileprof.profile.steps import SETUP
 from tileprof.profile.transform.frames import is_module
 from tileprof.profile.transform.operations import with_values
@@ -25,8 +26,8 @@ from tileprof.profile.tree.symbol import Symbol
 Group = Literal["module", "phase", "line"]
 """Innermost module by its class; part of a training step; innermost line of the user's files."""
 
-_OPTIMIZER = re.compile(r"Optimizer\.\w+#")
-_LOADER = re.compile(r"enumerate\(.*\)#|.*DataLoader.*\.__next__$")
+_OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
+_LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
 _OUTSIDE = {"module": "(no module)", "line": "(no line of the user's files)"}
 
 

@@ -19,6 +19,16 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from tileprof.profile import KernelInfo, Sketch, split_sketches
+from tileprof.profile.node_names import (
+    AFTER_COPY,
+    AFTER_WAIT,
+    BEFORE_UNKNOWN,
+    DEPENDENT,
+    FOR_DATA,
+    FOR_HOST,
+    LATE,
+    ONLY_COPIES,
+)
 from tileprof.profiler.device import devices
 from tileprof.profiler.device.timeline import NOTHING, Part, device_part
 from tileprof.profiler.tree.contexts import Contexts
@@ -35,12 +45,9 @@ _OVERHEADS = {1: "compiling", 1 << 16: "CUPTI buffers", 2 << 16: "CUPTI instrume
               3 << 16: "CUPTI resources", 4 << 16: "module loading", 5 << 16: "function loading",
               6 << 16: "command buffer full", 7 << 16: "CUPTI buffers",
               8 << 16: "unified memory"}  # fmt: skip
-_HOST_AT_WORK, _LOADING = "waiting for the host", "waiting for data"
-"""Long gaps, at the path on which the host was."""
 _DATA_LOADER = os.path.join("torch", "utils", "data", "dataloader.py")
-_IDLE = {"launch": "waiting for its launch", "sync": "waiting for its launch after a host's wait",
-         "copy": "waiting for its launch after a host's copy", "queue": "between dependent work",
-         "waiting_copy": "only copies", "unknown": "before unknown work"}  # fmt: skip
+_IDLE = {"launch": LATE, "sync": AFTER_WAIT, "copy": AFTER_COPY, "queue": DEPENDENT,
+         "waiting_copy": ONLY_COPIES, "unknown": BEFORE_UNKNOWN}  # fmt: skip
 
 
 class Activities:
@@ -135,7 +142,7 @@ class Activities:
             yield epoch, node, _once("idle", end - begin)
         seen = given = 0
         for at, times in Counter(looks).items():
-            name = _LOADING if _loads_data(at) else _HOST_AT_WORK
+            name = FOR_DATA if _loads_data(at) else FOR_HOST
             # Shares of all looks so far: rounded one by one they would not add up to the gap.
             seen += times
             share = (end - begin) * seen // len(looks) - given

@@ -281,7 +281,7 @@ TEXTS = {
     attention: ((F16, F16, F16, F16, INT), {"BM": 64, "BN": 64, "D": 64}),
     persistent: ((F16, F16, F16, INT, INT, INT), {"P": 132, "BM": 128, "BN": 128, "BK": 64}),
 }
-"""By kernel: types of its arguments, numbers among them for constants; its constants by name."""
+"""Types of each kernel's arguments, with numbers for constants, and its constants by name."""
 
 
 def text(kernel, types, constants):

@@ -28,7 +28,6 @@ from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.once import cached_property
-from tileprof.profile import users
 
 _APART = re.compile(
     rf"{PRODUCT_NAMES}|fmha|flash|attention|nccl|sort|fft|scan|embedding|index|gather|scatter"
@@ -100,8 +99,8 @@ class _Run:
         tree, found = self.tree, list[str]()
         for node in self.nodes:
             at = int(tree.functions[node])
-            shown = users(tree.profile.symbols[tree.profile.symbol[at]]) if at >= 0 else None
-            found.append(shown.name if shown is not None else tree.told(node))
+            name = tree.program.shown[tree.profile.symbol[at]] if at >= 0 else tree.told(node)
+            found.append(name)
         return found
 
     @cached_property

@@ -1,0 +1,16 @@
+"""Names of nodes that more than one part of the house knows by name.
+
+In and out: nothing; these are constants. Reasons of idle time are given by the recorder and read by
+the analyzer and the views; scopes of training steps are opened by PyTorch.
+"""
+
+from __future__ import annotations
+
+LATE, AFTER_WAIT = "waiting for its launch", "waiting for its launch after a host's wait"
+AFTER_COPY, DEPENDENT = "waiting for its launch after a host's copy", "between dependent work"
+FOR_HOST, FOR_DATA = "waiting for the host", "waiting for data"
+BEFORE_UNKNOWN, ONLY_COPIES = "before unknown work", "only copies"
+"""Why a device had nothing to do, as idle nodes are named; or nothing but copies."""
+
+OPTIMIZER_SCOPE, LOADER_SCOPE = r"Optimizer\.\w+#", r"enumerate\(.*\)#"
+"""Beginnings of scopes that PyTorch opens by itself in a training step, as regular expressions."""
