@@ -68,6 +68,7 @@ def test_a_tree_begins_with_what_the_program_did() -> None:
             node("memcpy", "HtoD", time=100e6, count=1),
             node("idle", "waiting for its launch", idle_time=30e6, count=9),
             node("idle", "waiting for the host", idle_time=10e6, count=1),
+            node("idle", "only copies", idle_time=90e6, count=1),
         ),
         tables=Tables(provenance={"duration": "4.000 s"}),
         metrics={"idle_time": Metric("idle_time", "ns")},

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import SETUP, Profile, step_times
+from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.profile.shares import SAMPLES, Share, shares_of
 from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.columns import visits
@@ -179,13 +180,17 @@ def _launches(profile: Profile) -> int:
 
 
 def _idle(profile: Profile) -> str:
-    """Return how long devices were idle between their work, and what they waited for."""
+    """Return how long devices were idle between their work, and what they waited for.
+
+    Gaps in which copies run are left out: the headline counts them as busy.
+    """
     if "idle_time" not in profile.metrics:
         return ""
     own, sums = profile.own["idle_time"], dict[str, float]()
     for node in np.flatnonzero(own > 0).tolist():
         name = profile.names[node]
-        sums[name] = sums.get(name, 0.0) + float(own[node])
+        if name != ONLY_COPIES:
+            sums[name] = sums.get(name, 0.0) + float(own[node])
     whole = sum(sums.values())
     if not whole:
         return ""
