@@ -98,13 +98,16 @@ class DeviceTotals:
 
 _MOST_PARTS = 64
 """Histograms that are kept before they are made one."""
+_MOST_BUCKETS = 1024
+"""Buckets (of 10 bytes) that histograms may have before they are made one, or as many as the one
+that was made last."""
 
 
 class SiteTotals:
     """Times inside a kernel, over all launches whose records nested in the same way."""
 
-    __slots__ = ("count", "histograms", "longest", "marks", "parents", "shortest", "sites",
-                 "total_ns")  # fmt: skip
+    __slots__ = ("count", "histograms", "longest", "marks", "merged", "newer", "parents",
+                 "shortest", "sites", "total_ns")  # fmt: skip
 
     def __init__(self, times: SiteTimes) -> None:
         self.parents: list[int] = times.parents.tolist()
@@ -117,6 +120,8 @@ class SiteTotals:
         """None where they are not known of all launches."""
         self.histograms: list[Histograms] = []
         """Times of visits, in several parts; none where they were not told."""
+        self.merged = self.newer = 0
+        """Buckets of the part that earlier ones were made, and of all parts since."""
         self._add_histograms(_parts(times))
 
     def copy(self) -> SiteTotals:
@@ -143,8 +148,10 @@ class SiteTotals:
 
     def _add_histograms(self, more: list[Histograms]) -> None:
         self.histograms += more
-        if len(self.histograms) > _MOST_PARTS:
+        self.newer += sum(len(each.bucket) for each in more)
+        if len(self.histograms) > _MOST_PARTS or self.newer > max(self.merged, _MOST_BUCKETS):
             self.histograms = [self._merged()]
+            self.merged, self.newer = len(self.histograms[0].bucket), 0
 
     def part(self, begin: int, end: int, whole: int) -> SiteTotals:
         """Return the part from `begin` to `end` of `whole` parts of all visits."""
