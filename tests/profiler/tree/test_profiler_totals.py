@@ -29,8 +29,8 @@ def test_histograms_of_many_readings_take_the_memory_of_a_few(buckets: int) -> N
     totals = SiteTotals(readings[0])
     most = 0
     for times in readings[1:]:
-        totals.add(times.count, times.total_ns, times.min_ns, times.max_ns, [times.histograms],
-                   None)  # fmt: skip
+        found = [times.histograms] if times.histograms else []
+        totals.add(times.count, times.total_ns, times.min_ns, times.max_ns, found, None)
         most = max(most, sum(len(each.bucket) for each in totals.histograms))
     whole = totals.sketches()
     # What is merged, as much again, and one reading.
