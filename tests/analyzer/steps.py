@@ -108,7 +108,9 @@ class Step:
         phase = f"{self.phase} {'backward' if backward else ''}".strip()
         return self.builder.child(above, kind, name, location, phase)
 
-    def profile(self, peaks: Mapping[str, float] | None = None) -> Profile:
+    def profile(
+        self, peaks: Mapping[str, float] | None = None, provenance: Mapping[str, str] | None = None
+    ) -> Profile:
         """The tree as it stands; `peaks` are measured roofs."""
         names = list(dict.fromkeys(self.kernels.values()))
         held = tuple(
@@ -120,6 +122,7 @@ class Step:
                 kernels=tuple(KernelInfo(name, "cuda:0") for name in names),
                 node_kernels={node: names.index(name) for node, name in self.kernels.items()},
                 device_peaks=held,
+                provenance=dict(provenance or {}),
             )
         )
         profile.check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.made import stored
@@ -79,10 +81,25 @@ def test_a_cause_takes_what_is_beyond_the_floor_first() -> None:
     first = claim(0.4 * MS / time, nodes["memory"])
     held = made(profile, first, claim(0.9 * MS / time, nodes["memory"]))
     memory = next(each for each in held.kernels if each.limit == "memory")
-    assert [each.time for each in held.causes] == pytest.approx([0.4 * MS, 0.9 * MS])
-    # The second claim's saving beyond its kernel's time is taken from idle time.
-    assert [each.idle for each in held.causes] == pytest.approx([0, 0.3 * MS])
+    assert [each.time for each in held.causes] == pytest.approx([0.4 * MS, 0.6 * MS])
+    # What the first has taken is not there for the second, and idle time is neither's.
+    assert [each.idle for each in held.causes] == [0, 0]
     assert (memory.floor, memory.unexplained) == pytest.approx((0, 0))
+    assert parts(held) == pytest.approx(time)
+
+
+def test_gaps_that_two_causes_close_go_once() -> None:
+    """Of kernels and gaps each cause takes its part; of the gap, the second takes what is left."""
+    profile, nodes = steps()
+    time = made(profile).time
+    (gap,) = (at for at, name in enumerate(profile.names) if name == LATE)
+    share = 0.4 * MS / time
+    first = replace(claim(share, nodes["memory"]), gaps=(gap,), of_gaps=0.3 * MS / time)
+    held = made(profile, first, replace(claim(share), gaps=(gap,)), claim(share))
+    assert [each.time for each in held.causes] == pytest.approx([0.4 * MS, 0.2 * MS, 0])
+    assert [each.idle for each in held.causes] == pytest.approx([0.3 * MS, 0.2 * MS, 0])
+    assert held.waiting == pytest.approx(0)
+    assert held.first == pytest.approx((2, time / (time - 0.6 * MS)))
     assert parts(held) == pytest.approx(time)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import found, only, report_of
 from tests.analyzer.steps import DEPENDENT, LATE, MS, TORCH, Step, training
-from tileprof.profile import Metric
+from tileprof.profile import Metric, StepTimes
 
 HOST, DATA = "waiting for the host", "waiting for data"
 
@@ -23,14 +23,39 @@ def late(idle: float = 30, waited: float = 0, worked: float = 70) -> Step:
 
 
 def test_the_host_is_the_limit() -> None:
-    """30 of 100 ms are gaps; with none measured between kernels all of them go likely."""
+    """30 of 100 ms are gaps, none of them between kernels in time; recording makes 6.5 µs a launch
+    of them, so that likely 93.5 ms become 70."""
     finding = only(late().profile(), "launch-bound")
     assert finding.severity == "suggestion"
     assert finding.title == "GPU idle: kernels below train_gpt.py:71 are launched too late"
     assert finding.evidence[1].text == "the host takes 50 µs per launch, a kernel 70 µs"
     gain = finding.program_gain
     assert gain is not None
-    assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.85, 1 / 0.7, 1 / 0.7))
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(
+        (1 / (1 - 23.5 / 93.5 / 2), 93.5 / 70, 1 / 0.7)
+    )
+    recording = finding.evidence[2].text
+    assert recording.endswith("the gaps before late launches likely take 22 % less time")
+
+
+def test_a_recording_adds_a_part_of_a_short_launch() -> None:
+    """22 % of 12.5 µs of a host that launches fast: 2.75 ms of 30."""
+    step = Step()
+    op = step.op(step.frame(step.top, "mlp", 71), "aten::add", 20_000, cpu_time=9 * MS)
+    step.launch(op, "elementwise", 70 * MS, 20_000, gaps={LATE: 30 * MS}, cpu_time=3.5 * MS)
+    gain = only(step.profile(), "launch-bound").program_gain
+    assert gain is not None
+    assert gain.mid == pytest.approx((100 - 2.75) / 70)
+
+
+def test_steps_that_were_not_recorded_say_what_recording_adds() -> None:
+    """The host takes 50 ms for a recorded step, 40 for others: a fifth of 50 µs a launch."""
+    times = StepTimes(5, 20, {"cpu_time": (50e6, 1e6)}, skipped=40e6)
+    finding = only(late().profile(provenance=times.provenance()), "launch-bound")
+    assert finding.program_gain is not None
+    assert finding.program_gain.mid == pytest.approx(90 / 70)
+    told = "the host takes 50 ms for a recorded step, 40 ms for others, whose gaps are shorter"
+    assert finding.evidence[2].text == told
 
 
 def test_the_place_is_around_most_of_the_gaps() -> None:
@@ -82,7 +107,7 @@ def test_a_graph_leaves_the_measured_gap() -> None:
     gains.append(only(step.profile(), "launch-bound").program_gain)
     for gain in gains:
         assert gain is not None
-        assert gain.mid == pytest.approx(1 / 0.71, rel=1e-4)
+        assert gain.mid == pytest.approx(93.5 / 71, rel=1e-4)
         assert gain.high == pytest.approx(1 / 0.7, rel=1e-4)
 
 

@@ -5,8 +5,9 @@ add up to the devices' time in steps, each nanosecond once.
 
 A kernel's time is its floor and what is beyond. Findings take their likely savings in order of use,
 each from the kernels that it is about: first of what is beyond the floor, then of the floor itself,
-where work goes away (fusion) or becomes cheaper (another precision); what concerns no kernel comes
-out of the idle time. What is left beyond floors is unexplained.
+where work goes away (fusion) or becomes cheaper (another precision); gaps that a finding closes
+come out of the idle time. What another finding has taken is not there to be taken again. What is
+left beyond floors is unexplained.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class Claim:
     finding: Finding
     nodes: tuple[int, ...]
     """Kernels and copies in the tree; none where it is about gaps between kernels."""
+    gaps: tuple[int, ...] = ()
+    """Gaps in the tree; any, where none are told."""
+    of_gaps: float = 0.0
+    """Share of the devices' time in steps, 0 to 1, that goes of gaps; where there are no kernels,
+    all that goes is of gaps."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
         np.where(works, time - floors.floor, 0.0),
         np.where(works, floors.floor, 0.0),
         np.where(copies, time, 0.0),
-        sum(each for _, each in idle),
+        np.where(tree.idle(ONLY_COPIES), 0.0, tree.gaps),
     )
     causes = tuple(left.take(each, tree.steps.time) for each in claims)
     unknown = [node for node, limit in floors.limits.items() if not limit]
@@ -145,7 +151,7 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
         unknown=float(left.beyond[unknown].sum()),
         copies=float(left.copies.sum()),
         communication=float(time[talks].sum()),
-        waiting=left.idle,
+        waiting=float(left.idle.sum()),
         idle=idle,
         kernels=tuple(_by_kernel(tree, floors, left, works)),
         assumed=floors.assumed,
@@ -159,22 +165,28 @@ class _Left:
     beyond: Column
     floor: Column
     copies: Column
-    idle: float
+    idle: Column
 
     def take(self, claim: Claim, whole: float) -> Named:
-        """Take a finding's likely saving; from its kernels, then from what devices waited."""
+        """Take a finding's likely saving: from its kernels, and from what devices waited."""
         gain = claim.finding.program_gain
-        wanted = whole * (1 - 1 / gain.mid) if gain else 0.0
-        nodes, taken = list(claim.nodes), 0.0
+        saved = whole * (1 - 1 / gain.mid) if gain else 0.0
+        waits = min(whole * claim.of_gaps, saved) if claim.nodes else saved
+        taken, nodes = 0.0, list(claim.nodes)
         for column in (self.beyond, self.floor, self.copies):
-            held = float(column[nodes].sum())
-            part = min(wanted - taken, held)
-            if part > 0:
-                column[nodes] *= 1 - part / held
-                taken += part
-        idle = min(wanted - taken, self.idle)
-        self.idle -= idle
+            taken += _take(column, nodes, saved - waits - taken)
+        idle = _take(self.idle, list(claim.gaps) or slice(None), waits)
         return Named(claim.finding.rule, claim.finding.title, taken + idle, idle)
+
+
+def _take(column: Column, nodes: list[int] | slice, wanted: float) -> float:
+    """Take time from nodes in proportion to what they have; returns how much there was, ns."""
+    held = float(column[nodes].sum())
+    part = min(wanted, held)
+    if part <= 0:
+        return 0.0
+    column[nodes] *= 1 - part / held
+    return part
 
 
 def _idle(tree: Contexts) -> tuple[tuple[str, float], ...]:

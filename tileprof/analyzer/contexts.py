@@ -15,8 +15,12 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving
-from tileprof.analyzer.findings import Place, duration
-from tileprof.analyzer.numbers import CONTEXTS_ALL
+from tileprof.analyzer.findings import Place, duration, percent
+from tileprof.analyzer.numbers import (
+    CONTEXTS_ALL,
+    CONTEXTS_RECORDING_NS,
+    CONTEXTS_RECORDING_PART,
+)
 from tileprof.analyzer.program import masks
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.masks import Column, Ids, Mask
@@ -35,12 +39,17 @@ from tileprof.profile.node_names import (
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
-    "WORK", "Column", "Contexts", "Ids", "Mask",
+    "WORK", "Column", "Contexts", "Ids", "Mask", "nodes_of",
 ]  # fmt: skip
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of nodes that a device works on."""
 _FULL = "command buffer full (overhead)"
+
+
+def nodes_of(mask: Mask) -> tuple[int, ...]:
+    """The nodes of a mask, by number."""
+    return tuple(np.flatnonzero(mask).tolist())
 
 
 class Contexts:
@@ -103,7 +112,7 @@ class Contexts:
         return float(nanoseconds / whole) if whole else 0.0
 
     def saving(self, low: float, mid: float, high: float, gaps: float = 0.0) -> Saving:
-        """Nanoseconds of the devices' time as a saving; of `high`, `gaps` are before late launches.
+        """Nanoseconds of the devices' time as a saving; `gaps` of them are before late launches.
 
         What the device works on is more of a program that is not recorded, at most as much more as
         if no launch came late there.
@@ -111,7 +120,9 @@ class Contexts:
         late = self.avoidable(self.idle(LATE) & ~self.compiling)
         work = high - gaps
         unrecorded = work / max(self.steps.time - late, work) if work else 0.0
-        return Saving(self.share(low), self.share(mid), max(self.share(high), unrecorded))
+        likely = self.share(mid)
+        most = max(self.share(high), unrecorded)
+        return Saving(self.share(low), likely, most, gaps=min(self.share(gaps), likely))
 
     @cached_property
     def whose(self) -> str:
@@ -128,7 +139,41 @@ class Contexts:
             took, without = duration(host[0]), duration(known.skipped)
             steps = f"the host takes {took} for a recorded step, {without} for others"
             return f"{steps}, whose gaps are shorter"
-        return "recording slows the host down; without it, gaps before launches are shorter"
+        added = percent(1 - self.unrecorded, 0)
+        less = f"the gaps before late launches likely take {added} less time"
+        return f"recording slows the host down; without it, {less}"
+
+    def held_up(self, nodes: Mask) -> float:
+        """What the host waits there, for devices or as their queues of launches are full, ns."""
+        return float((self.own("sync_time") + self.standing)[nodes].sum())
+
+    def host_a_launch(self, inside: Mask) -> float:
+        """The host's time a launch in some nodes, without what it waits, ns; 0 where unknown."""
+        calls = np.zeros(len(self.parents), bool)
+        launched = self.parents[inside & self.kind("kernel")]
+        calls[launched[launched >= 0]] = True
+        launches = float(self.count[calls & self.kind("api")].sum())
+        worked = float(self.own("cpu_time")[inside].sum()) - self.held_up(inside)
+        return max(worked, 0.0) / launches if launches else 0.0
+
+    @cached_property
+    def unrecorded(self) -> float:
+        """Part of the gaps before late launches that would be there without a recording, 0 to 1.
+
+        Where the host is what a device waits for, all that recording adds to a launch is in the gap
+        before it.
+        """
+        late = self.idle(LATE) & ~self.compiling
+        whole, launch = self.avoidable(late), self.host_a_launch(self.steps.inside)
+        if not whole:
+            return 1.0
+        known = step_times(self.profile.tables.provenance)
+        host = known.means.get("cpu_time") if known else None
+        if known and host and host[0] and not math.isnan(known.skipped):
+            added = launch * max(0.0, 1 - known.skipped / host[0])
+        else:
+            added = min(CONTEXTS_RECORDING_NS, CONTEXTS_RECORDING_PART * launch)
+        return max(0.0, 1 - added * float(self.count[late].sum()) / whole)
 
     @cached_property
     def least_gap(self) -> float:
@@ -159,6 +204,11 @@ class Contexts:
         found = np.zeros(len(above))
         found[held] = idle[above[held]] * self.count[held] / launches[above[held]]
         return found
+
+    def ended_by(self, kernels: Sequence[int], *reasons: str) -> tuple[int, ...]:
+        """The gaps of these reasons that calls end which launch some of these kernels."""
+        gaps, calls = self.idle(*reasons), self.parents[list(kernels)]
+        return nodes_of(gaps & np.isin(self.parents, calls[calls >= 0]))
 
     # -- masks
 

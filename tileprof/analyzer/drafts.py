@@ -45,6 +45,8 @@ class Draft:
     nodes: tuple[int, ...] = ()
     """Kernels and copies in the tree whose time a rule about a program saves; none where that is
     the time of gaps."""
+    gaps: tuple[int, ...] = ()
+    """Gaps in the tree whose time it saves; any, where it does not say which."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,9 +43,12 @@ class Saving:
     """By row of the kernel's samples, how many go; None where that is not told by samples."""
     samples: int = 0
     """Of program counters, that it is made of."""
+    gaps: float = 0.0
+    """Part of `mid` in which devices are idle now; the rest is time of their kernels and copies."""
 
     def __post_init__(self) -> None:
         assert 0 <= self.low <= self.mid <= self.high <= 1, self
+        assert 0 <= self.gaps <= self.mid, self
 
 
 def eliminated(taken: Weights, whole: float, part: float = 1.0, sure: float = 0.5) -> Saving:

@@ -121,7 +121,9 @@ def analyze(profile: Profile) -> Report:
     claims = [Claim(found, each.case.nodes) for each in answers for found in each.findings]
     for rule in PROGRAM_RULES:
         for draft in rule.find(program):
-            claims += (Claim(found, draft.nodes) for found in _of_program(rule.name, draft))
+            of_gaps = draft.saving.gaps if draft.saving else 0.0
+            found = _of_program(rule.name, draft)
+            claims += (Claim(each, draft.nodes, draft.gaps, of_gaps) for each in found)
     claims.sort(key=lambda each: _rank(each.finding))
     told = [each for each in claims if each.finding.severity == "suggestion"]
     held = account(Contexts(program), told)

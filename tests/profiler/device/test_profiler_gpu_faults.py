@@ -200,7 +200,9 @@ def test_sigterm_in_a_flush_leaves_all_that_ran_before(
     """In a flush of the helping thread, or in the last one; kernels whose records CUPTI still has
     when the signal comes are in the file."""
     (tmp_path / "ended.py").write_text(ENDED)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEPROF_CUPTI": str(library)}
+    # With what stands there already: the recorder of this process may come from it.
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths, "TILEPROF_CUPTI": str(library)}
     ran = subprocess.run(
         [sys.executable, "ended.py", str(library), when], cwd=tmp_path, env=environment,
         capture_output=True, text=True, timeout=60, check=False,

@@ -166,23 +166,27 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
     )
     title = f"{count} memory-bound kernels where fused ones would do, most of it in {first.name}"
-    between = _between(tree, runs)
-    if tree.share(between) >= COLD:
-        told = f"another {percent(tree.share(between))} is lost in gaps before launches that go"
+    between, most = _between(tree, runs, tree.unrecorded), _between(tree, runs, 1.0)
+    if tree.share(most) >= COLD:
+        told = f"another {percent(tree.share(most))} is lost in gaps before launches that go"
         evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
     low, mid, high = (part * above for part in FUSION_PARTS)
-    saving = tree.saving(low + between / 2, mid + between, high + between, between)
+    saving = tree.saving(low + between / 2, mid + between, high + most, between)
     place = tree.place(first.place)
+    nodes = [node for run in runs for node in run.nodes]
     return Draft(
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.
-        confidence="low", nodes=tuple(node for run in runs for node in run.nodes),
+        confidence="low", nodes=tuple(nodes), gaps=tree.ended_by(nodes, DEPENDENT, LATE),
     )  # fmt: skip
 
 
-def _between(tree: Contexts, runs: list[_Run]) -> float:
-    """Return gaps before launches that one kernel for each run would not make, ns."""
-    gaps = tree.gaps_before(tree.kind("kernel") & (tree.time > 0), DEPENDENT, LATE)
+def _between(tree: Contexts, runs: list[_Run], part: float) -> float:
+    """Return gaps before launches that one kernel for each run would not make, ns; of those before
+    late launches a part."""
+    kernels = tree.kind("kernel") & (tree.time > 0)
+    late = tree.gaps_before(kernels, LATE)
+    gaps = tree.gaps_before(kernels, DEPENDENT) + part * late
     visits = [float(np.median(tree.count[run.nodes])) for run in runs]
     return sum(
         float(gaps[run.nodes].sum()) * max(0.0, 1 - each / run.launches)

@@ -2,10 +2,11 @@
 
 Static: none. Dynamic: gaps by their reason, the host's time a launch beside that of a kernel. Where
 launches come late the host is the limit; a graph launches without it, and leaves the gap that was
-measured between two kernels of the device, or that of dependent work in the profile. All of the
-gaps goes at most: time / busy time. Where the host itself waits for longer than the device does, it
-is ahead of it: then its waits make the gaps, and `transfers` tells of them, or `small-kernels`
-where it waits as the device's queue of launches is full.
+measured between two kernels of the device, or that of dependent work in the profile. What would be
+there without a recording goes likely, all of the gaps at most: time / busy time. Where the host
+itself waits for longer than the device does, it is ahead of it: then its waits make the gaps, and
+`transfers` tells of them, or `small-kernels` where it waits as the device's queue of launches is
+full.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask
+from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask, nodes_of
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
@@ -53,7 +54,7 @@ def find(program: Program) -> Iterator[Draft]:
 
 def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     late = float(tree.gaps[gaps].sum())
-    if tree.share(late) < COOL or _held_up(tree, tree.steps.inside) > late:
+    if tree.share(late) < COOL or tree.held_up(tree.steps.inside) > late:
         return
     around = _around(tree, gaps)
     where = _longest(tree, gaps) if around is None else around
@@ -69,17 +70,14 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     if told := _a_launch(tree, where):
         evidence.append(Evidence("activities", told))
     evidence.append(Evidence("activities", tree.recording))
-    mid = tree.share(tree.avoidable(gaps))
+    avoided = tree.avoidable(gaps)
+    made = avoided * (1 - tree.unrecorded)
+    mid = (avoided - made) / (tree.steps.time - made)
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
         tree.place(where), tuple(evidence), _LATE, "",
-        Saving(LAUNCH_BOUND_SURE * mid, mid, tree.share(late)),
+        Saving(LAUNCH_BOUND_SURE * mid, mid, tree.share(late)), gaps=nodes_of(gaps),
     )  # fmt: skip
-
-
-def _held_up(tree: Contexts, nodes: Mask) -> float:
-    """What the host waits there, for devices or as their queues of launches are full, ns."""
-    return float((tree.own("sync_time") + tree.standing)[nodes].sum())
 
 
 def _around(tree: Contexts, gaps: Mask) -> int | None:
@@ -145,16 +143,11 @@ def _a_launch(tree: Contexts, where: int) -> str:
     only[where] = True
     inside = tree.below(only)
     kernels = inside & tree.kind("kernel")
-    calls = np.zeros_like(only)
-    calls[tree.parents[kernels & (tree.parents >= 0)]] = True
-    calls &= tree.kind("api")
-    launches = float(tree.count[calls].sum())
-    worked = float(tree.own("cpu_time")[inside].sum()) - _held_up(tree, inside)
-    count = float(tree.count[kernels].sum())
-    if not launches or not count or worked <= 0:
+    count, launch = float(tree.count[kernels].sum()), tree.host_a_launch(inside)
+    if not launch or not count:
         return ""
     mean = float(tree.time[kernels].sum()) / count
-    return f"the host takes {duration(worked / launches)} per launch, a kernel {duration(mean)}"
+    return f"the host takes {duration(launch)} per launch, a kernel {duration(mean)}"
 
 
 def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
@@ -170,6 +163,7 @@ def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
         f"GPU idle: no data from the data loader at {tree.told(most)}",
         tree.place(most),
         (Evidence("activities", text),), _DATA, "", Saving(LAUNCH_BOUND_SURE * share, share, share),
+        gaps=nodes_of(gaps),
     )  # fmt: skip
 
 

@@ -121,7 +121,13 @@ class _Chain:
 
     @cached_property
     def between(self) -> float:
-        """Gaps that one kernel would not have."""
+        """Gaps that one kernel would not have, ns; without what recording adds to them."""
+        recorded = self.late * (1 - self.tree.unrecorded)
+        return (self.idle - recorded) * (1 - 1 / self.length)
+
+    @cached_property
+    def most_between(self) -> float:
+        """The same with what recording adds."""
         return self.idle * (1 - 1 / self.length)
 
     @cached_property
@@ -219,17 +225,22 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
             " next launches"
         )
         evidence.append(Evidence("activities", text))
-    above, between = (sum(getattr(each, what) for each in chains) for what in ("above", "between"))
+    above, between, most = (
+        sum(getattr(each, what) for each in chains) for what in ("above", "between", "most_between")
+    )
     low, mid = between / 2, above / 2 + between + behind / 2
-    high = above + between + behind
-    saving = Saving(tree.share(low), tree.share(mid), tree.share(high))
+    high = above + most + behind
+    nodes = [node for each in chains for node in each.nodes]
+    before = () if behind else tree.ended_by(nodes, DEPENDENT, LATE)
+    gaps = tree.share(between + behind / 2)
+    saving = Saving(tree.share(low), tree.share(mid), tree.share(high), gaps=gaps)
     row = f"{first.length:.0f} short kernels in a row at {tree.told(first.place)}"
     alone = first.is_of_optimizer
     title = f"The optimizer updates one parameter after the other: {row}" if alone else row
     advice = (_OPTIMIZER if alone else _FUSE) + (_GRAPH if late > idle / 2 else "")
     place = tree.place(first.place)
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
-                 nodes=tuple(node for each in chains for node in each.nodes))  # fmt: skip
+                 nodes=tuple(nodes), gaps=before)  # fmt: skip
 
 
 RULE = ProgramRule("small-kernels", find)

@@ -18,7 +18,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, ONLY_COPIES, Contexts, Mask
+from tileprof.analyzer.contexts import (
+    AFTER_COPY,
+    AFTER_WAIT,
+    LATE,
+    ONLY_COPIES,
+    Contexts,
+    Mask,
+    nodes_of,
+)
 from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, held_up, rate
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
@@ -150,7 +158,9 @@ def _of_wait(
     likely = late * max(0.0, 1 - late / waited)
     low, mid, high = map(tree.share, (direct / 2, direct + likely, direct + late))
     title = f"{why} at {told} leaves the device without work"
-    yield Draft("suggestion", title, place, tuple(evidence), advice, "", Saving(low, mid, high))
+    gaps = tree.idle(AFTER_WAIT, AFTER_COPY, *([LATE] if late else [])) & ~tree.compiling
+    yield Draft("suggestion", title, place, tuple(evidence), advice, "", Saving(low, mid, high),
+                gaps=nodes_of(gaps))  # fmt: skip
 
 
 def _and(numbers: list[int]) -> str:
@@ -215,7 +225,7 @@ def _of_copies(
     yield Draft(
         "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
         tree.saving(low, (low + high) / 2, high, held), confidence="low",
-        nodes=tuple(np.flatnonzero(nodes).tolist()),
+        nodes=nodes_of(nodes), gaps=nodes_of(held_up(tree)),
     )  # fmt: skip
 
 
