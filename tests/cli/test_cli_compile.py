@@ -240,6 +240,16 @@ def test_a_file_with_a_syntax_error(cli: Any, folder: Path, write: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["x = " + "(" * 5_000, "x = " + "-" * 20_000 + "1"])
+def test_a_file_that_nests_too_deeply(cli: Any, write: Any, text: str) -> None:
+    """A sentence, whatever Python says of it; no traceback."""
+    write(bad=text)
+    found = cli("compile", "bad.py:k")
+    assert (found.code, found.out) == (1, "")
+    assert "cannot be imported" in found.err or "Python cannot read it" in found.err
+    assert "Traceback" not in found.err
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

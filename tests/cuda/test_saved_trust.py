@@ -7,6 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,25 +76,58 @@ def test_the_program_is_the_one_that_was_saved(write: Any) -> None:
     assert ir.print_kernel(loaded.program.kernel) == saved_text
 
 
-@pytest.mark.parametrize("device", ["cpu", "interpreter"])
-def test_a_false_claim_to_be_in_bounds_is_not_believed(write: Any, device: str) -> None:
-    """An index behind the tensor is guarded: nothing is written, nothing else is read."""
+def moved(what: str, by: int) -> Edit:
+    """Move the index of the load or the store, and claim that it is inside."""
 
-    def far(members: dict[str, bytes], held: dict[str, Any]) -> None:
+    def edit(members: dict[str, bytes], held: dict[str, Any]) -> None:
         lines = members["kernel.ir"].decode().splitlines()
-        at, store = next((n, each) for n, each in enumerate(lines) if " store " in each)
-        index = store.split("[")[1].split("]")[0]
-        lines[at] = store.replace(f"[{index}]", "[%far]").split(" loc(")[0].split(" {")[0]
-        lines[at] += " {in_bounds = true}"
-        lines.insert(at, f"%far = add {index}, %billion : index")
-        lines.insert(at, "%billion = constant 1000000000 : index")
+        at, line = next((n, each) for n, each in enumerate(lines) if f" {what} " in each)
+        index = line.split("[")[1].split("]")[0]
+        kind = line.partition(" : ")[2].split(" loc(")[0] if what == "load" else ""
+        lines[at] = line.replace(f"[{index}]", "[%far]").split(" loc(")[0].split(" {")[0]
+        lines[at] = lines[at].split(" : ")[0] + " {in_bounds = true}"
+        lines[at] += f" : {kind}" if kind else ""
+        lines.insert(at, f"%far = add {index}, %by : index")
+        lines.insert(at, f"%by = constant {by} : index")
         members["kernel.ir"] = "\n".join(lines).encode()
 
-    loaded = tileprof.load_kernel(write(far))
+    return edit
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpreter"])
+def test_a_false_claim_to_be_in_bounds_is_not_believed(write: Any, device: str) -> None:
+    """An index behind the tensor is guarded: nothing is written."""
+    loaded = tileprof.load_kernel(write(moved("store", 10**9)))
     (store,) = (op for op in loaded.program.kernel.ops() if isinstance(op, ir.Store))
     assert not store.in_bounds
     with tileprof.device(device):
         loaded(np.ones(1000, np.float32))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpreter"])
+def test_a_load_behind_a_tensor_reads_nothing(write: Any, device: str) -> None:
+    """The last thirty elements are 0, not twice what lies behind the tensor."""
+    loaded = tileprof.load_kernel(write(moved("load", 30)))
+    assert not any(op.in_bounds for op in loaded.program.kernel.ops() if isinstance(op, ir.Load))
+    around = np.full(2000, 7, np.float32)
+    given = around[:1000]
+    given[:] = np.arange(1000)
+    with tileprof.device(device):
+        found = np.asarray(loaded(given))
+    assert found[:970].tolist() == (2 * given[30:]).tolist()
+    assert not found[970:].any()
+
+
+def test_kernels_saved_to_one_path_at_once_are_whole(tmp_path: Path) -> None:
+    """Threads save and load; none fails, and nothing but the file remains."""
+    kernel, path = kernels.double.compile(N=1000), tmp_path / "double.tpk"
+    kernel.save(path, ["sm_80"])
+    with ThreadPoolExecutor(4) as pool:
+        saves = [pool.submit(kernel.save, path, ["sm_80"]) for _ in range(12)]
+        loads = [pool.submit(tileprof.load_kernel, path) for _ in range(12)]
+        for each in (*saves, *loads):
+            each.result()
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def geometry(**changes: Any) -> Edit:

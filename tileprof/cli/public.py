@@ -21,6 +21,7 @@ from tileprof.progress import working
 from . import (
     cache_command,
     compile_command,
+    ctl,
     diff,
     doctor,
     export,
@@ -35,7 +36,7 @@ from .parsing import Command
 __all__ = ["COMMANDS", "main"]
 
 _MODULES = (
-    run, view, report, diff, export, compile_command, inspect_command, cache_command, doctor,
+    run, ctl, view, report, diff, export, compile_command, inspect_command, cache_command, doctor,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 WRONG_USE = (

@@ -7,8 +7,8 @@ import glob
 import os
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from tileprof.progress import working
 if TYPE_CHECKING:
     from tileprof.profile import Profile
     from tileprof.profiler import ProgramTarget
+    from tileprof.profiler.session.session import Session
 
 USAGE = (
     "[OPTIONS] SCRIPT [ARGS…]\n"
@@ -71,6 +72,10 @@ _PM_SAMPLING = (
 )
 
 
+_CONTROL = "let `tileprof ctl` stop and start the recording, and write what there is to a file"
+_PAUSED = "record nothing until `tileprof ctl PID start` or `record` (with --control)"
+
+
 def _parser() -> Parser:
     parser = Parser(
         "run",
@@ -117,6 +122,8 @@ def _parser() -> Parser:
     add("--duty", metavar="P", type=number(float), help=_DUTY)
     add("--every", metavar="N", type=number(int), help="record every N-th step")
     add("--warm-up", metavar="N", type=number(int), default=_WARM_UP, help=_WARM_UP_HELP)
+    add("--control", action="store_true", help=_CONTROL)
+    add("--paused", action="store_true", help=_PAUSED)
     return parser
 
 
@@ -222,7 +229,13 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     if session.counters is not None and (sentence := session.counters.sentence()):
         terminal.complain(sentence)
     _set_environment(args)
-    code = run_program(target, rest, session)
+    if args.paused:
+        session.deactivate()
+    with _under_control(session, args) as recorded:
+        code = run_program(target, rest, session)
+        if not recorded():
+            session.discard()
+            terminal.complain("nothing was recorded: the program was paused all the time")
     # What the program printed comes before the tree; a pipe that broke is told at exit, as ever.
     with suppress(OSError, ValueError, AttributeError):  # None where it was closed from the start
         sys.stdout.flush()
@@ -243,6 +256,28 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         whole = steps if steps is not None and len(steps) else profile
         _summarize(whole, session.path, here, began)
     return code
+
+
+@contextmanager
+def _under_control(session: Session, args: argparse.Namespace) -> Iterator[Callable[[], bool]]:
+    """Answer `tileprof ctl` meanwhile, where that is asked for.
+
+    Yields a function that tells whether anything was to be recorded until now.
+    """
+    if not (args.control or args.paused):
+        yield lambda: True
+        return
+    from tileprof.profiler.control.server import Server
+
+    server = Server(session)
+    if args.paused:
+        terminal.complain(
+            f"paused; `tileprof ctl {os.getpid()} record SECONDS FILE` records a while"
+        )
+    try:
+        yield lambda: server.began
+    finally:
+        server.close()
 
 
 def _complain_of_missing(profile: Profile, args: argparse.Namespace) -> None:

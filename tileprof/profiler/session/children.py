@@ -48,7 +48,8 @@ def follow_spawned(session: Session) -> None:
 
     def get_preparation_data(name: str) -> dict[str, object]:
         prepared = dict(prepare(name))
-        if session.profile is None and session.original is not None:
+        # A child records as this process does when it starts it.
+        if session.profile is None and session.original is not None and session.active:
             prepared[_KEY] = _Request(_attended(session, session.original))
         return prepared
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from tileprof.errors import OutputError
+from tileprof.errors import OutputError, UsageError
 from tileprof.profile import SETUP, PcSamples, Profile, Tables, Timeline, TreeBuilder
 from tileprof.profiler.device import devices
 from tileprof.profiler.endings.deferred_signals import deferred
@@ -137,6 +137,38 @@ class Session:
             self.active = True
             self._switched()
 
+    def stop(self) -> None:
+        """Record nothing until `activate`; what devices have begun is recorded to its end."""
+        if self.active and self.profile is None:
+            self.recording.recorder.settle_devices()
+        self.deactivate()
+
+    def clear(self) -> None:
+        """Forget what was recorded until now; `UsageError` while it goes on."""
+        if self.active:
+            raise UsageError(
+                "what is recorded cannot be forgotten while it goes on",
+                hint="Deactivate the session first.",
+            )
+        # What devices have done for this session goes with it.
+        self.recording.recorder.flush_devices(final=False)
+        self.recording.recorder.collect()
+        with self._saving:
+            self._count_no_steps()
+            self._begin()
+
+    def write_copy(self, path: Path) -> None:
+        """Write the profile as it stands to another file; the session goes on.
+
+        `OutputError` where that cannot be written.
+        """
+        from tileprof.profile import save
+
+        self.recording.recorder.flush_devices(final=False)
+        with self._saving:
+            profile = self.profile if self.profile is not None else self.snapshot()
+        save(profile, path)
+
     def _switched(self) -> None:
         if self._steps is not None:
             self._steps.interrupt()
@@ -165,9 +197,7 @@ class Session:
     def _conclude(self) -> Profile:
         process = os.getpid()
         self._count_no_steps()
-        if self.active:
-            self.recording.recorder.settle_devices()
-        self.deactivate()
+        self.stop()
         self.recording.recorder.flush_devices(final=True)
         with self._saving:
             if len(self._stores) > 1 and self._knows_setup:

@@ -1,0 +1,128 @@
+"""`tileprof ctl`: a program that runs, asked from another process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.cli.test_cli_process import checked, python, started, until
+from tileprof import cli
+from tileprof.profiler.control import addresses
+
+pytestmark = pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users")
+
+SERVES = """\
+import os, time
+import tileprof
+
+open("began", "w").close()
+while not os.path.exists("end"):
+    with tileprof.scope("request"):
+        time.sleep(0.002)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program that serves until it is told to end, and sockets of its own."""
+    (tmp_path / "serve.py").write_text(dedent(SERVES))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def paused(here: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """That program, paused."""
+    with (here / "said").open("wb") as said:
+        process = started("-m", "tileprof", "run", "--paused", "serve.py", stderr=said)
+    until((here / "began").exists)
+    yield process
+    (here / "end").touch()
+    assert process.wait(60) == 0
+
+
+def ctl(*words: object) -> str:
+    """What `tileprof ctl` prints."""
+    done = python("-m", "tileprof", "ctl", *map(str, words))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_while_of_a_program(here: Path, paused: subprocess.Popen[bytes]) -> None:
+    """Its requests go on; two recordings have nothing of each other."""
+    assert ctl(paused.pid, "status") == f"{paused.pid} is paused, 0.0 s recorded: serve.py\n"
+    for name in ("one.tprof", "two.tprof"):
+        ctl(paused.pid, "record", 0.5, name)
+        profile = checked(name)
+        (request,) = profile.find("request", "scope")
+        # 2 ms each, of a machine that may do other things.
+        assert 10 <= profile.node(request).own("count") <= 260
+        assert 0.1e9 <= profile.node(request).total("cpu_time") <= 0.8e9
+    found = json.loads(ctl("--json"))
+    assert [each["pid"] for each in found["programs"]] == [paused.pid]
+    state = json.loads(ctl(paused.pid, "start", "--json"))
+    assert (state["schema"], state["recording"], state["pid"]) == (1, True, paused.pid)
+    ctl(paused.pid, "snapshot", "three.tprof")
+    assert checked("three.tprof").find("request", "scope")
+    (here / "end").touch()
+    assert paused.wait(60) == 0
+    assert f"tileprof ctl {paused.pid} record" in (here / "said").read_text()
+    # All that was recorded and not forgotten: the second while, and from the start on.
+    (request,) = checked("serve.tprof").find("request", "scope")
+    assert ctl() == (
+        "No program listens. Start one with `tileprof run --control SCRIPT` or `--paused`.\n"
+    )
+
+
+def test_a_program_that_nobody_started_says_so(here: Path, paused: subprocess.Popen[bytes]) -> None:
+    """There is no profile, and its last message says why."""
+    (here / "end").touch()
+    assert paused.wait(60) == 0
+    assert (
+        "nothing was recorded: the program was paused all the time" in (here / "said").read_text()
+    )
+    assert not (here / "serve.tprof").exists()
+
+
+def test_control_of_a_program_that_records(here: Path) -> None:
+    """From its begin on; it can be stopped."""
+    process = started("-m", "tileprof", "run", "--quiet", "--control", "serve.py")
+    until((here / "began").exists)
+    assert " records, " in ctl(process.pid, "status")
+    done = python("-m", "tileprof", "ctl", str(process.pid), "record", "1", "x.tprof")
+    assert (done.returncode, "is recording already" in done.stderr) == (2, True)
+    assert " is paused, " in ctl(process.pid, "stop")
+    (here / "end").touch()
+    assert process.wait(60) == 0
+    assert checked("serve.tprof").find("request", "scope")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x"], "`x` is not the number of a process"),
+        (["1"], "no command given"),
+        (["1", "begin"], "`begin` is no command of ctl"),
+        (["1", "snapshot"], "`ctl PID snapshot` takes FILE"),
+        (["1", "stop", "x"], "`ctl PID stop` takes nothing more"),
+        (["1", "record", "x.tprof"], "`ctl PID record` takes SECONDS and FILE"),
+        (["1", "record", "soon", "x.tprof"], "`soon` is no time in seconds"),
+        (["1", "record", "nan", "x.tprof"], "`nan` is no time in seconds"),
+        (["1", "stop", "--clear"], "`--clear` belongs to `start`"),
+        (["4194303", "stop"], "there is no process 4194303"),
+        (["99999999999999999999", "stop"], "there is no process 99999999999999999999"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_wrong_use(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sentence, a way out, and exit code 2."""
+    assert cli.main(["ctl", *words]) == 2
+    first, *more = capsys.readouterr().err.splitlines()
+    assert message in first
+    assert more

@@ -1,0 +1,48 @@
+"""Places of the sockets of programs under control: one a process, in a folder of the user's.
+
+In: the number of a process.  Out: the path of its socket; all such paths.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tileprof.errors import UsageError
+from tileprof.files import folder_risk
+
+_SUFFIX = ".sock"
+SUPPORTED = hasattr(os, "geteuid")
+"""Whether there are sockets in files that only one user can reach."""
+
+
+def socket_folder() -> Path:
+    """Return the folder of this user's sockets, which may not be there yet."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime) and os.path.isdir(runtime):
+        return Path(runtime) / "tileprof"
+    return Path(tempfile.gettempdir()) / f"tileprof-{os.geteuid()}"
+
+
+def checked_folder() -> Path:
+    """Return the folder once it is safe to use; UsageError where others could change it."""
+    folder = socket_folder()
+    if why := folder_risk(folder):
+        raise UsageError(
+            f"the folder of control sockets is not safe: {why}",
+            hint="Remove it, or set XDG_RUNTIME_DIR to a folder of your own.",
+        )
+    return folder
+
+
+def socket_path(pid: int) -> Path:
+    """Return the path of a process's socket."""
+    return checked_folder() / f"{pid}{_SUFFIX}"
+
+
+def listening() -> list[int]:
+    """Return the processes that have a socket, whether they are alive or not."""
+    folder = checked_folder()
+    found = (each.stem for each in folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ()
+    return sorted(int(stem) for stem in found if stem.isdecimal())
