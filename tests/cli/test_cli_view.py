@@ -203,6 +203,21 @@ def test_nothing_that_matches_is_no_mistake(cli: Any, sample: str) -> None:
     assert "left out by -i and -e" in found.out
 
 
+def test_several_files_are_added_up(cli: Any, folder: Path, sample: str) -> None:
+    """As of processes of one program: each path has the sum; a timeline is of one file."""
+    (folder / "again.tprof").write_bytes(Path(sample).read_bytes())
+
+    def own(*files: str) -> list[float]:
+        nodes = json.loads(cli("view", *files, "--json").out)["nodes"]
+        times = (each["metrics"].get("time", {}).get("own") for each in nodes)
+        return sorted(time for time in times if time)
+
+    assert own(sample, "again.tprof") == pytest.approx([2 * each for each in own(sample)])
+    assert cli("view", sample, "again.tprof").out.startswith("2 profiles, added up.\n")
+    wrong = cli("view", sample, "again.tprof", "--timeline", "k")
+    assert (wrong.code, "Give one FILE." in wrong.err) == (2, True)
+
+
 @pytest.fixture
 def slower(folder: Path) -> str:
     """The sample again, and one more kernel of 1 ms."""

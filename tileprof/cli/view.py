@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
 
 from . import terminal
 from .parsing import Command, Parser, frames, number, one_of
+
+if TYPE_CHECKING:
+    from tileprof.profile import Profile
 
 _SHAPES = {
     "lines": "time and samples by source line",
@@ -19,7 +23,7 @@ _SHAPES = {
 """Views of `VIEWS` that an option of their name asks for, with its help.  With `--json` it is
 `NAME-json`, with `--csv` `NAME-csv`, where there is one."""
 USAGE = (
-    "FILE [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--group WHAT]\n"
+    "FILE… [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--group WHAT]\n"
     f"{'':21}[--bottom-up | --flat | {' | '.join(f'--{each}' for each in _SHAPES)}]"
     " [--json | --csv]\n"
     "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
@@ -29,7 +33,12 @@ USAGE = (
 def _parser() -> Parser:
     parser = Parser("view", USAGE, "Show a profile as a tree, or as one of the other views.")
     add = parser.add_argument
-    add("file", metavar="FILE", help="a .tprof file")
+    add(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a .tprof file; several, as of processes of one program, are added up",
+    )
     add(
         "-m",
         dest="metrics",
@@ -96,7 +105,6 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError(
             f"`{name}` is for nodes of the tree", hint="With --sass use -i, -e and -t."
         )
-    from tileprof.profile import load
     from tileprof.viewer import ViewOptions, render_view
 
     options = ViewOptions(
@@ -110,15 +118,25 @@ def main(arguments: Sequence[str]) -> int:
         group=args.group,
     )
     text = render_view(
-        load(args.file),
+        _added_up(args.files),
         options,
         _view(args),
         width=terminal.width(sys.stdout),
         color=terminal.has_color(sys.stdout),
         unicode=terminal.has_unicode(sys.stdout),
     )
+    if len(args.files) > 1 and not (args.json or args.csv):
+        text = f"{len(args.files)} profiles, added up.\n{text}"
     terminal.show(text)
     return 0
+
+
+def _added_up(files: Sequence[str]) -> Profile:
+    """Return the profile of one file, or the sum of several."""
+    from tileprof.profile import load, merge
+
+    profiles = [load(each) for each in files]
+    return profiles[0] if len(profiles) == 1 else merge(profiles)
 
 
 def _view(args: argparse.Namespace) -> str:
@@ -149,11 +167,13 @@ def _timeline(args: argparse.Namespace) -> int:
     """Print one CTA."""
     if args.json or args.csv:
         raise UsageError("`--timeline` has no `--json` or `--csv`", hint="Use `tileprof export`.")
+    if len(args.files) > 1:
+        raise UsageError("`--timeline` shows one CTA of one file", hint="Give one FILE.")
     from tileprof.profile import load
     from tileprof.viewer import render_cta
 
     text = render_cta(
-        load(args.file),
+        load(args.files[0]),
         args.timeline,
         args.cta,
         args.span,

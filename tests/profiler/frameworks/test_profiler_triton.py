@@ -18,10 +18,11 @@ ADD = Path(__file__).parents[2] / "data" / "triton" / "add.ttir"
 
 
 class Chain:
-    """Triton's chain of hooks."""
+    """Triton's chain of hooks, and that of the ends of the same launches."""
 
-    def __init__(self) -> None:
+    def __init__(self, ends: Chain | None = None) -> None:
         self.calls: list[Callable[[Any], None]] = []
+        self.ends = ends or self
 
     def add(self, hook: Callable[[Any], None]) -> None:
         self.calls.append(hook)
@@ -52,11 +53,15 @@ class Lazy:
 def chain(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chain]:
     """The chain of a Triton that is imported."""
     knobs = ModuleType("triton.knobs")
-    hooks = Chain()
-    knobs.runtime = SimpleNamespace(launch_enter_hook=hooks)  # type: ignore[attr-defined]
+    hooks = Chain(Chain())
+    ends = hooks.ends
+    knobs.runtime = SimpleNamespace(  # type: ignore[attr-defined]
+        launch_enter_hook=hooks, launch_exit_hook=ends
+    )
     monkeypatch.setitem(sys.modules, "triton.knobs", knobs)
     yield hooks
     assert not hooks.calls
+    assert not ends.calls
 
 
 def test_work_belongs_to_the_launch_it_was_told_of(
@@ -95,6 +100,42 @@ def test_work_belongs_to_the_launch_it_was_told_of(
     assert [work(name) for name in ("silent", "told")] == [(0, 0), (1111, 64)]
     # Which of two kernels a launch was, only the device knows: their work stays with the call.
     assert [work(name) for name in ("one", "other")] == [(0, 0), (0, 0)]
+
+
+def test_a_launch_has_the_name_that_its_author_gives(
+    chain: Chain,
+    names: dict[str, Any],
+) -> None:
+    """As a range around its kernel; a launch that fails, and one in a pause, leave none open."""
+
+    def launch(told: dict[str, Any] | None, fails: bool = False) -> None:
+        chain(Lazy(told))
+        if not fails:
+            names["kernel"]("k", 1000, 2000)
+            chain.ends(None)
+
+    with profiler.profile(context="scopes") as session:
+        launch({"name": "k [M=8]", "flops": 100})
+        launch({"name": "k [M=8]", "flops": 10})
+        launch({"name": "k", "flops": 1})  # the kernel's own
+        launch({"name": 3, "bytes": 1})
+        launch({"name": "k [M=9]"}, fails=True)
+        launch(None)
+        session.deactivate()
+        launch({"name": "k [M=10]"})
+        session.activate()
+        launch(None)
+        names["deliver"]()
+    profile = session.profile
+    assert profile is not None
+    (named,) = profile.find("k [M=8]")
+    assert (profile.node(named).own("count"), profile.node(named).total("flops")) == (2, 110)
+    within = {at: named in profile.path(at) for at in profile.find("k", "kernel")}
+    counts = {at: profile.node(at).own("count") for at in within}
+    assert sum(counts[at] for at in within if within[at]) == 2
+    assert sum(counts.values()) == 6
+    assert not [at for at in profile.find("k [M=9]") if profile.children(at)]
+    assert not profile.find("k [M=10]")
 
 
 class Array:

@@ -1,7 +1,8 @@
-"""Work of Triton's kernels: numbers of their authors (`launch_metadata`), else derived ones.
+"""Work and names of Triton's launches: those of their authors (`launch_metadata`), else derived.
 
-In: launches, through Triton's own hook, and the arguments of launches.  Out: flops and bytes of a
-launch, announced to the native recorder right before it.
+In: launches, through Triton's own hooks, and the arguments of launches.  Out: flops and bytes of a
+launch, announced to the native recorder right before it; a range around a launch that its author
+gives a name of its own, as Proton shows it.
 
 The hook gets a launch's metadata alone, so `CompiledKernel.launch_metadata`, which makes them from
 the launch's arguments, is wrapped while a recording listens, and puts the derived work on them. A
@@ -11,6 +12,7 @@ version of Triton that does this in another way has no derived work; nothing is 
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from types import ModuleType
 from typing import Any
@@ -29,9 +31,19 @@ _DERIVED = "tileprof_work"
 
 _NOTHING = 0.0, 0.0
 
+_NAME = "name"
+_DOMAIN = "triton"
+"""Domain of the ranges around launches that have names."""
+
 _METHOD = "launch_metadata"
 _BEFORE = 3
 """Arguments of that method before those of the kernel: the compiled kernel, grid, stream."""
+
+
+class _Open(threading.local):
+    """Whether a launch of this thread that has a name is under way."""
+
+    now = False
 
 
 class TritonWork:
@@ -40,7 +52,9 @@ class TritonWork:
     def __init__(self, recorder: ModuleType) -> None:
         self._recorder = recorder
         self._paused = False
-        self._hooks: Any = None
+        self._hooks: list[tuple[Any, Any]] = []
+        """Chains of Triton's hooks, each with what was added to it."""
+        self._open = _Open()
         self._watch: Watch = when_imported("triton.knobs", self._attach)
         self._deriving = _Deriving()
 
@@ -53,27 +67,47 @@ class TritonWork:
         """Listen no more."""
         self._watch.forget()
         self._deriving.stop()
-        if self._hooks is not None:
-            self._hooks.remove(self._launched)
+        for hooks, mine in self._hooks:
+            hooks.remove(mine)
+        self._hooks.clear()
 
     def _attach(self, knobs: ModuleType) -> None:
-        hooks: Any = getattr(getattr(knobs, "runtime", None), "launch_enter_hook", None)
-        # Before Triton 3.5 there was room for one hook, which is somebody else's.
-        if hasattr(hooks, "add") and hasattr(hooks, "remove"):
-            hooks.add(self._launched)
-            self._hooks = hooks
+        runtime = getattr(knobs, "runtime", None)
+        for name, mine in (("launch_exit_hook", self._over), ("launch_enter_hook", self._launched)):
+            hooks: Any = getattr(runtime, name, None)
+            # Before Triton 3.5 there was room for one hook, which is somebody else's.
+            if hasattr(hooks, "add") and hasattr(hooks, "remove"):
+                hooks.add(mine)
+                self._hooks.append((hooks, mine))
 
     def _launched(self, metadata: Any) -> None:
-        """Announce the work of a launch; numbers of its author come first."""
+        """Announce the work of a launch, and its name; what its author says comes first."""
+        if self._open.now:
+            self._over()  # the launch before failed
         if self._paused:
             return
         flops, moved = getattr(metadata, _DERIVED, None) or _NOTHING
         if metadata.extras or len(metadata.data) > _ALWAYS:
+            kernel = metadata.data.get(_NAME)
             told = metadata.get()
+            self._begin(told.get(_NAME), kernel)
             flops = sum(_number(told.get(name)) for name in _FLOPS) or flops
             moved = _number(told.get("bytes")) or moved
         # Also nothing: a launch before this one may not have reached the device.
         self._recorder.announce_work(flops, moved)
+
+    def _begin(self, name: object, kernel: object) -> None:
+        """Open a range of this name, where it is another one than the kernel's."""
+        # Where nobody hears of the end, the range would never end.
+        if isinstance(name, str) and name and name != kernel and len(self._hooks) > 1:
+            self._recorder.push_range(name, _DOMAIN)
+            self._open.now = True
+
+    def _over(self, metadata: Any = None) -> None:
+        """Close the range of a launch that has one."""
+        if self._open.now:
+            self._open.now = False
+            self._recorder.pop_range(_DOMAIN)
 
 
 class _Deriving:
