@@ -95,10 +95,11 @@ class Server(threading.Thread):
             return
         with connection, suppress(OSError):
             connection.settimeout(PATIENCE_S)
-            answer: State | Refusal = Refusal("this process belongs to another user")
-            if _is_own(connection):
-                answer = self._answer(parse_request(read_line(connection)))
-            connection.sendall(encoded(answer))
+            # Read in any case: who still writes would not hear the answer.
+            line = read_line(connection)
+            refused = Refusal("this process belongs to another user")
+            request = parse_request(line) if _is_own(connection) else refused
+            connection.sendall(encoded(self._answer(request)))
         self._pause_if_due()
 
     def _answer(self, request: Request | Refusal) -> State | Refusal:
