@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import cast
 
-from tileprof.errors import Location
 from tileprof.profiler.host.entries import BELOW, NODE, SCOPE, STOP, Entry, ThreadState
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.tree.paths import runs_kernels
@@ -205,15 +204,9 @@ class Sampler:
             node = events.sampled(frame, ident, entry if scope.index else None)
             if node is not None:
                 return node
-        anchor = scope.cache.samples
-        node, _ = self._recorder.paths.find(anchor, frame, scope, entry[STOP], _itself)
-        return node
+        return self._recorder.paths.find_sampled(frame, scope, entry[STOP])
 
 
 def _add(node: Node, elapsed: int) -> None:
     node.host.samples += 1
     node.host.sampled_ns += elapsed
-
-
-def _itself(node: Node, place: Location | None) -> Node:
-    return node

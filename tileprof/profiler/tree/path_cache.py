@@ -64,11 +64,24 @@ class PathCache(Generic[_Node]):
     def __init__(self) -> None:
         self.scopes: dict[str, Link[_Node]] = {}
         self.launches: dict[Hashable, Link[_Node]] = {}
-        self.samples: Link[_Node] = Link()
+        self.samples: dict[tuple[int, int], Link[_Node]] = {}
+        """Anchors of lines in which threads were seen, by identity of code and line."""
+
+    def sampled(self, frame: FrameType) -> Link[_Node]:
+        """Return the anchor of a frame's line, made where it is new: the point before its caller.
+
+        A sample may fall on any instruction of a line, each of which would have a chain of its own.
+        """
+        code, line = frame.f_code, frame.f_lineno or 0
+        key = id(code), line
+        link = self.samples.get(key)
+        if link is None or link.code is not code:
+            link = self.samples[key] = Link(code, line)
+        return link
 
     def clear(self) -> None:
         """Forget all chains; they are learned again when they are met."""
-        self.scopes, self.launches, self.samples = {}, {}, Link()
+        self.scopes, self.launches, self.samples = {}, {}, {}
 
 
 def follow(anchor: Link[_Node], frame: FrameType | None, stop: FrameType | None) -> _Node | None:

@@ -97,6 +97,16 @@ class Paths:
         node = follow(anchor, frame, stop)
         return (node, True) if node is not None else self._learn(anchor, frame, scope, stop, finish)
 
+    def find_sampled(self, frame: FrameType, scope: Node, stop: FrameType | None) -> Node:
+        """Return the node of the path from `scope` to a frame that is interrupted anywhere."""
+        if frame is stop:
+            return scope
+        anchor = scope.cache.sampled(frame)
+        node = follow(anchor, frame.f_back, stop)
+        if node is None:
+            node, _ = self._learn(anchor, frame, scope, stop, _itself, inner=1)
+        return node
+
     def _learn(
         self,
         anchor: Link[Node],
@@ -104,7 +114,9 @@ class Paths:
         scope: Node,
         stop: FrameType | None,
         finish: Finish,
+        inner: int = 0,
     ) -> tuple[Node, bool]:
+        """Make the node of a path; `inner`: how many of its frames the anchor stands for."""
         chain: list[FrameType] = []
         outer: FrameType | None = frame
         while outer is not stop and outer is not None:
@@ -118,7 +130,7 @@ class Paths:
         node = finish(above, places[0] if places else place_of(frame))
         kept = FOLDED_NAME not in (node.name, above.name)
         if kept:
-            self._keep(anchor, chain, node, met)
+            self._keep(anchor, chain[inner:], node, met)
         return node, kept
 
     def _places(self, chain: list[FrameType]) -> list[Location]:
@@ -136,7 +148,7 @@ class Paths:
         if self._links > MAX_LINKS:
             self._links = 0
             self._tree.forget_paths()
-        self._links += len(chain)
+        self._links += len(chain) + 1
         link = anchor
         for frame in chain:
             link = link.further(frame)
@@ -144,6 +156,10 @@ class Paths:
             link.at_stop = node
         else:
             link.at_top = node
+
+
+def _itself(node: Node, place: Location | None) -> Node:
+    return node
 
 
 def place_of(frame: FrameType) -> Location | None:

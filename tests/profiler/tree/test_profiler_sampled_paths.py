@@ -1,0 +1,71 @@
+"""Paths of samples, and the latest looks at the main thread: what they keep."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+from tileprof.profiler.tree.paths import Paths
+from tileprof.profiler.tree.sampled_nodes import Trail
+from tileprof.profiler.tree.tree import Node, Tree
+
+
+def test_samples_of_one_line_share_what_was_learned() -> None:
+    """Wherever in it they fall, they have one node and one chain of callers."""
+    tree = Tree()
+    paths, root = Paths(tree), tree.root
+    seen, nodes = set[int](), set[int]()
+
+    def look(frame: FrameType, event: str, value: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            seen.add(frame.f_lasti)
+            nodes.add(paths.find_sampled(frame, root, None).index)
+        return look
+
+    def work() -> int:
+        return sum([1, 2, 3]) + max(4, 5) * min(6, 7) - abs(8) + len([9])
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    assert len(seen) > 20
+    assert len(nodes) == 1
+    (anchor,) = root.cache.samples.values()
+    assert anchor.code is work.__code__
+    assert not anchor.others
+
+
+def test_a_sample_in_the_frame_of_a_scope_is_the_scopes() -> None:
+    """There is no path to follow; one in a function that it calls has the node of that."""
+    tree = Tree()
+    paths, stop = Paths(tree), sys._getframe()
+    scope = tree.child(tree.root, "scope", "s", None)
+
+    def inner() -> Node:
+        return paths.find_sampled(sys._getframe(), scope, stop)
+
+    assert paths.find_sampled(stop, scope, stop) is scope
+    first = inner()
+    assert inner().parent is first.parent is scope
+    assert first.name == inner.__qualname__
+
+
+def test_looks_take_few_bytes_and_the_newest_stay() -> None:
+    """Two numbers for each, where a pair of objects was; of many more than are kept, the last."""
+    tree, trail = Tree(), Trail()
+    node = tree.root
+    trail.add(-1, node)
+    before = sys.getallocatedblocks()
+    for now in range(10_000):
+        trail.add(now << 40, node)
+    assert sys.getallocatedblocks() - before < 1_000
+    assert len(trail.between(5 << 40, 9 << 40)) == 5
+    for now in range(10_000, 300_000):
+        trail.add(now << 40, node)
+    assert trail.between(0, 1 << 40) == []
+    assert len(trail.between(299_000 << 40, 300_000 << 40)) == 1_000
