@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -82,6 +83,7 @@ def test_a_while_of_a_program(here: Path, paused: subprocess.Popen[bytes]) -> No
 
 def test_a_program_that_nobody_started_says_so(here: Path, paused: subprocess.Popen[bytes]) -> None:
     """There is no profile, and its last message says why."""
+    time.sleep(1)  # a file is written early on
     (here / "end").touch()
     assert paused.wait(60) == 0
     assert (
@@ -101,6 +103,52 @@ def test_control_of_a_program_that_records(here: Path) -> None:
     (here / "end").touch()
     assert process.wait(60) == 0
     assert checked("serve.tprof").find("request", "scope")
+
+
+PREFORKS = """\
+import multiprocessing, os, sys, time
+import tileprof
+
+def serve(number):
+    open(f"began{number}", "w").write(str(os.getpid()))
+    while not os.path.exists("end"):
+        with tileprof.scope("request"):
+            time.sleep(0.002)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    workers = [context.Process(target=serve, args=(number,)) for number in range(2)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_workers_of_a_server_listen_too(here: Path, how: str) -> None:
+    """They are paused as their parent is, and each is recorded by itself."""
+    (here / "workers.py").write_text(PREFORKS)
+    parent = started("-m", "tileprof", "run", "--quiet", "--paused", "workers.py", how,
+                     stderr=subprocess.DEVNULL)  # fmt: skip
+    began = [here / f"began{number}" for number in range(2)]
+    until(lambda: all(each.exists() and each.read_text() for each in began))
+    first, second = (int(each.read_text()) for each in began)
+    until(lambda: len(json.loads(ctl("--json"))["programs"]) == 3)
+    found = {each["pid"]: each for each in json.loads(ctl("--json"))["programs"]}
+    assert {pid: each["child"] for pid, each in found.items()} == {
+        parent.pid: False, first: True, second: True,
+    }  # fmt: skip
+    assert not any(each["recording"] for each in found.values())
+    assert "(child process)" in ctl(first, "status")
+    ctl(first, "record", 0.3, "worker.tprof")
+    (request,) = checked("worker.tprof").find("request", "scope")
+    assert checked("worker.tprof").node(request).own("count") >= 5
+    assert not json.loads(ctl(second, "status", "--json"))["recorded_s"]
+    (here / "end").touch()
+    assert parent.wait(60) == 0
+    # A worker that was recorded leaves its own file; those that were not leave none.
+    assert [each.name for each in here.glob("workers*.tprof")] == [f"workers.pid{first}.tprof"]
 
 
 @pytest.mark.parametrize(

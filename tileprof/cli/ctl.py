@@ -142,7 +142,8 @@ def _list(as_json: bool) -> int:
 
 def _sentence(state: State) -> str:
     does = "records" if state.recording else "is paused"
-    return f"{state.pid} {does}, {state.recorded_s:.1f} s recorded: {state.program}\n"
+    child = " (child process)" if state.child else ""
+    return f"{state.pid} {does}, {state.recorded_s:.1f} s recorded: {state.program}{child}\n"
 
 
 COMMAND = Command("ctl", "start, stop or save the recording of a program that runs", main)

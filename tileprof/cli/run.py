@@ -7,7 +7,7 @@ import glob
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,12 +230,12 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         terminal.complain(sentence)
     _set_environment(args)
     if args.paused:
-        session.deactivate()
-    with _under_control(session, args) as recorded:
+        session.hold()
+    with _under_control(session, args):
         code = run_program(target, rest, session)
-        if not recorded():
-            session.discard()
-            terminal.complain("nothing was recorded: the program was paused all the time")
+    if session.held:
+        session.discard()
+        terminal.complain("nothing was recorded: the program was paused all the time")
     # What the program printed comes before the tree; a pipe that broke is told at exit, as ever.
     with suppress(OSError, ValueError, AttributeError):  # None where it was closed from the start
         sys.stdout.flush()
@@ -259,13 +259,10 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
 
 
 @contextmanager
-def _under_control(session: Session, args: argparse.Namespace) -> Iterator[Callable[[], bool]]:
-    """Answer `tileprof ctl` meanwhile, where that is asked for.
-
-    Yields a function that tells whether anything was to be recorded until now.
-    """
+def _under_control(session: Session, args: argparse.Namespace) -> Iterator[None]:
+    """Answer `tileprof ctl` meanwhile, where that is asked for."""
     if not (args.control or args.paused):
-        yield lambda: True
+        yield
         return
     from tileprof.profiler.control.server import Server
 
@@ -275,7 +272,7 @@ def _under_control(session: Session, args: argparse.Namespace) -> Iterator[Calla
             f"paused; `tileprof ctl {os.getpid()} record SECONDS FILE` records a while"
         )
     try:
-        yield lambda: server.began
+        yield
     finally:
         server.close()
 

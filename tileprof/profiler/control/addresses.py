@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from tileprof.errors import UsageError
@@ -46,3 +47,22 @@ def listening() -> list[int]:
     folder = checked_folder()
     found = (each.stem for each in folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ()
     return sorted(int(stem) for stem in found if stem.isdecimal())
+
+
+def remove_dead() -> None:
+    """Remove the sockets of processes that were killed."""
+    for pid in listening():
+        if not is_alive(pid):
+            with suppress(OSError):
+                os.unlink(socket_path(pid))
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether there is a process of that number, whoever's."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

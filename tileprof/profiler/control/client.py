@@ -6,13 +6,11 @@ it said.
 
 from __future__ import annotations
 
-import os
 import socket
-from contextlib import suppress
 
 from tileprof.errors import OutputError, UsageError
 
-from .addresses import SUPPORTED, listening, socket_path
+from .addresses import SUPPORTED, is_alive, listening, remove_dead, socket_path
 from .messages import Refusal, Request, State, encoded, parse_answer, read_line
 
 PATIENCE_S = 120.0
@@ -52,34 +50,23 @@ def ask(pid: int, request: Request, patience_s: float = PATIENCE_S) -> State:
 
 def programs() -> list[State]:
     """Return the state of all programs of this user that listen; removes sockets of dead ones."""
+    if not SUPPORTED:
+        return []
+    remove_dead()
     found = []
-    for pid in listening() if SUPPORTED else ():
+    for pid in listening():
         try:
             found.append(ask(pid, Request("status"), _SOON_S))
-        except UsageError:
-            if not _is_alive(pid):
-                with suppress(OSError):
-                    os.unlink(socket_path(pid))
-        except OutputError:
+        except (UsageError, OutputError):
             continue
     return found
 
 
 def _silent(pid: int) -> UsageError:
-    if not _is_alive(pid):
+    if not is_alive(pid):
         return UsageError(f"there is no process {pid}", hint="`tileprof ctl` lists those to ask.")
     return UsageError(
         f"process {pid} does not listen",
         hint="Start it with `tileprof run --control` or `--paused`; `tileprof ctl` lists those"
         " that listen.",
     )
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -41,6 +41,8 @@ class State:
     """Time that was recorded, in s, since the begin or since it was cleared."""
     file: str
     """Path of the profile that is written at the end."""
+    child: bool = False
+    """Whether another process under control started it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from tileprof.errors import OutputError, TileprofError, UsageError
+from tileprof.profiler.session.recording import open_sessions
 from tileprof.profiler.session.session import Session
 from tileprof.runtime import hooks
 
-from .addresses import SUPPORTED, checked_folder, socket_path
+from .addresses import SUPPORTED, checked_folder, remove_dead, socket_path
 from .messages import Refusal, Request, State, encoded, parse_request, read_line
 
 PATIENCE_S = 5.0
@@ -30,6 +31,10 @@ _LOOK_S = 0.05
 _WAITING = 8
 """Connections that wait for an answer, at most."""
 
+_IN_SPAWNED = """\
+from tileprof.profiler.control.server import follow
+follow()
+"""
 _servers: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
@@ -44,11 +49,10 @@ class Server(threading.Thread):
         self._recorded_s = 0.0
         self._due: float | None = None
         """Time at which it stops by itself."""
-        self._over = False
-        self.began = session.active
-        """Whether anything was ever recorded."""
+        self._over, self._fresh = False, True
         self.path, self._socket = _listening()
         self._inode = os.lstat(self.path).st_ino
+        session.in_spawned = _IN_SPAWNED
         _servers.add(self)
         self.start()
 
@@ -63,16 +67,22 @@ class Server(threading.Thread):
             if os.lstat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
 
-    def forget(self) -> None:
-        """Close the socket in a forked child: it and its file are the parent's."""
+    def after_fork(self) -> None:
+        """Let a forked child listen by itself: this socket and its file are the parent's."""
         self._socket.close()
+        _servers.discard(self)
+        if not self._over and self._session.profile is None:
+            # What goes wrong with that must not hurt the child.
+            with suppress(TileprofError, RuntimeError):
+                Server(self._session)
 
     def run(self) -> None:
         """Answer one request after the other."""
         ident = threading.get_ident()
-        hooks.own_threads.add(ident)
         try:
             while not self._over:
+                # Again, for after a fork those that were known are forgotten.
+                hooks.own_threads.add(ident)
                 self._answer_next()
         finally:
             self._socket.close()
@@ -81,7 +91,9 @@ class Server(threading.Thread):
     def _answer_next(self) -> None:
         """Answer a request, if one comes soon."""
         try:
-            self._socket.settimeout(_LOOK_S if self._due is not None else None)
+            waits = self._due is None and not self._fresh
+            self._socket.settimeout(None if waits else _LOOK_S)
+            self._fresh = False
             connection, _ = self._socket.accept()
         except TimeoutError:
             self._pause_if_due()
@@ -135,7 +147,6 @@ class Server(threading.Thread):
         if request.clear:
             self._session.clear()
             self._recorded_s = 0.0
-        self.began = True
         self._session.activate()
         self._since = time.monotonic()
         self._due = self._since + request.seconds if request.seconds else None
@@ -161,7 +172,7 @@ class Server(threading.Thread):
         session = self._session
         return State(
             os.getpid(), " ".join(sys.argv)[:1000], self._since is not None,
-            round(self._recorded_s + goes_on, 6), str(session.path or ""),
+            round(self._recorded_s + goes_on, 6), str(session.path or ""), session.child,
         )  # fmt: skip
 
 
@@ -169,6 +180,7 @@ def _listening() -> tuple[Path, socket.socket]:
     if not SUPPORTED:
         raise UsageError("`tileprof ctl` needs a system with users, as Linux and macOS are")
     path = socket_path(os.getpid())
+    remove_dead()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(0o700, exist_ok=True)
@@ -198,9 +210,16 @@ def _is_own(connection: socket.socket) -> bool:
     return user in (0, os.geteuid())
 
 
+def follow() -> None:
+    """Let a spawned child listen, whose parent does."""
+    for session in open_sessions():
+        with suppress(TileprofError):
+            Server(session)
+
+
 def _after_fork() -> None:
     for server in list(_servers):
-        server.forget()
+        server.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,6 +8,7 @@ has prepared for it, before anything of the program runs there.
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from tileprof.errors import TileprofError
@@ -21,7 +22,8 @@ try:
 except ImportError:
     pass
 else:
-    attend({path!r}, {options!r})
+    attend({path!r}, {options!r}, {paused!r})
+    {more}
 """
 _KEY = "tileprof"
 """Key of the request in what is prepared for a child; `multiprocessing` ignores it."""
@@ -48,8 +50,7 @@ def follow_spawned(session: Session) -> None:
 
     def get_preparation_data(name: str) -> dict[str, object]:
         prepared = dict(prepare(name))
-        # A child records as this process does when it starts it.
-        if session.profile is None and session.original is not None and session.active:
+        if session.profile is None and session.original is not None:
             prepared[_KEY] = _Request(_attended(session, session.original))
         return prepared
 
@@ -61,16 +62,20 @@ def _attended(session: Session, path: Path) -> str:
              "pc_sampling", "pc_sampling_exact", "metrics")  # fmt: skip
     chosen = {name: getattr(session.options, name) for name in names}
     chosen["inside"] = str(session.options.inside) or None
-    return _ATTEND.format(path=str(path), options=chosen)
+    # A child records, or does not, as this process does when it starts it.
+    paused, more = not session.active, indent(session.in_spawned, " " * 4).strip()
+    return _ATTEND.format(path=str(path), options=chosen, paused=paused, more=more)
 
 
-def attend(path: str, options: dict[str, Any]) -> None:
+def attend(path: str, options: dict[str, Any], paused: bool = False) -> None:
     """Record a spawned child from its start; what goes wrong with that must not hurt it."""
     try:
         session = start(**options)
     except TileprofError:
         return
     session.become_child(Path(path))
+    if paused:
+        session.hold()
     session.recording.work()
     finalize_on_terminate(session)
     finalize_with_process(session.recording)

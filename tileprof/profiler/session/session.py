@@ -90,6 +90,8 @@ class Session:
         self.of_steps: Profile | None = None
         """The same without set-up, where there is any."""
         self.active = True
+        self.held = False
+        """Whether it waits for the first `activate`; until then no file is written."""
         self.recording = recording
         self._start = provenance.of_start(options)
         self.ended = ""
@@ -98,6 +100,8 @@ class Session:
         """Whether the process is a child of the one that the session was started in."""
         self.original = path
         """The path of the process that all began with."""
+        self.in_spawned = ""
+        """Python that a spawned child runs once it has begun to record."""
         self._begin()
 
     @property
@@ -125,6 +129,11 @@ class Session:
         self._saving = new_lock()
         self._ending = new_lock()
 
+    def hold(self) -> None:
+        """Record nothing until `activate`, and write no file if that never comes."""
+        self.held = True
+        self.deactivate()
+
     def deactivate(self) -> None:
         """Record nothing until `activate`; scopes that are open stay known."""
         if self.active and self.profile is None:
@@ -134,7 +143,7 @@ class Session:
     def activate(self) -> None:
         """Record again."""
         if not self.active and self.profile is None:
-            self.active = True
+            self.active, self.held = True, False
             self._switched()
 
     def stop(self) -> None:
@@ -288,7 +297,7 @@ class Session:
     def flush(self) -> None:
         """Write the file if one is due and there is something new; a failure waits for the end."""
         began = time.monotonic()
-        if self.path is None or began < self._due:
+        if self.path is None or self.held or began < self._due:
             return
         state = self.recording.recorder.progress()
         if state != self._written:
@@ -306,7 +315,7 @@ class Session:
         from tileprof.profile import save
 
         # A child that did nothing leaves no file.
-        if self.path is not None and (len(profile) or not self.child):
+        if self.path is not None and not self.held and (len(profile) or not self.child):
             save(profile, self.path)
 
     def after_fork(self) -> None:
