@@ -1,5 +1,5 @@
-"""What control of a server costs: requests a second while it is paused and while it records, and
-the longest request while a recording begins, is written, and ends.
+"""Cost of control for a server: requests a second while it is paused and while it records, and the
+longest request, in ms, while a recording begins, is written, and ends.
 
     python benchmarks/overhead_live.py [--generations 3] [--rounds 8] [--seconds 1] [-o FILE]
 
@@ -34,8 +34,6 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "overhead_live.json"
 ASKED = {"paused": 0.99, "recording": 0.95, "stall_ms": 50.0}
 AIM = {"paused": 1.0, "recording": 0.98, "stall_ms": 10.0}
-TOLD = "pid"
-"""First answer of a process, which says that it is ready."""
 
 SERVER = """
 import json, os, sys, time
@@ -75,8 +73,8 @@ class Server:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
-        told = self._hear()
-        self.pid, self.device = told[TOLD], told["device"]
+        ready = self._hear()
+        self.pid, self.device = ready["pid"], ready["device"]
 
     def serve(self, seconds: float) -> dict[str, float]:
         """Return requests a second, and the longest one in ms."""

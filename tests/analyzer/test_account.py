@@ -82,14 +82,14 @@ def test_a_cause_takes_what_is_beyond_the_floor_first() -> None:
     held = made(profile, first, claim(0.9 * MS / time, nodes["memory"]))
     memory = next(each for each in held.kernels if each.limit == "memory")
     assert [each.time for each in held.causes] == pytest.approx([0.4 * MS, 0.6 * MS])
-    # What the first has taken is not there for the second, and idle time is neither's.
+    # The second finds only the 0.6 ms that the first has left; neither takes idle time.
     assert [each.idle for each in held.causes] == [0, 0]
     assert (memory.floor, memory.unexplained) == pytest.approx((0, 0))
     assert parts(held) == pytest.approx(time)
 
 
 def test_gaps_that_two_causes_close_go_once() -> None:
-    """Of kernels and gaps each cause takes its part; of the gap, the second takes what is left."""
+    """A cause takes its share from kernels and from gaps; the next finds what is left of a gap."""
     profile, nodes = steps()
     time = made(profile).time
     (gap,) = (at for at, name in enumerate(profile.names) if name == LATE)

@@ -39,7 +39,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def paused(here: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """That program, paused."""
+    """Process that runs that program under `--paused`; it is ended with the test."""
     with (here / "said").open("wb") as said:
         process = started("-m", "tileprof", "run", "--paused", "serve.py", stderr=said)
     until((here / "began").exists)

@@ -204,7 +204,7 @@ def test_nothing_that_matches_is_no_mistake(cli: Any, sample: str) -> None:
 
 
 def test_several_files_are_added_up(cli: Any, folder: Path, sample: str) -> None:
-    """As of processes of one program: each path has the sum; a timeline is of one file."""
+    """Times of a path are summed over the files; a timeline takes one file."""
     (folder / "again.tprof").write_bytes(Path(sample).read_bytes())
 
     def own(*files: str) -> list[float]:

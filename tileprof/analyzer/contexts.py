@@ -39,17 +39,12 @@ from tileprof.profile.node_names import (
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
-    "WORK", "Column", "Contexts", "Ids", "Mask", "nodes_of",
+    "WORK", "Column", "Contexts", "Ids", "Mask",
 ]  # fmt: skip
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of nodes that a device works on."""
 _FULL = "command buffer full (overhead)"
-
-
-def nodes_of(mask: Mask) -> tuple[int, ...]:
-    """The nodes of a mask, by number."""
-    return tuple(np.flatnonzero(mask).tolist())
 
 
 class Contexts:
@@ -133,27 +128,32 @@ class Contexts:
     @cached_property
     def recording(self) -> str:
         """What is known of what recording does to gaps that end with a launch of the host's."""
-        known = step_times(self.profile.tables.provenance)
-        host = known.means.get("cpu_time") if known else None
-        if known and host and not math.isnan(known.skipped):
-            took, without = duration(host[0]), duration(known.skipped)
+        if times := self._host_a_step:
+            took, without = map(duration, times)
             steps = f"the host takes {took} for a recorded step, {without} for others"
             return f"{steps}, whose gaps are shorter"
         added = percent(1 - self.unrecorded, 0)
         less = f"the gaps before late launches likely take {added} less time"
         return f"recording slows the host down; without it, {less}"
 
-    def held_up(self, nodes: Mask) -> float:
-        """What the host waits there, for devices or as their queues of launches are full, ns."""
+    @cached_property
+    def _host_a_step(self) -> tuple[float, float] | None:
+        """The host's time of a recorded step, and of one that was not, ns; None where unknown."""
+        known = step_times(self.profile.tables.provenance)
+        host = known.means.get("cpu_time") if known else None
+        if known is None or host is None or math.isnan(known.skipped):
+            return None
+        return host[0], known.skipped
+
+    def host_waits(self, nodes: Mask) -> float:
+        """Time that the host waits in some nodes, ns: for devices, or for room in their queues."""
         return float((self.own("sync_time") + self.standing)[nodes].sum())
 
     def host_a_launch(self, inside: Mask) -> float:
         """The host's time a launch in some nodes, without what it waits, ns; 0 where unknown."""
-        calls = np.zeros(len(self.parents), bool)
-        launched = self.parents[inside & self.kind("kernel")]
-        calls[launched[launched >= 0]] = True
-        launches = float(self.count[calls & self.kind("api")].sum())
-        worked = float(self.own("cpu_time")[inside].sum()) - self.held_up(inside)
+        calls = self._callers(inside & self.kind("kernel")) & self.kind("api")
+        launches = float(self.count[calls].sum())
+        worked = float(self.own("cpu_time")[inside].sum()) - self.host_waits(inside)
         return max(worked, 0.0) / launches if launches else 0.0
 
     @cached_property
@@ -167,12 +167,9 @@ class Contexts:
         whole, launch = self.avoidable(late), self.host_a_launch(self.steps.inside)
         if not whole:
             return 1.0
-        known = step_times(self.profile.tables.provenance)
-        host = known.means.get("cpu_time") if known else None
-        if known and host and host[0] and not math.isnan(known.skipped):
-            added = launch * max(0.0, 1 - known.skipped / host[0])
-        else:
-            added = min(CONTEXTS_RECORDING_NS, CONTEXTS_RECORDING_PART * launch)
+        added = min(CONTEXTS_RECORDING_NS, CONTEXTS_RECORDING_PART * launch)
+        if (times := self._host_a_step) and times[0]:
+            added = launch * max(0.0, 1 - times[1] / times[0])
         return max(0.0, 1 - added * float(self.count[late].sum()) / whole)
 
     @cached_property
@@ -207,8 +204,7 @@ class Contexts:
 
     def ended_by(self, kernels: Sequence[int], *reasons: str) -> tuple[int, ...]:
         """The gaps of these reasons that calls end which launch some of these kernels."""
-        gaps, calls = self.idle(*reasons), self.parents[list(kernels)]
-        return nodes_of(gaps & np.isin(self.parents, calls[calls >= 0]))
+        return masks.nodes_of(self.idle(*reasons) & self.beside(self.of(kernels)))
 
     # -- masks
 
@@ -225,6 +221,17 @@ class Contexts:
         mask = np.zeros(len(self.parents), bool)
         mask[list(nodes)] = True
         return mask
+
+    def _callers(self, nodes: Mask) -> Mask:
+        """The nodes that these are right below."""
+        above = self.parents[nodes]
+        found = np.zeros(len(self.parents), bool)
+        found[above[above >= 0]] = True
+        return found
+
+    def beside(self, nodes: Mask) -> Mask:
+        """The nodes right below the same calls as these, with these."""
+        return (self.parents >= 0) & self._callers(nodes)[np.maximum(self.parents, 0)]
 
     def idle(self, *reasons: str) -> Mask:
         """The gaps of these reasons that come in each step."""

@@ -20,11 +20,7 @@ PAGEABLE, PINNED = "pageable", "pinned"
 
 def held_up(tree: Contexts) -> Mask:
     """Gaps of launches, not of copies, that came late after a copy held the host up."""
-    calls = np.zeros(len(tree.profile), bool)
-    copied = tree.kind("memcpy") & (tree.parents >= 0)
-    calls[tree.parents[copied]] = True
-    before = (tree.parents >= 0) & calls[np.maximum(tree.parents, 0)]
-    return tree.idle(AFTER_COPY) & ~tree.compiling & ~before
+    return tree.idle(AFTER_COPY) & ~tree.compiling & ~tree.beside(tree.kind("memcpy"))
 
 
 def copies(tree: Contexts, *words: str, again: bool = True) -> Mask:

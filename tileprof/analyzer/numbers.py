@@ -127,9 +127,9 @@ CONTEXTS_ALL = 0.999
 """Share of the devices' time from which steps are all of it; the rest is rounding."""
 
 CONTEXTS_RECORDING_NS = 6_500
-"""What recording adds to the host's time of a launch, ns, at most: a step of 642 launches takes
-14.6 ms and 1.285 times as long under a recording (launch-bound training, `overhead.json`, H200,
-2026-11-22)."""
+"""Time that recording adds to the host's time of a launch, ns, at most: a step of 642 launches
+takes 14.6 ms and 1.285 times as long under a recording (launch-bound training, `overhead.json`,
+H200, 2026-11-22)."""
 CONTEXTS_RECORDING_PART = 0.22
 """The same as a part of the recorded time: 1 - 1 / 1.285, on hosts of any speed."""
 

@@ -84,7 +84,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.clear and args.command != "start":
         raise UsageError("`--clear` belongs to `start`", hint=hint)
     if args.command == "record":
-        _seconds(args.values[0])
+        args.seconds = _seconds(args.values[0])
 
 
 def _seconds(text: str) -> float:
@@ -105,7 +105,7 @@ def _asked(args: argparse.Namespace) -> State:
     if command == "snapshot":
         return ask(pid, Request("snapshot", file=os.path.abspath(args.values[0])))
     if command == "record":
-        return _recorded(pid, _seconds(args.values[0]), os.path.abspath(args.values[1]))
+        return _recorded(pid, args.seconds, os.path.abspath(args.values[1]))
     return ask(pid, Request(command, clear=args.clear))
 
 

@@ -70,8 +70,6 @@ _PM_SAMPLING = (
     "sample hardware counters of GPUs over time, every MICROSECONDS (default: 200), without"
     " repeating kernels; --metrics selects them (default: memory,tensor,occupancy)"
 )
-
-
 _CONTROL = "let `tileprof ctl` stop and start the recording, and write what there is to a file"
 _PAUSED = "record nothing until `tileprof ctl PID start` or `record` (with --control)"
 

@@ -6,6 +6,7 @@ takes the seat while a session is active. With nobody listening a launch pays fo
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -195,6 +196,10 @@ collectors: list[Collector] = []
 
 own_threads: set[int] = set()
 """Threads that work for the measurement; what they do is no part of the program."""
+
+if hasattr(os, "register_at_fork"):
+    # Here, so that those which a child starts after its fork are not forgotten.
+    os.register_at_fork(after_in_child=own_threads.clear)
 
 set_unrecorded: Callable[[bool], None] | None = None
 """Stops or resumes recording of the calling thread's work on GPUs; set by the profiler."""

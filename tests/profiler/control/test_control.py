@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("session")
 def test_only_the_user_reaches_the_socket(folder: Path) -> None:
-    """By the rights of the folder and of the socket, and by who is at the other end."""
+    """Folder and socket give no rights to others."""
     assert folder.stat().st_mode & 0o777 == 0o700
     assert addresses.socket_path(HERE).stat().st_mode & 0o777 == 0o600
 
@@ -231,7 +231,7 @@ def test_nobody_listens_after_the_end(folder: Path) -> None:
 
 
 def test_no_answer_in_time(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where an extension keeps Python's lock."""
+    """The client gives up, as it does where an extension keeps Python's lock."""
     monkeypatch.setattr(session, "activate", lambda: time.sleep(1))
     with pytest.raises(OutputError, match="did not answer"):
         ask(HERE, Request("start"), patience_s=0.1)

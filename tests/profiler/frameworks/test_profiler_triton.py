@@ -106,7 +106,7 @@ def test_a_launch_has_the_name_that_its_author_gives(
     chain: Chain,
     names: dict[str, Any],
 ) -> None:
-    """As a range around its kernel; a launch that fails, and one in a pause, leave none open."""
+    """A range of that name is around its kernel; launches that fail, or in a pause, leave none."""
 
     def launch(told: dict[str, Any] | None, fails: bool = False) -> None:
         chain(Lazy(told))

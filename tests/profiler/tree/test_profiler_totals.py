@@ -33,7 +33,7 @@ def test_histograms_of_many_readings_take_the_memory_of_a_few(buckets: int) -> N
         totals.add(times.count, times.total_ns, times.min_ns, times.max_ns, found, None)
         most = max(most, sum(len(each.bucket) for each in totals.histograms))
     whole = totals.sketches()
-    # What is merged, as much again, and one reading.
+    # The merged histogram, as many buckets again, and those of one reading.
     in_whole = sum(len(each.buckets) for each in whole)
     assert most <= in_whole + max(in_whole, 1024) + 2 * buckets
     alone = [SiteTotals(each).sketches() for each in readings]

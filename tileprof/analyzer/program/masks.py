@@ -31,6 +31,11 @@ def where(profile: Profile, wanted: Callable[[Symbol], bool]) -> Mask:
     return np.array([wanted(each) for each in profile.symbols], bool)[profile.symbol]
 
 
+def nodes_of(mask: Mask) -> tuple[int, ...]:
+    """Return the numbers of the nodes of a mask."""
+    return tuple(np.flatnonzero(mask).tolist())
+
+
 def kind(profile: Profile, *kinds: str) -> Mask:
     """Return the nodes of these kinds."""
     return where(profile, lambda symbol: symbol.kind in kinds)

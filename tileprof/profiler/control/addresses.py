@@ -27,7 +27,13 @@ def socket_folder() -> Path:
 
 
 def checked_folder() -> Path:
-    """Return the folder once it is safe to use; UsageError where others could change it."""
+    """Return the folder once it is safe to use; UsageError where others could change it, or where
+    the system has no users."""
+    if not SUPPORTED:
+        raise UsageError(
+            "`tileprof ctl` needs a system with users, as Linux and macOS are",
+            hint="There, `tileprof.start` and `tileprof.activate` do the same in the program.",
+        )
     folder = socket_folder()
     if why := folder_risk(folder):
         raise UsageError(
@@ -60,9 +66,8 @@ def remove_dead() -> None:
 def is_alive(pid: int) -> bool:
     """Return whether there is a process of that number, whoever's."""
     try:
-        os.kill(pid, 0)
+        with suppress(PermissionError):
+            os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:
-        return True
     return True

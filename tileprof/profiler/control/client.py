@@ -24,12 +24,11 @@ def ask(pid: int, request: Request, patience_s: float = PATIENCE_S) -> State:
 
     UsageError where it does not listen or refuses, OutputError where it does not answer in time.
     """
-    if not SUPPORTED:
-        raise UsageError("`tileprof ctl` needs a system with users, as Linux and macOS are")
+    path = str(socket_path(pid))
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(patience_s)
-            connection.connect(str(socket_path(pid)))
+            connection.connect(path)
             connection.sendall(encoded(request))
             answer = parse_answer(read_line(connection))
     except (FileNotFoundError, ConnectionRefusedError):

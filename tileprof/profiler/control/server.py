@@ -21,7 +21,7 @@ from tileprof.profiler.session.recording import open_sessions
 from tileprof.profiler.session.session import Session
 from tileprof.runtime import hooks
 
-from .addresses import SUPPORTED, checked_folder, remove_dead, socket_path
+from .addresses import checked_folder, remove_dead, socket_path
 from .messages import Refusal, Request, State, encoded, parse_request, read_line
 
 PATIENCE_S = 5.0
@@ -49,7 +49,7 @@ class Server(threading.Thread):
         self._recorded_s = 0.0
         self._due: float | None = None
         """Time at which it stops by itself."""
-        self._over, self._fresh = False, True
+        self._over = False
         self.path, self._socket = _listening()
         self._inode = os.lstat(self.path).st_ino
         session.in_spawned = _IN_SPAWNED
@@ -72,17 +72,16 @@ class Server(threading.Thread):
         self._socket.close()
         _servers.discard(self)
         if not self._over and self._session.profile is None:
-            # What goes wrong with that must not hurt the child.
+            # A failure must not hurt the child.
             with suppress(TileprofError, RuntimeError):
                 Server(self._session)
 
     def run(self) -> None:
         """Answer one request after the other."""
         ident = threading.get_ident()
+        hooks.own_threads.add(ident)
         try:
             while not self._over:
-                # Again, for after a fork those that were known are forgotten.
-                hooks.own_threads.add(ident)
                 self._answer_next()
         finally:
             self._socket.close()
@@ -91,9 +90,7 @@ class Server(threading.Thread):
     def _answer_next(self) -> None:
         """Answer a request, if one comes soon."""
         try:
-            waits = self._due is None and not self._fresh
-            self._socket.settimeout(None if waits else _LOOK_S)
-            self._fresh = False
+            self._socket.settimeout(None if self._due is None else _LOOK_S)
             connection, _ = self._socket.accept()
         except TimeoutError:
             self._pause_if_due()
@@ -177,8 +174,6 @@ class Server(threading.Thread):
 
 
 def _listening() -> tuple[Path, socket.socket]:
-    if not SUPPORTED:
-        raise UsageError("`tileprof ctl` needs a system with users, as Linux and macOS are")
     path = socket_path(os.getpid())
     remove_dead()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -200,8 +195,8 @@ def _listening() -> tuple[Path, socket.socket]:
 
 
 def _is_own(connection: socket.socket) -> bool:
-    """Whether this user, or root, is at the other end; where that is not told, the folder's and
-    the socket's rights have to do."""
+    """Return whether this user, or root, is at the other end; True where the system does not say:
+    the rights of folder and socket have to do then."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True

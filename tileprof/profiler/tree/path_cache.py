@@ -75,7 +75,8 @@ class PathCache(Generic[_Node]):
         code, line = frame.f_code, frame.f_lineno or 0
         key = id(code), line
         link = self.samples.get(key)
-        if link is None or link.code is not code:
+        if link is None:
+            # It holds the code: no other one gets that identity.
             link = self.samples[key] = Link(code, line)
         return link
 

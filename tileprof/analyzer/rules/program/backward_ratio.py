@@ -29,6 +29,7 @@ from tileprof.analyzer.numbers import (
     COLD,
     MOST_OF_A_KIND,
 )
+from tileprof.analyzer.program.masks import nodes_of
 from tileprof.profile import Symbol
 
 _VIEWS = re.compile(
@@ -172,7 +173,7 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
         text = f"most of it in the kernel {plain(tree.profile.names[longest])}"
         evidence.append(Evidence("activities", text))
     inside = tree.below(tree.of(op.gradients)) & tree.kind(*WORK)
-    nodes = tuple(np.flatnonzero(inside).tolist())
+    nodes = nodes_of(inside)
     if not op.expected:
         saving = tree.saving(0, op.excess / 2, op.excess)
         return Draft(

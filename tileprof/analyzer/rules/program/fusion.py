@@ -166,7 +166,7 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
     )
     title = f"{count} memory-bound kernels where fused ones would do, most of it in {first.name}"
-    between, most = _between(tree, runs, tree.unrecorded), _between(tree, runs, 1.0)
+    between, most = _between(tree, runs)
     if tree.share(most) >= COLD:
         told = f"another {percent(tree.share(most))} is lost in gaps before launches that go"
         evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
@@ -181,17 +181,16 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
     )  # fmt: skip
 
 
-def _between(tree: Contexts, runs: list[_Run], part: float) -> float:
-    """Return gaps before launches that one kernel for each run would not make, ns; of those before
-    late launches a part."""
+def _between(tree: Contexts, runs: list[_Run]) -> tuple[float, float]:
+    """Return gaps before launches that one kernel for each run would not make, ns: likely, without
+    what recording adds to those before late launches, and at most."""
     kernels = tree.kind("kernel") & (tree.time > 0)
-    late = tree.gaps_before(kernels, LATE)
-    gaps = tree.gaps_before(kernels, DEPENDENT) + part * late
-    visits = [float(np.median(tree.count[run.nodes])) for run in runs]
-    return sum(
-        float(gaps[run.nodes].sum()) * max(0.0, 1 - each / run.launches)
-        for run, each in zip(runs, visits, strict=True)
+    parts = [1 - float(np.median(tree.count[run.nodes])) / run.launches for run in runs]
+    dependent, late = (
+        sum(float(gaps[run.nodes].sum()) * max(0.0, part) for run, part in zip(runs, parts))
+        for gaps in (tree.gaps_before(kernels, DEPENDENT), tree.gaps_before(kernels, LATE))
     )
+    return dependent + tree.unrecorded * late, dependent + late
 
 
 RULE = ProgramRule("fusion", find)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask, nodes_of
+from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
@@ -26,7 +26,7 @@ from tileprof.analyzer.numbers import (
     LAUNCH_BOUND_SURE,
     MOST_OF_A_KIND,
 )
-from tileprof.analyzer.program.masks import inclusive
+from tileprof.analyzer.program.masks import inclusive, nodes_of
 
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
@@ -54,7 +54,7 @@ def find(program: Program) -> Iterator[Draft]:
 
 def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     late = float(tree.gaps[gaps].sum())
-    if tree.share(late) < COOL or tree.held_up(tree.steps.inside) > late:
+    if tree.share(late) < COOL or tree.host_waits(tree.steps.inside) > late:
         return
     around = _around(tree, gaps)
     where = _longest(tree, gaps) if around is None else around
@@ -71,8 +71,8 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
         evidence.append(Evidence("activities", told))
     evidence.append(Evidence("activities", tree.recording))
     avoided = tree.avoidable(gaps)
-    made = avoided * (1 - tree.unrecorded)
-    mid = (avoided - made) / (tree.steps.time - made)
+    unrecorded = avoided * tree.unrecorded
+    mid = unrecorded / (tree.steps.time - avoided + unrecorded)
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
         tree.place(where), tuple(evidence), _LATE, "",

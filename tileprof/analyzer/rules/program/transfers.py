@@ -18,20 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import (
-    AFTER_COPY,
-    AFTER_WAIT,
-    LATE,
-    ONLY_COPIES,
-    Contexts,
-    Mask,
-    nodes_of,
-)
+from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, ONLY_COPIES, Contexts, Mask
 from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, held_up, rate
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND, TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
+from tileprof.analyzer.program.masks import nodes_of
 
 _READ = (
     "Do not read a number back from the device in each step: keep it there (sum losses on the"

@@ -107,7 +107,6 @@ def _after_fork() -> None:
     """A child has neither the devices nor the thread."""
     hooks.collectors[:] = [each for each in hooks.collectors if not isinstance(each, Reader)]
     reader.cache_clear()
-    hooks.own_threads.clear()
 
 
 if hasattr(os, "register_at_fork"):
