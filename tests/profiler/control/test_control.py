@@ -241,6 +241,20 @@ def test_no_answer_in_time(session: Session, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_child_forked_in_a_recording_for_a_while_stops_too(session: Session) -> None:
+    """When the time of its parent's recording is over; it would never stop else."""
+    ask(HERE, Request("start", seconds=0.5))
+    child = os.fork()
+    if child == 0:
+        deadline = time.monotonic() + 10
+        while session.active and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os._exit(session.active)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_leaves_the_socket_to_its_parent(session: Session) -> None:
     """It has no thread that would answer: the parent does, also when the child has ended."""
     child = os.fork()

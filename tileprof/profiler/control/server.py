@@ -41,14 +41,14 @@ _servers: weakref.WeakSet[Server] = weakref.WeakSet()
 class Server(threading.Thread):
     """Answers requests until it is closed; a daemon, so that it never holds up an exit."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, due: float | None = None) -> None:
         super().__init__(name="tileprof control", daemon=True)
         self._session = session
         self._since = time.monotonic() if session.active else None
         """Time at which the recording that goes on began, in s; None where none does."""
         self._recorded_s = 0.0
-        self._due: float | None = None
-        """Time at which it stops by itself."""
+        self._due = due
+        """Time at which it stops by itself, on the clock of `time.monotonic`."""
         self._over = False
         self.path, self._socket = _listening()
         self._inode = os.lstat(self.path).st_ino
@@ -74,7 +74,7 @@ class Server(threading.Thread):
         if not self._over and self._session.profile is None:
             # A failure must not hurt the child.
             with suppress(TileprofError, RuntimeError):
-                Server(self._session)
+                Server(self._session, self._due)
 
     def run(self) -> None:
         """Answer one request after the other."""
