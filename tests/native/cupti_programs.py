@@ -113,6 +113,7 @@ class Row:
     sum: int
     min: int
     max: int
+    slack: int
     bytes: int
     blocks: int
     grid: tuple[int, int, int]
@@ -238,8 +239,8 @@ class Fake:
             sketch = dict(zip(drained["sketch_bucket"][part].tolist(),
                               drained["sketch_count"][part].tolist()))  # fmt: skip
             values = {name: int(drained[name][i]) for name in
-                      ("epoch", "detail", "count", "untimed", "sum", "min", "max", "bytes",
-                       "blocks")}  # fmt: skip
+                      ("epoch", "detail", "count", "untimed", "sum", "min", "max", "slack",
+                       "bytes", "blocks")}  # fmt: skip
             grid = (drained["grid_x"][i], drained["grid_y"][i], drained["grid_z"][i])
             path = self.path_of(int(drained["context"][i]))
             rows.append(Row(whats[number], path, grid=grid, sketch=sketch, **values))

@@ -254,3 +254,53 @@ def test_buffers_of_threads_come_one_after_the_other(clock: Clock) -> None:
     kernels = 6 * 20_000
     busy = kernels * 300 + 6 * 10_000 * 300
     assert sum(ns for _, _, ns in gaps) == (6 * 20_000_000 - 1000 + 300) - busy
+
+
+def slack(clock: Clock) -> list[tuple[int, int]]:
+    """(ns, part that is slack) of what ran, by path."""
+    rows = clock.fake.rows()
+    return [(r.sum, r.slack) for r in rows if r.what in ("kernel", "memcpy")]
+
+
+def test_work_before_a_late_launch_is_slack(clock: Clock) -> None:
+    """All since the last late launch; what ran after it may be what the program waits for."""
+    clock.kernel(at=900, start=1000, end=1100)
+    clock.kernel(at=950, start=1130, end=1200)
+    clock.kernel(at=1500, start=1600, end=1900)
+    assert slack(clock) == [(470, 170)]
+
+
+def test_work_that_the_host_waited_for_is_no_slack(clock: Clock) -> None:
+    """Neither where the wait ended in the gap, nor where other work went on after it."""
+    clock.kernel(at=900, start=1000, end=1100)
+    clock.kernel(at=910, start=1100, end=1300)
+    clock.call(920, CTX_SYNC, until=1310)
+    clock.kernel(at=1500, start=1600, end=1700)
+    assert slack(clock) == [(400, 0)]
+    clock.kernel(at=1550, start=1700, end=1900)
+    clock.call(1560, STREAM_SYNC, until=1710)
+    clock.kernel(at=2000, start=2100, end=2200)
+    assert slack(clock) == [(300, 200)]
+
+
+def test_slack_of_copies_graphs_and_interruptions(clock: Clock) -> None:
+    """A copy counts as a kernel does; what was before an interruption counts no more."""
+    clock.copy(at=900, start=1000, end=1040)
+    clock.kernel(at=1100, start=1200, end=1300)
+    assert [row for row in slack(clock) if row[1]] == [(40, 40)]
+    clock.fake.recorder.gpu_pause()
+    clock.fake.recorder.set_time(50_000)
+    clock.fake.recorder.gpu_resume()
+    clock.kernel(at=60_000, start=60_100, end=60_200)
+    clock.kernel(at=70_000, start=70_100, end=70_200)
+    assert slack(clock) == [(200, 100)]
+
+
+def test_slack_of_many_launches(clock: Clock) -> None:
+    """As many as are merged, twice over; the last launch is late."""
+    begin = 10**9
+    clock.fake.many(20_000, "backward", start=begin, ns=300, step=300)
+    clock.fake.many(20_000, "forward", start=begin + 20_000 * 300, ns=300, step=300)
+    end = begin + 40_000 * 300
+    clock.kernel(at=end + 500, start=end + 600, end=end + 700)
+    assert sum(part for _, part in slack(clock)) == 40_000 * 300

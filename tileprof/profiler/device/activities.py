@@ -216,6 +216,7 @@ def _totals(what: str, drained: Any, row: int, sketch: Sketch) -> DeviceTotals:
     totals = DeviceTotals(what)
     totals.count = int(drained["count"][row])
     totals.untimed = int(drained["untimed"][row])
+    totals.slack = int(drained["slack"][row])
     totals.bytes = int(drained["bytes"][row])
     totals.blocks = int(drained["blocks"][row])
     if totals.count > totals.untimed:

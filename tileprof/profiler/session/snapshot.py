@@ -291,6 +291,8 @@ def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: 
         return
     if not counted:
         builder.add(node, "count", totals.count)
+    if totals.slack:
+        builder.add(node, "slack_time", totals.slack)
     builder.add(node, "bytes", totals.bytes)
     builder.add(node, "blocks", 0 if counted else totals.blocks)
     if totals.most >= 0 and metric == "time":

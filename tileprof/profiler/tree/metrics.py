@@ -36,6 +36,10 @@ SYNC_TIME = Metric("sync_time", "ns")
 """Time for which the host waited for a device."""
 IDLE_TIME = Metric("idle_time", "ns")
 """Time in which a device had nothing to do, at the launch that ended it."""
+SLACK_TIME = Metric("slack_time", "ns")
+"""Part of a device's `time` that was slack: work that ended before a late launch, and for which the
+host had not waited. Had it been shorter, the device would have waited for that launch the longer.
+"""
 OVERHEAD_TIME = Metric("overhead_time", "ns")
 """Time that the driver or the recording itself took."""
 ALLOCATED_BYTES = Metric("allocated_bytes", "bytes")
@@ -52,7 +56,7 @@ PC_SAMPLES = Metric("pc_samples", "1")
 ADDED = (
     BLOCK_TIME, BLOCK_TIME_MIN, BLOCK_TIME_MAX, MARKS, MARK_TIME, LOST, KERNEL_SAMPLES,
     *(metric for looks, samples in OF_ROLES.values() for metric in (looks, *samples)),
-    SYNC_TIME, IDLE_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, OP_BYTES, PC_SAMPLES,
+    SYNC_TIME, IDLE_TIME, SLACK_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, OP_BYTES, PC_SAMPLES,
     ELAPSED_TIME,
 )  # fmt: skip
 

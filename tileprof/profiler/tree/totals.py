@@ -68,6 +68,8 @@ class DeviceTotals:
     untimed: int = 0
     """Part of `count` whose time is unknown."""
     sum: int = 0
+    slack: int = 0
+    """Part of `sum` that was slack, see `tree.metrics`."""
     least: int = 1 << 62
     most: int = -1
     bytes: int = 0
@@ -86,6 +88,7 @@ class DeviceTotals:
         self.count += other.count
         self.untimed += other.untimed
         self.sum += other.sum
+        self.slack += other.slack
         self.least = min(self.least, other.least)
         self.most = max(self.most, other.most)
         self.bytes += other.bytes

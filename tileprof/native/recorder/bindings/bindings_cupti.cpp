@@ -33,6 +33,7 @@ nb::dict totals_columns(const std::vector<Total> &totals) {
   d["sum"] = column<uint64_t>(n, [&](size_t i) { return totals[i].sum; });
   d["min"] = column<uint64_t>(n, [&](size_t i) { return totals[i].least; });
   d["max"] = column<uint64_t>(n, [&](size_t i) { return totals[i].most; });
+  d["slack"] = column<uint64_t>(n, [&](size_t i) { return totals[i].slack; });
   d["bytes"] = column<uint64_t>(n, [&](size_t i) { return totals[i].bytes; });
   d["blocks"] = column<uint64_t>(n, [&](size_t i) { return totals[i].blocks; });
   d["grid_x"] = column<uint32_t>(n, [&](size_t i) { return totals[i].grid[0]; });

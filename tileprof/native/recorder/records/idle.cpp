@@ -1,6 +1,7 @@
 #include "records/idle.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace tileprof {
 namespace {
@@ -86,8 +87,12 @@ void Idle::settle(Totals &totals) {
 
 size_t Idle::bytes() const {
   size_t held = merged_.capacity();
-  for (const auto &[number, device] : devices_) held += device.pending.capacity();
-  return held * sizeof(Interval);
+  size_t work = 0;
+  for (const auto &[number, device] : devices_) {
+    held += device.pending.capacity();
+    work += device.since_late.capacity();
+  }
+  return held * sizeof(Interval) + work * sizeof(Work);
 }
 
 void Idle::interrupt(uint64_t time_ns) {
@@ -112,14 +117,21 @@ void Idle::count(uint32_t number, Device &device, size_t how_many, Totals &total
 
 void Idle::step(uint32_t number, Device &device, const Interval &now, Totals &totals) {
   device.counted = now.start;
+  if (now.known && now.launch.blocked != Blocked::never &&
+      now.launch.blocked_until_ns <= now.launch.entered_ns)
+    device.waited_until = std::max(device.waited_until, now.launch.blocked_until_ns);
   if (device.busy_until && now.start > device.busy_until) {
     if (interrupted(device.busy_until, now.start)) {
       device.busy_until = device.compute_until = now.start;
       device.copy_ns = 0;
+      device.since_late.clear();
     } else {
       gap(number, device.busy_until, now, totals);
+      if (now.known && now.launch.entered_ns > device.busy_until) settle_slack(device, totals);
     }
   }
+  device.since_late.push_back({now.key, now.end - now.start, now.end});
+  if (device.since_late.size() >= device.merge_from) merge_work(device);
   if (now.computes)
     compute(number, device, now, totals);
   else
@@ -136,6 +148,34 @@ void Idle::gap(uint32_t number, uint64_t from, const Interval &ended_by, Totals 
     gaps_.push_back({from, ended_by.start, key});
   else
     totals.at(key).add(took);
+}
+
+void Idle::settle_slack(Device &device, Totals &totals) {
+  for (const Work &work : device.since_late)
+    if (work.end > device.waited_until) totals.at(work.key).slack += work.took;
+  device.since_late.clear();
+}
+
+// Where no launch is late for long. What is merged counts as one that ended with the last of it.
+void Idle::merge_work(Device &device) {
+  std::vector<Work> &all = device.since_late;
+  std::erase_if(all, [&](const Work &work) { return work.end <= device.waited_until; });
+  auto order = [](const Work &work) {
+    return std::tuple(work.key.context, work.key.detail, work.key.epoch, work.key.what);
+  };
+  std::sort(all.begin(), all.end(),
+            [&](const Work &a, const Work &b) { return order(a) < order(b); });
+  size_t last = 0;
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (all[i].key == all[last].key) {
+      all[last].took += all[i].took;
+      all[last].end = std::max(all[last].end, all[i].end);
+    } else {
+      all[++last] = all[i];
+    }
+  }
+  if (!all.empty()) all.resize(last + 1);
+  device.merge_from = std::max(kMostWork, 2 * all.size());
 }
 
 void Idle::copy(Device &device, const Interval &now) {

@@ -1,10 +1,14 @@
 // When devices had nothing to do, and why: gaps between what ran on each, by the launch that ended
-// them.
+// them; and which work a late launch made worth less.
 //
 // In: intervals of kernels, fills and copies, in nearly any order. Out: totals of What::idle. Time
 // in which nothing ran goes to the launch that ended it, for one of the reasons; time in which only
 // copies ran goes to the kernel that followed, as `waiting_copy`. So the idle time of a device is
 // the sum over the other reasons, and the time without a kernel the sum over all.
+//
+// The time of what ran before a late launch is slack, unless the host had waited for it: had it
+// been shorter, the device would have waited for that launch the longer. It is added to the totals
+// of what ran.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +35,7 @@ enum class Reason : uint8_t {
 struct Interval {
   uint64_t start, end;
   Launch launch;
+  TotalKey key;    // of its total
   bool known;      // whether `launch` is
   bool computes;   // a kernel or a fill, not a copy
   bool from_host;  // a copy of the host's data
@@ -60,6 +65,10 @@ public:
 
 private:
   using Intervals = std::vector<Interval, PageAllocator<Interval>>;
+  struct Work {
+    TotalKey key;
+    uint64_t took, end;
+  };
   struct Device {
     Intervals pending;
     // Begins of sorted runs in it: parts that came out of order.
@@ -69,11 +78,15 @@ private:
     uint64_t copy_until = 0;
     uint64_t copy_ns = 0;        // time from compute_until on that copies cover
     uint64_t counted = 0;        // start of the last interval counted
+    std::vector<Work> since_late;  // what ran since the last late launch
+    uint64_t waited_until = 0;     // when the host's last wait ended that a launch told of
+    size_t merge_from = kMostWork;
   };
   // Number of intervals that wait for earlier ones: each thread's records come a buffer at a time.
   static constexpr size_t kLeastWindow = 1u << 16, kMostWindow = 1u << 18;
   // Distance that an interval is moved when it comes; one from further back begins a run.
   static constexpr size_t kNear = 64;
+  static constexpr size_t kMostWork = 1u << 12;
   static constexpr size_t kMostGaps = 1u << 14;
 
   std::map<uint32_t, Device> devices_;
@@ -89,6 +102,8 @@ private:
   void count(uint32_t number, Device &device, size_t how_many, Totals &totals);
   void step(uint32_t number, Device &device, const Interval &interval, Totals &totals);
   void gap(uint32_t number, uint64_t from, const Interval &ended_by, Totals &totals);
+  static void settle_slack(Device &device, Totals &totals);
+  static void merge_work(Device &device);
   static void copy(Device &device, const Interval &interval);
   static void compute(uint32_t number, Device &device, const Interval &interval, Totals &totals);
   bool interrupted(uint64_t from, uint64_t to) const;

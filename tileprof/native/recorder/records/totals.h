@@ -45,6 +45,7 @@ struct Total {
   uint64_t count = 0;    // of all, those without a time included
   uint64_t untimed = 0;  // whose times were not recorded
   uint64_t sum = 0, least = UINT64_MAX, most = 0;
+  uint64_t slack = 0;  // part of `sum`, see Idle
   uint64_t bytes = 0;
   uint64_t blocks = 0;
   uint32_t grid[3] = {};  // of the last launch
