@@ -34,13 +34,15 @@ def test_unaligned_products_and_what_padding_brings() -> None:
 
 
 def test_padding_brings_what_is_above_the_roof_where_the_device_is_waited_for() -> None:
-    """A product at a tenth of its roof; of its time above 1 / 0.7 floors half is the program's,
-    where the device is idle for half of the time."""
+    """A product at a tenth of its roof; half of its time passes before late launches, so half of
+    what is above 1 / 0.7 floors is the program's."""
     step = head(time=MS / 4)
     flops = 0.1 * 800e12 * MS / 4 * 1e-9
     (product,) = step.builder.snapshot().find(NARROW)
     step.builder.declare(Metric("flops", "flop"))
     step.builder.add(product, "flops", flops)
+    step.builder.declare(Metric("slack_time", "ns"))
+    step.builder.add(product, "slack_time", MS / 8)
     step.idle(step.op(step.top, "aten::mul"), LATE, MS)
     finding = only(step.profile({"tensor_bfloat16": 800e12, "hbm_read": 4.7e12}), "alignment")
     gain, above = finding.program_gain, 0.25 * (1 - 0.1 / 0.7)

@@ -40,6 +40,11 @@ class Claim:
     of_gaps: float = 0.0
     """Share of the devices' time in steps, 0 to 1, that goes of gaps; where there are no kernels,
     all that goes is of gaps."""
+    of_work: float | None = None
+    """Share of the devices' time in steps, 0 to 1, that goes of the kernels' time; None: all that
+    the program gains and is not of gaps."""
+    exposed: float = 1.0
+    """Part of that time by which the program becomes shorter, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,11 @@ class Named:
     rule: str
     title: str
     time: float
-    """Time of devices that is likely saved, as far as no finding before takes it, ns."""
+    """Time of devices that likely goes, as far as no finding before takes it, ns."""
     idle: float
     """Idle part of that time, ns."""
+    gained: float
+    """Part of that time by which the program becomes shorter, ns."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +125,8 @@ class Account:
     def first(self) -> tuple[int, float]:
         """How many changes are first, and how many times as fast the program likely is with all of
         them."""
-        held = [each for each in self.causes if each.time > 0][:ACCOUNT_FIRST]
-        saved = sum(each.time for each in held)
+        held = [each for each in self.causes if each.gained > 0][:ACCOUNT_FIRST]
+        saved = sum(each.gained for each in held)
         share = min(saved / self.time, LONGEST_SAVING) if self.time else 0.0
         return len(held), 1 / (1 - share)
 
@@ -172,11 +179,13 @@ class _Left:
         gain = claim.finding.program_gain
         saved = whole * (1 - 1 / gain.mid) if gain else 0.0
         waits = min(whole * claim.of_gaps, saved) if claim.nodes else saved
+        works = saved - waits if claim.of_work is None else whole * claim.of_work
         taken, nodes = 0.0, list(claim.nodes)
         for column in (self.beyond, self.floor, self.copies):
-            taken += _take(column, nodes, saved - waits - taken)
+            taken += _take(column, nodes, works - taken)
         idle = _take(self.idle, list(claim.gaps) or slice(None), waits)
-        return Named(claim.finding.rule, claim.finding.title, taken + idle, idle)
+        gained = taken * claim.exposed + idle
+        return Named(claim.finding.rule, claim.finding.title, taken + idle, idle, gained)
 
 
 def _take(column: Column, nodes: list[int] | slice, wanted: float) -> float:

@@ -75,10 +75,15 @@ class KernelCase:
         return self.time / self.program.kernel_time if self.program.kernel_time else 0.0
 
     @cached_property
-    def exposed(self) -> float:
-        """Of its device's time in steps, idle time included: how much of them shrinks with it."""
+    def of_steps(self) -> float:
+        """Share of its device's time in steps, idle time included, 0 to 1."""
         whole = self.program.step_time
         return min(1.0, self.time / whole) if whole else 0.0
+
+    @cached_property
+    def exposed(self) -> float:
+        """Part of its time that the program waits for, 0 to 1: what is no slack."""
+        return 1 - min(1.0, self.total("slack_time") / self.time) if self.time else 1.0
 
     def total(self, metric: str) -> float:
         """A metric of its launches with the places inside it, 0 where there is none."""

@@ -101,6 +101,15 @@ class Contexts:
         full = self.where(lambda symbol: symbol.name == _FULL) & self.steps.inside
         return np.where(full & ~self.compiling, self.own("overhead_time"), 0.0)
 
+    def exposed(self, nodes: Sequence[int]) -> float:
+        """Part of the time of kernels and copies that the program waits for, 0 to 1.
+
+        The rest is slack: a late launch follows, which would not come earlier if they were shorter.
+        """
+        held = list(nodes)
+        time = float(self.own("time")[held].sum())
+        return 1 - min(1.0, float(self.own("slack_time")[held].sum()) / time) if time else 1.0
+
     def share(self, nanoseconds: float) -> float:
         """Of the time of devices in steps, waiting included; 0 where no device was timed."""
         whole = self.steps.time

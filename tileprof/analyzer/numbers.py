@@ -586,10 +586,11 @@ PIPELINE_DEPTH_BY_SAMPLES = 0.95
 
 # -- rules/precision
 
-PRECISION_PACES = (0.5, 0.75, 1.0)
+PRECISION_PACES = (0.3, 0.75, 1.0)
 """Of the part of its roof that a kernel reaches, the part of the tensor cores' that its successor
-does: at least, likely, at most. A judgement: tiles of 32-bit operands are half as deep as those of
-16 bits, of which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md)."""
+does: at least, likely, at most. Tiles of 32-bit operands are half as deep as those of 16 bits, of
+which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md); a BERT encoder on an H200 reached
+0.36 (benchmarks/results/programs-1of3.json, embed_texts)."""
 
 # -- rules/program/backward_ratio
 
@@ -664,6 +665,17 @@ PyTorch 2.13 on one thread, 2026-11."""
 SAME_PRODUCT_SHARE = 0.05
 """Share of the time from which a repeated call is told. By hand."""
 
+# -- rules/program/gathered_rows
+
+GATHERED_ROWS_NEAR = 0.2
+"""Time of a launch by that of the gather, from which an operation beside it works on as many rows.
+By hand."""
+
+GATHERED_ROWS_LEFT = (1.75, 0.85, 0.4)
+"""Time that is left by that of gathering the rows in both passes: at least saved, likely, at most.
+A graph convolution of 60,000 nodes, 900,000 edges and 128 columns on an H200 (2026-11-27): 1.0 with
+torch.sparse.mm, 0.6 with torch.compile."""
+
 # -- rules/program/loader
 
 LOADER_SHARE = 0.1
@@ -708,6 +720,19 @@ spreads over many operations, and one of them is where to begin."""
 
 LAUNCH_BOUND_SURE = 0.5
 """Of what goes likely, the part that goes at least: other work of the host may come to the fore."""
+
+LAUNCH_BOUND_POWERS = (1.25, 1.5)
+"""Powers of the gain without late launches that the best change likely brings, and at most: larger
+batches, graphs and fused kernels shorten the devices' work as well. Of six programs on an H200
+(benchmarks/results/programs-1of3.json and -2of3.json) the best change brought the powers 0.75, 1.0,
+1.25, 1.34, 1.34 and 1.42. Where data are loaded in the same thread, the power is 1: a larger batch
+takes as much longer to load."""
+
+LAUNCH_BOUND_WORKERS = (0.4, 2)
+"""Of the time that devices wait for a data loader, the part that goes at least; and workers whose
+batches it likely gets. A worker computes with one thread, and hands each batch over by a copy: 8
+made a ResNet 1.50 times as fast of whose time 0.8 was waiting, 4 a perceptron 1.44 times, with 0.33
+(H200, 16 cores, 2026-11-27, the same files)."""
 LAUNCH_BOUND_MOST = 2 / 3
 """Share of the late launches' gaps around which a place is named: most of them, by hand; above a
 half, so that only places around each other have as much."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tileprof.analyzer.account import Account, Claim, account
@@ -20,7 +20,16 @@ from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
 from tileprof.analyzer.estimates import Saving, capped, drawn, gain_of, of_program, united, widened
-from tileprof.analyzer.findings import TIERS, Finding, Gain, Severity, Tier, duration
+from tileprof.analyzer.findings import (
+    TIERS,
+    Evidence,
+    Finding,
+    Gain,
+    Severity,
+    Tier,
+    duration,
+    percent,
+)
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.numbers import (
     FEWEST_SAMPLES,
@@ -44,6 +53,10 @@ _RUNS: dict[Tier, str] = {
     "counters": "`tileprof run --metrics memory,tensor,occupancy SCRIPT`: bytes, hit rates and"
     " tensor cores of each kernel; or `--metrics instructions`: how often each instruction ran",
 }
+_SLACK = (
+    "passes before a late launch, without a wait of the host for it: were they shorter, the device"
+    " would wait the longer for that launch"
+)
 _WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: records kernels and times their launches"
 _ON_A_GPU = "`tileprof run SCRIPT` on a GPU: on a CPU, instructions are neither sampled nor counted"
 
@@ -118,15 +131,14 @@ def analyze(profile: Profile) -> Report:
         for case in program.kernels
         if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
-    claims = [Claim(found, each.case.nodes) for each in answers for found in each.findings]
+    claims = [_claim(found, each.case) for each in answers for found in each.findings]
+    tree = Contexts(program)
     for rule in PROGRAM_RULES:
         for draft in rule.find(program):
-            of_gaps = draft.saving.gaps if draft.saving else 0.0
-            found = _of_program(rule.name, draft)
-            claims += (Claim(each, draft.nodes, draft.gaps, of_gaps) for each in found)
+            claims += _of_program(rule.name, draft, tree.exposed(draft.nodes))
     claims.sort(key=lambda each: _rank(each.finding))
-    told = [each for each in claims if each.finding.severity == "suggestion"]
-    held = account(Contexts(program), told)
+    told = [each for each in claims if each.finding.severity == "suggestion" or each.of_work]
+    held = account(tree, told)
     more = [] if held is None else unexplained(held)
     findings = tuple(sorted((*(each.finding for each in claims), *more), key=_rank))
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
@@ -155,10 +167,11 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
         return
     gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.roofs.most_gain)
     seen = saving.mid >= REPORT_LEAST_SEEN
-    most = of_program(gain, case.exposed).high
+    most = of_program(gain, case.of_steps).high
     if seen and gain.mid >= REPORT_LEAST_OF_KERNEL and most >= REPORT_LEAST_OF_PROGRAM:
         told = capped(widened(gain), case.roofs.most_gain)
-        yield _finding(rule, draft, told, of_program(told, case.exposed))
+        in_program = _exposed(of_program(told, case.of_steps), case.exposed)
+        yield _finding(rule, draft, told, in_program)
 
 
 def _drawn(case: KernelCase, saving: Saving) -> Saving:
@@ -167,13 +180,55 @@ def _drawn(case: KernelCase, saving: Saving) -> Saving:
     return saving if left is None else drawn(saving, left)
 
 
-def _of_program(rule: str, draft: Draft) -> Iterator[Finding]:
-    if draft.saving is None:
-        yield _finding(rule, draft, None, None)
+def _claim(found: Finding, case: KernelCase) -> Claim:
+    gain = found.kernel_gain
+    of_work = case.of_steps * (1 - 1 / gain.mid) if gain and gain.mid > 1 else None
+    return Claim(found, case.nodes, of_work=of_work, exposed=case.exposed)
+
+
+def _of_program(rule: str, draft: Draft, exposed: float) -> Iterator[Claim]:
+    """The finding, with the time that it is about; nothing where its gain is noise.
+
+    `exposed` is the part of its kernels' time that the program waits for, 0 to 1.
+    """
+    saving = draft.saving
+    if saving is None:
+        yield Claim(_finding(rule, draft, None, None), draft.nodes, draft.gaps)
         return
-    gain = capped(gain_of(draft.saving), draft.most)
+    if capped(gain_of(saving), draft.most).mid < NOISE:
+        return
+    of_work = saving.mid - saving.gaps if draft.nodes else None
+    if exposed < 1:
+        slack = Evidence("activities", f"of their time, {percent(1 - exposed, 0)} {_SLACK}")
+        draft = replace(draft, evidence=(*draft.evidence, slack))
+    gain = capped(gain_of(_without_slack(saving, exposed)), draft.most)
     if gain.mid >= NOISE:
-        yield _finding(rule, draft, None, gain)
+        found = _finding(rule, draft, None, gain)
+    else:
+        found = _finding(rule, _of_slack(draft), None, None)
+    yield Claim(found, draft.nodes, draft.gaps, saving.gaps, of_work, exposed)
+
+
+def _without_slack(saving: Saving, exposed: float) -> Saving:
+    """What a program gains: gaps, and of its kernels' time what it waits for; all of it at most,
+    for without a recording launches are less late."""
+    mid = saving.gaps + (saving.mid - saving.gaps) * exposed
+    low = saving.low * mid / saving.mid if saving.mid else 0.0
+    return replace(saving, low=low, mid=mid)
+
+
+def _exposed(gain: Gain, exposed: float) -> Gain:
+    """The gain of a program of whose saved time that part counts; all of it at most."""
+    low, mid = (1 / (1 - exposed * (1 - 1 / each)) for each in (gain.low, gain.mid))
+    return Gain(low, mid, gain.high)
+
+
+def _of_slack(draft: Draft) -> Draft:
+    """What is said of work that the program does not wait for."""
+    return replace(
+        draft, severity="ignore", title=f"{draft.title}, but the program waits for the host",
+        author=f"Leave it until launches are in time. Then: {draft.author}", compiler="",
+    )  # fmt: skip
 
 
 def _finding(rule: str, draft: Draft, kernel: Gain | None, program: Gain | None) -> Finding:

@@ -5,8 +5,8 @@ plain multiply-adds; `tf32`, `s1688`: tensor cores). Dynamic: its time, and what
 measured to do both ways. At the same part of the roof a kernel takes old peak / new peak of its
 time, and never less than its operations at the new peak, or its bytes at that of the memory; that
 is the most. Tensor cores wait sooner for memory and for the ends of tiles than plain multiply-adds,
-so three quarters of that pace are taken for likely, half of it for sure. Without measured peaks
-there is no number.
+so three quarters of that pace are taken for likely, three tenths of it for sure. Without measured
+peaks there is no number.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Static: names of libraries' kernels: `align1` and `align2` say how many elements an access has,
 where one of 16 bytes has 8 of 16 bits or 4 of 32. A library takes such a kernel where a dimension
 is odd, a vocabulary of 50,257 for one. Dynamic: their time, beside the least time of their work at
-measured roofs. A product of aligned operands takes somewhat longer than that; what is above goes at
-most, and as the program's share only where the device is what it waits for: of a training step of
-GPT-2 on an H200 such kernels took a quarter, and padding the vocabulary made it 1.037 times as
-fast. Where the work is not known, likely is what that one measurement gave.
+measured roofs. A product of aligned operands takes somewhat longer than that; what is above goes.
+Of a training step of GPT-2 on an H200, whose launches were late, such kernels took a quarter, and
+padding the vocabulary made it 1.037 times as fast. Where the work is not known, likely is what that
+one measurement gave.
 """
 
 from __future__ import annotations
@@ -59,13 +59,12 @@ def _named(case: KernelCase) -> str:
 def _saved(tree: Contexts, nodes: Sequence[int]) -> tuple[float, float, float]:
     """Return what goes of their time at least, likely, and at most, ns."""
     floors = Floors(tree)
-    busy = float(tree.time.sum()) / tree.steps.time
     likely = most = 0.0
     for node in nodes:
         time = float(tree.time[node])
         if floors.limits.get(node) in ("arithmetic", "memory"):
             above = max(time - floors.floor[node] / ALIGNMENT_REACHED, 0.0)
-            likely, most = likely + busy * above, most + above
+            likely, most = likely + above, most + above
         else:
             _, part, all_of_it = ALIGNMENT_PARTS
             likely, most = likely + part * time, most + all_of_it * time

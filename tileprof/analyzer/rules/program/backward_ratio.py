@@ -30,6 +30,7 @@ from tileprof.analyzer.numbers import (
     MOST_OF_A_KIND,
 )
 from tileprof.analyzer.program.masks import nodes_of
+from tileprof.analyzer.rules.program.gathered_rows import written_out
 from tileprof.profile import Symbol
 
 _VIEWS = re.compile(
@@ -130,11 +131,13 @@ def _gradients(tree: Contexts) -> Mask:
     """Nodes of the backward pass right below what made them.
 
     Not where a checkpoint has its forward pass run again within one of them, nor of what was
-    compiled, whose parts are not known.
+    compiled, whose parts are not known, nor of gathered rows, of which `fusion` tells.
     """
     backward = tree.backward & tree.kind("op")
     above = np.maximum(tree.parents, 0)
     made = backward & (tree.parents >= 0) & tree.kind("op")[above] & ~tree.backward[above]
+    for each in written_out(tree):
+        made &= ~tree.below(each.operations)
     return made & ~tree.below(tree.where(_has_no_ratio))
 
 

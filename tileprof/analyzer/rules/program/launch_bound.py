@@ -3,31 +3,38 @@
 Static: none. Dynamic: gaps by their reason, the host's time a launch beside that of a kernel. Where
 launches come late the host is the limit; a graph launches without it, and leaves the gap that was
 measured between two kernels of the device, or that of dependent work in the profile. What would be
-there without a recording goes likely, all of the gaps at most: time / busy time. Where the host
-itself waits for longer than the device does, it is ahead of it: then its waits make the gaps, and
+there without a recording goes likely, all of the gaps at most: time / busy time. What brings that
+about shortens the devices' work as well, so the gain is a power of that. Gaps before copies of the
+host's data are the data loader's as far as the host was in it meanwhile. Where the host itself
+waits for longer than the device does, it is ahead of it: then its waits make the gaps, and
 `transfers` tells of them, or `small-kernels` where it waits as the device's queue of launches is
 full.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import FOR_DATA, FOR_HOST, LATE, Contexts, Mask
+from tileprof.analyzer.contexts import AFTER_COPY, FOR_DATA, FOR_HOST, LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import (
     COOL,
     LAUNCH_BOUND_MOST,
+    LAUNCH_BOUND_POWERS,
     LAUNCH_BOUND_SURE,
+    LAUNCH_BOUND_WORKERS,
     MOST_OF_A_KIND,
 )
 from tileprof.analyzer.program.masks import inclusive, nodes_of
+from tileprof.profile.node_names import LOADER_SCOPE
 
+_NEXT = re.compile(rf"{LOADER_SCOPE}.*_SingleProcess")
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
     " or foreach optimizers), or all of a step at once as a CUDA graph (torch.compile with"
@@ -48,7 +55,7 @@ def find(program: Program) -> Iterator[Draft]:
     counted = ~tree.compiling
     yield from _launches(tree, tree.idle(LATE) & counted)
     if tree.steps.repeats:
-        yield from _data(tree, tree.idle(FOR_DATA) & counted)
+        yield from _data(tree, tree.idle(FOR_DATA) & counted, tree.idle(AFTER_COPY) & counted)
         yield from _host(tree, tree.idle(FOR_HOST) & counted)
 
 
@@ -73,10 +80,12 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     avoided = tree.avoidable(gaps)
     unrecorded = avoided * tree.unrecorded
     mid = unrecorded / (tree.steps.time - avoided + unrecorded)
+    powers = (1.0, 1.0) if tree.share(_loading(tree)) >= COOL else LAUNCH_BOUND_POWERS
+    likely, most = (1 - (1 - mid) ** power for power in powers)
+    saving = Saving(LAUNCH_BOUND_SURE * mid, likely, max(most, tree.share(late)))
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
-        tree.place(where), tuple(evidence), _LATE, "",
-        Saving(LAUNCH_BOUND_SURE * mid, mid, tree.share(late)), gaps=nodes_of(gaps),
+        tree.place(where), tuple(evidence), _LATE, "", saving, gaps=nodes_of(gaps),
     )  # fmt: skip
 
 
@@ -150,21 +159,38 @@ def _a_launch(tree: Contexts, where: int) -> str:
     return f"the host takes {duration(launch)} per launch, a kernel {duration(mean)}"
 
 
-def _data(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
-    share = tree.share(float(tree.gaps[gaps].sum()))
+def _data(tree: Contexts, seen: Mask, copied: Mask) -> Iterator[Draft]:
+    """`seen` are gaps in which the host was seen in the loader, `copied` those before copies."""
+    waited, loading = float(tree.gaps[seen].sum()), _loading(tree)
+    before = float(tree.gaps[copied].sum()) if waited < loading else 0.0
+    share = tree.share(min(waited + before, max(waited, loading)))
     if share < COOL:
         return
-    most = int(np.where(gaps, tree.gaps, -1.0).argmax())
-    text = (
-        f"{percent(share)} of {tree.whose} is lost in gaps in which the host was in the data loader"
-    )
+    gaps = seen | copied if before else seen
+    at = seen if seen.any() else tree.outermost(_loaders(tree))
+    most = int(np.flatnonzero(at)[np.argmax((tree.gaps + tree.own("cpu_time"))[at])])
+    text = f"{percent(share)} of {tree.whose} is lost in gaps in which the host was in the data"
+    evidence = [Evidence("activities", f"{text} loader")]
+    if before:
+        told = f"the loader takes {percent(tree.share(loading))} of that time on the host, and most"
+        evidence.append(Evidence("activities", f"{told} gaps end with a copy of its data"))
+    low, workers = LAUNCH_BOUND_WORKERS
+    likely = 1 - max(1 - share, share / workers)
     yield Draft(
-        "suggestion",
-        f"GPU idle: no data from the data loader at {tree.told(most)}",
-        tree.place(most),
-        (Evidence("activities", text),), _DATA, "", Saving(LAUNCH_BOUND_SURE * share, share, share),
-        gaps=nodes_of(gaps),
+        "suggestion", f"GPU idle: no data from the data loader at {tree.told(most)}",
+        tree.place(most), tuple(evidence), _DATA, "",
+        Saving(min(low * share, likely), likely, max(share, likely)), gaps=nodes_of(gaps),
     )  # fmt: skip
+
+
+def _loaders(tree: Contexts) -> Mask:
+    """PyTorch's scopes around the next batch of a loader without workers."""
+    return tree.where(lambda symbol: bool(_NEXT.match(symbol.name))) & tree.steps.inside
+
+
+def _loading(tree: Contexts) -> float:
+    """Time that the host is in loaders, ns."""
+    return float(tree.own("cpu_time")[tree.below(_loaders(tree))].sum())
 
 
 def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
