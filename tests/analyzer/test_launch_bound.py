@@ -9,6 +9,7 @@ from tests.analyzer.steps import DEPENDENT, LATE, MS, TORCH, Step, training
 from tileprof.profile import Metric, StepTimes
 
 HOST, DATA = "waiting for the host", "waiting for data"
+COPY = "waiting for its launch after a host's copy"
 
 
 def late(idle: float = 30, waited: float = 0, worked: float = 70) -> Step:
@@ -135,6 +136,40 @@ def test_few_gaps() -> None:
     assert not found(late(idle=1, worked=99).profile(), "launch-bound")
     for name in ("h200-gemm", "h200-stalls"):
         assert "launch-bound" not in {each.rule for each in report_of(name).findings}
+
+
+@pytest.mark.parametrize(("loading", "share"), [(40, 0.2), (10, 0.1), (0, 0)])
+def test_gaps_before_copies_are_the_loaders_as_far_as_it_takes(
+    loading: float, share: float
+) -> None:
+    """A fifth of the time passes before copies of data; the host is in the loader for 40, 10 or 0
+    of 100 ms a step."""
+    step = late(idle=0, worked=80)
+    step.op(
+        step.frame(step.top, "batches", 134),
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", cpu_time=loading * MS,
+    )  # fmt: skip
+    step.launch(step.op(step.top, "aten::copy_"), "cast", MS / 100, gaps={COPY: 20 * MS})
+    said = [each for each in found(step.profile(), "launch-bound") if "data loader" in each.title]
+    assert len(said) == bool(share)
+    for each in said:
+        assert each.title == "GPU idle: no data from the data loader at train_gpt.py:134"
+        assert each.program_gain is not None
+        low, mid = each.program_gain.low, each.program_gain.mid
+        assert (low, mid) == pytest.approx((1 / (1 - 0.4 * share), 1 / (1 - share)), rel=1e-3)
+
+
+def test_two_workers_are_what_a_loader_likely_gets() -> None:
+    """Of 80 ms of 100 that the device waits for data, 40 go likely, and all at most."""
+    step = late(idle=0, worked=20)
+    loader = step.frame(
+        step.frame(step.scope(step.top, "data"), "batches", 134), "DataLoader.__next__", 721,
+        f"{TORCH}utils/data/dataloader.py",
+    )  # fmt: skip
+    step.idle(loader, DATA, 80 * MS)
+    gain = only(step.profile(), "launch-bound").program_gain
+    assert gain is not None
+    assert (gain.mid, gain.high) == pytest.approx((1 / 0.4, 1 / 0.2))
 
 
 def test_waiting_for_data() -> None:

@@ -175,9 +175,11 @@ def _data(tree: Contexts, seen: Mask, copied: Mask) -> Iterator[Draft]:
         told = f"the loader takes {percent(tree.share(loading))} of that time on the host, and most"
         evidence.append(Evidence("activities", f"{told} gaps end with a copy of its data"))
     low, workers = LAUNCH_BOUND_WORKERS
+    line = tree.line(most)
+    where = line.short if line else tree.told(most)
     likely = 1 - max(1 - share, share / workers)
     yield Draft(
-        "suggestion", f"GPU idle: no data from the data loader at {tree.told(most)}",
+        "suggestion", f"GPU idle: no data from the data loader at {where}",
         tree.place(most), tuple(evidence), _DATA, "",
         Saving(min(low * share, likely), likely, max(share, likely)), gaps=nodes_of(gaps),
     )  # fmt: skip
