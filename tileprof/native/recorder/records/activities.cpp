@@ -158,7 +158,8 @@ void Activities::ran(const Place &place, const Times &times, Total &total) {
                    place.launch.context, key.epoch, key.detail, times.stream,
                    uint16_t(times.device), key.what});
   idle_.add(times.device,
-            {times.start, times.end, place.launch, key, place.known, times.computes,
+            {times.start, times.end, place.launch.entered_ns, place.launch.blocked_until_ns, key,
+             place.launch.context, place.launch.blocked, place.known, times.computes,
              times.from_host},
             totals_);
 }

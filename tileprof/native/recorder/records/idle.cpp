@@ -6,20 +6,21 @@
 namespace tileprof {
 namespace {
 
+// Whether the thread had waited for a device before the launch.
+bool waited(const Interval &interval) {
+  return interval.blocked != Blocked::never && interval.blocked_until_ns <= interval.entered_ns;
+}
+
 Reason reason_of(uint64_t gap_began, const Interval &ended_by) {
-  const Launch &launch = ended_by.launch;
   if (!ended_by.known) return Reason::unknown;
   if (ended_by.from_host) return Reason::copy;
-  if (launch.entered_ns <= gap_began) return Reason::queue;
-  const bool waited = launch.blocked != Blocked::never && launch.blocked_until_ns >= gap_began &&
-                      launch.blocked_until_ns <= launch.entered_ns;
-  if (!waited) return Reason::launch;
-  return launch.blocked == Blocked::copy ? Reason::copy : Reason::sync;
+  if (ended_by.entered_ns <= gap_began) return Reason::queue;
+  if (!waited(ended_by) || ended_by.blocked_until_ns < gap_began) return Reason::launch;
+  return ended_by.blocked == Blocked::copy ? Reason::copy : Reason::sync;
 }
 
 TotalKey key_of(const Interval &interval, Reason reason, uint32_t device) {
-  return {interval.launch.epoch, interval.launch.context, uint32_t(reason) | device << 16,
-          What::idle};
+  return {interval.key.epoch, interval.context, uint32_t(reason) | device << 16, What::idle};
 }
 
 } // namespace
@@ -117,9 +118,8 @@ void Idle::count(uint32_t number, Device &device, size_t how_many, Totals &total
 
 void Idle::step(uint32_t number, Device &device, const Interval &now, Totals &totals) {
   device.counted = now.start;
-  if (now.known && now.launch.blocked != Blocked::never &&
-      now.launch.blocked_until_ns <= now.launch.entered_ns)
-    device.waited_until = std::max(device.waited_until, now.launch.blocked_until_ns);
+  if (now.known && waited(now))
+    device.waited_until = std::max(device.waited_until, now.blocked_until_ns);
   if (device.busy_until && now.start > device.busy_until) {
     if (interrupted(device.busy_until, now.start)) {
       device.busy_until = device.compute_until = now.start;
@@ -127,7 +127,7 @@ void Idle::step(uint32_t number, Device &device, const Interval &now, Totals &to
       device.since_late.clear();
     } else {
       gap(number, device.busy_until, now, totals);
-      if (now.known && now.launch.entered_ns > device.busy_until) settle_slack(device, totals);
+      if (now.known && now.entered_ns > device.busy_until) settle_slack(device, totals);
     }
   }
   device.since_late.push_back({now.key, now.end - now.start, now.end});

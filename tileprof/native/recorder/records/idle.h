@@ -34,12 +34,15 @@ enum class Reason : uint8_t {
 
 struct Interval {
   uint64_t start, end;
-  Launch launch;
-  TotalKey key;    // of its total
-  bool known;      // whether `launch` is
-  bool computes;   // a kernel or a fill, not a copy
-  bool from_host;  // a copy of the host's data
+  uint64_t entered_ns, blocked_until_ns;  // of its launch
+  TotalKey key;                           // of its total
+  ContextId context;                      // of its launch
+  Blocked blocked;                        // of its launch
+  bool known;                             // whether that is
+  bool computes;                          // a kernel or a fill, not a copy
+  bool from_host;                         // a copy of the host's data
 };
+static_assert(sizeof(Interval) == 56, "a quarter of a million wait");
 
 // A gap so long that a sampler may have seen what the host did in it: reported alone, not added up.
 struct Gap {
