@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.analyzer.made import stored
-from tests.analyzer.steps import LATE, MS, Step
+from tests.analyzer.steps import DEPENDENT, MS, Step
 from tileprof.analyzer import Account, analyze
 from tileprof.analyzer.account import Claim, account
 from tileprof.analyzer.cases import Program
@@ -25,7 +25,9 @@ def steps(peaks: dict[str, float] | None = None) -> tuple[Profile, dict[str, int
     memory = step.op(step.top, "aten::add", op_bytes=0.5 * MS * 1e-9 * 4e12)
     product = step.op(step.top, "aten::mm", flops=0.25 * MS * 1e-9 * 60e12, bytes=1.0)
     nodes = {
-        "memory": step.launch(memory, "vectorized_elementwise_kernel", MS, gaps={LATE: MS / 2}),
+        "memory": step.launch(
+            memory, "vectorized_elementwise_kernel", MS, gaps={DEPENDENT: MS / 2}
+        ),
         "product": step.launch(product, "ampere_sgemm_128x64_nn", MS),
         "unknown": step.launch(step.top, "own_kernel", MS),
         "tiny": step.launch(step.top, "fill_kernel", 1e3 * 20),
@@ -71,7 +73,7 @@ def test_floors_by_memory_arithmetic_and_launches() -> None:
     assert held.unknown == pytest.approx(MS)
     assert (held.copies, held.communication) == pytest.approx((MS / 4, MS / 4))
     assert parts(held) == pytest.approx(held.time)
-    assert held.idle == ((LATE, MS / 2),)
+    assert held.idle == ((DEPENDENT, MS / 2),)
 
 
 def test_a_cause_takes_what_is_beyond_the_floor_first() -> None:
@@ -92,7 +94,7 @@ def test_gaps_that_two_causes_close_go_once() -> None:
     """A cause takes its share from kernels and from gaps; the next finds what is left of a gap."""
     profile, nodes = steps()
     time = made(profile).time
-    (gap,) = (at for at, name in enumerate(profile.names) if name == LATE)
+    (gap,) = (at for at, name in enumerate(profile.names) if name == DEPENDENT)
     share = 0.4 * MS / time
     first = replace(claim(share, nodes["memory"]), gaps=(gap,), of_gaps=0.3 * MS / time)
     held = made(profile, first, replace(claim(share), gaps=(gap,)), claim(share))

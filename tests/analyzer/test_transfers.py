@@ -41,11 +41,14 @@ def test_an_item_in_each_step() -> None:
 
 
 def test_late_launches_of_a_host_that_would_be_ahead() -> None:
-    """Of further 20 ms none to all; 1 - 20 / 50 of them likely."""
+    """Of further 20 ms none to all; 1 - 20 / 50 of them likely. A step likely takes 93.4 ms where it
+    is not recorded."""
     finding = only(waiting(late=20).profile(), "transfers")
     gain = finding.program_gain
     assert gain is not None
-    assert (gain.low, gain.mid, gain.high) == pytest.approx((1 / 0.95, 1 / 0.78, 1 / 0.7))
+    assert (gain.low, gain.mid, gain.high) == pytest.approx(
+        (1 / (1 - 5 / 93.4), 1 / (1 - 22 / 93.4), 1 / 0.7)
+    )
     assert "recording slows the host" in finding.evidence[2].text
 
 
@@ -64,7 +67,7 @@ def test_late_launches_of_a_host_that_is_behind() -> None:
     finding = only(waiting(late=20, waited=5).profile(), "transfers")
     gain = finding.program_gain
     assert gain is not None
-    assert (gain.mid, gain.high) == pytest.approx((1 / 0.95, 1 / 0.95))
+    assert (gain.mid, gain.high) == pytest.approx((1 / (1 - 5 / 93.4),) * 2)
 
 
 def test_reads_of_one_function_are_one_change() -> None:
@@ -152,7 +155,8 @@ def test_pageable_copies() -> None:
 
 
 def test_work_is_more_of_a_program_that_is_not_recorded() -> None:
-    """Late launches of 20 ms elsewhere may be none without: the copies are 20 of then 80 ms."""
+    """Late launches of 20 ms elsewhere may be none without: the copies are 20 of then 80 ms.
+    Likely they are a third less."""
     step = Step()
     product = step.op(step.top, "aten::mm")
     step.launch(product, "nvjet_hsh", 60 * MS)
@@ -161,7 +165,7 @@ def test_work_is_more_of_a_program_that_is_not_recorded() -> None:
     step.idle(step.op(step.top, "aten::add"), LATE, 20 * MS)
     gain = only(step.profile(), "transfers").program_gain
     assert gain is not None
-    assert (gain.mid, gain.high) == pytest.approx((1 / 0.9, 1 / 0.75))
+    assert (gain.mid, gain.high) == pytest.approx((1 / (1 - 10 / 93.4), 1 / 0.75))
 
 
 def test_slow_copies_of_pageable_memory() -> None:

@@ -91,6 +91,8 @@ class Account:
     time: float
     """Time in which devices are busy, and idle."""
     busy: float
+    unrecorded: float
+    """The time, as it likely is without a recording."""
     floor: float
     causes: tuple[Named, ...]
     """Suggestions, the most useful first."""
@@ -127,7 +129,7 @@ class Account:
         them."""
         held = [each for each in self.causes if each.gained > 0][:ACCOUNT_FIRST]
         saved = sum(each.gained for each in held)
-        share = min(saved / self.time, LONGEST_SAVING) if self.time else 0.0
+        share = min(saved / self.unrecorded, LONGEST_SAVING) if self.unrecorded else 0.0
         return len(held), 1 / (1 - share)
 
 
@@ -147,10 +149,11 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
         np.where(copies, time, 0.0),
         np.where(tree.idle(ONLY_COPIES), 0.0, tree.gaps),
     )
-    causes = tuple(left.take(each, tree.steps.time) for each in claims)
+    causes = tuple(left.take(each, tree.unrecorded_time) for each in claims)
     unknown = [node for node, limit in floors.limits.items() if not limit]
     return Account(
         time=tree.steps.time,
+        unrecorded=tree.unrecorded_time,
         busy=float(time.sum()),
         floor=float(left.floor.sum()),
         causes=causes,

@@ -80,11 +80,6 @@ class KernelCase:
         whole = self.program.step_time
         return min(1.0, self.time / whole) if whole else 0.0
 
-    @cached_property
-    def exposed(self) -> float:
-        """Part of its time that the program waits for, 0 to 1: what is no slack."""
-        return 1 - min(1.0, self.total("slack_time") / self.time) if self.time else 1.0
-
     def total(self, metric: str) -> float:
         """A metric of its launches with the places inside it, 0 where there is none."""
         return float(np.nansum(self.program.whole_kernels(metric)[list(self.nodes)]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
@@ -18,7 +19,6 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration, percent
 from tileprof.analyzer.numbers import (
     CONTEXTS_ALL,
-    CONTEXTS_RECORDING_NS,
     CONTEXTS_RECORDING_PART,
 )
 from tileprof.analyzer.program import masks
@@ -34,6 +34,7 @@ from tileprof.profile.node_names import (
     FOR_DATA,
     FOR_HOST,
     LATE,
+    LOADER_SCOPE,
     ONLY_COPIES,
 )
 
@@ -44,6 +45,7 @@ __all__ = [
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of nodes that a device works on."""
+_LOADER = re.compile(rf"{LOADER_SCOPE}.*_SingleProcess")
 _FULL = "command buffer full (overhead)"
 
 
@@ -101,32 +103,68 @@ class Contexts:
         full = self.where(lambda symbol: symbol.name == _FULL) & self.steps.inside
         return np.where(full & ~self.compiling, self.own("overhead_time"), 0.0)
 
-    def exposed(self, nodes: Sequence[int]) -> float:
-        """Part of the time of kernels and copies that the program waits for, 0 to 1.
+    def exposed(self, nodes: Sequence[int], saved: float = 0.0) -> float:
+        """Part of the time of kernels and copies by which the program becomes shorter, 0 to 1,
+        where `saved` of it goes, ns.
 
         The rest is slack: a late launch follows, which would not come earlier if they were shorter.
+        Without a recording the host is faster, and where it needs about as long as the device, it
+        is late in some places and ahead in others: of slack that part d² / (d² + h²) counts where
+        host and device take h and d, half of what is saved gone.
         """
         held = list(nodes)
-        time = float(self.own("time")[held].sum())
-        return 1 - min(1.0, float(self.own("slack_time")[held].sum()) / time) if time else 1.0
+        time, slack = (float(self.own(name)[held].sum()) for name in ("time", "slack_time"))
+        if not time or not slack:
+            return 1.0
+        part = min(1.0, slack / time)
+        device = max(self.slack - part * saved / 2, 0.0)
+        host = self._host_of_slack
+        return 1 - part * (1 - device**2 / (device**2 + host**2) if host else 0.0)
+
+    @cached_property
+    def slack(self) -> float:
+        """Time of devices in steps that is slack in the recording, ns."""
+        return float((self.own("slack_time") * self._part).sum())
+
+    @cached_property
+    def _host_of_slack(self) -> float:
+        """What the host would take without a recording where its launches come late, ns.
+
+        There a device works or waits as long as the host takes; recording adds a part of that.
+        """
+        late = self.avoidable(self.idle(LATE) & ~self.compiling)
+        part = CONTEXTS_RECORDING_PART
+        if (times := self._host_a_step) and times[0]:
+            part = max(0.0, 1 - times[1] / times[0])
+        return (1 - part) * (late + self.slack)
 
     def share(self, nanoseconds: float) -> float:
         """Of the time of devices in steps, waiting included; 0 where no device was timed."""
         whole = self.steps.time
         return float(nanoseconds / whole) if whole else 0.0
 
-    def saving(self, low: float, mid: float, high: float, gaps: float = 0.0) -> Saving:
-        """Nanoseconds of the devices' time as a saving; `gaps` of them are before late launches.
+    def saving(
+        self, low: float, mid: float, high: float, gaps: float = 0.0, most_gaps: float = 0.0
+    ) -> Saving:
+        """Nanoseconds of the devices' time as a saving.
 
-        What the device works on is more of a program that is not recorded, at most as much more as
-        if no launch came late there.
+        `gaps` of what goes likely, and at most `most_gaps`, are before late launches.
+
+        Shares are of the time that the program takes without a recording, which has fewer gaps; at
+        most, of what it takes where no launch comes late.
         """
         late = self.avoidable(self.idle(LATE) & ~self.compiling)
-        work = high - gaps
-        unrecorded = work / max(self.steps.time - late, work) if work else 0.0
-        likely = self.share(mid)
-        most = max(self.share(high), unrecorded)
-        return Saving(self.share(low), likely, most, gaps=min(self.share(gaps), likely))
+        whole, work = self.unrecorded_time, high - max(gaps, most_gaps)
+        likely = min(mid / whole, 1.0) if whole else 0.0
+        most = max(self.share(high), likely, work / max(self.steps.time - late, work, 1.0))
+        least, of_gaps = (min(each / whole, likely) if whole else 0.0 for each in (low, gaps))
+        return Saving(least, likely, most, gaps=of_gaps)
+
+    @cached_property
+    def unrecorded_time(self) -> float:
+        """Time of devices in steps, waiting included, as it likely is without a recording, ns."""
+        late = self.avoidable(self.idle(LATE) & ~self.compiling)
+        return self.steps.time - late * (1 - self.unrecorded)
 
     @cached_property
     def whose(self) -> str:
@@ -167,19 +205,15 @@ class Contexts:
 
     @cached_property
     def unrecorded(self) -> float:
-        """Part of the gaps before late launches that would be there without a recording, 0 to 1.
+        """Part of the gaps before late launches that would be there without a recording, 0 to 1:
+        as far as the host would still take longer there than the devices' work."""
+        late = self.avoidable(self.idle(LATE) & ~self.compiling)
+        return max(0.0, self._host_of_slack - self.slack) / late if late else 1.0
 
-        Where the host is what a device waits for, all that recording adds to a launch is in the gap
-        before it.
-        """
-        late = self.idle(LATE) & ~self.compiling
-        whole, launch = self.avoidable(late), self.host_a_launch(self.steps.inside)
-        if not whole:
-            return 1.0
-        added = min(CONTEXTS_RECORDING_NS, CONTEXTS_RECORDING_PART * launch)
-        if (times := self._host_a_step) and times[0]:
-            added = launch * max(0.0, 1 - times[1] / times[0])
-        return max(0.0, 1 - added * float(self.count[late].sum()) / whole)
+    @cached_property
+    def loading(self) -> Mask:
+        """What runs in data loaders without workers."""
+        return self.below(self.where(lambda symbol: bool(_LOADER.match(symbol.name))))
 
     @cached_property
     def least_gap(self) -> float:

@@ -126,16 +126,16 @@ def _card(report: Report) -> Card:
 def analyze(profile: Profile) -> Report:
     """Say where the time of a profile goes, why, and what a change would bring."""
     program = Program(profile)
+    tree = Contexts(program)
     answers = [
-        _answers(case)
+        _answers(case, tree)
         for case in program.kernels
         if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
-    claims = [_claim(found, each.case) for each in answers for found in each.findings]
-    tree = Contexts(program)
+    claims = [_claim(found, each.case, tree) for each in answers for found in each.findings]
     for rule in PROGRAM_RULES:
         for draft in rule.find(program):
-            claims += _of_program(rule.name, draft, tree.exposed(draft.nodes))
+            claims += _of_program(rule.name, draft, tree)
     claims.sort(key=lambda each: _rank(each.finding))
     told = [each for each in claims if each.finding.severity == "suggestion" or each.of_work]
     held = account(tree, told)
@@ -144,11 +144,13 @@ def analyze(profile: Profile) -> Report:
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
 
 
-def _answers(case: KernelCase) -> Answers:
+def _answers(case: KernelCase, tree: Contexts) -> Answers:
     found: list[tuple[Finding, Saving | None]] = []
     for rule in KERNEL_RULES:
         for draft in rule.find(case):
-            found += ((finding, draft.saving) for finding in _of_kernel(rule.name, draft, case))
+            found += (
+                (finding, draft.saving) for finding in _of_kernel(rule.name, draft, case, tree)
+            )
     savings = [saving for each, saving in found if saving is not None and each.kernel_gain]
     together = None
     if len(savings) > 1:
@@ -158,7 +160,7 @@ def _answers(case: KernelCase) -> Answers:
     return Answers(case, tuple(sorted((finding for finding, _ in found), key=_rank)), together)
 
 
-def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
+def _of_kernel(rule: str, draft: Draft, case: KernelCase, tree: Contexts) -> Iterator[Finding]:
     """The finding; nothing where its gain is noise."""
     saving = draft.saving
     few = saving is not None and saving.rows is not None and saving.samples < FEWEST_SAMPLES
@@ -170,7 +172,9 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase) -> Iterator[Finding]:
     most = of_program(gain, case.of_steps).high
     if seen and gain.mid >= REPORT_LEAST_OF_KERNEL and most >= REPORT_LEAST_OF_PROGRAM:
         told = capped(widened(gain), case.roofs.most_gain)
-        in_program = _exposed(of_program(told, case.of_steps), case.exposed)
+        saved = case.of_steps * (1 - 1 / told.mid) * tree.steps.time
+        exposed = tree.exposed(case.nodes, saved)
+        in_program = _exposed(of_program(told, case.of_steps), exposed)
         yield _finding(rule, draft, told, in_program)
 
 
@@ -180,17 +184,15 @@ def _drawn(case: KernelCase, saving: Saving) -> Saving:
     return saving if left is None else drawn(saving, left)
 
 
-def _claim(found: Finding, case: KernelCase) -> Claim:
+def _claim(found: Finding, case: KernelCase, tree: Contexts) -> Claim:
     gain = found.kernel_gain
     of_work = case.of_steps * (1 - 1 / gain.mid) if gain and gain.mid > 1 else None
-    return Claim(found, case.nodes, of_work=of_work, exposed=case.exposed)
+    exposed = tree.exposed(case.nodes, (of_work or 0.0) * tree.steps.time)
+    return Claim(found, case.nodes, of_work=of_work, exposed=exposed)
 
 
-def _of_program(rule: str, draft: Draft, exposed: float) -> Iterator[Claim]:
-    """The finding, with the time that it is about; nothing where its gain is noise.
-
-    `exposed` is the part of its kernels' time that the program waits for, 0 to 1.
-    """
+def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
+    """The finding, with the time that it is about; nothing where its gain is noise."""
     saving = draft.saving
     if saving is None:
         yield Claim(_finding(rule, draft, None, None), draft.nodes, draft.gaps)
@@ -198,6 +200,7 @@ def _of_program(rule: str, draft: Draft, exposed: float) -> Iterator[Claim]:
     if capped(gain_of(saving), draft.most).mid < NOISE:
         return
     of_work = saving.mid - saving.gaps if draft.nodes else None
+    exposed = tree.exposed(draft.nodes, (of_work or 0.0) * tree.unrecorded_time)
     if exposed < 1:
         slack = Evidence("activities", f"of their time, {percent(1 - exposed, 0)} {_SLACK}")
         draft = replace(draft, evidence=(*draft.evidence, slack))

@@ -175,7 +175,7 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         told = f"another {percent(tree.share(most))} is lost in gaps before launches that go"
         evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
     low, mid, high = (part * above for part in FUSION_PARTS)
-    saving = tree.saving(low + between / 2, mid + between, high + most, between)
+    saving = tree.saving(low + between / 2, mid + between, high + most, between, most)
     place = tree.place(first.place)
     nodes = [node for run in runs for node in run.nodes]
     return Draft(

@@ -13,7 +13,6 @@ full.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -32,9 +31,7 @@ from tileprof.analyzer.numbers import (
     MOST_OF_A_KIND,
 )
 from tileprof.analyzer.program.masks import inclusive, nodes_of
-from tileprof.profile.node_names import LOADER_SCOPE
 
-_NEXT = re.compile(rf"{LOADER_SCOPE}.*_SingleProcess")
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"
     " or foreach optimizers), or all of a step at once as a CUDA graph (torch.compile with"
@@ -78,8 +75,7 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
         evidence.append(Evidence("activities", told))
     evidence.append(Evidence("activities", tree.recording))
     avoided = tree.avoidable(gaps)
-    unrecorded = avoided * tree.unrecorded
-    mid = unrecorded / (tree.steps.time - avoided + unrecorded)
+    mid = avoided * tree.unrecorded / tree.unrecorded_time
     powers = (1.0, 1.0) if tree.share(_loading(tree)) >= COOL else LAUNCH_BOUND_POWERS
     likely, most = (1 - (1 - mid) ** power for power in powers)
     saving = Saving(LAUNCH_BOUND_SURE * mid, likely, max(most, tree.share(late)))
@@ -167,7 +163,7 @@ def _data(tree: Contexts, seen: Mask, copied: Mask) -> Iterator[Draft]:
     if share < COOL:
         return
     gaps = seen | copied if before else seen
-    at = seen if seen.any() else tree.outermost(_loaders(tree))
+    at = seen if seen.any() else tree.outermost(tree.loading & tree.steps.inside)
     most = int(np.flatnonzero(at)[np.argmax((tree.gaps + tree.own("cpu_time"))[at])])
     text = f"{percent(share)} of {tree.whose} is lost in gaps in which the host was in the data"
     evidence = [Evidence("activities", f"{text} loader")]
@@ -185,14 +181,9 @@ def _data(tree: Contexts, seen: Mask, copied: Mask) -> Iterator[Draft]:
     )  # fmt: skip
 
 
-def _loaders(tree: Contexts) -> Mask:
-    """PyTorch's scopes around the next batch of a loader without workers."""
-    return tree.where(lambda symbol: bool(_NEXT.match(symbol.name))) & tree.steps.inside
-
-
 def _loading(tree: Contexts) -> float:
     """Time that the host is in loaders, ns."""
-    return float(tree.own("cpu_time")[tree.below(_loaders(tree))].sum())
+    return float(tree.own("cpu_time")[tree.loading & tree.steps.inside].sum())
 
 
 def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:

@@ -30,7 +30,6 @@ from tileprof.analyzer.contexts import (
     Contexts,
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.numbers import (
     COLD,
@@ -232,8 +231,7 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     high = above + most + behind
     nodes = [node for each in chains for node in each.nodes]
     before = () if behind else tree.ended_by(nodes, DEPENDENT, LATE)
-    gaps = tree.share(between + behind / 2)
-    saving = Saving(tree.share(low), tree.share(mid), tree.share(high), gaps=gaps)
+    saving = tree.saving(low, mid, high, between + behind / 2, most + behind)
     row = f"{first.length:.0f} short kernels in a row at {tree.told(first.place)}"
     alone = first.is_of_optimizer
     title = f"The optimizer updates one parameter after the other: {row}" if alone else row

@@ -21,7 +21,6 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, ONLY_COPIES, Contexts, Mask
 from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, held_up, rate
 from tileprof.analyzer.drafts import Draft, ProgramRule
-from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND, TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
 from tileprof.analyzer.program.masks import nodes_of
@@ -149,10 +148,11 @@ def _of_wait(
         return
     evidence.append(Evidence("activities", tree.recording))
     likely = late * max(0.0, 1 - late / waited)
-    low, mid, high = map(tree.share, (direct / 2, direct + likely, direct + late))
     title = f"{why} at {told} leaves the device without work"
     gaps = tree.idle(AFTER_WAIT, AFTER_COPY, *([LATE] if late else [])) & ~tree.compiling
-    yield Draft("suggestion", title, place, tuple(evidence), advice, "", Saving(low, mid, high),
+    mid, high = direct + likely, direct + late
+    saving = tree.saving(direct / 2, mid, high, mid, high)
+    yield Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
                 gaps=nodes_of(gaps))  # fmt: skip
 
 
