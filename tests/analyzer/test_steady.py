@@ -77,6 +77,17 @@ def test_places_where_the_host_was_seen_once() -> None:
     assert milliseconds(step) == pytest.approx(10)
 
 
+@pytest.mark.parametrize(("visits", "expected"), [(90, 9.0), (3, 11.0)])
+def test_lines_beside_a_loop_without_a_scope(visits: int, expected: float) -> None:
+    """Two gaps at a line whose kernels run once, where the loop's run 90 times, or thrice."""
+    step = Step(visits)
+    loop, after = (step.frame(-1, "main", line) for line in (72, 75))
+    step.launch(loop, "silu", 9 * MS)
+    step.launch(after, "square", 1.0, 1)
+    step.idle(after, HOST, 2 * MS, 2)
+    assert Steps(step.profile()).time / MS == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_phase_tells_steps_without_a_scope() -> None:
     """As the recorder gives it: what is set-up is left out, work as well."""
     step = stepping()

@@ -41,8 +41,8 @@ def test_an_item_in_each_step() -> None:
 
 
 def test_late_launches_of_a_host_that_would_be_ahead() -> None:
-    """Of further 20 ms none to all; 1 - 20 / 50 of them likely. A step likely takes 93.4 ms where it
-    is not recorded."""
+    """Of further 20 ms none to all; 1 - 20 / 50 of them likely. A step likely takes 93.4 ms
+    where it is not recorded."""
     finding = only(waiting(late=20).profile(), "transfers")
     gain = finding.program_gain
     assert gain is not None

@@ -386,6 +386,12 @@ STEADY_FEWEST = 3
 STEADY_NEARLY_ALL = 0.8
 """Of the devices' work; what is left may be an evaluation now and then."""
 
+STEADY_MANY = 20
+"""Launches from which a kernel runs many times, beside one that runs once. By hand."""
+
+STEADY_ONCE = 2
+"""Mean launches of kernels below a line that runs once: some operations launch twice. By hand."""
+
 # -- report
 
 NOISE = 1.02
@@ -396,6 +402,9 @@ REPORT_LEAST_OF_KERNEL = 1.03
 
 REPORT_LEAST_SEEN = 0.02
 """Of a kernel's samples, below which nothing is made of them."""
+
+REPORT_LEAST_SLACK = 0.01
+"""Part of a saving, 0 to 1, that does not shorten the program, from which that is told."""
 
 REPORT_LEAST_OF_PROGRAM = 1.005
 """Suggestions that bring a program less, even at best, are not made."""
@@ -663,6 +672,23 @@ PyTorch 2.13 on one thread, 2026-11."""
 
 SAME_PRODUCT_SHARE = 0.05
 """Share of the time from which a repeated call is told. By hand."""
+
+# -- rules/program/small_block
+
+SMALL_BLOCK_BYTES = 4096
+"""Bytes that a block moves, below which it ends before its loads pay: 32 bytes for each of 128
+threads. By hand."""
+
+SMALL_BLOCK_WAVES = 4
+"""Waves of blocks from which there are enough of them to make larger ones. By hand."""
+
+SMALL_BLOCK_FAR = 1.5
+"""Time by the floor from which a kernel is far from the memory's roof. By hand."""
+
+SMALL_BLOCK_REACHED = 0.8
+"""Part of the memory's roof that such a kernel likely reaches with larger blocks. Of two kernels of
+a Triton program on an H200, at 0.36 and 0.55 with blocks of 128 elements, blocks of 1,024 made the
+program 1.62 times as fast (benchmarks/results/programs-held-out.json, triton_block)."""
 
 # -- rules/program/gathered_rows
 

@@ -38,6 +38,7 @@ from tileprof.analyzer.numbers import (
     REPORT_LEAST_OF_PROGRAM,
     REPORT_LEAST_SEEN,
     REPORT_LEAST_SHARE,
+    REPORT_LEAST_SLACK,
 )
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.analyzer.unexplained import unexplained
@@ -201,7 +202,7 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
         return
     of_work = saving.mid - saving.gaps if draft.nodes else None
     exposed = tree.exposed(draft.nodes, (of_work or 0.0) * tree.unrecorded_time)
-    if exposed < 1:
+    if 1 - exposed >= REPORT_LEAST_SLACK:
         slack = Evidence("activities", f"of their time, {percent(1 - exposed, 0)} {_SLACK}")
         draft = replace(draft, evidence=(*draft.evidence, slack))
     gain = capped(gain_of(_without_slack(saving, exposed)), draft.most)

@@ -13,8 +13,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
-from tileprof.analyzer.program.masks import Column, Ids, Mask, kind, nearest, outermost, own, where
+from tileprof.analyzer.numbers import (
+    STEADY_FEWEST,
+    STEADY_MANY,
+    STEADY_NEARLY_ALL,
+    STEADY_ONCE,
+)
+from tileprof.analyzer.program.masks import (
+    Column,
+    Ids,
+    Mask,
+    inclusive,
+    kind,
+    nearest,
+    outermost,
+    own,
+    where,
+)
 from tileprof.once import cached_property
 from tileprof.profile import SETUP, Profile, whole_kernels
 from tileprof.profile.node_names import FOR_DATA, FOR_HOST, ONLY_COPIES
@@ -75,7 +90,28 @@ class Steps:
         idle = kind(self.profile, "idle") & self.inside
         if not self.repeats:
             return idle
-        return idle & ((self.count >= self.least) | self._seen(idle))
+        return idle & ((self.count >= self.least) | self._seen(idle)) & ~self._of_lines_run_once
+
+    @cached_property
+    def _of_lines_run_once(self) -> Mask:
+        """Gaps without a scope, at lines whose kernels run once where most work runs many times.
+
+        What stands before and after a loop: its gaps may be several, as each operation is loaded.
+        """
+        kernels = kind(self.profile, "kernel") & (self.count > 0)
+        order = np.argsort(self.count)
+        worked = np.cumsum(np.where(kernels & self.inside, self.work, 0.0)[order])
+        if not worked[-1]:
+            return np.zeros(len(self.profile), bool)
+        usual = self.count[order[int(np.searchsorted(worked, worked[-1] / 2))]]
+        launches, below = (
+            inclusive(self.profile, np.where(kernels, column, 0.0))
+            for column in (self.count, np.ones(len(self.profile)))
+        )
+        line = nearest(self.profile, kind(self.profile, "frame"))
+        rare = (below > 0) & (launches <= STEADY_ONCE * below) & (usual >= STEADY_MANY)
+        once: Mask = (self.loops < 0) & (line >= 0) & rare[line]
+        return once
 
     def _seen(self, idle: Mask) -> Mask:
         """Long gaps that come often enough together with others of their reason and scope.

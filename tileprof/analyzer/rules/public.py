@@ -38,6 +38,7 @@ from tileprof.analyzer.rules.program import (
     optimizer_passes,
     recurrence,
     same_product,
+    small_block,
     small_kernels,
     transfers,
 )
@@ -69,6 +70,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     launch_bound.RULE,
     transfers.RULE,
     small_kernels.RULE,
+    small_block.RULE,
     fusion.RULE,
     optimizer_passes.RULE,
     eager_attention.RULE,

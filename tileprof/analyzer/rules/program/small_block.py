@@ -1,0 +1,87 @@
+"""Blocks that move so few bytes that a device mostly begins and ends them.
+
+Static: none. Dynamic: bytes of a launch by its blocks, its waves of blocks, and how far it is from
+the time that moving the bytes takes. A multiprocessor holds 32 blocks at most, so few bytes are
+under way at once, and each block waits for its first load alone. With more work a block such a
+kernel likely reaches most of the memory's rate; half of the difference goes at least, and all of
+what is above the floor at most. Kernels of an operation are a library's, whose blocks stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase, Program
+from tileprof.analyzer.contexts import Contexts
+from tileprof.analyzer.drafts import Draft, ProgramRule
+from tileprof.analyzer.findings import Evidence, listed, percent, plain
+from tileprof.analyzer.floors import Floors
+from tileprof.analyzer.numbers import (
+    COLD,
+    SMALL_BLOCK_BYTES,
+    SMALL_BLOCK_FAR,
+    SMALL_BLOCK_REACHED,
+    SMALL_BLOCK_WAVES,
+)
+
+_ADVICE = (
+    "Let each block work on more elements: a larger block of a Triton kernel (BLOCK = 1024 or"
+    " more), several elements for each thread, or a loop over tiles in fewer blocks."
+)
+
+
+def find(program: Program) -> Iterator[Draft]:
+    """All kernels with such blocks together."""
+    tree = Contexts(program)
+    if not tree.time.any():
+        return
+    floors = Floors(tree)
+    found = [case for case in program.kernels if _is_small(tree, floors, case)]
+    nodes = tuple(node for case in found for node in case.nodes)
+    held = list(nodes)
+    time, floor = float(tree.time[held].sum()), float(floors.floor[held].sum())
+    if not found or tree.share(time) < COLD:
+        return
+    first = found[0]
+    each = _bytes_of_block(tree, first)
+    evidence = (
+        Evidence(
+            "activities",
+            f"{listed([plain(case.name) for case in found])}: {percent(tree.share(time))} of"
+            f" {tree.whose}, where moving the bytes takes {percent(tree.share(floor))}",
+        ),
+        Evidence(
+            "activities",
+            f"a launch of {plain(first.name)} has {first.extent('grid'):,} blocks of"
+            f" {first.extent('block')} threads, which move {each:,.0f} bytes each",
+        ),
+    )
+    likely = max(time - floor / SMALL_BLOCK_REACHED, 0.0)
+    count = len(found)
+    yield Draft(
+        "suggestion", f"blocks of {count} kernel{'s' * (count > 1)} do too little work each",
+        tree.place(first.nodes[0]), evidence, _ADVICE, "",
+        tree.saving(likely / 2, likely, time - floor), nodes=nodes,
+    )  # fmt: skip
+
+
+def _is_small(tree: Contexts, floors: Floors, case: KernelCase) -> bool:
+    nodes = list(case.nodes)
+    time, floor = float(tree.time[nodes].sum()), float(floors.floor[nodes].sum())
+    if any(tree.op(node) for node in nodes):
+        return False
+    by_memory = any(floors.limits.get(node) == "memory" for node in nodes)
+    if not by_memory or time < SMALL_BLOCK_FAR * floor:
+        return False
+    waves = case.number("waves") or 0.0
+    return waves >= SMALL_BLOCK_WAVES and 0 < _bytes_of_block(tree, case) < SMALL_BLOCK_BYTES
+
+
+def _bytes_of_block(tree: Contexts, case: KernelCase) -> float:
+    """Bytes that a block has to move on average; 0 where that is not known."""
+    blocks = case.launches * case.extent("grid")
+    moved = float(tree.program.work.bytes[list(case.nodes)].sum())
+    return moved / blocks if blocks else 0.0
+
+
+RULE = ProgramRule("small-block", find)
