@@ -11,6 +11,7 @@ import pytest
 
 from tests.analyzer.made import Made, program, report_of
 from tests.analyzer.reports import finding, recorded, report_with, three_rules
+from tests.analyzer.test_fusion import activation
 from tileprof.analyzer import Place, Report, analyze
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.analyzer.unexplained import FAR, UNKNOWN
@@ -178,3 +179,9 @@ def test_those_that_match() -> None:
     assert text_of(first, second, include="^step$").count("where") == 2
     with pytest.raises(UsageError, match="The longest kernels are: matmul, k"):
         text_of(first, second, include="nothing")
+
+
+def test_kernels_that_a_finding_of_the_program_covers_are_not_silent() -> None:
+    """Six kernels to fuse; two products of which nothing is said."""
+    text = text_of(analyze(activation().profile()))
+    assert "No optimisation found for 1 kernel (25.0 % of kernel time)." in text

@@ -403,7 +403,7 @@ REPORT_LEAST_OF_KERNEL = 1.03
 REPORT_LEAST_SEEN = 0.02
 """Of a kernel's samples, below which nothing is made of them."""
 
-REPORT_LEAST_SLACK = 0.01
+REPORT_LEAST_SLACK = 0.05
 """Part of a saving, 0 to 1, that does not shorten the program, from which that is told."""
 
 REPORT_LEAST_OF_PROGRAM = 1.005

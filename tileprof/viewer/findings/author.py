@@ -25,6 +25,8 @@ from tileprof.viewer.notes import missing_from, title_of
 
 BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
+_BARELY = 0.05
+"""Part of a kernel's time below which what findings of the program take of it is no suggestion."""
 _WORDS: dict[Tier, str] = {
     "static": "the compiler's code and remarks",
     "activities": "launch times",
@@ -161,8 +163,10 @@ def _without_kernels(host: HostTime) -> str:
 
 
 def _silent(report: Report, paper: Paper) -> Iterator[str]:
-    """Yield how much time no finding covers."""
-    judged = [each for each in report.kernels if not each.findings]
+    """Yield how much time no finding covers, of kernels or of the program."""
+    held = report.account.kernels if report.account is not None else ()
+    named = {each.case for each in held if each.named > _BARELY * each.time}
+    judged = [each for each in report.kernels if not each.findings and each.case not in named]
     small = len(report.program.kernels) - len(report.kernels)
     if judged:
         share = format_percent(sum(each.case.share for each in judged))
