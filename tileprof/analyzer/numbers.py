@@ -690,6 +690,13 @@ SMALL_BLOCK_REACHED = 0.8
 a Triton program on an H200, at 0.36 and 0.55 with blocks of 128 elements, blocks of 1,024 made the
 program 1.62 times as fast (benchmarks/results/programs-held-out.json, triton_block)."""
 
+# -- rules/program/handed_over
+
+HANDED_OVER_PARTS = (0.5, 0.9)
+"""Of the time of the shorter kernel, what goes at least, and likely. A Triton program on an H200
+with two kernels of a third of its time each was 1.49 times as fast with one: all of it
+(benchmarks/results/programs-held-out.json, triton_block)."""
+
 # -- rules/program/gathered_rows
 
 GATHERED_ROWS_NEAR = 0.2

@@ -45,7 +45,7 @@ class Carried:
 @lru_cache(maxsize=64)
 def twins(text: str) -> tuple[Twins, ...]:
     """Return all pairs of a file, none where it is no Python."""
-    return tuple(each for body in _bodies(text) for each in _twins(body))
+    return tuple(each for body in bodies(text) for each in _twins(body))
 
 
 @lru_cache(maxsize=64)
@@ -74,7 +74,8 @@ def _walk(text: str) -> Iterator[ast.AST]:
     return iter(()) if tree is None else ast.walk(tree)
 
 
-def _bodies(text: str) -> Iterator[list[ast.stmt]]:
+def bodies(text: str) -> Iterator[list[ast.stmt]]:
+    """Yield each list of statements of a file, as the body of a loop or a function."""
     for node in _walk(text):
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)

@@ -10,7 +10,8 @@ wants some of the results in between, and a reduction has to end before its resu
 quarters of the difference are likely, half of it is sure. Of the gaps before n launches (n - 1) / n
 go, half of that for sure.
 
-Rows that are gathered and then added up by index are a run of their own: `gathered_rows`.
+Rows that are gathered and then added up by index are a run of their own (`gathered_rows`), and so
+are Triton kernels that hand tensors to each other (`handed_over`).
 
 Runs of short kernels (`small-kernels`) are told there: they wait for launches, not for memory.
 """
@@ -28,7 +29,7 @@ from tileprof.analyzer.contexts import DEPENDENT, LATE, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
-from tileprof.analyzer.rules.program import gathered_rows
+from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.once import cached_property
 
@@ -114,11 +115,12 @@ class _Run:
 
 
 def find(program: Program) -> Iterator[Draft]:
-    """All such runs together, since compiling the model changes them all; and gathered rows."""
+    """All such runs together: compiling the model changes them all; then those of other kinds."""
     tree = Contexts(program)
     if not tree.time.any():
         return
     yield from gathered_rows.find(tree)
+    yield from handed_over.find(tree)
     runs = [run for run in _runs(tree) if tree.share(run.above) >= COLD]
     if not runs:
         return

@@ -1,0 +1,111 @@
+"""Triton kernels of which one loads what the one before it stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.analyzer.made import found, only
+from tests.analyzer.steps import FILE, MS, Step
+from tileprof.analyzer.program.triton_calls import HandedOver, handed_over
+from tileprof.profile import Metric, Profile
+
+KERNELS = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def silu(x, out, count, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    held = tl.load(x + at, mask=at < count)
+    tl.store(out + at, held / (1 + tl.exp(-held)), mask=at < count)
+
+@triton.jit
+def multiply(x, y, out, count, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(out + at, tl.load(x + at) * tl.load(y + at), mask=at < count)
+
+@triton.jit
+def product(a, b, out):
+    tl.store(out, tl.dot(tl.load(a), tl.load(b)))
+
+def train():
+    for _ in range(20):
+"""
+FIRST = "silu[grid](normed, active, count, 128)"
+SECOND = "multiply[grid](active, gate, result, count, 128, num_warps=1)"
+LINE = KERNELS.count("\n") + 1
+
+
+def text(*statements: str) -> str:
+    """The kernels, and a loop of statements."""
+    return KERNELS + "".join(f"        {each}\n" for each in statements)
+
+
+def test_what_one_stores_and_the_next_loads() -> None:
+    """By the names that both statements give, whichever parameter that is."""
+    pair = HandedOver("active", "silu", "multiply", LINE, LINE + 1)
+    assert handed_over(text(FIRST, SECOND)) == (pair,)
+    assert handed_over(text(FIRST, "multiply[grid](gate, active, result, count, 128)")) == (pair,)
+    assert handed_over(text(FIRST, "multiply[grid](x=gate, y=active, out=a, count=n)")) == (pair,)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        (FIRST, "multiply[(rows,)](active, gate, result, count, 128)"),
+        (FIRST, "x = active.sum()", SECOND),
+        (FIRST, "multiply[grid](gate, normed, active, count, 128)"),
+        (FIRST, "multiply[grid](*both, result, count, 128)"),
+        (FIRST, "product[grid](active, gate, result)"),
+        ("multiply[grid](gate, gate, normed, count, 128)", SECOND),
+        (FIRST, "multiply(active, gate, result)"),
+        (FIRST, "later[grid](active)"),
+    ],
+    ids=["another grid", "a statement between", "both load it", "arguments not told", "a product",
+         "other names", "no launch", "a kernel not told"],
+)  # fmt: skip
+def test_what_is_handed_over_in_no_known_way(statements: tuple[str, ...]) -> None:
+    """Nothing is said."""
+    assert handed_over(text(*statements)) == ()
+
+
+def test_text_that_is_no_python() -> None:
+    """Nothing is raised."""
+    assert handed_over("def (") == ()
+
+
+def block(*statements: str, moved: float = 3.0) -> Profile:
+    """Two kernels of 10 ms a step at the last statements' lines, which move 2 and `moved` times
+    8 GB; beside them one of 20 ms. The memory gives 4 TB/s."""
+    step = Step()
+    step.builder.declare(Metric("bytes", "bytes"))
+    for name, line, parts in (("silu", LINE, 2.0), ("multiply", LINE + 1, moved)):
+        call = step.frame(step.top, "train", line)
+        kernel = step.launch(call, name, 10 * MS)
+        step.builder.add(kernel, "bytes", parts * 8e9 * 20)
+    step.launch(step.frame(step.top, "train", LINE + 2), "softmax", 20 * MS)
+    held = step.profile({"hbm_read": 4e12})
+    peaks = tuple(replace(each, unit="bytes/s") for each in held.tables.device_peaks)
+    sources = {FILE: text(*statements)}
+    return replace(held, tables=replace(held.tables, sources=sources, device_peaks=peaks))
+
+
+def test_one_kernel_in_place_of_two() -> None:
+    """10 ms become 1 likely, 5 at least; at most 6 are left of 20, for 24 GB."""
+    finding = only(block(FIRST, SECOND), "fusion")
+    assert finding.title == "silu and multiply hand active over through memory"
+    gain = finding.program_gain
+    assert gain is not None
+    assert (gain.low, gain.mid, gain.high) == pytest.approx((40 / 35, 40 / 31, 40 / 26))
+    assert finding.static[0].text == (
+        f"multiply (line {LINE + 1}) loads active, which silu (line {LINE}) stored, over the same"
+        " grid"
+    )
+
+
+def test_kernels_that_nothing_is_handed_over_between() -> None:
+    """The same times, another text; and kernels whose bytes are not known."""
+    assert not found(block(FIRST, SECOND.replace("active", "other")), "fusion")
+    assert not found(block(FIRST, SECOND, moved=0), "fusion")
