@@ -304,3 +304,40 @@ def test_slack_of_many_launches(clock: Clock) -> None:
     end = begin + 40_000 * 300
     clock.kernel(at=end + 500, start=end + 600, end=end + 700)
     assert sum(part for _, part in slack(clock)) == 40_000 * 300
+
+
+def expected_slack(runs: list[tuple[int, int, int, int]]) -> int:
+    """The slack of (launched, waited until, start, end), one after the other on a device."""
+    total = until = busy = 0
+    since: list[tuple[int, int]] = []
+    for launched, waited, start, end in runs:
+        until = max(until, waited)
+        if busy and start > busy and launched > busy:
+            total += sum(last - first for first, last in since if last > until)
+            since = []
+        since.append((start, end))
+        busy = max(busy, end)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_slack_of_random_programs(clock: Clock, seed: int) -> None:
+    """Launches ahead and behind, waits for some of them: as a plain reading of the definition."""
+    chance, now, free, waited = random.Random(seed), 10**6, 0, 0
+    runs = []
+    for _ in range(2000):
+        now += chance.randrange(1, 400)
+        if chance.random() < 0.1 and free:
+            until = max(now, free if chance.random() < 0.5 else free - chance.randrange(1, 300))
+            clock.call(now, STREAM_SYNC, until=until)
+            now = waited = until
+            now += chance.randrange(1, 200)
+        start = max(now + chance.randrange(1, 50), free + chance.choice((0, 0, 20)))
+        end = start + chance.randrange(1, 600)
+        clock.kernel(now, start, end)
+        runs.append((now, waited, start, end))
+        free = end
+    ((total, part),) = slack(clock)
+    assert total == sum(end - start for _, _, start, end in runs)
+    assert part == expected_slack(runs)
+    assert 0 < part < total
