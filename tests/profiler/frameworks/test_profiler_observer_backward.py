@@ -58,7 +58,20 @@ def outside_of_the_engine(run: Callable[[], object]) -> tuple[Counter[str], Coun
     return operations, nodes
 
 
-def test_counts_are_those_of_torch_profiler(seen: Seen) -> None:
+@pytest.fixture(params=[False, True], ids=["alone", "beside a thread"])
+def beside(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whether another thread of the program's is there, so that all are observed."""
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    if request.param:
+        thread.start()
+    yield
+    done.set()
+    if request.param:
+        thread.join()
+
+
+def test_counts_are_those_of_torch_profiler(beside: None, seen: Seen) -> None:
     """Of operations outside of the engine, and of the nodes inside."""
     step = steps_of(net())
     step()

@@ -79,12 +79,22 @@ uint32_t enter_function(const RecordFunction &function, const NameOf &known) {
 
 void step(Thread &thread, uint32_t context);
 
+// Passes over what the engine does besides running a node, as sums of gradients, where operations
+// are observed in all threads. A node of Python within is observed again.
+std::unique_ptr<at::ObserverContext> pass_over(Thread &thread) {
+  std::unique_ptr<Open> open(new (thread) Open);
+  open->thread = &thread;
+  open->around = thread.inside;
+  open->was_quiet = std::exchange(thread.quiet, true);
+  return open;
+}
+
 std::unique_ptr<at::ObserverContext> begin_function(const RecordFunction &function) {
   if (!observing.load(std::memory_order_relaxed)) return nullptr;
   Thread &thread = this_thread();
   if (thread.quiet) return nullptr;
   const NameOf &known = thread.names.of(function);
-  if (known.evaluation && !observes_inside(this_pass())) return nullptr;
+  if (known.evaluation && !observes_inside(this_pass())) return pass_over(thread);
   std::unique_ptr<Open> open(new (thread) Open);
   open->thread = &thread;
   open->context = enter_function(function, known);
