@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tileprof.profiler as profiler
-from tests.native.cupti_programs import LAUNCH, Fake
+from tests.native.cupti_programs import Fake
 from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.profile import CounterSeries, Profile, SeriesMetric, load, merge
 from tileprof.profiler.counters import host, series_control
@@ -140,17 +140,26 @@ class Gpu:
         self.c.fake_metric(b"slow__cycles.sum", 2)
 
     def launch(self) -> None:
-        """Launch something."""
-        self.fake.call(LAUNCH)
+        """Launch something that has run when the recording ends: nothing has to be waited for."""
+        now = time.perf_counter_ns()
+        self.fake.kernel("kernel", start=now, end=now + 1000)
+
+    def until_read(self, count: int) -> None:
+        """Wait until so many samples were read, which goes on beside the program."""
+        ends = time.monotonic() + 10
+        while self.fake.recorder.pm_status()["samples"] < count:
+            assert time.monotonic() < ends
+            time.sleep(0.01)
 
     def samples(self, count: int, first: float, step: float = 0.0) -> int:
-        """Samples from now on; when the first one begins."""
+        """Take samples from now on, and let their time pass; return when the first one begins."""
         now = time.perf_counter_ns()
         taken = self.c.fake_pm_samples(
             C.c_size_t(0), C.c_uint64(now), C.c_uint64(NS), C.c_uint64(count), C.c_double(first),
             C.c_double(step),
         )  # fmt: skip
         assert taken == count
+        time.sleep(count * NS / 1e9)
         return now
 
 
@@ -217,6 +226,7 @@ def test_sessions_have_their_own_time(gpu: Gpu) -> None:
     second = profiler.start(pm_sampling=True)
     gpu.launch()
     gpu.samples(4, 1.0)
+    gpu.until_read(7)
     beside = profiler.start()
     assert len(only(second.finalize())) == 4
     assert beside.finalize().tables.series == ()
