@@ -44,7 +44,7 @@ def text(*statements: str) -> str:
 
 
 def test_what_one_stores_and_the_next_loads() -> None:
-    """By the names that both statements give, whichever parameter that is."""
+    """Both statements give one name, for whichever parameters; it is the tensor handed over."""
     pair = HandedOver("active", "silu", "multiply", LINE, LINE + 1)
     assert handed_over(text(FIRST, SECOND)) == (pair,)
     assert handed_over(text(FIRST, "multiply[grid](gate, active, result, count, 128)")) == (pair,)

@@ -148,28 +148,27 @@ def test_gaps_before_copies_are_the_loaders_as_far_as_it_takes(
         assert (low, mid) == pytest.approx((1 / (1 - 0.4 * share), 1 / (1 - share)), rel=1e-3)
 
 
-def test_two_workers_are_what_a_loader_likely_gets() -> None:
-    """Of 80 ms of 100 that the device waits for data, 40 go likely, and all at most."""
-    step = late(idle=0, worked=20)
+def waiting_for_data(idle: float) -> Step:
+    """Steps of 100 ms, in so many of which the device waits while the host is in a loader."""
+    step = late(idle=0, worked=100 - idle)
     loader = step.frame(
         step.frame(step.scope(step.top, "data"), "batches", 134), "DataLoader.__next__", 721,
         f"{TORCH}utils/data/dataloader.py",
     )  # fmt: skip
-    step.idle(loader, DATA, 80 * MS)
-    gain = only(step.profile(), "launch-bound").program_gain
+    step.idle(loader, DATA, idle * MS)
+    return step
+
+
+def test_two_workers_are_what_a_loader_likely_gets() -> None:
+    """Of 80 ms of 100 that the device waits for data, 40 go likely, and all at most."""
+    gain = only(waiting_for_data(80).profile(), "launch-bound").program_gain
     assert gain is not None
     assert (gain.mid, gain.high) == pytest.approx((1 / 0.4, 1 / 0.2))
 
 
 def test_waiting_for_data() -> None:
     """A fifth of the time, in each step; the place is the loop's line, not the loader's."""
-    step = late(idle=0, worked=80)
-    loader = step.frame(
-        step.frame(step.scope(step.top, "data"), "batches", 134), "DataLoader.__next__", 721,
-        f"{TORCH}utils/data/dataloader.py",
-    )  # fmt: skip
-    step.idle(loader, DATA, 20 * MS)
-    finding = only(step.profile(), "launch-bound")
+    finding = only(waiting_for_data(20).profile(), "launch-bound")
     assert finding.title == "GPU idle: no data from the data loader at train_gpt.py:134"
     assert "num_workers" in finding.author
     assert finding.program_gain is not None

@@ -45,7 +45,7 @@ __all__ = [
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of nodes that a device works on."""
-_LOADER = re.compile(rf"{LOADER_SCOPE}.*_SingleProcess")
+_LOADER = re.compile(rf"{LOADER_SCOPE}_SingleProcessDataLoaderIter\.__next__")
 _FULL = "command buffer full (overhead)"
 
 
@@ -113,7 +113,7 @@ class Contexts:
         host and device take h and d, half of what is saved gone.
         """
         held = list(nodes)
-        time, slack = (float(self.own(name)[held].sum()) for name in ("time", "slack_time"))
+        time, slack = (float(each[held].sum()) for each in (self.steps.work, self._slack))
         if not time or not slack:
             return 1.0
         part = min(1.0, slack / time)
@@ -122,21 +122,30 @@ class Contexts:
         return 1 - part * (1 - device**2 / (device**2 + host**2) if host else 0.0)
 
     @cached_property
+    def _slack(self) -> Column:
+        """Own time on devices that is slack in the recording, in all of the program, ns."""
+        return self.own("slack_time")
+
+    @cached_property
     def slack(self) -> float:
         """Time of devices in steps that is slack in the recording, ns."""
-        return float((self.own("slack_time") * self._part).sum())
+        return float((self._slack * self._part).sum())
+
+    @cached_property
+    def late(self) -> float:
+        """Time of gaps that goes if no launch is late, ns; that of compiling left out."""
+        return self.avoidable(self.idle(LATE) & ~self.compiling)
 
     @cached_property
     def _host_of_slack(self) -> float:
-        """What the host would take without a recording where its launches come late, ns.
+        """Time of the host around late launches, as it likely is without a recording, ns.
 
         There a device works or waits as long as the host takes; recording adds a part of that.
         """
-        late = self.avoidable(self.idle(LATE) & ~self.compiling)
         part = CONTEXTS_RECORDING_PART
         if (times := self._host_a_step) and times[0]:
             part = max(0.0, 1 - times[1] / times[0])
-        return (1 - part) * (late + self.slack)
+        return (1 - part) * (self.late + self.slack)
 
     def share(self, nanoseconds: float) -> float:
         """Of the time of devices in steps, waiting included; 0 where no device was timed."""
@@ -153,18 +162,16 @@ class Contexts:
         Shares are of the time that the program takes without a recording, which has fewer gaps; at
         most, of what it takes where no launch comes late.
         """
-        late = self.avoidable(self.idle(LATE) & ~self.compiling)
         whole, work = self.unrecorded_time, high - max(gaps, most_gaps)
         likely = min(mid / whole, 1.0) if whole else 0.0
-        most = max(self.share(high), likely, work / max(self.steps.time - late, work, 1.0))
+        most = max(self.share(high), likely, work / max(self.steps.time - self.late, work, 1.0))
         least, of_gaps = (min(each / whole, likely) if whole else 0.0 for each in (low, gaps))
         return Saving(least, likely, most, gaps=of_gaps)
 
     @cached_property
     def unrecorded_time(self) -> float:
         """Time of devices in steps, waiting included, as it likely is without a recording, ns."""
-        late = self.avoidable(self.idle(LATE) & ~self.compiling)
-        return self.steps.time - late * (1 - self.unrecorded)
+        return self.steps.time - self.late * (1 - self.unrecorded)
 
     @cached_property
     def whose(self) -> str:
@@ -207,13 +214,12 @@ class Contexts:
     def unrecorded(self) -> float:
         """Part of the gaps before late launches that would be there without a recording, 0 to 1:
         as far as the host would still take longer there than the devices' work."""
-        late = self.avoidable(self.idle(LATE) & ~self.compiling)
-        return max(0.0, self._host_of_slack - self.slack) / late if late else 1.0
+        return max(0.0, self._host_of_slack - self.slack) / self.late if self.late else 1.0
 
     @cached_property
-    def loading(self) -> Mask:
-        """What runs in data loaders without workers."""
-        return self.below(self.where(lambda symbol: bool(_LOADER.match(symbol.name))))
+    def loaders(self) -> Mask:
+        """PyTorch's scopes around the next batch of data loaders without workers."""
+        return self.outermost(self.where(lambda symbol: bool(_LOADER.match(symbol.name))))
 
     @cached_property
     def least_gap(self) -> float:

@@ -173,8 +173,7 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase, tree: Contexts) -> Ite
     most = of_program(gain, case.of_steps).high
     if seen and gain.mid >= REPORT_LEAST_OF_KERNEL and most >= REPORT_LEAST_OF_PROGRAM:
         told = capped(widened(gain), case.roofs.most_gain)
-        saved = case.of_steps * (1 - 1 / told.mid) * tree.steps.time
-        exposed = tree.exposed(case.nodes, saved)
+        exposed = tree.exposed(case.nodes, _of_work(case, told) * tree.steps.time)
         in_program = _exposed(of_program(told, case.of_steps), exposed)
         yield _finding(rule, draft, told, in_program)
 
@@ -187,9 +186,14 @@ def _drawn(case: KernelCase, saving: Saving) -> Saving:
 
 def _claim(found: Finding, case: KernelCase, tree: Contexts) -> Claim:
     gain = found.kernel_gain
-    of_work = case.of_steps * (1 - 1 / gain.mid) if gain and gain.mid > 1 else None
+    of_work = _of_work(case, gain) if gain and gain.mid > 1 else None
     exposed = tree.exposed(case.nodes, (of_work or 0.0) * tree.steps.time)
     return Claim(found, case.nodes, of_work=of_work, exposed=exposed)
+
+
+def _of_work(case: KernelCase, gain: Gain) -> float:
+    """Share of the devices' time in steps, 0 to 1, that goes where a kernel gains as much."""
+    return case.of_steps * (1 - 1 / gain.mid)
 
 
 def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
@@ -214,8 +218,10 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
 
 
 def _without_slack(saving: Saving, exposed: float) -> Saving:
-    """What a program gains: gaps, and of its kernels' time what it waits for; all of it at most,
-    for without a recording launches are less late."""
+    """Return the saving with the `exposed` part of the kernels' time alone, and all of the gaps.
+
+    At most all of that time counts, for without a recording launches are less late.
+    """
     mid = saving.gaps + (saving.mid - saving.gaps) * exposed
     low = saving.low * mid / saving.mid if saving.mid else 0.0
     return replace(saving, low=low, mid=mid)
@@ -228,7 +234,7 @@ def _exposed(gain: Gain, exposed: float) -> Gain:
 
 
 def _of_slack(draft: Draft) -> Draft:
-    """What is said of work that the program does not wait for."""
+    """Return the draft of a finding about work that the program does not wait for."""
     return replace(
         draft, severity="ignore", title=f"{draft.title}, but the program waits for the host",
         author=f"Leave it until launches are in time. Then: {draft.author}", compiler="",

@@ -297,7 +297,7 @@ def test_slack_of_copies_graphs_and_interruptions(clock: Clock) -> None:
 
 
 def test_slack_of_many_launches(clock: Clock) -> None:
-    """As many as are merged, twice over; the last launch is late."""
+    """Launches are merged by what they ran, ten times over; then one is late."""
     begin = 10**9
     clock.fake.many(20_000, "backward", start=begin, ns=300, step=300)
     clock.fake.many(20_000, "forward", start=begin + 20_000 * 300, ns=300, step=300)

@@ -1,4 +1,4 @@
-"""What the text of a program says of Triton kernels that hand tensors to each other.
+"""Tensors that Triton kernels hand to each other, as the text of a program tells.
 
 In: the text of a file, as a profile keeps it, with kernels and the statements that launch them.
 Out: pairs of launches, one right after the other over the same grid, of which the second loads what
@@ -34,7 +34,7 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """What a kernel does with its parameters."""
+    """Parameters of a kernel, and those whose tensors it loads from and stores to."""
 
     parameters: tuple[str, ...]
     loads: frozenset[str]

@@ -50,13 +50,17 @@ def find(program: Program) -> Iterator[Draft]:
     if not program.device_time or not tree.gaps.any():
         return
     counted = ~tree.compiling
-    yield from _launches(tree, tree.idle(LATE) & counted)
+    loaders = tree.below(tree.loaders) & tree.steps.inside
+    loading = float(tree.own("cpu_time")[loaders].sum())
+    yield from _launches(tree, tree.idle(LATE) & counted, loading)
     if tree.steps.repeats:
-        yield from _data(tree, tree.idle(FOR_DATA) & counted, tree.idle(AFTER_COPY) & counted)
+        seen, copied = (tree.idle(reason) & counted for reason in (FOR_DATA, AFTER_COPY))
+        yield from _data(tree, seen, copied, loading)
         yield from _host(tree, tree.idle(FOR_HOST) & counted)
 
 
-def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
+def _launches(tree: Contexts, gaps: Mask, loading: float) -> Iterator[Draft]:
+    """Yield what late launches cost; `loading` is the host's time in data loaders, ns."""
     late = float(tree.gaps[gaps].sum())
     if tree.share(late) < COOL or tree.host_waits(tree.steps.inside) > late:
         return
@@ -74,9 +78,8 @@ def _launches(tree: Contexts, gaps: Mask) -> Iterator[Draft]:
     if told := _a_launch(tree, where):
         evidence.append(Evidence("activities", told))
     evidence.append(Evidence("activities", tree.recording))
-    avoided = tree.avoidable(gaps)
-    mid = avoided * tree.unrecorded / tree.unrecorded_time
-    powers = (1.0, 1.0) if tree.share(_loading(tree)) >= COOL else LAUNCH_BOUND_POWERS
+    mid = tree.late * tree.unrecorded / tree.unrecorded_time
+    powers = (1.0, 1.0) if tree.share(loading) >= COOL else LAUNCH_BOUND_POWERS
     likely, most = (1 - (1 - mid) ** power for power in powers)
     saving = Saving(LAUNCH_BOUND_SURE * mid, likely, max(most, tree.share(late)))
     yield Draft(
@@ -155,15 +158,16 @@ def _a_launch(tree: Contexts, where: int) -> str:
     return f"the host takes {duration(launch)} per launch, a kernel {duration(mean)}"
 
 
-def _data(tree: Contexts, seen: Mask, copied: Mask) -> Iterator[Draft]:
-    """`seen` are gaps in which the host was seen in the loader, `copied` those before copies."""
-    waited, loading = float(tree.gaps[seen].sum()), _loading(tree)
+def _data(tree: Contexts, seen: Mask, copied: Mask, loading: float) -> Iterator[Draft]:
+    """Yield what waiting for data costs: in gaps in which the host was seen in a loader (`seen`),
+    and in those before copies of its data (`copied`), as far as it was `loading`, ns."""
+    waited = float(tree.gaps[seen].sum())
     before = float(tree.gaps[copied].sum()) if waited < loading else 0.0
     share = tree.share(min(waited + before, max(waited, loading)))
     if share < COOL:
         return
     gaps = seen | copied if before else seen
-    at = seen if seen.any() else tree.outermost(tree.loading & tree.steps.inside)
+    at = seen if seen.any() else tree.loaders & tree.steps.inside
     most = int(np.flatnonzero(at)[np.argmax((tree.gaps + tree.own("cpu_time"))[at])])
     text = f"{percent(share)} of {tree.whose} is lost in gaps in which the host was in the data"
     evidence = [Evidence("activities", f"{text} loader")]
@@ -179,11 +183,6 @@ def _data(tree: Contexts, seen: Mask, copied: Mask) -> Iterator[Draft]:
         tree.place(most), tuple(evidence), _DATA, "",
         Saving(min(low * share, likely), likely, max(share, likely)), gaps=nodes_of(gaps),
     )  # fmt: skip
-
-
-def _loading(tree: Contexts) -> float:
-    """Time that the host is in loaders, ns."""
-    return float(tree.own("cpu_time")[tree.loading & tree.steps.inside].sum())
 
 
 def _host(tree: Contexts, gaps: Mask) -> Iterator[Draft]:

@@ -8,7 +8,6 @@ waits, `launch-bound` tells it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -20,7 +19,6 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import LOADER_SHARE, LOADER_WORKERS, LONGEST_SAVING
 
-_NEXT = re.compile(r"enumerate\(DataLoader\)#_SingleProcessDataLoaderIter\.__next__")
 _ADVICE = (
     "Give the DataLoader workers (num_workers=4, persistent_workers=True): processes that make the"
     " next batches while this one is computed; or make each item cheaper, once and not in each"
@@ -33,7 +31,7 @@ def find(program: Program) -> Iterator[Draft]:
     if program.kernel_time:
         return
     tree, host = Contexts(program), program.host
-    loaders = tree.outermost(tree.where(lambda symbol: bool(_NEXT.match(symbol.name))))
+    loaders = tree.loaders
     if not loaders.any() or not host.whole:
         return
     time = float(host.column[tree.below(loaders)].sum())
