@@ -1,4 +1,4 @@
-"""Numbers by which the analyzer judges stand in `numbers.py`, each with its meaning."""
+"""Numbers by which the analyzer judges stand in two modules, each with its meaning."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 ANALYZER = Path(__file__).parents[2] / "tileprof" / "analyzer"
-NUMBERS = "numbers.py"
+NUMBERS = ("numbers.py", "rules/numbers.py")
 ALLOWED = {
     ("json_form.py", "SCHEMA"): "version of a format",
     ("kernel/global_memory.py", "_WIDTHS"): "how opcodes are read",
@@ -17,7 +19,7 @@ ALLOWED = {
     ("rules/program/optimizer_passes.py", "_FORMS"): "a table whose rows say what each number is",
     ("rules/program/optimizer_passes.py", "_MOMENTS"): "a part of that table",
 }
-"""Module-level constants outside of `numbers.py`, with the reason."""
+"""Module-level constants outside of these, with the reason."""
 UNITS = {0.0, 0.5, 1.0, 2.0, 100.0, 1e3, 1e6, 1e9, 1e12}
 """Floats that may be compared with: ends and middles of shares, and factors of units."""
 
@@ -55,14 +57,14 @@ def _is_number(node: ast.AST) -> bool:
 
 
 def modules() -> Iterator[tuple[str, str]]:
-    """Yield the analyzer's modules but for the one of numbers, with their text."""
+    """Yield the analyzer's modules but for those of numbers, with their text."""
     for path in sorted(ANALYZER.rglob("*.py")):
         name = path.relative_to(ANALYZER).as_posix()
-        if name != NUMBERS:
+        if name not in NUMBERS:
             yield name, path.read_text(encoding="utf-8")
 
 
-def test_numbers_stand_in_one_module() -> None:
+def test_numbers_stand_in_their_modules() -> None:
     """No other module of the analyzer has a constant with a number, but for those allowed."""
     found = {(name, constant) for name, text in modules() for constant in constants(text)}
     assert found == ALLOWED.keys()
@@ -73,9 +75,10 @@ def test_no_threshold_is_a_literal() -> None:
     assert not [(name, *each) for name, text in modules() for each in thresholds(text)]
 
 
-def test_each_number_says_what_it_is() -> None:
+@pytest.mark.parametrize("module", NUMBERS)
+def test_each_number_says_what_it_is(module: str) -> None:
     """A docstring follows each number, and each number is used."""
-    text = (ANALYZER / NUMBERS).read_text(encoding="utf-8")
+    text = (ANALYZER / module).read_text(encoding="utf-8")
     body = ast.parse(text).body
     documented = {
         ast.unparse(node.targets[0])

@@ -13,12 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tileprof.analyzer.numbers import (
-    STEADY_FEWEST,
-    STEADY_MANY,
-    STEADY_NEARLY_ALL,
-    STEADY_ONCE,
-)
+from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_MANY, STEADY_NEARLY_ALL, STEADY_ONCE
 from tileprof.analyzer.program.masks import (
     Column,
     Ids,

@@ -33,14 +33,12 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import behind, of_ways, passes_of
 from tileprof.analyzer.kernel.shared_memory import passes_at
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
-from tileprof.analyzer.numbers import (
-    BANK_BYTES,
+from tileprof.analyzer.numbers import BANK_BYTES, COOL, FEWEST_SAMPLES
+from tileprof.analyzer.rules.numbers import (
     BANK_CONFLICTS_FEWEST,
     BANK_CONFLICTS_LEAST,
     BANK_CONFLICTS_MUCH,
     BANK_CONFLICTS_OF_WORD,
-    COOL,
-    FEWEST_SAMPLES,
 )
 from tileprof.errors import Location
 from tileprof.remarks import Remark

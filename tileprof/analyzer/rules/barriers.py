@@ -44,14 +44,13 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers import COLD, HALFWAY
+from tileprof.analyzer.rules.numbers import (
     BARRIERS_DEALT,
     BARRIERS_MOSTLY,
     BARRIERS_NOTABLE,
     BARRIERS_SKEWED,
     BARRIERS_SURE,
-    COLD,
-    HALFWAY,
 )
 from tileprof.analyzer.tiles.tile_loops import NarrowLoop, narrow_loops
 

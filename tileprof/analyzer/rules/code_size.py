@@ -30,7 +30,8 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import targets
 from tileprof.analyzer.machine.loops import is_innermost, loop_around, loops_of
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers import COLD, FEWEST_SAMPLES
+from tileprof.analyzer.rules.numbers import (
     CODE_SIZE_AFTER_A_JUMP,
     CODE_SIZE_CYCLES,
     CODE_SIZE_INSTRUCTION,
@@ -39,8 +40,6 @@ from tileprof.analyzer.numbers import (
     CODE_SIZE_NEXT,
     CODE_SIZE_NOTABLE,
     CODE_SIZE_REACHED,
-    COLD,
-    FEWEST_SAMPLES,
 )
 from tileprof.analyzer.tiles.tile_loops import unrolled
 from tileprof.errors import Location

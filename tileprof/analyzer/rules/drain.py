@@ -49,14 +49,13 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around, loops_of
-from tileprof.analyzer.numbers import (
-    COLD,
+from tileprof.analyzer.numbers import COLD, SECTOR
+from tileprof.analyzer.rules.numbers import (
     DRAIN_END,
     DRAIN_MEANWHILE,
     DRAIN_ONCE,
     DRAIN_SHORT,
     DRAIN_SURE,
-    SECTOR,
 )
 from tileprof.binary.occupancy import WARP
 from tileprof.remarks.copies import StoresFromRegisters

@@ -17,7 +17,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.numbers import LAYOUT_COPIES_HOT
+from tileprof.analyzer.rules.numbers import LAYOUT_COPIES_HOT
 
 _LAYOUT_KERNELS = re.compile(
     r"nchw.?to.?nhwc|nhwc.?to.?nchw|transpose_?(readwrite|kernel)|tensorTransform|convert_?layout"

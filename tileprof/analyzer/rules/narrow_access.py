@@ -50,12 +50,11 @@ from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, why_harmless
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import (
-    COOL,
+from tileprof.analyzer.numbers import COOL, WIDEST
+from tileprof.analyzer.rules.numbers import (
     NARROW_ACCESS_FULL,
     NARROW_ACCESS_GAPS,
     NARROW_ACCESS_IN_ORDER,
-    WIDEST,
 )
 
 _AUTHOR = (

@@ -53,9 +53,8 @@ from tileprof.analyzer.kernel.launches import (
 from tileprof.analyzer.kernel.next_step import Step, next_step
 from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.machine.code import KernelCode
-from tileprof.analyzer.numbers import (
-    FEWEST_SAMPLES,
-    MOST_WARPS,
+from tileprof.analyzer.numbers import FEWEST_SAMPLES, MOST_WARPS
+from tileprof.analyzer.rules.numbers import (
     OCCUPANCY_ALIKE,
     OCCUPANCY_LEFT,
     OCCUPANCY_NOTABLE,

@@ -19,7 +19,8 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.numbers import COLD, PRECISION_PACES
+from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.rules.numbers import PRECISION_PACES
 
 _PLAIN = re.compile(
     r"sgemm|ffma|simt.*gemm|gemm_f32f32_|implicit_convolve_sgemm|scudnn"

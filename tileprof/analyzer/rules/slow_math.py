@@ -34,15 +34,14 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
-from tileprof.analyzer.numbers import (
-    COOL,
+from tileprof.analyzer.numbers import COOL, SPECIAL_CYCLES
+from tileprof.analyzer.rules.numbers import (
     SLOW_MATH_BUSY,
     SLOW_MATH_FULL,
     SLOW_MATH_NOTABLE,
     SLOW_MATH_PART,
     SLOW_MATH_SETUP,
     SLOW_MATH_SURE,
-    SPECIAL_CYCLES,
 )
 from tileprof.errors import Location
 

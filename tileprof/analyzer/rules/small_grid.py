@@ -44,7 +44,7 @@ from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.rules.numbers import (
     SMALL_GRID_BY_EDGES,
     SMALL_GRID_BY_STEPS,
     SMALL_GRID_EMPTY,

@@ -26,8 +26,8 @@ from tileprof.analyzer.findings import Confidence, Evidence
 from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import (
-    COLD,
+from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_AGAIN,
     TENSOR_CORES_MANY,
     TENSOR_CORES_MMA,

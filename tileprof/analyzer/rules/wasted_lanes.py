@@ -35,9 +35,8 @@ from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
 from tileprof.analyzer.kernel.launches import busy_share, launch_place
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
-from tileprof.analyzer.numbers import (
-    COLD,
-    FEWEST_SAMPLES,
+from tileprof.analyzer.numbers import COLD, FEWEST_SAMPLES
+from tileprof.analyzer.rules.numbers import (
     WASTED_LANES_FEW,
     WASTED_LANES_MORE,
     WASTED_LANES_NOTABLE,

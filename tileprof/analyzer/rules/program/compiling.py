@@ -19,8 +19,9 @@ from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import COLD, COMPILING_HOST_SHARE
+from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.program.compilers import of_jax
+from tileprof.analyzer.rules.numbers import COMPILING_HOST_SHARE
 
 _REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 _ADVICE = (

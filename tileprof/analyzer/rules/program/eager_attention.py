@@ -19,7 +19,8 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.numbers import COLD, EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS
+from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.rules.numbers import EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS
 
 _SOFTMAX = re.compile(r"aten::_?(safe_)?softmax$")
 _FUNCTIONAL = re.compile(r"^softmax$|^Softmax\.forward$")

@@ -28,7 +28,8 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import DEPENDENT, LATE, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
-from tileprof.analyzer.numbers import COLD, FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
+from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.rules.numbers import FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES, written_out
 from tileprof.once import cached_property

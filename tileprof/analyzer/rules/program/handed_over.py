@@ -19,8 +19,9 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers import COLD, HANDED_OVER_PARTS
+from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.program.triton_calls import HandedOver, handed_over
+from tileprof.analyzer.rules.numbers import HANDED_OVER_PARTS
 
 
 def find(tree: Contexts) -> Iterator[Draft]:

@@ -19,14 +19,14 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.numbers import MOST_OF_A_KIND
+from tileprof.analyzer.rules.numbers import (
     HOTSPOTS_ALL,
     HOTSPOTS_EVERYTHING,
     HOTSPOTS_HOT,
     HOTSPOTS_LEAST_OF_HOST,
     HOTSPOTS_THE_SAME,
     HOTSPOTS_TIMES,
-    MOST_OF_A_KIND,
 )
 
 _ADVICE = {

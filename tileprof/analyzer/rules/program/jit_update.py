@@ -22,12 +22,9 @@ from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import (
-    JIT_UPDATE_FEWEST,
-    JIT_UPDATE_SHARE,
-    LONGEST_SAVING,
-)
+from tileprof.analyzer.numbers import LONGEST_SAVING
 from tileprof.analyzer.program.compilers import of_jax
+from tileprof.analyzer.rules.numbers import JIT_UPDATE_FEWEST, JIT_UPDATE_SHARE
 
 _TREES = re.compile(r"\b(tree|map)(_|\b)")
 """Functions of JAX that call the user's for each leaf of a tree."""

@@ -22,15 +22,14 @@ from tileprof.analyzer.contexts import AFTER_COPY, FOR_DATA, FOR_HOST, LATE, Con
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import (
-    COOL,
+from tileprof.analyzer.numbers import COOL, MOST_OF_A_KIND
+from tileprof.analyzer.program.masks import inclusive, nodes_of
+from tileprof.analyzer.rules.numbers import (
     LAUNCH_BOUND_MOST,
     LAUNCH_BOUND_POWERS,
     LAUNCH_BOUND_SURE,
     LAUNCH_BOUND_WORKERS,
-    MOST_OF_A_KIND,
 )
-from tileprof.analyzer.program.masks import inclusive, nodes_of
 
 _LATE = (
     "The host is the limit: launch fewer and larger kernels (torch.compile, larger batches, fused"

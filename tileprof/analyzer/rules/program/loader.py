@@ -17,7 +17,8 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import LOADER_SHARE, LOADER_WORKERS, LONGEST_SAVING
+from tileprof.analyzer.numbers import LONGEST_SAVING
+from tileprof.analyzer.rules.numbers import LOADER_SHARE, LOADER_WORKERS
 
 _ADVICE = (
     "Give the DataLoader workers (num_workers=4, persistent_workers=True): processes that make the"

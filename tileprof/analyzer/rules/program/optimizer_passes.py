@@ -19,7 +19,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.rules.numbers import (
     OPTIMIZER_PASSES_COLD,
     OPTIMIZER_PASSES_SLOWER,
     OPTIMIZER_PASSES_UNSURE,

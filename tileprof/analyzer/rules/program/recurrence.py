@@ -21,13 +21,13 @@ from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import (
+from tileprof.analyzer.program.calls import Carried, carried
+from tileprof.analyzer.rules.numbers import (
     RECURRENCE_MOST,
     RECURRENCE_SHARE,
     RECURRENCE_TURNS,
     SMALL_KERNELS_SHORT,
 )
-from tileprof.analyzer.program.calls import Carried, carried
 
 _PRODUCT = re.compile(r"mm\b|Mm|matmul|linear|conv", re.IGNORECASE)
 _ADVICE = (

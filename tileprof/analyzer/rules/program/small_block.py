@@ -16,8 +16,8 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers import (
-    COLD,
+from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.rules.numbers import (
     SMALL_BLOCK_BYTES,
     SMALL_BLOCK_FAR,
     SMALL_BLOCK_REACHED,

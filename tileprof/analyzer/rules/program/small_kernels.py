@@ -31,12 +31,8 @@ from tileprof.analyzer.contexts import (
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
-from tileprof.analyzer.numbers import (
-    COLD,
-    MOST_OF_A_KIND,
-    SMALL_KERNELS_FEWEST,
-    SMALL_KERNELS_SHORT,
-)
+from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
+from tileprof.analyzer.rules.numbers import SMALL_KERNELS_FEWEST, SMALL_KERNELS_SHORT
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES
 from tileprof.once import cached_property
 

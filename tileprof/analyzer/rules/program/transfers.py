@@ -22,8 +22,9 @@ from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, ONLY_COPIES
 from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, held_up, rate
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND, TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
+from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import nodes_of
+from tileprof.analyzer.rules.numbers import TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
 
 _READ = (
     "Do not read a number back from the device in each step: keep it there (sum losses on the"

@@ -1,0 +1,550 @@
+"""Numbers of single rules: thresholds, and what a change was measured to bring.
+
+Each says its unit, its meaning and its source, as those in `analyzer/numbers.py` do, which has what
+several modules share.  They stand under the name of their module, which begins theirs.
+`tests/analyzer/test_numbers.py` keeps them here.
+"""
+
+from __future__ import annotations
+
+from tileprof.binary.occupancy import WARP
+
+# -- bank_conflicts
+
+BANK_CONFLICTS_MUCH = 0.4
+"""Of a kernel's samples, from which on waits for shared memory are told without a cause."""
+
+BANK_CONFLICTS_LEAST = 2.0
+"""Passes where one would do."""
+
+BANK_CONFLICTS_OF_WORD = 2.0
+"""Passes of a request of a word a thread: its addresses', and its bytes'."""
+
+BANK_CONFLICTS_FEWEST = 20
+"""Of samples that issue such accesses, below which they do not tell how many requests there are."""
+
+# -- barriers
+
+BARRIERS_NOTABLE = 0.05
+"""Of the samples: below, barriers whose late warps are not known are not told."""
+
+BARRIERS_SKEWED = 0.1
+"""Share of the work in code that only some warps run, from which these warps are named as late."""
+
+BARRIERS_MOSTLY = 0.5
+"""Share of the work in code that only some warps run, from which confidence is not low. By hand."""
+
+BARRIERS_DEALT = 0.7
+"""Of the likely gain: what dealing a loop's work out to all warps brings at least."""
+
+BARRIERS_SURE = 0.25
+"""Of the likely gain: whether the late work can be dealt out, samples do not say."""
+
+# -- coalescing
+
+COALESCING_WASTEFUL = 2.0
+"""Sectors for each needed one. An unaligned row of 4-byte words has 5 for 4: not worth a word."""
+
+COALESCING_OF_PRODUCTS = 2.0
+"""The same of 16-bit results of products: four lanes hold 16 bytes of a row between them."""
+
+COALESCING_MUCH = 0.4
+"""Of the samples, from which on waiting for memory is worth telling without a cause."""
+
+# -- code_size
+
+CODE_SIZE_AFTER_A_JUMP = 2
+"""Instructions that come late because of it."""
+
+CODE_SIZE_INSTRUCTION = 16
+"""Bytes of an instruction."""
+
+CODE_SIZE_NEAREST = 12 * 1024
+"""Bytes of a scheduler's own cache: of Volta, by Jia et al. 2018 (arXiv 1804.06826), table 3.1; it
+is not known of Hopper. Only what was measured tells a cost."""
+
+CODE_SIZE_NEXT = 128 * 1024
+"""Bytes of the cache behind it, from the same table: a longer loop is fetched anew each turn."""
+
+CODE_SIZE_NOTABLE = 0.03
+"""Share of the samples that wait for instructions from which a loop longer than the nearest cache
+is a cause. By hand."""
+
+CODE_SIZE_MUCH = 0.1
+"""Share of the samples that wait for instructions from which that is reported without a cause. By
+hand."""
+
+CODE_SIZE_REACHED = 0.98
+"""Of what its busiest pipe takes, what a loop of ready warps reaches."""
+
+CODE_SIZE_CYCLES = {
+    **dict.fromkeys(
+        (
+            "LOP3",
+            "SHF",
+            "IADD3",
+            "ISETP",
+            "FSETP",
+            "SEL",
+            "FSEL",
+            "LEA",
+            "PRMT",
+            "FMNMX",
+            "VIMNMX",
+            "IABS",
+            "PLOP3",
+            "I2FP",
+        ),
+        ("alu", 2),
+    ),
+    "IMAD": ("fma", 2),
+    **dict.fromkeys(("FFMA", "FADD", "FMUL"), ("floats", 1)),
+    **dict.fromkeys(("DFMA", "DADD", "DMUL", "DSETP"), ("doubles", 2)),
+    **dict.fromkeys(("MUFU", "F2I", "I2F", "F2F", "FRND", "POPC"), ("special", 8)),
+}
+"""By opcode, its pipe, and for how many cycles a warp's instruction keeps that of a scheduler."""
+
+# -- drain
+
+DRAIN_SHORT = 0.03
+"""Share of samples below which a single fence is considered necessary work, not a defect."""
+
+DRAIN_END = 0.1
+"""Of the samples, below which an end is as long as ends are: an H200 had 0.07 of them at the end of
+tiles of 128 x 240 products, while the next tiles were on their way."""
+
+DRAIN_ONCE = 0.5
+"""The part that comes back of what has to be done once anyway; of fences in loops all does."""
+
+DRAIN_MEANWHILE = 0.85
+"""The part that comes back of the end of a tile that another follows: a copy by TMA goes on
+meanwhile. (An H200 that had 0.62 of its samples there took 0.47 of the time.)"""
+
+DRAIN_SURE = 0.5
+"""Of the time of atomics, and of such ends, what comes back at least."""
+
+# -- layout_converts
+
+LAYOUT_CONVERTS_COMES_BACK = 0.85
+"""Of that time: other instructions take some of the freed turns."""
+
+LAYOUT_CONVERTS_OFTEN = 0.05
+"""Of the samples, at an exchange that keeps warp groups in step all along a turn."""
+
+LAYOUT_CONVERTS_LEAST_KEPT = 0.02
+"""Of the time, what is left in any case."""
+
+# -- layout_copies
+
+LAYOUT_COPIES_HOT = 0.03
+"""Of the devices' time, above which copies are worth a change."""
+
+# -- narrow_access
+
+NARROW_ACCESS_IN_ORDER = (0.9, 1.25)
+"""Sectors for each needed one of lanes side by side: unaligned rows of 4-byte words have 5 for 4;
+fewer are lanes that share addresses."""
+
+NARROW_ACCESS_GAPS = 1.9
+"""Sectors for each needed one of lanes that leave gaps, from which on there are gaps."""
+
+NARROW_ACCESS_FULL = 0.2
+"""Of the samples, from which on a full queue is worth telling without a cause."""
+
+# -- occupancy
+
+OCCUPANCY_WAITING = 0.3
+"""Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
+
+OCCUPANCY_OTHER = 0.1
+"""Of the samples, that are at spills, or in full queues: above, that is what to look at."""
+
+OCCUPANCY_LEFT = 0.1
+"""Of the time, left beyond what its work takes: below, blocks side by side are near their roof."""
+
+OCCUPANCY_NOTABLE = 0.05
+"""Of the time, below which the next step is not worth its price in registers."""
+
+OCCUPANCY_SURE = 0.5
+"""Share of the likely gain that is sure. By hand."""
+
+OCCUPANCY_ALIKE = 0.75
+"""Of registers or memory, what the next step has to leave so that it is likely within reach."""
+
+OCCUPANCY_SMALL_STEP = 0.85
+"""Share of registers or memory that the next step has to leave so that it is reported where nothing
+was measured."""
+
+# -- pipeline_depth
+
+PIPELINE_DEPTH_MUCH = 0.1
+"""Of the time, what is worth a word where no gain can be told."""
+
+PIPELINE_DEPTH_MOST_STAGES = 8
+"""Stages, more than which are not advised. By hand."""
+
+PIPELINE_DEPTH_LEAST_REST = 0.02
+"""Of a turn, what is never hidden: more would be a guess."""
+
+PIPELINE_DEPTH_BY_SAMPLES = 0.95
+"""Of what a turn takes, how much less it may be: turns are counted by some hundred samples."""
+
+# -- precision
+
+PRECISION_PACES = (0.3, 0.75, 1.0)
+"""Of the part of its roof that a kernel reaches, the part of the tensor cores' that its successor
+does: at least, likely, at most. Tiles of 32-bit operands are half as deep as those of 16 bits, of
+which cuBLAS has 0.8 of the roof at best (docs/benchmarks.md); a BERT encoder on an H200 reached
+0.36 (benchmarks/results/programs-1of3.json, embed_texts)."""
+
+# -- program/backward_ratio
+
+BACKWARD_RATIO_SLOW = 3.0
+"""Time of a backward pass by its forward pass, from which it is slow where nothing else is known:
+two products stand for one. By hand."""
+
+BACKWARD_RATIO_ABOVE = 1.5
+"""Ratio of an operation by that of the program's others, from which it stands out. By hand."""
+
+BACKWARD_RATIO_BY_BYTES = 1.5
+"""Ratio by that of the bytes that both passes move, from which bytes are no reason. By hand."""
+
+# -- program/compiling
+
+COMPILING_HOST_SHARE = 0.05
+"""Of the host's time, below which compiling is not told of a program without a device."""
+
+# -- program/alignment
+
+ALIGNMENT_PARTS = (0.0, 0.15, 0.4)
+"""Of the time of products of unaligned operands whose work is not known, what padding saves: at
+least, likely, at most.
+Likely is what was measured for GPT-2 with a vocabulary of 50,257 (H200, batch 8×512, bfloat16,
+2026-11): 1.037× with a quarter of the time in such products."""
+ALIGNMENT_REACHED = 0.7
+"""Part of the roof that a product of aligned operands reaches, by hand: cuBLAS reached 0.9 of it
+for 8192³ in bfloat16 (H200, 2026-11), and products with a short dimension reach less."""
+
+# -- program/eager_attention
+
+EAGER_ATTENTION_BETWEEN = (0.5, 0.9, 1.0)
+"""Of the time between the products of attention, what a fused kernel saves: at least, likely, at
+most. By hand."""
+
+EAGER_ATTENTION_PRODUCTS = (0.0, 0.25, 0.67)
+"""The same of the time of the products. By hand."""
+
+# -- program/doubles
+
+DOUBLES_SHARE = 0.05
+"""Share of the devices' time from which kernels of doubles are told. By hand."""
+
+DOUBLES_PARTS = (0.25, 0.5, 0.5)
+"""Of the time of kernels of doubles, what goes with 32-bit floats: half of the bytes and,
+on devices with the most units for doubles, half of the time of arithmetic; at least half of that.
+By hand."""
+
+# -- program/jit_update
+
+JIT_UPDATE_FEWEST = 4
+"""Operations outside of `jit` from which a call that runs them is told. By hand."""
+
+JIT_UPDATE_SHARE = 0.1
+"""Share of the host's time without compiling from which they are told. By hand."""
+
+# -- program/recurrence
+
+RECURRENCE_TURNS = 8
+"""Turns of a loop from which it is told as a recurrence: fewer may be unrolled. By hand."""
+
+RECURRENCE_SHARE = 0.05
+"""Share of the time from which a recurrence is told. By hand."""
+
+RECURRENCE_MOST = 0.94
+"""Of the host's time of a recurrence, what goes at most: nn.LSTM in the place of a cell of 64 turns
+with gradients, 5.16 ms and 0.32 ms at a width of 16 and 4 rows; at 256 and 32 rows 74 and 33 ms.
+PyTorch 2.13 on one thread, 2026-11."""
+
+# -- program/same_product
+
+SAME_PRODUCT_SHARE = 0.05
+"""Share of the time from which a repeated call is told. By hand."""
+
+# -- program/small_block
+
+SMALL_BLOCK_BYTES = 4096
+"""Bytes that a block moves, below which it ends before its loads pay: 32 bytes for each of 128
+threads. By hand."""
+
+SMALL_BLOCK_WAVES = 4
+"""Waves of blocks from which there are enough of them to make larger ones. By hand."""
+
+SMALL_BLOCK_FAR = 1.5
+"""Time by the floor from which a kernel is far from the memory's roof. By hand."""
+
+SMALL_BLOCK_REACHED = 0.8
+"""Part of the memory's roof that such a kernel likely reaches with larger blocks. Of two kernels of
+a Triton program on an H200, at 0.36 and 0.55 with blocks of 128 elements, blocks of 1,024 made the
+program 1.62 times as fast (benchmarks/results/programs-held-out.json, triton_block)."""
+
+# -- program/handed_over
+
+HANDED_OVER_PARTS = (0.5, 0.9)
+"""Of the time of the shorter kernel, what goes at least, and likely. A Triton program on an H200
+with two kernels of a third of its time each was 1.49 times as fast with one: all of it
+(benchmarks/results/programs-held-out.json, triton_block)."""
+
+# -- program/gathered_rows
+
+GATHERED_ROWS_NEAR = 0.2
+"""Time of a launch by that of the gather, from which an operation beside it works on as many rows.
+By hand."""
+
+GATHERED_ROWS_LEFT = (1.75, 0.85, 0.4)
+"""Time that is left by that of gathering the rows in both passes: at least saved, likely, at most.
+A graph convolution of 60,000 nodes, 900,000 edges and 128 columns on an H200 (2026-11-27): 1.0 with
+torch.sparse.mm, 0.6 with torch.compile."""
+
+# -- program/loader
+
+LOADER_SHARE = 0.1
+"""Share of the host's time from which a loader without workers is told. By hand."""
+
+LOADER_WORKERS = (2, 4, float("inf"))
+"""Workers by which the gain of loading beside computing is told: at least, likely, at most."""
+
+# -- program/fusion
+
+FUSION_PARTS = (0.5, 0.75, 1.0)
+"""Of the time above the longest kernel of a run, what goes: at least, likely, at most."""
+
+FUSION_NAMED = 4
+"""Kernels of a chain that a sentence names."""
+
+# -- program/hotspots
+
+HOTSPOTS_HOT = 0.1
+"""Share of the host's time below which a place is no hotspot: without it, the program is 1.11 times
+as fast. By hand."""
+
+HOTSPOTS_THE_SAME = 0.8
+"""Share of a place's time from which places of other kinds within it, reported already, stand for
+it. By hand."""
+
+HOTSPOTS_TIMES = (1.2, 2.0)
+"""Factors by which a hotspot is imagined to become faster, in the table of Amdahl's law."""
+
+HOTSPOTS_ALL = 0.99
+"""Share of the host's time from which nothing is left without a place, so that no gain is stated
+for its disappearance."""
+
+HOTSPOTS_EVERYTHING = 0.95
+"""Share of the host's time from which a scope says no more than what was found within it."""
+
+HOTSPOTS_LEAST_OF_HOST = 0.03
+"""Share of the host's time from which its most expensive operation is named. A program on the host
+spreads over many operations, and one of them is where to begin."""
+
+# -- program/launch_bound
+
+LAUNCH_BOUND_SURE = 0.5
+"""Of what goes likely, the part that goes at least: other work of the host may come to the fore."""
+
+LAUNCH_BOUND_POWERS = (1.25, 1.5)
+"""Powers of the gain without late launches that the best change likely brings, and at most: larger
+batches, graphs and fused kernels shorten the devices' work as well. Of six programs on an H200
+(benchmarks/results/programs-1of3.json and -2of3.json) the best change brought the powers 0.75, 1.0,
+1.25, 1.34, 1.34 and 1.42. Where data are loaded in the same thread, the power is 1: a larger batch
+takes as much longer to load."""
+
+LAUNCH_BOUND_WORKERS = (0.4, 2)
+"""Of the time that devices wait for a data loader, the part that goes at least; and workers whose
+batches it likely gets. A worker computes with one thread, and hands each batch over by a copy: 8
+made a ResNet 1.50 times as fast of whose time 0.8 was waiting, 4 a perceptron 1.44 times, with 0.33
+(H200, 16 cores, 2026-11-27, the same files)."""
+LAUNCH_BOUND_MOST = 2 / 3
+"""Share of the late launches' gaps around which a place is named: most of them, by hand; above a
+half, so that only places around each other have as much."""
+
+# -- program/optimizer_passes
+
+OPTIMIZER_PASSES_COLD = 0.005
+"""Share of the devices' time in steps below which an optimizer is not worth a line."""
+
+OPTIMIZER_PASSES_SLOWER = 4 / 3
+"""Time of a fused kernel by that of its passes, at most."""
+
+OPTIMIZER_PASSES_UNSURE = 1.1
+"""Passes of a fused kernel, at least likely, by those that it needs."""
+
+# -- program/small_kernels
+
+SMALL_KERNELS_SHORT = 10_000.0
+"""Mean time of a launch in ns, below which launching takes as long as working. `fusion` tells
+runs of longer ones."""
+
+SMALL_KERNELS_FEWEST = 4
+"""Kernels of a chain: of fewer little is left to fuse."""
+
+# -- program/transfers
+
+TRANSFERS_SLOW_LINK = 12.0
+"""GB/s of copies from pinned memory by PCIe 3.0 with 16 lanes, as devices have had since 2012."""
+
+TRANSFERS_LARGE = 1e6
+"""Bytes of a copy, below which it is its beginning that takes time, not the link."""
+
+# -- roofline
+
+ROOFLINE_NEAR = 0.9
+"""Share of a roof from which on a kernel is at it. By hand."""
+
+# -- slow_math
+
+SLOW_MATH_PART = 0.04
+"""Of a line's arithmetic, how much tells a slow form at least, where it owns the line."""
+
+SLOW_MATH_SETUP = 0.05
+"""Of the samples: below, nothing is said of what a block does once to find its tile, nor of what
+most kernels have some of."""
+
+SLOW_MATH_NOTABLE = 0.1
+"""Of the samples: below, slow arithmetic costs nothing where memory gives nearly all it can."""
+
+SLOW_MATH_BUSY = 0.3
+"""Of the samples: from where special functions are what a kernel waits for."""
+
+SLOW_MATH_SURE = 0.7
+"""Share of the likely gain that is sure. By hand."""
+
+SLOW_MATH_FULL = 1.05
+"""Of a kernel's time, what tensor cores and special functions take in turn where nothing else
+counts; above 1, as some of it overlaps."""
+
+# -- small_grid
+
+SMALL_GRID_FEW = 0.9
+"""Blocks for each multiprocessor, below which it is told."""
+
+SMALL_GRID_EMPTY = 2_000.0
+"""Nanoseconds from one launch that does nothing to the next, where that was not measured."""
+
+SMALL_GRID_SHORT = 2
+"""Times as long, below which a launch is mostly its own beginning and end."""
+
+SMALL_GRID_BY_EDGES = 0.5
+"""Power of the number of parts that a product's time goes down with, where what a tile loads goes
+with its edges."""
+
+SMALL_GRID_BY_STEPS = 0.25
+"""Powers of the number of parts that a product's time goes down with."""
+
+SMALL_GRID_SURE = 0.25
+"""Share of the likely gain that is sure. By hand."""
+
+# -- spills
+
+SPILLS_SURE = 0.7
+"""Of the likely part, what comes back at least."""
+
+# -- tail_wave
+
+TAIL_WAVE_LEAST = 1 / 6
+"""Of the time, below which nothing is said: less than that is lost from the sixth round on, and
+other tiles, which do less well by themselves, would cost as much."""
+
+TAIL_WAVE_TOLD = 0.02
+"""Of the time, the least that is lost for sure, where nothing says how long a block takes alone."""
+
+TAIL_WAVE_HALF = 0.5
+"""Part of a round that is filled, below which the round is called nearly empty."""
+
+TAIL_WAVE_REACHED = 0.95
+"""Of a roof, what a kernel of whole waves reaches."""
+
+TAIL_WAVE_SURE = 0.5
+"""Of the least: blocks are not of one length, so later waves do not end at once."""
+
+# -- tensor_cores
+
+TENSOR_CORES_MMA = 0.62
+"""Of the peak of wgmma, what mma reaches on Hopper (Luo et al., "Benchmarking and Dissecting the
+Nvidia Hopper GPU Architecture via Microbenchmarking", IPDPS 2024)."""
+
+TENSOR_CORES_SHEET = {
+    "fma": 67e12,
+    "tensor_tf32": 494e12,
+    "tensor_bfloat16": 989e12,
+    "tensor_int8": 1979e12,
+}
+"""Operations a second of an H100 or H200 (NVIDIA's data sheets, SXM, dense)."""
+
+TENSOR_CORES_ROWS = 64
+"""Of a tile, from which on there is a `wgmma`."""
+
+TENSOR_CORES_MANY = 64
+"""Multiply-adds in a loop from which it may be a product of matrices: 8 × 8 sums. By hand."""
+
+TENSOR_CORES_MOSTLY = 0.5
+"""Share of a loop's instructions that are multiply-adds, from which it may be a product. By
+hand."""
+
+TENSOR_CORES_AGAIN = 2.0
+"""Multiply-adds for each operand, from which operands are used again: 8 × 8 sums have 16
+operands."""
+
+TENSOR_CORES_SURE = 0.8
+"""Of the likely gain, what comes at least where the work is known."""
+
+# -- traffic
+
+TRAFFIC_MORE = 1.2
+"""Moved by needed, below which it is what lines and refills cost."""
+
+TRAFFIC_IDLE = 0.3
+"""Of DRAM's bandwidth, below which more traffic than needed does no harm."""
+
+TRAFFIC_BOUND = 0.5
+"""From which on DRAM is what some of the time goes to, not only what it is used for meanwhile."""
+
+TRAFFIC_SERVED = 0.7
+"""Hits of L2, below which it serves a product badly: of tiles that two blocks share it has half."""
+
+TRAFFIC_MOST_OF_IT = 0.7
+"""Of the time, what modelled traffic takes where it is the limit."""
+
+TRAFFIC_FEWER = 1.3
+"""Modelled traffic by that of the best groups, from which on the order matters."""
+
+TRAFFIC_WAITING = 0.2
+"""Of samples, that wait for memory where it is the limit."""
+
+TRAFFIC_FULL = (0.95, 0.88, 0.8)
+"""Of a roof of memory, what products of a good order, or reads at random, reach at best, likely, at
+least."""
+
+TRAFFIC_SURE = 0.5
+"""Of a gain, where what the L2 keeps is not known."""
+
+TRAFFIC_IMPOSSIBLE = 1.2
+"""Of the time, what modelled traffic can not have taken: then less of it was read again."""
+
+# -- wasted_lanes
+
+WASTED_LANES_FEW = 0.9
+"""Of the lanes, below which some are wasted."""
+
+WASTED_LANES_ONE = 1.5 / WARP
+"""Below, one lane works."""
+
+WASTED_LANES_NOTABLE = 0.1
+"""Of the executions of a kernel, from where lanes are told without samples."""
+
+WASTED_LANES_OUTSIDE = 0.1
+"""Of a tile's work, below which its rim is no fault."""
+
+WASTED_LANES_SURE = 0.5
+"""Share of the likely gain that is sure. By hand."""
+
+WASTED_LANES_MORE = 0.1
+"""Of the rest, what goes away at most as well: smaller tiles leave room for more stages."""
