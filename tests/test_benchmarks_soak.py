@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.reliability.soak import growth
+from benchmarks.reliability.soak import growth, thread_states
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,3 +38,32 @@ def test_growth_is_a_slope_after_the_warm_up() -> None:
     told = growth(rows, 600)
     assert told["slope_mb_per_min"] == pytest.approx(2)
     assert told["range_mb"] == 16
+
+
+def test_a_thread_that_waits_for_a_lock_is_told_from_one_that_runs() -> None:
+    """The line of a thread that waits names no processor time, that of one that polls much."""
+    lock, ended, numbers = threading.Lock(), threading.Event(), {}
+
+    def wait() -> None:
+        numbers["waits"] = threading.get_native_id()
+        lock.acquire()
+
+    def poll() -> None:
+        numbers["polls"] = threading.get_native_id()
+        while not ended.is_set():
+            pass
+
+    lock.acquire()
+    threads = [threading.Thread(target=each, daemon=True) for each in (wait, poll)]
+    for thread in threads:
+        thread.start()
+    lines = thread_states(0.5)
+    ended.set()
+    lock.release()
+    ran = {
+        role: float(line.rpartition(", ran ")[2].split()[0])
+        for role, number in numbers.items()
+        for line in lines
+        if line.startswith(f"thread {number} ")
+    }
+    assert ran["waits"] == 0 < ran["polls"]

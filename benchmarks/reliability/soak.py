@@ -254,8 +254,10 @@ def watch(
 
 
 def print_state() -> None:
-    """Print what threads wait for, in Python and, with py-spy, below it; and what the GPU does."""
+    """Print what threads wait for, in Python, in the kernel and, with py-spy, in C; and the GPU."""
     faulthandler.dump_traceback()
+    for line in thread_states(1.0):
+        print(line)
     py_spy = shutil.which("py-spy")
     native = [py_spy, "dump", "--native", "--pid", str(os.getpid())] if py_spy else None
     for command in filter(None, (native, ["nvidia-smi"])):
@@ -264,6 +266,41 @@ def print_state() -> None:
             print(done.stdout + done.stderr, flush=True)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"{command[0]} failed: {error}", flush=True)
+
+
+def thread_states(seconds: float) -> list[str]:
+    """Return a line for each thread: its state, what it waits for in the kernel, and how long it
+    ran on a processor in so many seconds from now.
+
+    A thread that polls a device runs all the time, one that waits for a lock of another's never
+    (`futex`): that tells a device that stands still from threads that wait for each other.
+    """
+    before = _processor_ticks()
+    time.sleep(seconds)
+    after, per_second = _processor_ticks(), os.sysconf("SC_CLK_TCK")
+    lines = []
+    for number in sorted(after):
+        task = Path(f"/proc/self/task/{number}")
+        try:
+            name, kernel = (task / "comm").read_text().strip(), (task / "wchan").read_text().strip()
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue  # it has ended, or the system hides this
+        ran = (after[number] - before.get(number, after[number])) / per_second
+        lines.append(f"thread {number} {name}: {state} {kernel}, ran {ran:.2f} of {seconds:.2f} s")
+    return lines
+
+
+def _processor_ticks() -> dict[int, int]:
+    """Return for each thread how long it ran so far, in ticks of the system's clock."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        found[int(task.name)] = int(fields[11]) + int(fields[12])
+    return found
 
 
 def memory_parts() -> dict[str, Any]:
