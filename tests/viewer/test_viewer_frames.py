@@ -77,6 +77,48 @@ def test_a_tree_has_the_users_frames_and_modules() -> None:
     assert shown.left_out == 4
 
 
+def called(name: str, *below: object) -> Nested:
+    """PyTorch's frame around a call of a module, and what is in it."""
+    return with_children(
+        node("frame", name, f"{MODULE}:1779"),
+        with_children(node("frame", "Module._call_impl", f"{MODULE}:1790"), *below),  # type: ignore[arg-type]
+    )
+
+
+def forward(name: str, *below: object) -> Nested:
+    """The forward pass of a module of a library."""
+    return with_children(node("frame", f"{name}.forward", f"{MODEL}:7"), *below)  # type: ignore[arg-type]
+
+
+def test_modules_have_the_names_of_their_calls() -> None:
+    """Those of containers, which are left out, are part of it; an unknown one is its class."""
+    container = f"{LIB}/torch/nn/modules/container.py:9"
+    linear = forward("Linear", node("kernel", "gemm", time=5, count=1))
+    sequence = with_children(
+        node("frame", "Sequential.forward", container), called("*.__call__", linear)
+    )
+    block = forward("Block", called("mlp.__call__", sequence), called("ln_1.__call__", linear))
+    profile = profile_of(
+        with_children(
+            node("frame", "main", "/home/me/train.py:30"),
+            called("h.*.__call__", block),
+            called("Module._wrapped_call_impl", forward("Other", called("out.__call__", linear))),
+        )
+    )
+    shown = with_frames(profile, "user").profile
+    assert {
+        "main/h.*: Block/mlp.*: Linear/gemm", "main/h.*: Block/ln_1: Linear/gemm",
+        "main/Other/out: Linear/gemm",
+    } <= paths(shown)  # fmt: skip
+    groups = grouped(shown, "module")
+    tops = {groups.names[each] for each in groups.roots()}
+    assert tops >= {"h.*.mlp.*: Linear", "h.*.ln_1: Linear", "Other.out: Linear"}
+    # The same where all that does some work is shown.
+    assert "main/h.*: Block.forward/ln_1: Linear.forward/gemm" in paths(
+        with_frames(profile, "library").profile
+    )
+
+
 def test_what_passes_on_alone_can_be_left_out() -> None:
     """Functions of libraries that do something stay, each line by itself."""
     shown = paths(with_frames(model(), "library").profile)

@@ -4,7 +4,8 @@ In: a profile, and which frames are wanted.  Out: the profile without the others
 at the nodes above them, so that all totals stay.
 
 Of installed files the forward passes of modules remain: they are what a model is made of. All their
-lines are one node, named after the class.
+lines are one node, named after the class. Before that stands the name by which the module around
+calls it, `mlp: GPT2MLP`, where a recording has it (`profiler/tree/module_names.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ _FORWARD = re.compile(r"(?:.*[.>])?([^.<>]+)\.forward$")
 _XLA = re.compile(r"(\w+):#(.*)#")
 """Name of a range of XLA with its attributes, as of JAX 0.8 and before, 2026-11."""
 _ATTRIBUTE = re.compile(r"(?:^|,)(\w+)=(.*?)(?=,\w+=|$)")
+_MODULE_CALL = re.compile(r"(.+)\.__call__$")
+_MODULE_FILE = re.compile(r"torch[/\\]nn[/\\]modules[/\\]module\.py$")
+"""Name and file of PyTorch's frame around each call of a module, where it has the module's name."""
+_UNNAMED_CALL = "_wrapped_call_impl"
+"""Name of that frame where the module's is not known."""
 _CONTAINER = re.compile(r"torch[/\\]nn[/\\]modules[/\\]container\.py$")
 """Modules that only call those in them."""
 _PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\][^/\\]+[/\\]")
@@ -77,19 +83,64 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
         return Shown(profile, 0, np.arange(len(profile)))
     wanted, own = re.compile(include) if include else None, _own_patterns()
     packages = _of_program(profile)
+    profile = _with_module_names(profile)
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
         shown = users(symbol, packages) if frames == "user" else symbol
         passed_on = _passes_on(symbol, own, installed=frames == "library")
         asked_for = wanted is not None and bool(wanted.search(symbol.name))
         outside[number] = (shown is None or passed_on) and not asked_for
-        symbols[number] = shown or symbol
+        symbols[number] = _labelled(shown or symbol)
     nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
     if not nodes.any() and symbols == list(profile.symbols):
         return Shown(profile, 0, np.arange(len(profile)))
     frames_out = nodes & (np.array(profile.kinds) == "frame")
     made, moved = leave_out(replace(profile, symbols=tuple(symbols)), nodes)
     return Shown(made, int(frames_out.sum()), moved)
+
+
+def _with_module_names(profile: Profile) -> Profile:
+    """Return the profile in which the forward passes of modules have the modules' names."""
+    calls = [_called(symbol) for symbol in profile.symbols]
+    if not any(calls):
+        return profile
+    modules = [is_module(symbol) for symbol in profile.symbols]
+    symbols, numbers = list(profile.symbols), profile.symbol.copy()
+    places: dict[tuple[int, str], int] = {}
+    # By node: the name of the module around, and what was called since.
+    around = list[tuple[str, str | None]]()
+    for node, (above, number) in enumerate(
+        zip(profile.parents.tolist(), profile.symbol.tolist(), strict=True)
+    ):
+        module, called = around[above] if above >= 0 else ("", "")
+        if (call := calls[number]) is not None:
+            called = f"{called}.{call}".strip(".") if called is not None and call else None
+        elif modules[number]:
+            symbol = profile.symbols[number]
+            class_name = symbol.name.removesuffix(".forward").rpartition(".")[2]
+            module = f"{module}.{class_name if called is None else called}".strip(".")
+            if called:
+                place = places.setdefault((number, module), len(symbols))
+                if place == len(symbols):
+                    symbols.append(replace(symbol, module=module, called=called))
+                numbers[node] = place
+            called = ""
+        around.append((module, called))
+    return replace(profile, symbols=tuple(symbols), symbol=numbers)
+
+
+def _called(symbol: Symbol) -> str | None:
+    """Return the module's name of PyTorch's frame around its call, "" for an unknown one; None for
+    other nodes."""
+    place = symbol.location
+    if symbol.kind != "frame" or place is None or not _MODULE_FILE.search(place.file):
+        return None
+    found = _MODULE_CALL.match(symbol.name)
+    return found[1] if found else "" if symbol.name.endswith(_UNNAMED_CALL) else None
+
+
+def _labelled(symbol: Symbol) -> Symbol:
+    return replace(symbol, name=f"{symbol.called}: {symbol.name}") if symbol.called else symbol
 
 
 def is_module(symbol: Symbol) -> bool:

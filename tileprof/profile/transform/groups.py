@@ -24,7 +24,8 @@ from tileprof.profile.tree.model import Profile, build
 from tileprof.profile.tree.symbol import Symbol
 
 Group = Literal["module", "phase", "line"]
-"""Innermost module by its class; part of a training step; innermost line of the user's files."""
+"""Innermost module by its name in the model, or its class where that is not known; part of a
+training step; innermost line of the user's files."""
 
 _OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
 _LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
@@ -47,6 +48,8 @@ def grouped(profile: Profile, group: Group) -> Profile:
 
 def _label(symbol: Symbol, group: Group) -> str:
     place = symbol.location
+    if group == "module" and symbol.module:
+        return f"{symbol.module}{symbol.name.removeprefix(symbol.called).removesuffix('.forward')}"
     if group == "module" or place is None:
         return symbol.name.removesuffix(".forward")
     return place.short

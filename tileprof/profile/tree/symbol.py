@@ -21,6 +21,11 @@ class Symbol:
     location: Location | None = None
     phase: str = ""
     """`forward`, `backward` or nothing."""
+    module: str = ""
+    """Name in the model of the module whose forward pass this is, as `transformer.h.*.mlp`; known in
+    a tree that the frames of its calls were left out of, and no part of a file."""
+    called: str = ""
+    """The part of that name after the module around: `mlp`."""
 
     def key(self) -> tuple[str, str, str, str, int, str]:
         """Return what makes two siblings the same node: lines tell frames apart, nothing else."""

@@ -7,13 +7,14 @@ what it counts is cumulative; `Contexts` remembers what it has handed out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from tileprof.errors import Location
-from tileprof.profiler.tree.paths import line_at, path_of, shares, shows
+from tileprof.profiler.tree.module_names import Call
+from tileprof.profiler.tree.paths import function_of, line_at, path_of, shares, shows
 from tileprof.profiler.tree.tree import Node, Tree
 
 _ROOT, _FRAME, _SCOPE, _OP, _BACKWARD, _RANGE, _API, _CAPTURED, _KERNEL = range(9)
@@ -45,6 +46,23 @@ class _Place(NamedTuple):
     """Whether the frames further in were called by us and not by the program."""
     apart: tuple[list[Location], int] | None = None
     """The path to a scope whose frame is no caller, and how much of it the chain has shared."""
+    callers: _Callers | None = None
+    """The frames of the chain, where it ends in one."""
+
+
+class _Callers(NamedTuple):
+    """A frame's code and the offset of its instruction, and the frames around it."""
+
+    code: CodeType
+    offset: int
+    around: _Callers | None
+
+    def outwards(self) -> Iterator[Call]:
+        """Yield this frame and those around it."""
+        at: _Callers | None = self
+        while at is not None:
+            yield at.code, at.offset
+            at = at.around
 
 
 class Contexts:
@@ -139,16 +157,19 @@ class Contexts:
         return _Place(self._tree.child(above.node, kind, name, None, key, phase))
 
     def _frame(self, above: _Place, code: CodeType, offset: int) -> _Place:
+        callers = _Callers(code, offset, above.callers)
         visible, for_us = shows(code, above.for_us)
         if not visible:
-            return above._replace(for_us=for_us)
-        place = Location(code.co_filename, line_at(code, offset), function=code.co_qualname)
+            return above._replace(for_us=for_us, callers=callers)
+        outer = above.callers.outwards() if above.callers is not None else ()
+        place = Location(code.co_filename, line_at(code, offset), function=function_of(code, outer))
         if above.apart is not None:
             path, shared = above.apart
             is_shared, goes_on = shares(path, shared, place)
             if is_shared:
-                return _Place(above.node, for_us, (path, shared + 1) if goes_on else None)
-        return _Place(self._tree.frame(above.node, place), for_us)
+                apart = (path, shared + 1) if goes_on else None
+                return _Place(above.node, for_us, apart, callers)
+        return _Place(self._tree.frame(above.node, place), for_us, callers=callers)
 
     def _captured(self, above: _Place, context: int) -> _Place:
         """Return the path on which something was captured, below the launch of its graph."""

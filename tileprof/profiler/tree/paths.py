@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType
 
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME
+from tileprof.profiler.tree.module_names import Call, called_as, calls_modules
 from tileprof.profiler.tree.path_cache import Link, follow
 from tileprof.profiler.tree.sources import of_user
 from tileprof.profiler.tree.tree import Node, Tree
@@ -138,10 +139,10 @@ class Paths:
         end = next((at for at, frame in enumerate(chain) if frame is self.base), len(chain))
         places = []
         for_us = False
-        for frame in reversed(chain[:end]):
-            visible, for_us = shows(frame.f_code, for_us)
+        for at in reversed(range(end)):
+            visible, for_us = shows(chain[at].f_code, for_us)
             if visible:
-                places.append(_locate(frame))
+                places.append(_locate(chain[at], chain[at + 1 : end]))
         return places[::-1]
 
     def _keep(self, anchor: Link[Node], chain: list[FrameType], node: Node, met: bool) -> None:
@@ -175,10 +176,17 @@ def line_at(code: CodeType, offset: int) -> int:
     return code.co_firstlineno
 
 
-def _locate(frame: FrameType) -> Location:
+def _locate(frame: FrameType, callers: Sequence[FrameType] = ()) -> Location:
     code = frame.f_code
     line = frame.f_lineno or code.co_firstlineno
-    return Location(code.co_filename, line, function=code.co_qualname)
+    around = ((each.f_code, each.f_lasti) for each in callers)
+    return Location(code.co_filename, line, function=function_of(code, around))
+
+
+def function_of(code: CodeType, callers: Iterable[Call]) -> str:
+    """Return a function's name; of PyTorch's `Module.__call__` with that of the module."""
+    name = called_as(callers) if calls_modules(code) else None
+    return code.co_qualname if name is None else f"{name}.__call__"
 
 
 def _beyond(places: list[Location], scope: Node) -> list[Location]:

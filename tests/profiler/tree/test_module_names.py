@@ -1,0 +1,219 @@
+"""Names of modules as the program writes them where it calls them."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+
+import tileprof
+from tileprof.profile import Profile, grouped, load, with_frames
+from tileprof.profiler.tree import module_names
+from tileprof.profiler.tree.module_names import called_as
+
+CALLS = {
+    "self.mlp(x)": "mlp",
+    "self.transformer.wte(x)": "transformer.wte",
+    "self.outer(self.inner(x))": "outer inner",
+    "self.layers[2](x)": "layers.2",
+    "self.layers['head'](x)": "layers.head",
+    "self.layers[x](x)": "layers.*",
+    "getattr(self, f'layer{x}')(x)": "layer*",
+    "self.long(\n    x,\n)": "long",
+    "for block in self.h: block(x)": "h.*",
+    "for block in self.h[:1]: block(x)": "h.*",
+    "for block in reversed(self.h): block(x)": "h.*",
+    "for i, block in enumerate(self.h): block(x)": "h.*",
+    "for i, (block, y) in enumerate(zip(self.h, [3])): block(x)": "h.*",
+    "for name, block in self.named.items(): block(x)": "named.*",
+    "for block in self.named.values(): block(x)": "named.*",
+    "for block in self: block(x)": "*",
+    "for stage in self.h:\n    for block in stage: block(x)": "h.*.*",
+    "[block(x) for block in self.h]": "h.*",
+    "block = self.layers[1]; block(x)": "layers.1",
+    "b = a = self.mlp; c = self.mlp; c(x)": "mlp",
+    "a = self.mlp; a = self.long; a(x)": "a",
+    "'é'; self.mlp(x)": "mlp",
+}
+"""What is called, and the names of the calls in the order in which they begin to run."""
+
+
+class Module:
+    """Anything that can be called and gone through, which notes where it is called from."""
+
+    seen: list[str | None]
+
+    def __call__(self, x: object) -> object:
+        frame = sys._getframe(1)
+        Module.seen.append(called_as([(frame.f_code, frame.f_lasti)]))
+        return x
+
+    def __getattr__(self, name: str) -> Module:
+        return self
+
+    def __getitem__(self, key: object) -> Module:
+        return self
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Any:
+        return iter([Module.__new__(type(self))])
+
+    def items(self) -> list[tuple[str, Module]]:
+        """Return one, by its name."""
+        return [("a", self)]
+
+    def values(self) -> list[Module]:
+        """Return one."""
+        return [self]
+
+
+def names_in(text: str, path: Path, header: str = "class Model:\n    def forward(self, x):") -> str:
+    """Return the names under which calls of a program's text see themselves, sorted."""
+    source = f"{header}\n{textwrap.indent(text, ' ' * 8)}\n"
+    path.write_text(source, encoding="utf-8")
+    linecache.checkcache(str(path))
+    space: dict[str, Any] = {}
+    exec(compile(source, str(path), "exec"), space)
+    Module.seen = []
+    if "Model" in space:
+        space["Model"].forward(Module(), 1)
+    else:
+        space["run"](Module(), 1)
+    return " ".join(str(each) for each in Module.seen)
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_names_of_calls(text: str, tmp_path: Path) -> None:
+    """By bytecode: also where a line has several."""
+    found = names_in(text, tmp_path / "model.py").split()
+    assert sorted(found) == sorted(CALLS[text].split())
+
+
+def test_a_functions_first_parameter_is_no_self(tmp_path: Path) -> None:
+    """`model` of a training step has its own name."""
+    path, header = tmp_path / "train.py", "def run(model, x):"
+    assert names_in("model(x); model.encoder(x)", path, header) == "model model.encoder"
+
+
+def test_variables_of_libraries_have_no_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`function(*args)` of a library says nothing about what a user wrote."""
+    monkeypatch.setattr(module_names, "of_user", lambda file: False)
+    path, header = tmp_path / "library.py", "def run(function, x):"
+    assert names_in("function(x)", path, header) == "None"
+    assert names_in("self = function; self.block(x)", tmp_path / "b.py", header) == "block"
+
+
+def test_source_that_is_gone_or_has_changed_gives_no_name(tmp_path: Path) -> None:
+    """Never an error, never the name of something else."""
+    path = tmp_path / "model.py"
+    source = "class Model:\n    def forward(self, x):\n        self.mlp(x)\n"
+    for now in (None, "", "x = 1\n" * 5, source.replace("self.mlp(x)", "(((((((((((")):
+        path.write_text(source)
+        space: dict[str, Any] = {}
+        exec(compile(source, str(path), "exec"), space)
+        if now is None:
+            path.unlink()
+        else:
+            path.write_text(now)
+        linecache.checkcache(str(path))
+        Module.seen = []
+        space["Model"].forward(Module(), 1)
+        assert Module.seen == [None]
+
+
+def test_super_calls_are_those_of_the_frame_around() -> None:
+    """A class that extends `__call__` stands between a module and its caller."""
+
+    class Extended:
+        def __call__(self) -> None:
+            super().__call__()  # type: ignore[misc]
+
+    def caller(self: Any) -> None:
+        self.block()
+
+    def at_call(code: CodeType) -> tuple[CodeType, int]:
+        """Return the place of the last instruction with the text of a whole call."""
+        spans = list(code.co_positions())
+        widest = max(
+            (at for at in spans if at[2] is not None),
+            key=lambda at: ((at[3] or 0) - (at[2] or 0), at[0] or 0),
+        )
+        return code, 2 * spans.index(widest)
+
+    inner, outer = at_call(Extended.__call__.__code__), at_call(caller.__code__)
+    assert called_as([inner, outer]) == "block"
+    assert called_as([inner]) is None
+
+
+PROGRAM = """
+import torch
+from torch import nn
+
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.act, self.down = nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.down(self.act(self.up(x)))
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.h = nn.ModuleList(MLP() for _ in range(3))
+        self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+
+    def forward(self, x):
+        for block in self.h:
+            x = x + block(x)
+        return self.head(x)
+
+model = Model()
+for _ in range(3):
+    model(torch.ones(2, 8)).sum().backward()
+"""
+
+
+def recorded(tmp_path: Path) -> Profile:
+    """Return a recording of the program above."""
+    (tmp_path / "model.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "tileprof", "run", "--quiet", "-o", "out.tprof", "model.py"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tileprof.__file__).parents[1])}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+    return load(tmp_path / "out.tprof")
+
+
+def paths_of(profile: Profile) -> set[str]:
+    """Return the names on the way to each node, joined."""
+    return {
+        "/".join(profile.names[each] for each in profile.path(at)) for at in range(len(profile))
+    }
+
+
+def test_a_recorded_model(tmp_path: Path) -> None:
+    """Modules have their names in the default tree, and a group each; containers join theirs."""
+    pytest.importorskip("torch")
+    pytest.importorskip("tileprof.native._recorder")
+    profile = recorded(tmp_path)
+    assert not [name for name in profile.names if "_wrapped_call_impl" in name]
+    shown = with_frames(profile, "user").profile
+    path = "<module>/model: Model.forward/h.*: MLP.forward/up: Linear/aten::linear"
+    assert path in paths_of(shown)
+    groups = grouped(shown, "module")
+    assert {groups.names[each] for each in groups.roots()} >= {
+        "model.h.*.up: Linear", "model.h.*.down: Linear", "model.h.*.act: GELU",
+        "model.head.*: Linear", "model.head.*: ReLU",
+    }  # fmt: skip
+    groups.check()
+    assert groups.whole == profile.whole

@@ -1,0 +1,215 @@
+"""Names of modules as the program writes them where it calls them: `mlp`, `h.*`, `model.encoder`.
+
+In: the code and instruction of the frames that lead to PyTorch's `Module.__call__`. Out: a name,
+relative to the module whose forward pass makes the call, or None.
+
+`self.mlp(x)` calls `mlp`, `for block in self.h: block(x)` calls `h.*`. So layers that a loop goes
+through are one, and a module that is called by several names is told apart by them. Nothing is read
+from modules: recording costs the same, and models may be gone when the tree is made. Bytecode tells
+which call of a line it is; the source is read for its text alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import linecache
+import textwrap
+import tokenize
+from collections.abc import Iterable
+from types import CodeType
+
+from tileprof.profiler.tree.sources import of_user
+
+LONGEST = 100
+"""Characters of a name at most: longer ones are no help in a tree."""
+MAX_KNOWN = 10_000
+"""Calls that are remembered: a program that makes code without end begins anew."""
+_DEEPEST = 8
+"""Names that lead to each other, as in `layer = block`, are followed so far."""
+_SUPER = "super().__call__"
+_SAME_ELEMENTS = {"reversed", "list", "tuple", "iter", "sorted"}
+_MODULES_OF = {"children", "modules", "values"}
+_NAMED_MODULES_OF = {"items", "named_children", "named_modules"}
+
+Call = tuple[CodeType, int]
+"""Code of a frame, and the offset of the instruction that it is at, in bytes."""
+_known: dict[tuple[int, int], tuple[CodeType, str | None]] = {}
+"""Names by identity of code and offset; holds the code, so that no other gets its identity."""
+
+
+def calls_modules(code: CodeType) -> bool:
+    """Tell whether this is the code of PyTorch's that every call of a module goes through first."""
+    return code.co_name == "_wrapped_call_impl" and code.co_filename.replace("\\", "/").endswith(
+        "torch/nn/modules/module.py"
+    )
+
+
+def called_as(callers: Iterable[Call]) -> str | None:
+    """Return the name by which a module is called; None where the source does not tell it.
+
+    `callers` are the frames around PyTorch's own, innermost first. A class that extends
+    `Module.__call__` passes the call on by `super()`; then the frame around that one is asked.
+    """
+    for code, offset in callers:
+        name = _name_at(code, offset)
+        if name != _SUPER:
+            return name
+    return None
+
+
+def _name_at(code: CodeType, offset: int) -> str | None:
+    key = id(code), offset
+    found = _known.get(key)
+    if found is None:
+        try:
+            name = _resolved(code, offset)
+        except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
+            name = None  # the file is no longer what runs
+        if len(_known) >= MAX_KNOWN:
+            _known.clear()
+        found = _known[key] = code, name if name is None or len(name) <= LONGEST else None
+    return found[1]
+
+
+def _resolved(code: CodeType, offset: int) -> str | None:
+    lines = linecache.getlines(code.co_filename)
+    text = _text_at(code, offset, lines)
+    if not text:
+        return None
+    found = ast.parse(f"({text})", mode="eval").body
+    if not isinstance(found, ast.Call):
+        return None
+    if _is_super(found.func):
+        return _SUPER
+    whole = code.co_name == "<module>"
+    function = lines if whole else inspect.getblock(lines[max(code.co_firstlineno - 1, 0) :])
+    names = _Bindings(ast.parse(textwrap.dedent("".join(function))), code)
+    return names.name_of(found.func) or None
+
+
+def _text_at(code: CodeType, offset: int, lines: list[str]) -> str:
+    """Return the source of the expression that an instruction is of; "" where it is unknown."""
+    positions = itertools.islice(code.co_positions(), offset // 2, None)
+    first, last, begin, end = next(positions, (None, None, None, None))
+    if first is None or last is None or begin is None or end is None or last > len(lines):
+        return ""
+    held = [line.encode() for line in lines[first - 1 : last]]  # columns count bytes
+    held[-1] = held[-1][:end]
+    held[0] = held[0][begin:]
+    return b"".join(held).decode(errors="replace")
+
+
+def _is_super(called: ast.expr) -> bool:
+    return (
+        isinstance(called, ast.Attribute)
+        and called.attr == "__call__"
+        and isinstance(called.value, ast.Call)
+        and isinstance(called.value.func, ast.Name)
+        and called.value.func.id == "super"
+    )
+
+
+class _Bindings:
+    """The expressions that a function binds its local names to."""
+
+    def __init__(self, function: ast.AST, code: CodeType) -> None:
+        # A comprehension is a function of its own before Python 3.12, whose `self` is another's.
+        self._self = {"self"}
+        if code.co_argcount and code.co_qualname.rpartition(".")[0].rpartition(">")[2]:
+            self._self.add(code.co_varnames[0])
+        self._is_users = of_user(code.co_filename)
+        self._held: dict[str, list[tuple[ast.expr, bool]]] = {}
+        """The expressions that a name is bound to, and whether to an element of each."""
+        for node in ast.walk(function):
+            if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+                self._bind_elements(node.target, node.iter)
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+                self._bind(node.targets[0], node.value, elements=False)
+
+    def name_of(self, called: ast.expr, depth: int = 0) -> str | None:
+        """Return the name of what an expression gives; "" for the object whose method it is."""
+        if depth > _DEEPEST:
+            return None
+        match called:
+            case ast.Name(id=name):
+                return self._name_of_variable(name, depth)
+            case ast.Attribute(value=of, attr=attribute):
+                return _joined(self.name_of(of, depth + 1), attribute)
+            case ast.Subscript(value=of, slice=ast.Slice()):
+                return self.name_of(of, depth + 1)
+            case ast.Subscript(value=of, slice=ast.Constant(value=int() | str() as index)):
+                return _joined(self.name_of(of, depth + 1), str(index))
+            case ast.Subscript(value=of):
+                return _joined(self.name_of(of, depth + 1), "*")
+            case ast.Call(func=ast.Name(id="getattr"), args=[of, attribute]):
+                return _joined(self.name_of(of, depth + 1), _pattern(attribute))
+        return None
+
+    def _name_of_variable(self, name: str, depth: int) -> str | None:
+        if name in self._self:
+            return ""
+        bound = self._held.get(name)
+        if bound is None:
+            # A parameter or a global: what it is called in a library tells a user nothing.
+            return name if self._is_users else None
+        found = {
+            self._element_of(each, depth + 1) if element else self.name_of(each, depth + 1)
+            for each, element in bound
+        }
+        known = found - {None}
+        return known.pop() if len(known) == 1 else name if self._is_users else None
+
+    def _element_of(self, many: ast.expr, depth: int) -> str | None:
+        match many:
+            case ast.Call(func=ast.Name(id=function), args=[of, *_]) if function in _SAME_ELEMENTS:
+                return self._element_of(of, depth + 1)
+            case ast.Call(func=ast.Attribute(value=of, attr=method)) if method in (
+                _MODULES_OF | _NAMED_MODULES_OF
+            ):
+                return _joined(self.name_of(of, depth + 1), "*")
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                return _joined(self.name_of(many, depth + 1), "*")
+        return None
+
+    def _bind(self, target: ast.expr, value: ast.expr, elements: bool) -> None:
+        if isinstance(target, ast.Name):
+            self._held.setdefault(target.id, []).append((value, elements))
+
+    def _bind_elements(self, target: ast.expr, many: ast.expr) -> None:
+        """Bind the targets of a loop to the elements of what it goes through."""
+        match target, many:
+            case (
+                ast.Tuple(elts=[_, element]),
+                ast.Call(func=ast.Name(id="enumerate"), args=[of, *_]),
+            ):
+                self._bind_elements(element, of)
+            case ast.Tuple(elts=elements), ast.Call(func=ast.Name(id="zip"), args=several):
+                for element, of in zip(elements, several, strict=False):
+                    self._bind_elements(element, of)
+            case (
+                ast.Tuple(elts=[_, element]),
+                ast.Call(func=ast.Attribute(attr=method)),
+            ) if method in _NAMED_MODULES_OF:
+                self._bind(element, many, elements=True)
+            case _:
+                self._bind(target, many, elements=True)
+
+
+def _joined(of: str | None, attribute: str | None) -> str | None:
+    if of is None or attribute is None:
+        return None
+    return f"{of}.{attribute}" if of else attribute
+
+
+def _pattern(attribute: ast.expr) -> str | None:
+    """Return the text of an attribute's name, with `*` for what varies."""
+    match attribute:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "*" for part in parts
+            )
+    return None
