@@ -22,8 +22,8 @@ class Symbol:
     phase: str = ""
     """`forward`, `backward` or nothing."""
     module: str = ""
-    """Name in the model of the module whose forward pass this is, as `transformer.h.*.mlp`; known in
-    a tree that the frames of its calls were left out of, and no part of a file."""
+    """Name in the model of the module whose forward pass this is, as `transformer.h.*.mlp`; known
+    in a tree that the frames of its calls were left out of, and no part of a file."""
     called: str = ""
     """The part of that name after the module around: `mlp`."""
 
