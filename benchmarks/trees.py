@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tileprof.profile import Frames, Profile, grouped, load, with_frames
+from tileprof.profile import Frames, Group, Profile, grouped, load, with_frames
 from tileprof.viewer import ViewOptions, render_view
 
 WIDTH = 200
@@ -45,15 +45,16 @@ def hottest_module(profile: Profile) -> str:
     return max(named, key=lambda name: named[name], default="")
 
 
+def share_in(profile: Profile, group: Group) -> float:
+    """Return the share of devices' time in a module, or below a line of the user's files."""
+    tree = grouped(with_frames(profile, "user").profile, group)
+    inside = np.array([not tree.names[top].startswith("(") for top in tree.roots()], bool)
+    return float(tree.total("time")[tree.roots()][inside].sum()) / float(profile.whole["time"])
+
+
 def placed(profile: Profile) -> float:
-    """Return the share of devices' time in a module or below a line of the user's files."""
-    shown = with_frames(profile, "user").profile
-    outside = []
-    for group in ("module", "line"):
-        tree = grouped(shown, group)
-        inside = np.array([not tree.names[top].startswith("(") for top in tree.roots()], bool)
-        outside.append(float(tree.total("time")[tree.roots()][inside].sum()))
-    return max(outside) / float(profile.whole["time"])
+    """Return the larger one of the shares in a module and below a line of the user's files."""
+    return max(share_in(profile, "module"), share_in(profile, "line"))
 
 
 def main() -> None:
