@@ -54,8 +54,9 @@ How to read it:
 - **What looks lost and is not**: the second wait for an mbarrier is the producer's. It waits until
   consumers have left a buffer (`SYNCS.ARRIVE`), which is what a producer that keeps ahead does.
 
-[What stall reasons mean](stalls.md) has one kernel for each; [reading samples](hardware-counters.md#reading-samples)
-says how a cause is found, and when none is stated.
+[What stall reasons mean](stalls.md) has one kernel for each;
+[reading samples](hardware-counters.md#reading-samples) says how a cause is found, and when none is
+stated.
 
 Page and listing are made by `python benchmarks/page.py` from reads that CUPTI handed over (driver
 {driver}), kept by `python -m tests.native.keep_pc_samples`; tests replay them.

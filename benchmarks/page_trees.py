@@ -19,6 +19,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -46,10 +47,10 @@ def recording(folder: Path, name: str) -> Path | None:
 
 
 def without_folders(profile: Profile) -> Profile:
-    """Return the profile with a command that names files alone; the profile itself is changed."""
-    held = profile.tables.provenance
+    """Return the profile with a command that names files without their folders."""
+    held = dict(profile.tables.provenance)
     held["command"] = FOLDERS.sub("", held.get("command", "")).replace("-base-plain", "")
-    return profile
+    return replace(profile, tables=replace(profile.tables, provenance=held))
 
 
 def printed(command: str, folder: Path) -> str:
@@ -70,18 +71,20 @@ def facts(profile: Profile) -> Iterator[str]:
     """Yield the lines of the table about a recording."""
     held = profile.tables.provenance
     device = held.get("cuda:0", held.get("device", "unknown")).partition(",")[0]
-    versions = [f"{title} {held[key]}" for key, title in (("torch", "PyTorch"), ("python", "Python"))
-                if key in held]  # fmt: skip
+    titles = {"torch": "PyTorch", "python": "Python"}
+    versions = [f"{title} {held[key]}" for key, title in titles.items() if key in held]
+    recorded = ", ".join([device, *versions, held.get("start", "")[:10]])
     module = hottest_module(profile)
     begin = f"of the hottest module, `{module}`" if module else "of the program"
     shown, whole = (lines_until(profile, frames, module) for frames in ("user", "all"))
     yield "| | |"
     yield "| --- | --- |"
-    yield f"| recorded on | {device}, {', '.join(versions)}, {held.get('start', '')[:10]} |"
+    yield f"| recorded on | {recorded} |"
     yield f"| lines of the default tree until the first kernel {begin} | {shown} |"
     yield f"| the same with `--frames all` | {whole} |"
-    yield f"| device time in a module | {100 * share_in(profile, 'module'):.1f} % |"
-    yield f"| device time below a line of the user's files | {100 * share_in(profile, 'line'):.1f} % |"
+    in_module, below_line = (100 * share_in(profile, group) for group in ("module", "line"))
+    yield f"| device time in a module | {in_module:.1f} % |"
+    yield f"| device time below a line of the user's files | {below_line:.1f} % |"
 
 
 def written(page: str, folder: Path) -> str:
