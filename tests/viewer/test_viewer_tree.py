@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.errors import Location, UsageError
-from tileprof.profile import STANDARD, Metric, Profile, Symbol, Tables, build
+from tileprof.profile import STANDARD, Metric, Profile, Symbol, Tables, TreeBuilder, build
 from tileprof.profile.units import format_value
 from tileprof.profiler.tree.metrics import BLOCK_TIME, MARK_TIME, MARKS
 from tileprof.viewer import ViewOptions, render, render_view
@@ -74,13 +74,34 @@ def test_a_tree_begins_with_what_the_program_did() -> None:
         metrics={"idle_time": Metric("idle_time", "ns")},
     )
     said = (
-        "The program ran for 4.00 s; devices were busy for 500 ms (12.5 %) with 2,001 kernels and"
+        "The program ran for 4.00 s. Devices were busy for 500 ms (92.6 %) with 2,001 kernels and"
         " copies, and idle for 40.0 ms in between (waiting for its launch 75.0 %, waiting for the"
         " host 25.0 %)."
     )
     assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
     for parts in (ViewOptions(include="k"), ViewOptions(mode="flat"), ViewOptions(("time",))):
         assert "The program ran" not in render_view(profile, parts, width=100)
+
+
+def test_set_up_is_no_part_of_what_devices_did() -> None:
+    """Compilation and first calls leave devices idle that the steps keep busy."""
+    builder = TreeBuilder()
+    builder.declare(Metric("idle_time", "ns"))
+    for phase, busy, count, reason, idle in (
+        ("set-up", 100e6, 5, "waiting for the host", 900e6),
+        ("", 300e6, 20, "waiting for its launch", 100e6),
+    ):
+        main = builder.child(-1, "scope", "main", None, phase)
+        kernel = builder.child(main, "kernel", "k", None, phase)
+        builder.add(kernel, "time", busy)
+        builder.add(kernel, "count", count)
+        builder.add(builder.child(main, "idle", reason, None, phase), "idle_time", idle)
+    profile = builder.snapshot(Tables(provenance={"duration": "6.000 s"}))
+    said = (
+        "The program ran for 6.00 s. After set-up, devices were busy for 300 ms (75.0 %) with 20"
+        " kernels and copies, and idle for 100 ms in between (waiting for its launch 100.0 %)."
+    )
+    assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
 
 
 def test_colours_follow_the_share() -> None:

@@ -157,12 +157,16 @@ def headline(profile: Profile) -> str:
     if math.isnan(seconds):
         return ""
     ran = f"The program ran for {format_value(seconds * 1e9, 'ns')}"
-    if busy := float(profile.whole.get("time", 0)):
-        share = format_percent(busy / (seconds * 1e9))
-        found = f"{ran}; devices were busy for {format_value(busy, 'ns')} ({share} %)"
-        if launches := _launches(profile):
+    steps = ~np.array([phase.startswith(SETUP) for phase in profile.phases], bool)
+    if busy := _sum_in(profile, "time", steps):
+        idle = _idle_by_reason(profile, steps)
+        whole = sum(idle.values())
+        share = format_percent(busy / (busy + whole if whole else seconds * 1e9))
+        devices = "Devices" if steps.all() else "After set-up, devices"
+        found = f"{ran}. {devices} were busy for {format_value(busy, 'ns')} ({share} %)"
+        if launches := _launches(profile, steps):
             found += f" with {launches:,} kernel{'s' * (launches > 1)} and copies"
-        return f"{found}{_idle(profile)}."
+        return f"{found}{_idle(idle)}."
     if host := float(profile.whole.get("cpu_time", 0)):
         took, share = format_value(host, "ns"), format_percent(host / (seconds * 1e9))
         return (
@@ -172,25 +176,37 @@ def headline(profile: Profile) -> str:
     return ""
 
 
-def _launches(profile: Profile) -> int:
+def _sum_in(profile: Profile, metric: str, nodes: npt.NDArray[np.bool_]) -> float:
+    """Return the sum of a metric over some nodes, with what was folded into them."""
+    if metric not in profile.metrics:
+        return 0.0
+    return float(profile.own[metric][nodes].sum() + profile.absorbed[metric][nodes].sum())
+
+
+def _launches(profile: Profile, nodes: npt.NDArray[np.bool_]) -> int:
+    works = np.array([kind in ("kernel", "memcpy", "memset") for kind in profile.kinds], bool)
     if "count" not in profile.metrics:
         return 0
-    works = np.array([kind in ("kernel", "memcpy", "memset") for kind in profile.kinds], bool)
-    return int(profile.own["count"][works].sum())
+    return int(profile.own["count"][works & nodes].sum())
 
 
-def _idle(profile: Profile) -> str:
-    """Return how long devices were idle between their work, and what they waited for.
+def _idle_by_reason(profile: Profile, nodes: npt.NDArray[np.bool_]) -> dict[str, float]:
+    """Return how long devices were idle between their work, in ns, by what they waited for.
 
     Gaps in which copies run are left out: the headline counts them as busy.
     """
     if "idle_time" not in profile.metrics:
-        return ""
+        return {}
     own, sums = profile.own["idle_time"], dict[str, float]()
-    for node in np.flatnonzero(own > 0).tolist():
+    for node in np.flatnonzero((own > 0) & nodes).tolist():
         name = profile.names[node]
         if name != ONLY_COPIES:
             sums[name] = sums.get(name, 0.0) + float(own[node])
+    return sums
+
+
+def _idle(sums: Mapping[str, float]) -> str:
+    """Return the idle time with its most frequent reasons; nothing where there was none."""
     whole = sum(sums.values())
     if not whole:
         return ""
