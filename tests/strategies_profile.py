@@ -74,7 +74,7 @@ def operations(draw: st.DrawFn, profile: Profile) -> Profile:
         lambda p: filter_nodes(p, include=draw(st.sampled_from(["a", "[bc]", "x"]))),
         lambda p: filter_nodes(p, exclude=draw(st.sampled_from(["a", "[bc]", "."]))),
         lambda p: filter_nodes(p, "a", "b"),
-        lambda p: grouped(p, draw(st.sampled_from(get_args(Group)))),
+        lambda p: grouped(p, draw(st.sampled_from([*{*get_args(Group)} - {"thread", "stream"}]))),
         lambda p: leave_out(
             p, np.array(draw(st.lists(st.booleans(), min_size=len(p), max_size=len(p))), bool)
         )[0],

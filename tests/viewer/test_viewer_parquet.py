@@ -17,9 +17,8 @@ from tests.profile_samples import full_profile
 from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.errors import UsageError
-from tileprof.profile import KernelInfo, Metric, Profile, Tables, load, prune, save
+from tileprof.profile import KernelInfo, Metric, Profile, Tables, load, prune, rank_of, save
 from tileprof.viewer import FOLDER_EXPORTS, export, export_folder
-from tileprof.viewer.exports.parquet import rank_of
 
 KINDS = [
     "nodes", "kernels", "sites", "remarks", "pc_samples", "instruction_counts", "counter_series",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.errors import UsageError
@@ -22,6 +23,7 @@ _SHAPES = {
 }
 """Views of `VIEWS` that an option of their name asks for, with its help.  With `--json` it is
 `NAME-json`, with `--csv` `NAME-csv`, where there is one."""
+_GROUPS = ("module", "phase", "kernel", "line", "thread", "stream", "rank")
 USAGE = (
     "FILE… [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--group WHAT]\n"
     f"{'':21}[--bottom-up | --flat | {' | '.join(f'--{each}' for each in _SHAPES)}]"
@@ -66,8 +68,9 @@ def _parser() -> Parser:
     add(
         "--group",
         metavar="WHAT",
-        type=one_of("module", "phase", "line"),
-        help="a tree of modules (by class), of phases of a training step, or of your lines",
+        type=one_of(*_GROUPS),
+        help=f"a tree with a node at the top for each {', '.join(_GROUPS[:-1])} or {_GROUPS[-1]}; "
+        "thread and stream need a file recorded with --timeline",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
@@ -105,6 +108,11 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError(
             f"`{name}` is for nodes of the tree", hint="With --sass use -i, -e and -t."
         )
+    if args.group is not None:
+        for name in ("bottom_up", "flat", *_SHAPES):
+            if getattr(args, name):
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"`--group` and `{option}` are two views", hint="Choose one.")
     from tileprof.viewer import ViewOptions, render_view
 
     options = ViewOptions(
@@ -115,10 +123,10 @@ def main(arguments: Sequence[str]) -> int:
         depth=args.depth,
         mode="bottom-up" if args.bottom_up else "flat" if args.flat else "top-down",
         frames=args.frames,
-        group=args.group,
+        group=None if args.group == "rank" else args.group,
     )
     text = render_view(
-        _added_up(args.files),
+        _by_rank(args.files) if args.group == "rank" else _added_up(args.files),
         options,
         _view(args),
         width=terminal.width(sys.stdout),
@@ -126,7 +134,8 @@ def main(arguments: Sequence[str]) -> int:
         unicode=terminal.has_unicode(sys.stdout),
     )
     if len(args.files) > 1 and not (args.json or args.csv):
-        text = f"{len(args.files)} profiles, added up.\n{text}"
+        how = "a node for each rank" if args.group == "rank" else "added up"
+        text = f"{len(args.files)} profiles, {how}.\n{text}"
     terminal.show(text)
     return 0
 
@@ -137,6 +146,20 @@ def _added_up(files: Sequence[str]) -> Profile:
 
     profiles = [load(each) for each in files]
     return profiles[0] if len(profiles) == 1 else merge(profiles)
+
+
+def _by_rank(files: Sequence[str]) -> Profile:
+    """Return the sum of profiles with a node at the top for each rank, or file without one."""
+    from tileprof.profile import load, merge_by, rank_of
+
+    profiles = [load(each) for each in files]
+    stems = [Path(each).name.removesuffix(".tprof") for each in files]
+    names = []
+    for file, stem, profile in zip(files, stems, profiles):
+        rank = rank_of(stem, profile)
+        alone = stem if stems.count(stem) == 1 else file
+        names.append(alone if rank is None else f"rank {rank}")
+    return merge_by(profiles, names)
 
 
 def _view(args: argparse.Namespace) -> str:

@@ -18,7 +18,7 @@ from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 from tileprof.profile.transform.diff import Change, Diff, diff
 from tileprof.profile.transform.frames import Frames, users, with_frames
 from tileprof.profile.transform.gate import fail_if
-from tileprof.profile.transform.groups import Group, grouped
+from tileprof.profile.transform.groups import Group, grouped, merge_by, rank_of
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.profile.tree.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
 from tileprof.profile.tree.model import Node, Profile, build
@@ -44,6 +44,6 @@ __all__ = [
     "StepTimes", "Symbol", "Tables", "Timeline", "TimelineEvents", "Track", "TreeBuilder",
     "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes",
     "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "leave_out", "limit_depth",
-    "load", "merge", "prune", "save", "split_sketches", "step_times", "to_hatchet", "to_json",
-    "to_literal", "users", "whole_kernels", "with_frames",
+    "load", "merge", "merge_by", "prune", "rank_of", "save", "split_sketches", "step_times",
+    "to_hatchet", "to_json", "to_literal", "users", "whole_kernels", "with_frames",
 ]  # fmt: skip

@@ -38,7 +38,8 @@ class ViewOptions:
     frames: Frames | None = None
     """Frames of Python that a tree shows; none means `user` in a tree for people, else `all`."""
     group: Group | None = None
-    """What the nodes at the top of a tree are, in place of where the program began."""
+    """What the nodes at the top of a tree are, in place of where the program began; those of
+    several processes are there already (`merge_by`)."""
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, get_args(Mode))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tileprof.errors import Location, UsageError
 from tileprof.profile.installed import is_installed
-from tileprof.profile.transform.operations import leave_out, regular
+from tileprof.profile.transform.operations import leave_out, regular, with_values
 from tileprof.profile.tree.forest import Nodes
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
@@ -173,9 +173,15 @@ def users(symbol: Symbol, packages: tuple[str, ...] = ()) -> Symbol | None:
 
 
 def _of_program(profile: Profile) -> tuple[str, ...]:
-    """Return where an installed program lies: the package of the files that the tree begins in."""
+    """Return where an installed program lies: the package of the files that the tree begins in.
+
+    Nodes at the top that hold nothing themselves are names of groups, and the tree begins below.
+    """
     found = set[str]()
-    for top in profile.roots():
+    holds = with_values(profile)
+    tops = profile.parents < 0
+    labels = np.append(tops & ~holds & (np.array(profile.kinds, object) == "scope"), False)
+    for top in np.flatnonzero(tops | labels[profile.parents]).tolist():
         place = profile.locations[top]
         if profile.kinds[top] == "frame" and place is not None:
             held = _PACKAGE.match(place.file)

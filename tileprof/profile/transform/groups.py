@@ -1,14 +1,14 @@
-"""Trees by another dimension than calls: modules, phases of a training step, lines of the user's.
+"""Trees by another dimension than calls: modules, kernels, lines, threads, streams, processes.
 
-In: a profile with the frames that are to be shown.  Out: a profile with a node at the top for each
-group, and below it the paths of what belongs there. Totals stay.
+In: a profile with the frames that are to be shown, or several.  Out: a profile with a node at the
+top for each group, and below it the paths of what belongs there. Totals stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,42 +17,101 @@ from tileprof.profile.installed import is_installed
 from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
 from tileprof.profile.steps import SETUP
 from tileprof.profile.transform.frames import is_module
+from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.operations import with_values
 from tileprof.profile.transform.regroup import keys_of, rehang
+from tileprof.profile.transform.tracks import divided
 from tileprof.profile.tree.forest import Grown, Nodes, merge_siblings, nearest
 from tileprof.profile.tree.model import Profile, build
 from tileprof.profile.tree.symbol import Symbol
 
-Group = Literal["module", "phase", "line"]
+Group = Literal["module", "phase", "kernel", "line", "thread", "stream"]
 """Innermost module by its name in the model, or its class where that is not known; part of a
-training step; innermost line of the user's files."""
+training step; kernel, copy or fill by its name; innermost line of the user's files; thread of the program that made a call, or stream of a device
+that ran it, both from the timeline."""
 
 _OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
 _LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
-_OUTSIDE = {"module": "(no module)", "line": "(no line of the user's files)"}
+_DEVICE_WORK = ("kernel", "memcpy", "memset")
+"""Kinds of nodes that the group `kernel` has by their names."""
+_RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
+
+
+class _Placed(NamedTuple):
+    """A profile with a place for each node."""
+
+    profile: Profile
+    names: list[str]
+    """Name of each node's group."""
+    inside: Nodes
+    """Node below which the node's path in its group begins; -1: the whole path is there."""
 
 
 def grouped(profile: Profile, group: Group) -> Profile:
-    """Return the tree by a group; its nodes at the top are scopes with the groups' names."""
-    if group == "phase":
-        names, inside = _phases(profile), np.full(len(profile), -1, np.int64)
-    else:
-        wanted = is_module if group == "module" else _is_users
-        inside = _nearest(profile, wanted)
-        names = [
-            _OUTSIDE[group] if at < 0 else _label(profile.symbols[profile.symbol[at]], group)
-            for at in inside.tolist()
-        ]
-    return _hung_up(profile, names, inside)
+    """Return the tree by a group; its nodes at the top are scopes with the groups' names.
+
+    Raises `UsageError` for `thread` and `stream` where the profile has no timeline.
+    """
+    return _hung_up(_WAYS[group](profile))
 
 
-def _label(symbol: Symbol, group: Group) -> str:
-    place = symbol.location
-    if group == "module" and symbol.module:
-        return f"{symbol.module}{symbol.name.removeprefix(symbol.called).removesuffix('.forward')}"
-    if group == "module" or place is None:
-        return symbol.name.removesuffix(".forward")
-    return place.short
+def merge_by(profiles: Sequence[Profile], names: Sequence[str]) -> Profile:
+    """Add profiles up below a node at the top for each name, as `rank 0`; those of one name are
+    added up.
+
+    Raises `UsageError` where two profiles declare a metric differently.
+    """
+    of_nodes = [name for profile, name in zip(profiles, names) for _ in range(len(profile))]
+    return _hung_up(_placed(side_by_side(profiles), of_nodes))
+
+
+def rank_of(name: str, profile: Profile) -> int | None:
+    """Return the rank in a profile's name (`step.rank3`) or provenance; None for neither."""
+    said = _RANK.search(name)
+    text = said[1] if said else profile.tables.provenance.get("rank", "")
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
+def _placed(profile: Profile, names: list[str]) -> _Placed:
+    return _Placed(profile, names, np.full(len(profile), -1, np.int64))
+
+
+def _below(
+    profile: Profile, wanted: Callable[[Symbol], bool], label: Callable[[Symbol], str], outside: str
+) -> _Placed:
+    """Place each node below the innermost such node that it is in."""
+    inside = _nearest(profile, wanted)
+    labels = [*map(label, profile.symbols), outside]
+    of_node = np.append(profile.symbol, len(profile.symbols))[inside]
+    return _Placed(profile, [labels[each] for each in of_node.tolist()], inside)
+
+
+def _by_kernel(profile: Profile) -> _Placed:
+    """Place each node under its kernel, with its whole path: it says what launches the kernel."""
+    return _below(
+        profile, lambda symbol: symbol.kind in _DEVICE_WORK, lambda symbol: symbol.name,
+        "(no kernel)",
+    )._replace(inside=np.full(len(profile), -1, np.int64))  # fmt: skip
+
+
+def _name_in_model(symbol: Symbol) -> str:
+    """Return a module's whole name in the model and its class, or the class alone."""
+    name = symbol.name.removesuffix(".forward")
+    return f"{symbol.module}{name.removeprefix(symbol.called)}" if symbol.module else name
+
+
+_WAYS: Mapping[Group, Callable[[Profile], _Placed]] = {
+    "module": lambda profile: _below(profile, is_module, _name_in_model, "(no module)"),
+    "phase": lambda profile: _placed(profile, _phases(profile)),
+    "kernel": _by_kernel,
+    "line": lambda profile: _below(
+        profile, _is_users, lambda symbol: symbol.location.short if symbol.location else "",
+        "(no line of the user's files)",
+    ),
+    "thread": lambda profile: _placed(*divided(profile, "thread")),
+    "stream": lambda profile: _placed(*divided(profile, "stream")),
+}  # fmt: skip
+"""How each group's nodes are found."""
 
 
 def _is_users(symbol: Symbol) -> bool:
@@ -87,8 +146,9 @@ def _phases(profile: Profile) -> list[str]:
     return found
 
 
-def _hung_up(profile: Profile, names: list[str], inside: Nodes) -> Profile:
-    """Hang the path of each node with values up below its group; paths begin below `inside`."""
+def _hung_up(placed: _Placed) -> Profile:
+    """Hang the path of each node with values up below its group."""
+    profile, names, inside = placed
     groups = {name: number for number, name in enumerate(dict.fromkeys(names))}
     whole = _with_roots(profile, list(groups))
     above, ends = profile.parents.tolist(), inside.tolist()

@@ -8,13 +8,10 @@ one table. The tables themselves are made in `arrow`.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Mapping
 
 from tileprof.errors import from_extra
-from tileprof.profile import Profile
-
-_RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
+from tileprof.profile import Profile, rank_of
 
 
 def to_parquet(profiles: Mapping[str, Profile]) -> dict[str, bytes]:
@@ -37,10 +34,3 @@ def to_parquet(profiles: Mapping[str, Profile]) -> dict[str, bytes]:
             pyarrow.parquet.write_table(table, content, compression="zstd")
             files[f"{kind}/{name}.parquet"] = content.getvalue()
     return files
-
-
-def rank_of(name: str, profile: Profile) -> int | None:
-    """Return the rank in a profile's name (`step.rank3`) or provenance; None for neither."""
-    said = _RANK.search(name)
-    text = said[1] if said else profile.tables.provenance.get("rank", "")
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
