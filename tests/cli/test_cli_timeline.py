@@ -91,6 +91,39 @@ def test_bytes_go_to_standard_output_as_they_are(cli: Any, write: Any, folder: P
     assert sum(11 in packet for packet in packets(done.stdout)) == 100
 
 
+def test_threads_have_their_time(cli: Any, write: Any) -> None:
+    """A scope that two threads are in is divided by the time that each was in it."""
+    write(
+        a="""
+        import threading, time, tileprof
+
+        def work(seconds):
+            with tileprof.scope("step"):
+                time.sleep(seconds)
+
+        threads = [
+            threading.Thread(target=work, args=(seconds,), name=name)
+            for name, seconds in (("short", 0.1), ("long", 0.3))
+        ]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        """
+    )
+    assert cli("run", "--timeline", "--quiet", "a.py").code == 0
+    nodes = json.loads(cli("view", "a.tprof", "--group", "thread", "--json").out)["nodes"]
+    tops = {each["name"]: each["metrics"] for each in nodes if each["parent"] is None}
+    assert {"short", "long"} < set(tops)
+    assert [tops[name]["count"]["total"] for name in ("short", "long")] == [1, 1]
+    short, long = (tops[name]["cpu_time"]["total"] for name in ("short", "long"))
+    assert 0.1e9 <= short < 0.3e9 <= long
+    whole = load("a.tprof").whole["cpu_time"]
+    assert sum(each["cpu_time"]["total"] for each in tops.values()) == whole
+    found = cli("view", "a.tprof", "--group", "stream")
+    assert (found.code, "no timeline with streams" in found.err) == (2, True)
+
+
 def test_children_have_their_own(cli: Any, write: Any, folder: Path) -> None:
     """Forked and spawned ones, in files of their own."""
     write(

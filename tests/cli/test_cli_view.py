@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from tests.viewer.samples import matmul, node, profile_of
 from tileprof.cli import terminal
-from tileprof.profile import KINDS, from_literal, load, merge, save
+from tileprof.profile import KINDS, Tables, from_literal, load, merge, save
 
 
 def check_view_document(document: Any) -> None:
@@ -185,6 +186,10 @@ def test_ascii_streams_get_ascii(cli: Any, sample: str, monkeypatch: pytest.Monk
         ("-d 0", "a tree of depth 0 has no nodes\n"),
         ("--flat --bottom-up", "argument --bottom-up: not allowed with argument --flat\n"),
         ("--json --csv", "argument --csv: not allowed with argument --json\n"),
+        ("--group kernel --flat", "`--group` and `--flat` are two views\nChoose one.\n"),
+        ("--group rank --bottom-up", "`--group` and `--bottom-up` are two views\n"),
+        ("--group stream", "the profile has no timeline with streams, which tell the stream of "),
+        ("--group tread", "argument --group: invalid choice: 'tread' (choose module, phase, "),
         ("--lines --csv", "`--lines` has no `--csv`\nUse `--json`.\n"),
         ("--sass --csv", "`--sass` has no `--csv`\nUse `--json`.\n"),
     ],
@@ -216,6 +221,44 @@ def test_several_files_are_added_up(cli: Any, folder: Path, sample: str) -> None
     assert cli("view", sample, "again.tprof").out.startswith("2 profiles, added up.\n")
     wrong = cli("view", sample, "again.tprof", "--timeline", "k")
     assert (wrong.code, "Give one FILE." in wrong.err) == (2, True)
+
+
+def test_ranks_have_a_node_each(cli: Any, folder: Path, sample: str) -> None:
+    """By the file's name or the environment of the recording; others by the file's name."""
+    content = Path(sample).read_bytes()
+    others = ["step.rank0.tprof", "step.rank0.pid7.tprof", "a/sample.tprof"]
+    (folder / "a").mkdir()
+    for name in others:
+        (folder / name).write_bytes(content)
+    launched = replace(load(sample), tables=Tables(provenance={"rank": "3", "world_size": "4"}))
+    save(launched, folder / "renamed.tprof")
+    files = [*others, sample, "renamed.tprof"]
+    nodes = json.loads(cli("view", *files, "--group", "rank", "--json").out)["nodes"]
+    tops = {
+        each["name"]: each["metrics"]["time"]["total"] for each in nodes if each["parent"] is None
+    }
+    alone = tops["rank 3"]
+    assert tops == {
+        "rank 0": 2 * alone, "a/sample.tprof": alone, "sample.tprof": alone, "rank 3": alone
+    }  # fmt: skip
+    text = cli("view", *files, "--group", "rank", "-d", "1").out
+    assert text.startswith("5 profiles, a node for each rank.\n")
+    assert "rank 0" in text
+
+
+@pytest.mark.parametrize("group", ["module", "phase", "kernel", "line", "rank"])
+def test_groups_as_data(cli: Any, sample: str, group: str) -> None:
+    """JSON keeps its contract, and CSV has the same totals."""
+    document = json.loads(cli("view", sample, "--group", group, "--json").out)
+    check_view_document(document)
+    total = sum(
+        each["metrics"].get("time", {"total": 0})["total"]
+        for each in document["nodes"]
+        if each["parent"] is None
+    )
+    assert total == load(sample).whole["time"]
+    rows = list(csv.DictReader(io.StringIO(cli("view", sample, "--group", group, "--csv").out)))
+    assert sum(float(row["time_own"] or 0) for row in rows) == total
 
 
 @pytest.fixture

@@ -175,13 +175,13 @@ def users(symbol: Symbol, packages: tuple[str, ...] = ()) -> Symbol | None:
 def _of_program(profile: Profile) -> tuple[str, ...]:
     """Return where an installed program lies: the package of the files that the tree begins in.
 
-    Nodes at the top that hold nothing themselves are names of groups, and the tree begins below.
+    Where all nodes at the top are scopes without values, they name groups: the tree begins below.
     """
     found = set[str]()
-    holds = with_values(profile)
-    tops = profile.parents < 0
-    labels = np.append(tops & ~holds & (np.array(profile.kinds, object) == "scope"), False)
-    for top in np.flatnonzero(tops | labels[profile.parents]).tolist():
+    tops, holds = profile.roots(), with_values(profile)
+    if all(profile.kinds[top] == "scope" and not holds[top] for top in tops):
+        tops = [child for top in tops for child in profile.children(top)]
+    for top in tops:
         place = profile.locations[top]
         if profile.kinds[top] == "frame" and place is not None:
             held = _PACKAGE.match(place.file)

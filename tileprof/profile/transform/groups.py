@@ -61,7 +61,8 @@ def merge_by(profiles: Sequence[Profile], names: Sequence[str]) -> Profile:
 
     Raises `UsageError` where two profiles declare a metric differently.
     """
-    of_nodes = [name for profile, name in zip(profiles, names) for _ in range(len(profile))]
+    pairs = zip(profiles, names, strict=True)
+    of_nodes = [name for profile, name in pairs for _ in range(len(profile))]
     return _hung_up(_placed(side_by_side(profiles), of_nodes))
 
 
@@ -111,7 +112,7 @@ _WAYS: Mapping[Group, Callable[[Profile], _Placed]] = {
     "thread": lambda profile: _placed(*divided(profile, "thread")),
     "stream": lambda profile: _placed(*divided(profile, "stream")),
 }  # fmt: skip
-"""How each group's nodes are found."""
+"""Functions that find the nodes of each group."""
 
 
 def _is_users(symbol: Symbol) -> bool:

@@ -10,6 +10,8 @@ the name of that track for each node.
     without events                     has the tracks of the node around it; for streams only
                                        places inside a kernel do, because other nodes ran on none
 
+Where the timeline has lost the oldest events of the host, the newest stand for all of a node.
+
 A recording keeps totals for each node, not for each node and track: that would take memory for
 all combinations, and time at each call. The timeline has the tracks already.
 """
