@@ -14,6 +14,7 @@ from tests.viewer.samples import node, profile_of, with_children
 from tileprof.errors import UsageError
 from tileprof.profile import (
     Group,
+    KernelInfo,
     Metric,
     Profile,
     Sketch,
@@ -50,6 +51,7 @@ def recorded(kernel_time: int = 100) -> Profile:
     builder.add(kernel, "time_max", 30)
     builder.sketch(kernel, "time", Sketch.of([30, 30, 30, 10]))
     builder.add(builder.child(kernel, "site", "load"), "time", 20)
+    kernels = {kernel: 0}
     copy = builder.child(step, "memcpy", "HtoD")
     builder.add(copy, "time", 7)
     builder.add(copy, "bytes", 64)
@@ -60,7 +62,8 @@ def recorded(kernel_time: int = 100) -> Profile:
         [0, 1, 2, 2, 2, 3, 2],
         [-1, -1, 0, 0, 0, 1, -1],
     )
-    return builder.snapshot(Tables(timeline=Timeline.holding(TRACKS, events)))
+    timeline = Timeline.holding(TRACKS, events)
+    return builder.snapshot(Tables((KernelInfo("k", "cuda:0"),), kernels, timeline=timeline))
 
 
 def by_group(profile: Profile, metric: str) -> dict[str, float]:
@@ -98,6 +101,7 @@ def test_streams_have_the_time_of_their_events() -> None:
     assert by_group(tree, "flops") == {first: 300, second: 100}
     assert by_group(tree, "cpu_time") == {"(no stream)": 110}
     assert by_group(tree, "time_max")[first] == 30
+    assert sorted(tree.tables.node_kernels) == tree.find("k", "kernel")
 
 
 def test_threads_have_what_they_launched() -> None:

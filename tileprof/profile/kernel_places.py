@@ -18,6 +18,8 @@ from tileprof.profile.tree.model import Profile
 
 INSIDE = ("site", "line")
 """Kinds of nodes that are places inside a kernel."""
+DEVICE_WORK = ("kernel", "memcpy", "memset")
+"""Kinds of nodes that are work of a device."""
 
 
 def inside_kernels(profile: Profile) -> npt.NDArray[np.bool_]:

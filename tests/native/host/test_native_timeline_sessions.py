@@ -13,7 +13,7 @@ import pytest
 from tests.native.cupti_programs import DEVICE, HTOD_ASYNC, NODE_CREATED, PINNED, Fake
 from tests.native.cupti_programs import GRAPH_LAUNCH as REPLAY
 from tileprof import profiler
-from tileprof.profile import Profile, load
+from tileprof.profile import Group, Profile, grouped, load
 
 
 @pytest.fixture
@@ -194,3 +194,48 @@ def test_frames_fold_where_paths_have_none(played: Fake) -> None:
     assert _events(profiles[0]) == _events(profiles[1])
     assert not profiles[0].find(kind="frame")
     assert profiles[1].find(kind="frame")
+
+
+def _by_group(profile: Profile, group: Group, metric: str) -> dict[str, int]:
+    tree = grouped(profile, group)
+    tree.check()
+    total = tree.total(metric)
+    return {tree.names[top]: int(total[top]) for top in tree.roots() if total[top]}
+
+
+def test_streams_and_threads_share_a_path(played: Fake) -> None:
+    """One node has what two threads launched on streams of their own, and is divided exactly."""
+
+    def work(stream: int, start: int, ns: int) -> None:
+        with profiler.scope("step"):
+            for at in range(3):
+                played.kernel("gemm", start=start + 100 * at, end=start + 100 * at + ns,
+                              stream=stream, grid=(2, 1, 1))  # fmt: skip
+
+    session = profiler.start(timeline=True, context="scopes")
+    work(3, 1000, 20)
+    worker = threading.Thread(target=work, args=(9, 2000, 50), name="worker")
+    worker.start()
+    worker.join()
+    played.deliver()
+    profile = session.finalize()
+    assert len(profile.find("gemm")) == 1
+    streams = _by_group(profile, "stream", "time")
+    assert streams == {"cuda:0 stream 3": 60, "cuda:0 stream 9": 150}
+    assert _by_group(profile, "stream", "blocks") == dict.fromkeys(streams, 6)
+    assert _by_group(profile, "thread", "time") == {"MainThread": 60, "worker": 150}
+    host = _by_group(profile, "thread", "cpu_time")
+    assert set(host) == {"MainThread", "worker"}
+    assert sum(host.values()) == profile.whole["cpu_time"]
+
+
+def test_streams_of_lost_events_are_not_known(played: Fake) -> None:
+    """What the newest events do not have is of no stream, and the whole stays."""
+    session = profiler.start(timeline=2, context="scopes")
+    played.kernel("gone", start=100, end=107, stream=3)
+    for at, stream in enumerate((3, 3, 9, 3)):
+        played.kernel("k", start=1000 * at + 1000, end=1000 * at + 1010 + at, stream=stream)
+    played.deliver()
+    assert _by_group(session.finalize(), "stream", "time") == {
+        "cuda:0 stream 3": 13, "cuda:0 stream 9": 12, "(not on the timeline)": 28
+    }  # fmt: skip

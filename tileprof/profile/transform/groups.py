@@ -14,6 +14,7 @@ import numpy as np
 
 from tileprof.profile import metrics as law
 from tileprof.profile.installed import is_installed
+from tileprof.profile.kernel_places import DEVICE_WORK
 from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
 from tileprof.profile.steps import SETUP
 from tileprof.profile.transform.frames import is_module
@@ -27,13 +28,11 @@ from tileprof.profile.tree.symbol import Symbol
 
 Group = Literal["module", "phase", "kernel", "line", "thread", "stream"]
 """Innermost module by its name in the model, or its class where that is not known; part of a
-training step; kernel, copy or fill by its name; innermost line of the user's files; thread of the program that made a call, or stream of a device
-that ran it, both from the timeline."""
+training step; kernel, copy or fill by its name; innermost line of the user's files; thread of the
+program that made a call, or stream of a device that ran it, both from the timeline."""
 
 _OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
 _LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
-_DEVICE_WORK = ("kernel", "memcpy", "memset")
-"""Kinds of nodes that the group `kernel` has by their names."""
 _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
 
 
@@ -90,7 +89,7 @@ def _below(
 def _by_kernel(profile: Profile) -> _Placed:
     """Place each node under its kernel, with its whole path: it says what launches the kernel."""
     return _below(
-        profile, lambda symbol: symbol.kind in _DEVICE_WORK, lambda symbol: symbol.name,
+        profile, lambda symbol: symbol.kind in DEVICE_WORK, lambda symbol: symbol.name,
         "(no kernel)",
     )._replace(inside=np.full(len(profile), -1, np.int64))  # fmt: skip
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.profile import metrics as law
-from tileprof.profile.kernel_places import inside_kernels, whole_kernels
+from tileprof.profile.kernel_places import DEVICE_WORK, inside_kernels, whole_kernels
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.timeline import Timeline, TimelineEvents
 from tileprof.profile.tree.forest import Nodes, Weights, nearest
@@ -51,9 +51,11 @@ def divided(profile: Profile, kind: Kind) -> tuple[Profile, list[str]]:
     """
     tracks = profile.tables.timeline.tracks
     if not any(track.kind == kind for track in tracks):
+        others = f"Its timeline has {tracks[0].kind}s alone." if tracks else ""
         raise UsageError(
             f"the profile has no timeline with {kind}s, which tell the {kind} of each call",
-            hint="Record one with `tileprof run --timeline`, and view that file alone: files that "
+            hint=others
+            or "Record one with `tileprof run --timeline`, and view that file alone: files that "
             "are added up have none.",
         )
     names = list(dict.fromkeys(track.name for track in tracks if track.kind == kind))
@@ -125,8 +127,14 @@ def _lost(
     beyond = np.zeros(len(profile))
     if "time" in profile.metrics:
         beyond = whole_kernels(profile, "time") - kept
-    lost = np.flatnonzero((kept > 0) & (beyond >= 1))
-    return lost, beyond[lost], beyond[lost] * number[lost] / kept[lost]
+    seen = kept > 0
+    if "overwritten" in profile.tables.provenance:
+        # Of other nodes none of the events may be left.
+        works = np.array([symbol.kind in DEVICE_WORK for symbol in profile.symbols], bool)
+        seen |= works[profile.symbol] & (np.bincount(events.node, minlength=len(profile)) == 0)
+    lost = np.flatnonzero(seen & (beyond >= 1))
+    mean = kept[lost] / np.maximum(number[lost], 1)
+    return lost, beyond[lost], beyond[lost] / np.where(mean > 0, mean, beyond[lost])
 
 
 def _sums(place: Nodes | npt.NDArray[np.int32], values: Weights, count: int) -> Weights:
@@ -239,6 +247,11 @@ def _split(profile: Profile, parts: _Parts, source: Nodes) -> tuple[Profile, Nod
         }
         for columns in (profile.own, profile.absorbed)
     )
+    kernels = {**profile.tables.node_kernels}
+    kernels |= {
+        at: kernels[each] for at, each in enumerate(new.tolist(), len(profile)) if each in kernels
+    }
+    timeline = _moved(profile.tables.timeline, parts, cells, part)
     made = build(
         profile.symbols,
         np.append(profile.symbol, profile.symbol[new]),
@@ -247,7 +260,7 @@ def _split(profile: Profile, parts: _Parts, source: Nodes) -> tuple[Profile, Nod
         own,
         absorbed,
         profile.whole,
-        replace(profile.tables, timeline=_moved(profile.tables.timeline, parts, cells, part)),
+        replace(profile.tables, timeline=timeline, node_kernels=kernels),
     )
     return made, of_node
 
