@@ -47,6 +47,9 @@ class Draft:
     the time of gaps."""
     gaps: tuple[int, ...] = ()
     """Gaps in the tree whose time it saves; any, where it does not say which."""
+    launches_go: bool = False
+    """Whether all launches of its kernels and copies go too, and the host's time for them: then no
+    late launch waits for that time, and none of it is slack."""
 
 
 @dataclass(frozen=True, eq=False)

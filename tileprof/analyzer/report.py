@@ -205,7 +205,8 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
     if capped(gain_of(saving), draft.most).mid < NOISE:
         return
     of_work = saving.mid - saving.gaps if draft.nodes else None
-    exposed = tree.exposed(draft.nodes, (of_work or 0.0) * tree.unrecorded_time)
+    saved = (of_work or 0.0) * tree.unrecorded_time
+    exposed = 1.0 if draft.launches_go else tree.exposed(draft.nodes, saved)
     if 1 - exposed >= REPORT_LEAST_SLACK:
         slack = Evidence("activities", f"of their time, {percent(1 - exposed, 0)} {_SLACK}")
         draft = replace(draft, evidence=(*draft.evidence, slack))
