@@ -75,6 +75,16 @@ def test_work_grows_no_faster_than_the_tree(
     assert calls(lambda: ask(large)) < 1.3 * growth * calls(lambda: ask(small))
 
 
+def test_a_place_has_the_names_of_modules() -> None:
+    """As trees show them; what only passes calls on is left out."""
+    step = Step()
+    call = step.frame(step.top, "h.*.__call__", 1779, f"{TORCH}nn/modules/module.py")
+    block = step.frame(call, "Block.forward", 7, "/env/lib/site-packages/models/gpt2.py")
+    kernel = step.launch(step.op(block, "aten::mm"), "gemm", 1e6)
+    path = Program(step.profile()).path(kernel)
+    assert path == ("train", "step", "h.*: Block", "aten::mm", "gemm")
+
+
 def big(nodes: int) -> Profile:
     """Modules inside one another with operations, launches, gaps, gradients, waits and copies."""
     step, chosen = Step(), random.Random(7)

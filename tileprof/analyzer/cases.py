@@ -31,8 +31,10 @@ from tileprof.profile import (
     DeviceInfo,
     KernelInfo,
     Profile,
+    labelled,
     users,
     whole_kernels,
+    with_module_names,
 )
 from tileprof.profile.counters import RATES, SETS
 from tileprof.profile.node_names import ONLY_COPIES
@@ -320,11 +322,18 @@ class Program:
 
     def path(self, node: int) -> tuple[str, ...]:
         """The names from the top down to a node: of the user's frames, modules, operations."""
-        names = (self.shown[self.profile.symbol[each]] for each in self.profile.path(node))
-        return tuple(each for each in names if each)
+        return tuple(filter(None, (self._names[each] for each in self.profile.path(node))))
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """By node, the name that paths have for it; nothing for what libraries pass on."""
+        named = with_module_names(self.profile)
+        shown = [users(each) for each in named.symbols]
+        names = ["" if each is None else labelled(each).name for each in shown]
+        return [names[each] for each in named.symbol.tolist()]
 
     @cached_property
     def shown(self) -> list[str]:
-        """By symbol, the name by which paths show it; nothing for what libraries pass on."""
+        """By symbol, its name, a module's by its class; nothing for what libraries pass on."""
         shown = map(users, self.profile.symbols)
         return ["" if each is None else each.name for each in shown]

@@ -16,7 +16,13 @@ from tileprof.profile.storage.file import load, save
 from tileprof.profile.tables import Attribute, DeviceInfo, DevicePeak, KernelInfo, SiteInfo, Tables
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 from tileprof.profile.transform.diff import Change, Diff, diff
-from tileprof.profile.transform.frames import Frames, users, with_frames
+from tileprof.profile.transform.frames import (
+    Frames,
+    labelled,
+    users,
+    with_frames,
+    with_module_names,
+)
 from tileprof.profile.transform.gate import fail_if
 from tileprof.profile.transform.groups import Group, grouped, merge_by, rank_of
 from tileprof.profile.transform.regroup import HIDDEN, cut
@@ -43,7 +49,8 @@ __all__ = [
     "PcRecording", "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric", "SiteInfo", "Sketch",
     "StepTimes", "Symbol", "Tables", "Timeline", "TimelineEvents", "Track", "TreeBuilder",
     "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes",
-    "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "leave_out", "limit_depth",
-    "load", "merge", "merge_by", "prune", "rank_of", "save", "split_sketches", "step_times",
-    "to_hatchet", "to_json", "to_literal", "users", "whole_kernels", "with_frames",
+    "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled", "leave_out",
+    "limit_depth", "load", "merge", "merge_by", "prune", "rank_of", "save", "split_sketches",
+    "step_times", "to_hatchet", "to_json", "to_literal", "users", "whole_kernels", "with_frames",
+    "with_module_names",
 ]  # fmt: skip

@@ -83,14 +83,14 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
         return Shown(profile, 0, np.arange(len(profile)))
     wanted, own = re.compile(include) if include else None, _own_patterns()
     packages = _of_program(profile)
-    profile = _with_module_names(profile)
+    profile = with_module_names(profile)
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
         shown = users(symbol, packages) if frames == "user" else symbol
         passed_on = _passes_on(symbol, own, installed=frames == "library")
         asked_for = wanted is not None and bool(wanted.search(symbol.name))
         outside[number] = (shown is None or passed_on) and not asked_for
-        symbols[number] = _labelled(shown or symbol)
+        symbols[number] = labelled(shown or symbol)
     nodes: npt.NDArray[np.bool_] = outside[profile.symbol]
     if not nodes.any() and symbols == list(profile.symbols):
         return Shown(profile, 0, np.arange(len(profile)))
@@ -99,8 +99,9 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     return Shown(made, int(frames_out.sum()), moved)
 
 
-def _with_module_names(profile: Profile) -> Profile:
-    """Return the profile in which the forward passes of modules have the modules' names."""
+def with_module_names(profile: Profile) -> Profile:
+    """Return the profile in which the forward passes of modules have the modules' names, as the
+    fields `module` and `called` of their symbols."""
     calls = [_called(symbol) for symbol in profile.symbols]
     if not any(calls):
         return profile
@@ -139,7 +140,8 @@ def _called(symbol: Symbol) -> str | None:
     return found[1] if found else "" if symbol.name.endswith(_UNNAMED_CALL) else None
 
 
-def _labelled(symbol: Symbol) -> Symbol:
+def labelled(symbol: Symbol) -> Symbol:
+    """Return a module's symbol with the name of its call before that of its class."""
     return replace(symbol, name=f"{symbol.called}: {symbol.name}") if symbol.called else symbol
 
 
