@@ -132,6 +132,58 @@ def test_source_that_is_gone_or_has_changed_gives_no_name(tmp_path: Path) -> Non
         assert Module.seen == [None]
 
 
+LIBRARY = """
+from functools import partial
+def decorated(function):
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs)
+    return inner
+@decorated
+def checkpoint(function, *args):
+    return function(*args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("checkpoint(self.mlp, x)", "mlp"),
+        ("checkpoint(self.mlp.forward, x)", "mlp"),
+        ("checkpoint(partial(self.mlp.__call__, y=1), x)", "mlp"),
+        ("for block in self.h: checkpoint(block, x)", "h.*"),
+        ("checkpoint(*[self.mlp, x])", "None"),
+        ("checkpoint(lambda y: self.mlp(y), x)", "mlp"),
+    ],
+)
+def test_a_library_calls_what_it_was_given(text: str, name: str, tmp_path: Path) -> None:
+    """`checkpoint(layer, x)`: the name is that of the argument, beyond the library's decorators."""
+    library = tmp_path / "site-packages" / "library.py"
+    library.parent.mkdir()
+    library.write_text(LIBRARY)
+    space: dict[str, Any] = {}
+    exec(compile(LIBRARY, str(library), "exec"), space)
+    path = tmp_path / "model.py"
+    source = f"class Model:\n    def forward(self, x):\n        {text}\n"
+    path.write_text(source)
+    linecache.checkcache()
+    exec(compile(source, str(path), "exec"), space)
+
+    class Noting(Module):
+        """A module that looks at all frames around it, as the recorder does."""
+
+        def __call__(self, x: object, y: int = 0) -> object:
+            frame, calls = sys._getframe(1), []
+            while frame is not None and frame.f_code.co_filename != __file__:
+                calls.append((frame.f_code, frame.f_lasti))
+                frame = frame.f_back  # type: ignore[assignment]
+            Module.seen.append(called_as(calls))
+            return x
+
+    Module.seen = []
+    space["Model"].forward(Noting(), 1)
+    assert [str(each) for each in Module.seen] == [name]
+
+
 def test_super_calls_are_those_of_the_frame_around() -> None:
     """A class that extends `__call__` stands between a module and its caller."""
 

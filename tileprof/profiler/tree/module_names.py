@@ -18,6 +18,7 @@ import linecache
 import textwrap
 import tokenize
 from collections.abc import Iterable
+from dataclasses import dataclass
 from types import CodeType
 
 from tileprof.profiler.tree.sources import of_user
@@ -26,17 +27,19 @@ LONGEST = 100
 """Characters of a name at most: longer ones are no help in a tree."""
 MAX_KNOWN = 10_000
 """Calls that are remembered: a program that makes code without end begins anew."""
+MOST_PASSING_ON = 16
+"""Frames that are asked at most: decorators stand between `checkpoint` and its caller."""
 _DEEPEST = 8
 """Names that lead to each other, as in `layer = block`, are followed so far."""
-_SUPER = "super().__call__"
 _SAME_ELEMENTS = {"reversed", "list", "tuple", "iter", "sorted"}
 _MODULES_OF = {"children", "modules", "values"}
 _NAMED_MODULES_OF = {"items", "named_children", "named_modules"}
 
 Call = tuple[CodeType, int]
 """Code of a frame, and the offset of the instruction that it is at, in bytes."""
-_known: dict[tuple[int, int], tuple[CodeType, str | None]] = {}
-"""Names by identity of code and offset; holds the code, so that no other gets its identity."""
+_known: dict[tuple[int, int, bool], tuple[CodeType, str | _Passed | None]] = {}
+"""Names by identity of code and offset, and whether of an argument; holds the code, so that no
+other gets its identity."""
 
 
 def calls_modules(code: CodeType) -> bool:
@@ -49,44 +52,81 @@ def calls_modules(code: CodeType) -> bool:
 def called_as(callers: Iterable[Call]) -> str | None:
     """Return the name by which a module is called; None where the source does not tell it.
 
-    `callers` are the frames around PyTorch's own, innermost first. A class that extends
-    `Module.__call__` passes the call on by `super()`; then the frame around that one is asked.
+    `callers` are the frames around PyTorch's own, innermost first. Some only pass the call on: a
+    class that extends `Module.__call__` by `super()`, a library's function that calls what it was
+    given, as `checkpoint(layer, x)`. Then the frames around those are asked.
     """
-    for code, offset in callers:
-        name = _name_at(code, offset)
-        if name != _SUPER:
-            return name
+    given = False
+    for code, offset in itertools.islice(callers, MOST_PASSING_ON):
+        found = _name_at(code, offset, given)
+        if isinstance(found, str):
+            return found
+        if found is None:
+            return None
+        given = found.given
     return None
 
 
-def _name_at(code: CodeType, offset: int) -> str | None:
-    key = id(code), offset
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A frame only passes a call on."""
+
+    given: bool
+    """Whether it was given what it calls; else it calls the same object by `super`."""
+
+
+def _name_at(code: CodeType, offset: int, given: bool) -> str | _Passed | None:
+    """Return the name of what a frame calls or, with `given`, of what it hands to what it calls."""
+    key = id(code), offset, given
     found = _known.get(key)
     if found is None:
         try:
-            name = _resolved(code, offset)
+            name = _resolved(code, offset, given)
         except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
             name = None  # the file is no longer what runs
+        if isinstance(name, str) and len(name) > LONGEST:
+            name = None
         if len(_known) >= MAX_KNOWN:
             _known.clear()
-        found = _known[key] = code, name if name is None or len(name) <= LONGEST else None
+        found = _known[key] = code, name
     return found[1]
 
 
-def _resolved(code: CodeType, offset: int) -> str | None:
+def _resolved(code: CodeType, offset: int, given: bool) -> str | _Passed | None:
     lines = linecache.getlines(code.co_filename)
     text = _text_at(code, offset, lines)
     if not text:
         return None
-    found = ast.parse(f"({text})", mode="eval").body
-    if not isinstance(found, ast.Call):
+    call = ast.parse(f"({text})", mode="eval").body
+    if not isinstance(call, ast.Call):
         return None
-    if _is_super(found.func):
-        return _SUPER
+    module: ast.expr | None = call.func
+    if given:
+        module = _first_given(call)
+        if module is None:
+            return _Passed(given=True)
+    if module is None or _is_super(module):
+        return _Passed(given=False)
     whole = code.co_name == "<module>"
     function = lines if whole else inspect.getblock(lines[max(code.co_firstlineno - 1, 0) :])
     names = _Bindings(ast.parse(textwrap.dedent("".join(function))), code)
-    return names.name_of(found.func) or None
+    if name := names.name_of(module):
+        return name
+    return _Passed(given=True) if isinstance(module, ast.Name) and not names.is_users else None
+
+
+def _first_given(call: ast.Call) -> ast.expr | None:
+    """Return the module that a call hands over: its first argument, also within `partial`, and
+    without `.forward` or `.__call__`; None where that is `*args`."""
+    first = call.args[0] if call.args else None
+    match first:
+        case ast.Starred():
+            return None
+        case ast.Call(func=ast.Name(id="partial") | ast.Attribute(attr="partial")):
+            return _first_given(first)
+        case ast.Attribute(attr="forward" | "__call__", value=of) if not _is_super(first):
+            return of
+    return first
 
 
 def _text_at(code: CodeType, offset: int, lines: list[str]) -> str:
@@ -119,7 +159,7 @@ class _Bindings:
         self._self = {"self"}
         if code.co_argcount and code.co_qualname.rpartition(".")[0].rpartition(">")[2]:
             self._self.add(code.co_varnames[0])
-        self._is_users = of_user(code.co_filename)
+        self.is_users = of_user(code.co_filename)
         self._held: dict[str, list[tuple[ast.expr, bool]]] = {}
         """The expressions that a name is bound to, and whether to an element of each."""
         for node in ast.walk(function):
@@ -153,13 +193,13 @@ class _Bindings:
         bound = self._held.get(name)
         if bound is None:
             # A parameter or a global: what it is called in a library tells a user nothing.
-            return name if self._is_users else None
+            return name if self.is_users else None
         found = {
             self._element_of(each, depth + 1) if element else self.name_of(each, depth + 1)
             for each, element in bound
         }
         known = found - {None}
-        return known.pop() if len(known) == 1 else name if self._is_users else None
+        return known.pop() if len(known) == 1 else name if self.is_users else None
 
     def _element_of(self, many: ast.expr, depth: int) -> str | None:
         match many:
