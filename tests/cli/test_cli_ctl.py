@@ -14,6 +14,8 @@ import pytest
 from tests.cli.test_cli_process import checked, python, started, until
 from tileprof import cli
 from tileprof.profiler.control import addresses
+from tileprof.profiler.control.client import ask
+from tileprof.profiler.control.messages import Request
 
 pytestmark = pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users")
 
@@ -149,6 +151,44 @@ def test_workers_of_a_server_listen_too(here: Path, how: str) -> None:
     assert parent.wait(60) == 0
     # A worker that was recorded leaves its own file; those that were not leave none.
     assert [each.name for each in here.glob("workers*.tprof")] == [f"workers.pid{first}.tprof"]
+
+
+SPAWNS_LATER = """\
+import multiprocessing, os, time
+import tileprof
+
+def serve():
+    open("child", "w").write(str(os.getpid()))
+    while not os.path.exists("end"):
+        with tileprof.scope("request"):
+            time.sleep(0.002)
+
+if __name__ == "__main__":
+    open("began", "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    child = multiprocessing.get_context("spawn").Process(target=serve)
+    child.start()
+    child.join()
+"""
+
+
+def test_a_child_spawned_in_a_recording_for_a_while_stops_too(here: Path) -> None:
+    """With its parent's recording; it would record to its end else."""
+    (here / "spawns.py").write_text(SPAWNS_LATER)
+    parent = started("-m", "tileprof", "run", "--quiet", "--paused", "spawns.py",
+                     stderr=subprocess.DEVNULL)  # fmt: skip
+    until((here / "began").exists)
+    ask(parent.pid, Request("start", seconds=4.0))
+    (here / "go").touch()
+    until(lambda: (here / "child").exists() and bool((here / "child").read_text()))
+    child = int((here / "child").read_text())
+    until(lambda: len(json.loads(ctl("--json"))["programs"]) == 2)
+    until(lambda: not json.loads(ctl(child, "status", "--json"))["recording"])
+    recorded = json.loads(ctl(child, "status", "--json"))["recorded_s"]
+    assert 0 < recorded <= 4.5
+    (here / "end").touch()
+    assert parent.wait(60) == 0
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ _WAITING = 8
 
 _IN_SPAWNED = """\
 from tileprof.profiler.control.server import follow
-follow()
+follow({due!r})
 """
 _servers: weakref.WeakSet[Server] = weakref.WeakSet()
 
@@ -52,7 +52,7 @@ class Server(threading.Thread):
         self._over = False
         self.path, self._socket = _listening()
         self._inode = os.lstat(self.path).st_ino
-        session.in_spawned = _IN_SPAWNED
+        session.in_spawned = self._in_spawned
         _servers.add(self)
         self.start()
 
@@ -66,6 +66,10 @@ class Server(threading.Thread):
             # Another process may have the number meanwhile.
             if os.lstat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
+
+    def _in_spawned(self) -> str:
+        # The clock is the system's: a child's recording ends with this one.
+        return _IN_SPAWNED.format(due=self._due)
 
     def after_fork(self) -> None:
         """Let a forked child listen by itself: this socket and its file are the parent's."""
@@ -205,11 +209,11 @@ def _is_own(connection: socket.socket) -> bool:
     return user in (0, os.geteuid())
 
 
-def follow() -> None:
-    """Let a spawned child listen, whose parent does."""
+def follow(due: float | None = None) -> None:
+    """Let a spawned child listen, whose parent does; `due` is when the parent stops recording."""
     for session in open_sessions():
         with suppress(TileprofError):
-            Server(session)
+            Server(session, due)
 
 
 def _after_fork() -> None:

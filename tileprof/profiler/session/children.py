@@ -63,7 +63,7 @@ def _attended(session: Session, path: Path) -> str:
     chosen = {name: getattr(session.options, name) for name in names}
     chosen["inside"] = str(session.options.inside) or None
     # A child records, or does not, as this process does when it starts it.
-    paused, more = not session.active, indent(session.in_spawned, " " * 4).strip()
+    paused, more = not session.active, indent(session.in_spawned(), " " * 4).strip()
     return _ATTEND.format(path=str(path), options=chosen, paused=paused, more=more)
 
 

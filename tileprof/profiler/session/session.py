@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -100,8 +101,8 @@ class Session:
         """Whether the process is a child of the one that the session was started in."""
         self.original = path
         """The path of the process that all began with."""
-        self.in_spawned = ""
-        """Python that a spawned child runs once it has begun to record."""
+        self.in_spawned: Callable[[], str] = str
+        """Returns Python that a child which is spawned now runs once it has begun to record."""
         self._begin()
 
     @property
