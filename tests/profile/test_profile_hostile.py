@@ -6,6 +6,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,14 @@ from tileprof.profile.storage.limits import DEPTH, NESTING
 from tileprof.profile.tree.symbol import Symbol
 from tileprof.viewer import Mode, ViewOptions, export, render_view
 
-BOMB = zlib.compress(bytes(200_000_000), 1)
-"""200 MB of zeros: more than any column may hold."""
 LOOP = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT {} FROM c"
 """A query without end."""
+
+
+@cache
+def bomb() -> bytes:
+    """200 MB of zeros: more than any column may hold; not made by workers that only collect."""
+    return zlib.compress(bytes(200_000_000), 1)
 
 
 @pytest.fixture
@@ -139,7 +144,7 @@ DAMAGE = {
 @pytest.mark.parametrize("statement", DAMAGE)
 def test_damaged_columns_are_named(path: Path, statement: str) -> None:
     """Whatever a column may not hold is refused with the table and the column."""
-    bombs = {"bomb": BOMB} if ":bomb" in statement else {}
+    bombs = {"bomb": bomb()} if ":bomb" in statement else {}
     assert DAMAGE[statement] in reason(edited(path, statement, **bombs))
 
 
@@ -147,14 +152,14 @@ def test_bombs_in_lazy_columns_are_refused(tmp_path: Path) -> None:
     """Columns that are read when asked for are not decompressed beyond their limit."""
     save(on_a_timeline(), tmp_path / "p.tprof")
     for table in ("timeline", "cta_columns"):
-        edited(tmp_path / "p.tprof", f"UPDATE {table} SET content = :bomb", bomb=BOMB)
+        edited(tmp_path / "p.tprof", f"UPDATE {table} SET content = :bomb", bomb=bomb())
     held = load(tmp_path / "p.tprof").tables
     with pytest.raises(ProfileFileError, match="timeline is damaged"):
         _ = held.timeline.events
     with pytest.raises(ProfileFileError, match="timelines of CTAs are damaged"):
         _ = held.ctas.visits
     with pytest.raises(ProfileFileError, match="a kernel's text takes more than"):
-        _ = PcText(BOMB).text
+        _ = PcText(bomb()).text
 
 
 def test_time_of_reading_is_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,11 +89,14 @@ class Program:
 
     def calls(self, *names: str, inside: ast.AST | None = None) -> Iterator[ast.Call]:
         """Yield calls of functions such as `T.copy`, in the order of the text."""
-        found = [
-            node for node in ast.walk(inside or self.body)
-            if isinstance(node, ast.Call) and dotted(node.func) in names
-        ]  # fmt: skip
+        held = _calls_in(inside) if inside else self._calls
+        found = [node for node, name in held if name in names]
         yield from sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+    @cached_property
+    def _calls(self) -> list[tuple[ast.Call, str]]:
+        """Calls of the kernel, for which every operator asks anew."""
+        return _calls_in(self.body)
 
     def loops(self, *names: str) -> Iterator[tuple[ast.For, ast.Call]]:
         """Yield loops over calls of functions such as `T.Parallel`, each with the call."""
@@ -159,10 +162,15 @@ class Program:
 
     def uses(self, name: str) -> list[int]:
         """Return the lines of the kernel where a name is read."""
-        return sorted({
-            node.lineno for node in ast.walk(self.body)
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-        })  # fmt: skip
+        return sorted(self._uses.get(name, ()))
+
+    @cached_property
+    def _uses(self) -> Mapping[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for node in ast.walk(self.body):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found.setdefault(node.id, set()).add(node.lineno)
+        return found
 
     def lines(self, node: ast.stmt) -> tuple[int, ...]:
         """Return the numbers of all lines of a statement."""
@@ -220,6 +228,11 @@ class Program:
             at = self._starts[line - 1]
             edits.append(Edit(at, at, " " * (depth - 4)))
         return edits
+
+
+def _calls_in(around: ast.AST) -> list[tuple[ast.Call, str]]:
+    """Return the calls in a node, each with the name of the function that is called."""
+    return [(node, dotted(node.func)) for node in ast.walk(around) if isinstance(node, ast.Call)]
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
