@@ -326,7 +326,7 @@ class Program:
 
     @cached_property
     def _names(self) -> list[str]:
-        """By node, the name that paths have for it; nothing for what libraries pass on."""
+        """Name in paths for each node, `""` for frames of libraries that pass calls on."""
         named = with_module_names(self.profile)
         shown = [users(each) for each in named.symbols]
         names = ["" if each is None else labelled(each).name for each in shown]
@@ -334,6 +334,6 @@ class Program:
 
     @cached_property
     def shown(self) -> list[str]:
-        """By symbol, its name, a module's by its class; nothing for what libraries pass on."""
+        """Name of each symbol, for modules their class, `""` for what only passes calls on."""
         shown = map(users, self.profile.symbols)
         return ["" if each is None else each.name for each in shown]

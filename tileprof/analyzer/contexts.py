@@ -37,11 +37,9 @@ from tileprof.profile.node_names import (
 
 __all__ = [
     "AFTER_COPY", "AFTER_WAIT", "DEPENDENT", "FOR_DATA", "FOR_HOST", "LATE", "ONLY_COPIES",
-    "WORK", "Column", "Contexts", "Ids", "Mask",
+    "Column", "Contexts", "Ids", "Mask",
 ]  # fmt: skip
 
-WORK = ("kernel", "memcpy", "memset")
-"""Kinds of nodes that a device works on."""
 _LOADER = re.compile(rf"{LOADER_SCOPE}_SingleProcessDataLoaderIter\.__next__")
 _FULL = "command buffer full (overhead)"
 

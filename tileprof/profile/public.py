@@ -4,7 +4,7 @@ from tileprof.profile.ctas import Cta, CtaFlights, CtaLaunch, CtaTimelines, CtaV
 from tileprof.profile.installed import is_installed
 from tileprof.profile.instruction_counts import InstructionCounts
 from tileprof.profile.jsonform import diff_to_json, to_json
-from tileprof.profile.kernel_places import INSIDE, inside_kernels, whole_kernels
+from tileprof.profile.kernel_places import DEVICE_WORK, INSIDE, inside_kernels, whole_kernels
 from tileprof.profile.literal.reader import from_literal
 from tileprof.profile.literal.writer import to_hatchet, to_literal
 from tileprof.profile.metrics import STANDARD, Adds, Column, Metric, checked_value
@@ -42,8 +42,8 @@ from .transform.operations import (
 )
 
 __all__ = [
-    "FOLDED_NAME", "HIDDEN", "INSIDE", "KINDS", "MAX_SIBLINGS", "SETUP", "STANDARD", "Adds",
-    "Attribute", "Change", "Column", "CounterSeries", "Cta", "CtaFlights", "CtaLaunch",
+    "DEVICE_WORK", "FOLDED_NAME", "HIDDEN", "INSIDE", "KINDS", "MAX_SIBLINGS", "SETUP", "STANDARD",
+    "Adds", "Attribute", "Change", "Column", "CounterSeries", "Cta", "CtaFlights", "CtaLaunch",
     "CtaTimelines", "CtaVisits", "CtaWarp", "DeviceInfo", "DevicePeak", "Diff", "Frames", "Group",
     "InstructionCounts", "KernelInfo", "Metric", "Node", "PcBlame", "PcFunction", "PcInstruction",
     "PcRecording", "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric", "SiteInfo", "Sketch",

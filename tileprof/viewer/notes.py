@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.profile import SETUP, Profile, step_times
+from tileprof.profile import DEVICE_WORK, SETUP, Profile, step_times
 from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.profile.shares import SAMPLES, Share, shares_of
 from tileprof.profile.units import format_percent, format_value
@@ -184,7 +184,7 @@ def _sum_in(profile: Profile, metric: str, nodes: npt.NDArray[np.bool_]) -> floa
 
 
 def _launches(profile: Profile, nodes: npt.NDArray[np.bool_]) -> int:
-    works = np.array([kind in ("kernel", "memcpy", "memset") for kind in profile.kinds], bool)
+    works = np.array([kind in DEVICE_WORK for kind in profile.kinds], bool)
     if "count" not in profile.metrics:
         return 0
     return int(profile.own["count"][works & nodes].sum())

@@ -12,7 +12,8 @@ from tileprof.binary.occupancy import WARP
 # -- bank_conflicts
 
 BANK_CONFLICTS_MUCH = 0.4
-"""Of a kernel's samples, from which on waits for shared memory are told without a cause."""
+"""Share of a kernel's samples at shared memory accesses, or waiting for them, from which on the
+waits are reported although their cause is not known, 0 to 1."""
 
 BANK_CONFLICTS_LEAST = 2.0
 """Passes where one would do."""
@@ -21,7 +22,8 @@ BANK_CONFLICTS_OF_WORD = 2.0
 """Passes of a request of a word a thread: its addresses', and its bytes'."""
 
 BANK_CONFLICTS_FEWEST = 20
-"""Of samples that issue such accesses, below which they do not tell how many requests there are."""
+"""Smallest number of samples that issue accesses with conflicts from which the number of requests
+is estimated; fewer samples are too few for that."""
 
 # -- barriers
 

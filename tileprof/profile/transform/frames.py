@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from tileprof.errors import Location, UsageError
 from tileprof.profile.installed import is_installed
+from tileprof.profile.node_names import CALL_SUFFIX, MODULE_CALLER, MODULE_FILE
 from tileprof.profile.transform.operations import leave_out, regular, with_values
 from tileprof.profile.tree.forest import Nodes
 from tileprof.profile.tree.model import Profile
@@ -34,11 +35,6 @@ _FORWARD = re.compile(r"(?:.*[.>])?([^.<>]+)\.forward$")
 _XLA = re.compile(r"(\w+):#(.*)#")
 """Name of a range of XLA with its attributes, as of JAX 0.8 and before, 2026-11."""
 _ATTRIBUTE = re.compile(r"(?:^|,)(\w+)=(.*?)(?=,\w+=|$)")
-_MODULE_CALL = re.compile(r"(.+)\.__call__$")
-_MODULE_FILE = re.compile(r"torch[/\\]nn[/\\]modules[/\\]module\.py$")
-"""Name and file of PyTorch's frame around each call of a module, where it has the module's name."""
-_UNNAMED_CALL = "_wrapped_call_impl"
-"""Name of that frame where the module's is not known."""
 _CONTAINER = re.compile(r"torch[/\\]nn[/\\]modules[/\\]container\.py$")
 """Modules that only call those in them."""
 _PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\][^/\\]+[/\\]")
@@ -134,10 +130,13 @@ def _called(symbol: Symbol) -> str | None:
     """Return the module's name of PyTorch's frame around its call, "" for an unknown one; None for
     other nodes."""
     place = symbol.location
-    if symbol.kind != "frame" or place is None or not _MODULE_FILE.search(place.file):
+    if symbol.kind != "frame" or place is None:
         return None
-    found = _MODULE_CALL.match(symbol.name)
-    return found[1] if found else "" if symbol.name.endswith(_UNNAMED_CALL) else None
+    if not place.file.replace("\\", "/").endswith(MODULE_FILE):
+        return None
+    if symbol.name.endswith(CALL_SUFFIX):
+        return symbol.name.removesuffix(CALL_SUFFIX) or None
+    return "" if symbol.name.endswith(MODULE_CALLER) else None
 
 
 def labelled(symbol: Symbol) -> Symbol:

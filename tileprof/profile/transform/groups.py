@@ -88,10 +88,11 @@ def _below(
 
 def _by_kernel(profile: Profile) -> _Placed:
     """Place each node under its kernel, with its whole path: it says what launches the kernel."""
-    return _below(
+    below = _below(
         profile, lambda symbol: symbol.kind in DEVICE_WORK, lambda symbol: symbol.name,
         "(no kernel)",
-    )._replace(inside=np.full(len(profile), -1, np.int64))  # fmt: skip
+    )  # fmt: skip
+    return _placed(profile, below.names)
 
 
 def _name_in_model(symbol: Symbol) -> str:

@@ -8,10 +8,10 @@ not observed, get what their forward operation moves, for each of their visits.
 
 from __future__ import annotations
 
+from tileprof.profile import DEVICE_WORK
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
 
-_WORK = ("kernel", "memcpy", "memset")
 _METRIC = "op_bytes"
 
 
@@ -25,7 +25,7 @@ def give_op_bytes(
     found: dict[int, float] = {}
     for node in nodes:
         worked = launches[node.index] is not None or device[node.index] is not None
-        if node.kind not in _WORK or not worked:
+        if node.kind not in DEVICE_WORK or not worked:
             continue
         op = _operation(node)
         if op is not None and op.index < len(nodes) and op.index not in found:

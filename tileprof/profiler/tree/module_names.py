@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CodeType
 
+from tileprof.profile.node_names import MODULE_CALLER, MODULE_FILE
 from tileprof.profiler.tree.sources import of_user
 
 LONGEST = 100
@@ -44,9 +45,8 @@ other gets its identity."""
 
 def calls_modules(code: CodeType) -> bool:
     """Tell whether this is the code of PyTorch's that every call of a module goes through first."""
-    return code.co_name == "_wrapped_call_impl" and code.co_filename.replace("\\", "/").endswith(
-        "torch/nn/modules/module.py"
-    )
+    path = code.co_filename.replace("\\", "/")
+    return code.co_name == MODULE_CALLER and path.endswith(MODULE_FILE)
 
 
 def called_as(callers: Iterable[Call]) -> str | None:
@@ -100,12 +100,10 @@ def _resolved(code: CodeType, offset: int, given: bool) -> str | _Passed | None:
     call = ast.parse(f"({text})", mode="eval").body
     if not isinstance(call, ast.Call):
         return None
-    module: ast.expr | None = call.func
-    if given:
-        module = _first_given(call)
-        if module is None:
-            return _Passed(given=True)
-    if module is None or _is_super(module):
+    module = _first_given(call) if given else call.func
+    if module is None:
+        return _Passed(given=True)
+    if _is_super(module):
         return _Passed(given=False)
     whole = code.co_name == "<module>"
     function = lines if whole else inspect.getblock(lines[max(code.co_firstlineno - 1, 0) :])

@@ -19,6 +19,7 @@ from types import CodeType, FrameType
 
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME
+from tileprof.profile.node_names import CALL_SUFFIX
 from tileprof.profiler.tree.module_names import Call, called_as, calls_modules
 from tileprof.profiler.tree.path_cache import Link, follow
 from tileprof.profiler.tree.sources import of_user
@@ -186,7 +187,7 @@ def _locate(frame: FrameType, callers: Sequence[FrameType] = ()) -> Location:
 def function_of(code: CodeType, callers: Iterable[Call]) -> str:
     """Return a function's name; of PyTorch's `Module.__call__` with that of the module."""
     name = called_as(callers) if calls_modules(code) else None
-    return code.co_qualname if name is None else f"{name}.__call__"
+    return code.co_qualname if name is None else f"{name}{CALL_SUFFIX}"
 
 
 def _beyond(places: list[Location], scope: Node) -> list[Location]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import WORK, Column, Contexts, Mask
+from tileprof.analyzer.contexts import Column, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
@@ -30,7 +30,7 @@ from tileprof.analyzer.rules.numbers import (
     BACKWARD_RATIO_SLOW,
 )
 from tileprof.analyzer.rules.program.gathered_rows import written_out
-from tileprof.profile import Symbol
+from tileprof.profile import DEVICE_WORK, Symbol
 
 _VIEWS = re.compile(
     r"aten::(_unsafe_)?(view|reshape|_reshape_alias|permute|transpose|t|unbind|select|slice|split"
@@ -174,7 +174,7 @@ def _draft(tree: Contexts, op: _Op) -> Draft:
         longest = max(op.kernels, key=lambda node: op.kernels[node])
         text = f"most of it in the kernel {plain(tree.profile.names[longest])}"
         evidence.append(Evidence("activities", text))
-    inside = tree.below(tree.of(op.gradients)) & tree.kind(*WORK)
+    inside = tree.below(tree.of(op.gradients)) & tree.kind(*DEVICE_WORK)
     nodes = nodes_of(inside)
     if not op.expected:
         saving = tree.saving(0, op.excess / 2, op.excess)

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import LATE, WORK, Contexts, Mask
+from tileprof.analyzer.contexts import LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.program.masks import nodes_of
-from tileprof.profile import Symbol
+from tileprof.profile import DEVICE_WORK, Symbol
 
 _AGAIN = re.compile(r"(?:.*[.>])?(?:recompute_fn|CheckpointFunction\.backward)$")
 """Functions of `torch/utils/checkpoint.py`, as of PyTorch 2.13, 2026-11: of checkpoints with
@@ -38,7 +38,7 @@ def find(program: Program) -> Iterator[Draft]:
     """What all checkpoints of a program run again."""
     tree = Contexts(program)
     inside = _again(tree)
-    kernels = inside & tree.kind(*WORK) & (tree.time > 0)
+    kernels = inside & tree.kind(*DEVICE_WORK) & (tree.time > 0)
     gaps = inside & tree.idle(LATE) & ~tree.compiling
     work, late = float(tree.time[kernels].sum()), tree.avoidable(gaps)
     if not kernels.any() or tree.share(work + late) < COLD:
