@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.reliability.soak import growth, thread_states
+from benchmarks.reliability.process_state import thread_states
+from benchmarks.reliability.soak import growth
 
 ROOT = Path(__file__).parents[1]
 

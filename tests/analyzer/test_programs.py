@@ -76,7 +76,7 @@ def test_work_grows_no_faster_than_the_tree(
 
 
 def test_a_place_has_the_names_of_modules() -> None:
-    """As trees show them; what only passes calls on is left out."""
+    """A path in a finding names modules as trees do, without frames that only pass calls on."""
     step = Step()
     call = step.frame(step.top, "h.*.__call__", 1779, f"{TORCH}nn/modules/module.py")
     block = step.frame(call, "Block.forward", 7, "/env/lib/site-packages/models/gpt2.py")

@@ -64,5 +64,5 @@ def test_the_host_does_not_launch_it_either() -> None:
     ("again", "function"), [(0.5, NEWER), (20, "checkpoint"), (20, "unpack_hook")]
 )
 def test_other_calls_of_a_checkpoint_are_no_cause(again: float, function: str) -> None:
-    """What takes no time; and the first run of the forward pass."""
+    """A second run that takes hardly any time is not reported, nor is the first forward pass."""
     assert not found(step_of(again, function).profile(), "recomputation")

@@ -41,8 +41,10 @@ def test_an_item_in_each_step() -> None:
 
 
 def test_late_launches_of_a_host_that_would_be_ahead() -> None:
-    """Of further 20 ms none to all; 1 - 20 / 50 of them likely. A step likely takes 93.4 ms
-    where it is not recorded."""
+    """The saving includes 0 to 20 of the 20 ms before late launches, likely 1 - 20 / 50 of them.
+
+    An unrecorded step is estimated to take 93.4 ms.
+    """
     finding = only(waiting(late=20).profile(), "transfers")
     gain = finding.program_gain
     assert gain is not None

@@ -224,7 +224,7 @@ def test_several_files_are_added_up(cli: Any, folder: Path, sample: str) -> None
 
 
 def test_ranks_have_a_node_each(cli: Any, folder: Path, sample: str) -> None:
-    """By the file's name or the environment of the recording; others by the file's name."""
+    """A rank is read from the file's name or from the recording; other files are named instead."""
     content = Path(sample).read_bytes()
     others = ["step.rank0.tprof", "step.rank0.pid7.tprof", "a/sample.tprof"]
     (folder / "a").mkdir()

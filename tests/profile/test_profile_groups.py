@@ -147,7 +147,7 @@ def test_events_follow_their_part() -> None:
 
 @pytest.mark.parametrize("group", ["stream", "thread"])
 def test_without_a_timeline_there_is_a_way_out(group: Group) -> None:
-    """Of a recording that has none, and of several that are added up."""
+    """The error for a profile without a timeline, as a sum of several, says how to record one."""
     for profile in (profile_of(node("kernel", "k", time=9)), merge([recorded(), recorded()])):
         with pytest.raises(UsageError, match=f"no timeline with {group}s") as caught:
             grouped(profile, group)

@@ -230,7 +230,7 @@ def test_streams_and_threads_share_a_path(played: Fake) -> None:
 
 
 def test_streams_of_lost_events_are_not_known(played: Fake) -> None:
-    """What the newest events do not have is of no stream, and the whole stays."""
+    """Time of kernels whose events were overwritten is in a group of its own; the total stays."""
     session = profiler.start(timeline=2, context="scopes")
     played.kernel("gone", start=100, end=107, stream=3)
     for at, stream in enumerate((3, 3, 9, 3)):

@@ -42,7 +42,7 @@ CALLS = {
     "a = self.mlp; a = self.long; a(x)": "a",
     "'é'; self.mlp(x)": "mlp",
 }
-"""What is called, and the names of the calls in the order in which they begin to run."""
+"""Statements of a forward pass, and the names of the modules that each of them calls."""
 
 
 class Module:
@@ -93,7 +93,7 @@ def names_in(text: str, path: Path, header: str = "class Model:\n    def forward
 
 @pytest.mark.parametrize("text", CALLS)
 def test_names_of_calls(text: str, tmp_path: Path) -> None:
-    """By bytecode: also where a line has several."""
+    """Each of several calls on one line has its own name, because bytecode tells them apart."""
     found = names_in(text, tmp_path / "model.py").split()
     assert sorted(found) == sorted(CALLS[text].split())
 

@@ -1,0 +1,116 @@
+"""State of this process on Linux: what its threads wait for, and what its memory is resident for.
+
+In: `/proc/self`, the allocator, the native recorder and PyTorch.  Out: a line for each thread, and
+sizes of memory.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.reliability.heap import by_library, mallinfo
+from tileprof.native import _recorder as _native
+
+
+def print_state() -> None:
+    """Print what threads wait for, in Python, in the kernel and, with py-spy, in C; and the GPU."""
+    faulthandler.dump_traceback()
+    for line in thread_states(1.0):
+        print(line)
+    py_spy = shutil.which("py-spy")
+    native = [py_spy, "dump", "--native", "--pid", str(os.getpid())] if py_spy else None
+    for command in filter(None, (native, ["nvidia-smi"])):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            print(done.stdout + done.stderr, flush=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"{command[0]} failed: {error}", flush=True)
+
+
+def thread_states(seconds: float) -> list[str]:
+    """Return a line for each thread: its state, what it waits for in the kernel, and how long it
+    ran on a processor in so many seconds from now.
+
+    A thread that polls a device runs all the time, one that waits for a lock of another's never
+    (`futex`): that tells a device that stands still from threads that wait for each other.
+    """
+    before = _processor_ticks()
+    time.sleep(seconds)
+    after, per_second = _processor_ticks(), os.sysconf("SC_CLK_TCK")
+    lines = []
+    for number in sorted(after):
+        task = Path(f"/proc/self/task/{number}")
+        try:
+            name, kernel = (task / "comm").read_text().strip(), (task / "wchan").read_text().strip()
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue  # it has ended, or the system hides this
+        ran = (after[number] - before.get(number, after[number])) / per_second
+        lines.append(f"thread {number} {name}: {state} {kernel}, ran {ran:.2f} of {seconds:.2f} s")
+    return lines
+
+
+def _processor_ticks() -> dict[int, int]:
+    """Return for each thread how long it ran so far, in ticks of the system's clock."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        found[int(task.name)] = int(fields[11]) + int(fields[12])
+    return found
+
+
+def memory_parts() -> dict[str, Any]:
+    """Return what memory is resident for, in MB: by mapping, allocator, holder and library."""
+    found: Counter[str] = Counter()
+    mapping = "anonymous"
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, *rest = line.split()
+        if not name.endswith(":"):
+            mapping = mapped_as(rest[4] if len(rest) > 4 else "")
+        elif name == "Rss:":
+            found[mapping] += int(rest[0])
+    parts: dict[str, Any] = {f"resident {name}": round(kb / 1024, 2) for name, kb in found.items()}
+    for name, held in (("allocated", allocated_bytes()), *_native.gpu_held_bytes().items()):
+        parts[name] = round(held / 2**20, 2)
+    libraries, blocks = by_library()
+    if libraries:
+        parts["libraries"] = {name: round(held / 2**20, 2) for name, held in libraries.items()}
+        parts["large blocks"] = [(name, round(held / 2**20, 2)) for name, held in blocks]
+    parts["blocks of Python"] = sys.getallocatedblocks()
+    if torch.cuda.is_available():
+        parts["torch on the device"] = round(torch.cuda.memory_reserved() / 2**20, 2)
+    return parts
+
+
+def mapped_as(path: str) -> str:
+    """Return what a mapping of /proc/self/smaps is, from the path at its end."""
+    if not path:
+        return "anonymous"
+    if path.startswith("["):
+        return "heap" if path == "[heap]" else "stacks and others"
+    return "devices" if path.startswith("/dev/") else "files"
+
+
+def allocated_bytes() -> int:
+    """Return bytes that `malloc` has given out and that were not freed; 0 where it cannot tell."""
+    found = mallinfo()
+    return 0 if found is None else int(found.uordblks + found.hblkhd)
+
+
+def resident_mb() -> float:
+    """Memory of this process that is resident, in MB of 2**20 bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
