@@ -21,6 +21,10 @@ import torch
 from benchmarks.reliability.heap import by_library, mallinfo
 from tileprof.native import _recorder as _native
 
+LARGE_KB = 512
+"""Memory that an anonymous mapping must take to be listed by itself: an arena of `malloc` is a
+mapping, so that shows which of them grow."""
+
 
 def print_state() -> None:
     """Print what threads wait for, in Python, in the kernel and, with py-spy, in C; and the GPU."""
@@ -75,14 +79,18 @@ def _processor_ticks() -> dict[int, int]:
 def memory_parts() -> dict[str, Any]:
     """Return what memory is resident for, in MB: by mapping, allocator, holder and library."""
     found: Counter[str] = Counter()
-    mapping = "anonymous"
+    large: dict[str, float] = {}
+    mapping, begin = "anonymous", ""
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name, *rest = line.split()
         if not name.endswith(":"):
-            mapping = mapped_as(rest[4] if len(rest) > 4 else "")
+            mapping, begin = mapped_as(rest[4] if len(rest) > 4 else ""), name.partition("-")[0]
         elif name == "Rss:":
             found[mapping] += int(rest[0])
+            if mapping == "anonymous" and int(rest[0]) >= LARGE_KB:
+                large[begin] = round(int(rest[0]) / 1024, 2)
     parts: dict[str, Any] = {f"resident {name}": round(kb / 1024, 2) for name, kb in found.items()}
+    parts["large anonymous"] = large
     for name, held in (("allocated", allocated_bytes()), *_native.gpu_held_bytes().items()):
         parts[name] = round(held / 2**20, 2)
     libraries, blocks = by_library()
