@@ -178,10 +178,11 @@ class Fake:
         self.recorder.set_time(0)
 
     def memory(self, operation: int, address: int, size: int, memory: int = DEVICE,
-               device: int = 0) -> None:  # fmt: skip
+               device: int = 0, time: int = 1000) -> None:  # fmt: skip
         """Allocate (1) or release (2), and queue the record."""
         self.c.fake_memory(self.call(ALLOC if operation == 1 else FREE), operation, memory,
-                           C.c_uint64(address), C.c_uint64(size), device)  # fmt: skip
+                           C.c_uint64(address), C.c_uint64(size), device,
+                           C.c_uint64(time))  # fmt: skip
 
     def node(self, number: int, node: int, original: int = 0) -> None:
         """Tell of a graph's node."""

@@ -268,10 +268,14 @@ def allocations() -> None:
         first = checked(driver.cuMemAlloc(64 << 20))
         checked(driver.cuMemFree(first))
         checked(driver.cuMemAlloc(16 << 20))
-        rows = real.rows("memory")
-        (use,) = (u for u in recorder.gpu_allocations() if u[:2] == (0, DEVICE))
-    assert use[2:] == (16 << 20, 64 << 20, 80 << 20, 64 << 20, 2, 1)
-    assert {r.path for r in rows} == {"cuMemAlloc", "cuMemFree"}
+        recorder.gpu_flush(True)
+        driver_memory = recorder.memory_state()[1]
+        (use,) = (u for u in driver_memory["pools"] if (u["device"], u["kind"]) == (0, DEVICE))
+        paths = {real.path_of(context) for context in driver_memory["context"].tolist()}
+    assert (use["live"], use["peak"]) == (16 << 20, 64 << 20)
+    assert driver_memory["allocated"].tolist() == [80 << 20]
+    assert driver_memory["releases"].tolist() == [1]
+    assert paths == {"cuMemAlloc"}
 
 
 def interruptions() -> None:

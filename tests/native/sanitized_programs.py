@@ -13,7 +13,8 @@ from tileprof.instrument.records import c_struct
 PROGRAMS = Path(__file__).parent / "sanitized"
 ADDRESS, THREAD, UNDEFINED = "address,undefined", "thread", "undefined"
 READERS = (
-    "records/activities", "records/idle", "records/totals", "records/variants", "host/contexts",
+    "records/activities", "records/framework_memory", "records/idle", "records/memory",
+    "records/totals", "records/variants", "host/contexts",
     "records/correlations", "records/graphs", "pcs/pc_modules", "host/clock",
 )  # fmt: skip
 """Sources of the recorder that `records_fuzz` reads with."""

@@ -65,6 +65,10 @@ class Options:
     Sets are then memory, tensor, occupancy (all three where `metrics` says nothing) and links.
     """
 
+    memory: bool = False
+    """Whether allocations of device memory are recorded that PyTorch's allocator makes. Without it
+    what the allocator takes from the driver counts in its place."""
+
     duty: float | None = None
     """The share of the steps that is recorded, chosen at random."""
     every: int | None = None

@@ -237,6 +237,7 @@ _MISSING = {
     "lost": "lost: {}",
     "overwritten": "the timeline has lost {}",
     "CTAs left out": "timelines of CTAs left out: {}",
+    "allocations not recorded": "PyTorch's allocations were not recorded: {}",
     "pc sampling failed": "instructions were not sampled: {}",
     "pc samples lost": "samples of instructions: {}",
     "counters not read": "hardware counters were not read: {}",

@@ -14,6 +14,7 @@ from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joi
 RECORDER_OF_GPUS = (
     (
         "records/activities", "records/buffers", "host/clock", "host/contexts",
+        "records/framework_memory", "records/memory",
         "records/correlations", "cupti/cupti_loading", "cupti/gpu", "records/graphs",
         "records/idle", "pcs/pc_context", "pcs/pc_counts", "pcs/pc_modules", "pcs/pc_sampling",
     ),

@@ -73,18 +73,36 @@ def test_allocations_are_live_until_they_are_released(fake: Fake) -> None:
     fake.memory(2, 0x9000, 99)
     fake.memory(1, 0x1000, 100)
     fake.memory(1, 0x1000, 40, device=1, memory=PINNED)
-    rows = [(r.path, r.detail & 15, r.detail >> 4 & 15, r.detail >> 16, r.count, r.bytes)
-            for r in fake.rows("memory")]  # fmt: skip
+    fake.recorder.gpu_flush(True)
+    driver = fake.recorder.memory_state()[1]
+    columns = ("context", "pool", "allocations", "allocated", "releases", "live", "peak")
+    rows = [(fake.path_of(context), *numbers)
+            for context, *numbers in zip(*(driver[name].tolist() for name in columns))]  # fmt: skip
     assert rows == [
-        ("cuMemAlloc", DEVICE, 1, 0, 1, 100),
-        ("cuMemAlloc", PINNED, 1, 1, 1, 40),
-        ("cuMemFree", DEVICE, 2, 0, 2, 599),
-        ("load cuMemAlloc", DEVICE, 1, 0, 2, 1200),
+        ("load cuMemAlloc", 0, 2, 1200, 1, 700, 1200),
+        ("cuMemAlloc", 0, 1, 100, 0, 100, 0),
+        ("cuMemAlloc", 1, 1, 40, 0, 40, 40),
     ]
-    assert fake.recorder.gpu_allocations() == [
-        (0, DEVICE, 800, 1200, 1300, 500, 3, 1),
-        (1, PINNED, 40, 40, 40, 0, 1, 0),
-    ]
+    pools = [(p["device"], p["kind"], p["live"], p["peak"]) for p in driver["pools"]]
+    assert pools == [(0, DEVICE, 800, 1200), (1, PINNED, 40, 40)]
+
+
+def test_what_an_allocator_took_from_the_driver_is_its_own(fake: Fake) -> None:
+    """Its segments are not counted beside what it hands out of them; others at the address are."""
+    events = fake.recorder.MEMORY_EVENTS
+    fake.recorder.memory_forget()
+    fake.memory(1, 0x1000, 2 << 20)
+    fake.recorder.memory_event(events["reserved"], 0, 0x1000, 2 << 20)
+    fake.recorder.memory_event(events["allocated"], 0, 0x1000, 512)
+    fake.memory(1, 0x9000, 64)
+    fake.memory(2, 0x1000, 2 << 20)
+    fake.memory(1, 0x1000, 128)
+    fake.recorder.gpu_flush(True)
+    framework, driver = fake.recorder.memory_state()
+    assert driver["allocated"].tolist() == [64 + 128]
+    assert (driver["pools"][0]["live"], framework["pools"][0]["live"]) == (192, 512)
+    assert framework["pools"][0]["reserved"] == 2 << 20
+    fake.recorder.memory_forget()
 
 
 # -- the timeline

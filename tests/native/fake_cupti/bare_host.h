@@ -22,6 +22,7 @@ Names &names() {
 }
 uint32_t epoch() { return the_epoch; }
 ContextId here() { return 0; }
+ContextId known_here() { return 0; }
 bool unrecorded() { return false; }
 ContextId kernel() { return 0; }
 ContextId enter(NameId call) { return contexts().child(0, Kind::api, call); }

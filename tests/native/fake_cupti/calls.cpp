@@ -158,7 +158,7 @@ API void fake_overhead(uint32_t correlation, uint32_t kind, uint64_t start, uint
   queue(r);
 }
 API void fake_memory(uint32_t correlation, uint32_t operation, uint32_t memory, uint64_t address,
-                     uint64_t bytes, uint32_t device) {
+                     uint64_t bytes, uint32_t device, uint64_t time) {
   Record r = {};
   put<uint32_t>(r.bytes, 0, 49);
   put(r.bytes, 4, operation);
@@ -166,6 +166,7 @@ API void fake_memory(uint32_t correlation, uint32_t operation, uint32_t memory, 
   put(r.bytes, 12, correlation);
   put(r.bytes, 16, address);
   put(r.bytes, 24, bytes);
+  put(r.bytes, 32, time);
   put(r.bytes, 52, device);
   queue(r);
 }

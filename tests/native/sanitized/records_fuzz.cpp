@@ -100,7 +100,7 @@ void read_one(Correlations &correlations, Graphs &graphs) {
   activities.interrupt(value());
   activities.drain(below(2));
   activities.variants(0);
-  activities.allocations();
+  activities.memory_state();
 }
 
 } // namespace

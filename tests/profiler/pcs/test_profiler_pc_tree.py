@@ -71,7 +71,9 @@ class Launches:
         for name, time in times.items():
             totals = device[getattr(self, name).index] = DeviceTotals("kernel")
             totals.sum = time
-        return Period(Numbers(self.tree.nodes, [None] * count, [None] * count, device), made)
+        nothing = [None] * count
+        numbers = Numbers(self.tree.nodes, nothing, nothing, device, nothing)
+        return Period(numbers, made)
 
 
 def held(*rows: tuple[int, int, int]) -> PcSamples:

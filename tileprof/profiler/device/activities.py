@@ -1,4 +1,4 @@
-"""Nodes for the work of GPUs: kernels, copies, fills, waits, overhead, allocations, idle time.
+"""Nodes for the work of GPUs: kernels, copies, fills, waits, overhead, idle time.
 
 In: totals of the native recorder, each of a calling context and a kind of work.  Out: numbers at
 nodes below those contexts. A kernel of ours has a node already; other work gets one of its own.
@@ -86,7 +86,7 @@ class Activities:
         """
         drained = self._native.gpu_drain(settle)
         names = ("epoch", "context", "what", "detail")
-        sketches = _sketches(drained)
+        sketches = sketches_of(drained)
         nodes: dict[tuple[int, int, int], int] = {}
         for row, key in enumerate(zip(*(drained[name].tolist() for name in names))):
             epoch, context, what, detail = key
@@ -126,11 +126,9 @@ class Activities:
             case "idle":
                 reason = self._reasons[detail & 0xFFFF]
                 return self._tree.child(above, "idle", _IDLE[reason], None)
-            case "overhead":
+            case _:
                 name = _OVERHEADS.get(detail, f"overhead {detail:#x}")
                 return self._tree.child(above, "api", f"{name} (overhead)", None)
-            case _:
-                return above
 
     def _gap(
         self, begin: int, end: int, epoch: int, context: int, detail: int
@@ -204,7 +202,7 @@ def _grid(drained: Any, row: int) -> Extent:
     return x, y, z
 
 
-def _sketches(drained: Any) -> list[Sketch]:
+def sketches_of(drained: Any) -> list[Sketch]:
     """Return the sketch of each row; a row's buckets are in no order, and stand there once."""
     starts, buckets = drained["sketch_start"], drained["sketch_bucket"]
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts.astype(np.int64)))

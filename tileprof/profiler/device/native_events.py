@@ -18,8 +18,9 @@ from tileprof.profiler.counters.reading import CounterReading
 from tileprof.profiler.device import nvtx
 from tileprof.profiler.device.activities import Activities
 from tileprof.profiler.device.gpu import Gpu, has_gpu
+from tileprof.profiler.device.memory import MemoryState, read_memory
 from tileprof.profiler.device.timeline import Part, host_part
-from tileprof.profiler.frameworks import observer
+from tileprof.profiler.frameworks import allocator, observer
 from tileprof.profiler.frameworks.triton_work import TritonWork
 from tileprof.profiler.native import native_recorder, why_not
 from tileprof.profiler.pcs.attribution import Modules, attribute, attribute_counts
@@ -59,6 +60,7 @@ class Events:
         """Recent nodes of the main thread; kept while GPUs are recorded."""
         self._activities = Activities(native, tree, self._contexts, self.trail, kernels, kernel_of)
         self._counted = CounterReading(native, tree, self._contexts, kernels, kernel_of)
+        native.memory_begin_recording()
         self.gpu = Gpu(native)
         hooks.set_unrecorded = native.set_unrecorded
         nvtx.enable()
@@ -85,11 +87,12 @@ class Events:
         operations: bool,
         backward_ops: bool,
         sampling: PcOptions | None = None,
+        memory: bool = False,
     ) -> None:
         """Record from here on, under a number; `operations`: also those of frameworks.
 
         With `backward_ops` also those inside nodes of their backward passes; with `sampling` also
-        where warps of GPUs are.
+        where warps of GPUs are; with `memory` also what their allocators hand out.
         """
         self._native.set_frames(frames)
         self.gpu.begin(sampling)
@@ -99,6 +102,8 @@ class Events:
             observer.attach(backward_ops=backward_ops)
         else:
             observer.detach()
+        if memory:
+            allocator.attach()
         # Last: an observer may have been compiled, which is no part of the program.
         self._native.set_epoch(epoch)
 
@@ -116,6 +121,7 @@ class Events:
         self.gpu.end()
         self.limit_timeline(0)
         observer.detach()
+        allocator.detach()
         if self._triton is not None:
             self._triton.stop()
             self._triton = None
@@ -128,7 +134,23 @@ class Events:
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells of what was recorded, and what was not."""
-        return {**self.gpu.facts(), **observer.facts()}
+        framework, driver = self.memory()
+        used = [*framework.facts("PyTorch's allocator"), *driver.facts("the driver")]
+        missed = allocator.why_not()
+        return {
+            **self.gpu.facts(),
+            **observer.facts(),
+            **({"device memory": "; ".join(used)} if used else {}),
+            **({"allocations not recorded": missed} if missed else {}),
+        }
+
+    def memory(self) -> tuple[MemoryState, MemoryState]:
+        """Return what is known of memory: PyTorch's allocator's, and the driver's beside it."""
+        return read_memory(self._native, self._tree, self._contexts)
+
+    def end_step(self) -> None:
+        """Note that a step of the program ends, for the growth of memory."""
+        self._native.memory_end_step()
 
     def pc_samples(self) -> PcSamples | None:
         """Return where warps were seen until now, by the tree's nodes, or how often instructions

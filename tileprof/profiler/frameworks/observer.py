@@ -21,7 +21,7 @@ from typing import Any
 from tileprof.errors import TileprofError
 from tileprof.native.building import find_compiler
 from tileprof.profiler import native
-from tileprof.profiler.frameworks.observer_library import Tell, load
+from tileprof.profiler.frameworks.observer_library import Tell, load, to_stderr
 from tileprof.profiler.frameworks.observer_threads import NewThreads, others
 from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.locks import new_lock
@@ -53,7 +53,7 @@ def attach(tell: Tell | None = None, *, backward_ops: bool = False) -> None:
             _attached.resume(backward_ops)
         if recorder is None or _watch is not None:
             return
-        told = _to_stderr if tell is None else tell
+        told = to_stderr if tell is None else tell
         _wanted = True
         _watch = when_imported("torch", lambda torch: _start(recorder, torch, told))
 
@@ -119,12 +119,6 @@ def use_ranges() -> bool:
             with suppress(RuntimeError, ImportError, AttributeError, TypeError):
                 _attached = _Ranges(recorder, torch)
     return _attached is not None
-
-
-def _to_stderr(line: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"tileprof: {line}\n")
-        sys.stderr.flush()
 
 
 def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:

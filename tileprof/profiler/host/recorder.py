@@ -29,7 +29,7 @@ from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
 from tileprof.profiler.pcs.kernel_samples import Period, add_pc_samples
 from tileprof.profiler.tree.paths import Paths
-from tileprof.profiler.tree.totals import HostTotals, LaunchTotals
+from tileprof.profiler.tree.totals import HostTotals, LaunchTotals, MemoryTotals
 from tileprof.profiler.tree.tree import Tree
 from tileprof.runtime import hooks
 from tileprof.runtime.hooks import KernelDescription, LateDescription, LaunchedKernel, Measured
@@ -265,6 +265,26 @@ class Recorder:
     def series(self, begin: int) -> tuple[CounterSeries, ...]:
         """Return hardware counters over time from a time on, in ns on the clock of timelines."""
         return self.events.gpu.over_time.series(begin) if self.events is not None else ()
+
+    def memory_series(self, begin: int) -> tuple[CounterSeries, ...]:
+        """Return devices' memory over time from a time on, in ns on the clock of timelines."""
+        if self.events is None:
+            return ()
+        framework, driver = self.events.memory()
+        return (
+            *framework.series(begin, ("memory allocated", "memory reserved")),
+            *driver.series(begin, ("memory from the driver",)),
+        )
+
+    def memory_of(self, store: Store) -> dict[int, MemoryTotals]:
+        """Return what was allocated while a store's session listened, by index of the node."""
+        found: dict[int, MemoryTotals] = {}
+        for state in self.events.memory() if self.events is not None else ():
+            for epoch, nodes in state.by_epoch.items():
+                if store in self._listened.get(epoch, ()):
+                    for index, totals in nodes.items():
+                        found.setdefault(index, MemoryTotals()).take(totals)
+        return found
 
     def _hand_out_events(self, part: Part) -> None:
         stores: dict[int, TimelineStore] = {}

@@ -34,6 +34,7 @@ from tileprof.profiler.options import (
 from tileprof.profiler.session import provenance
 from tileprof.profiler.session.instruments import widest
 from tileprof.profiler.session.session import Session, SharedRecording
+from tileprof.profiler.session.steps import MemorySteps
 from tileprof.profiler.tree.sources import Sources
 from tileprof.profiler.tree.totals import HostTotals
 from tileprof.profiler.worker import Worker
@@ -78,6 +79,8 @@ class Recording:
                 self.recorder.tree, top, self.recorder.kernels, self.recorder.kernel_of
             )
         self._sampler: Sampler | None = None
+        self._memory_steps: MemorySteps | None = None
+        """Steps after which memory is looked at, once a session wants that."""
         self._taking = 0.0
         """Time of the next reading of events, in `time.monotonic()`."""
         self._handover = 0.0
@@ -105,6 +108,8 @@ class Recording:
                 _current = None
                 scopes.install(None)
             self.recorder.close()
+            if self._memory_steps is not None:
+                self._memory_steps.close()
             self.pause_work()
             if self._termination is not None:
                 self._termination.restore()
@@ -131,7 +136,12 @@ class Recording:
                     recorder.events.gpu.want_counters(counters[-1] if counters else None)
                     over_time = [each.over_time for each in active if each.over_time is not None]
                     recorder.events.gpu.want_series(over_time[-1] if over_time else None)
-                    recorder.events.begin(recorder.epoch, recorder.frames, full, backward, sampling)
+                    memory = any(session.options.memory for session in active)
+                    if memory and self._memory_steps is None:
+                        self._memory_steps = MemorySteps(recorder.events.end_step)
+                    recorder.events.begin(
+                        recorder.epoch, recorder.frames, full, backward, sampling, memory
+                    )
                 else:
                     recorder.events.end()
             wanted = widest(session.options.measured for session in active)
@@ -269,9 +279,10 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
     of CUPTI's; or "instructions", which are counted one by one), `pm_sampling` (True, or each how
     many µs they are sampled over time instead), `pc_sampling` (True, or each how many cycles a GPU
-    says where its warps are) and `pc_sampling_exact` (by launch), `timeline` (True, or how many
-    events of devices and of the host to keep at most), `duty` (a share of the steps) or `every`
-    (each n-th one), `flush_interval` in seconds, `clock` (a function that returns ns).
+    says where its warps are) and `pc_sampling_exact` (by launch), `memory` (True: allocations of
+    PyTorch's allocator), `timeline` (True, or how many events of devices and of the host to keep at
+    most), `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds,
+    `clock` (a function that returns ns).
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current

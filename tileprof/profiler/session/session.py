@@ -11,7 +11,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from tileprof.errors import OutputError, UsageError
-from tileprof.profile import SETUP, PcSamples, Profile, Tables, Timeline, TreeBuilder
+from tileprof.profile import (
+    SETUP,
+    CounterSeries,
+    PcSamples,
+    Profile,
+    Tables,
+    Timeline,
+    TreeBuilder,
+)
 from tileprof.profiler.device import devices
 from tileprof.profiler.endings.deferred_signals import deferred
 from tileprof.profiler.endings.termination import Termination
@@ -291,9 +299,16 @@ class Session:
             devices=devices.described(ran_on),
             device_peaks=devices.peaks(ran_on),
             pc=pc,
-            series=recorder.series(self._began[0 if setup else -1]) if self.over_time else (),
+            series=self._series(self._began[0 if setup else -1]),
         )
         return builder.snapshot(tables)
+
+    def _series(self, begin: int) -> tuple[CounterSeries, ...]:
+        """Return what was asked for over time, from a time on."""
+        recorder = self.recording.recorder
+        counters = recorder.series(begin) if self.over_time else ()
+        memory = recorder.memory_series(begin) if self.options.memory else ()
+        return (*counters, *memory)
 
     def flush(self) -> None:
         """Write the file if one is due and there is something new; a failure waits for the end."""

@@ -25,7 +25,7 @@ from tileprof.profiler.session.op_bytes import give_op_bytes
 from tileprof.profiler.tree import metrics
 from tileprof.profiler.tree.contexts import CAPTURED
 from tileprof.profiler.tree.numbers import Numbers
-from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
+from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals, MemoryTotals
 from tileprof.profiler.tree.tree import Node
 
 _Totals = TypeVar("_Totals", HostTotals, LaunchTotals)
@@ -36,10 +36,12 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
     # In one go: between the two parts another session's end would hand out what is in the tree.
     with recorder.no_changes():
         recorder.collect()
+        allocated = recorder.memory_of(store)
         nodes = recorder.tree.nodes[:]
         host: list[HostTotals | None] = [store.host.get(i) for i in range(len(nodes))]
         launches: list[LaunchTotals | None] = [store.launches.get(i) for i in range(len(nodes))]
         device: list[DeviceTotals | None] = [store.device.get(i) for i in range(len(nodes))]
+        memory: list[MemoryTotals | None] = [allocated.get(i) for i in range(len(nodes))]
         if store in recorder.active:
             for node in nodes[1:]:
                 host[node.index] = _host_sum(host[node.index], node.host)
@@ -53,7 +55,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
     _give_work_to_kernels(nodes, host)
     give_op_bytes(nodes, host, launches, device)
     give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
-    return Numbers(nodes, host, launches, device)
+    return Numbers(nodes, host, launches, device, memory)
 
 
 def device_ns(numbers: Numbers) -> tuple[int, int]:
@@ -199,6 +201,8 @@ def build_tree(
             _add_launches(builder, made[index], launches, time, kernels[kernel_of[index]])
         if device is not None:
             _add_device(builder, made[index], device, counted=bool(launches and launches.count))
+        if (memory := numbers.memory[index]) is not None and made[index] >= 0:
+            _add_memory(builder, made[index], memory)
         if index in kernel_of:
             # Variants of one kernel share a node; it shows the one that took the most time.
             time = (launches.time if launches else 0) + (device.sum if device else 0)
@@ -278,7 +282,6 @@ _DEVICE_METRICS = {
     "sync": "sync_time",
     "overhead": "overhead_time",
     "idle": "idle_time",
-    "memory": "allocated_bytes",
 }
 """Metric of the sum of a kind of work; `time` for kinds not listed."""
 
@@ -287,8 +290,6 @@ def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: 
     """Add what a device did; `counted`: its launches are counted already."""
     metric = _DEVICE_METRICS.get(totals.what, "time")
     builder.add(node, metric, totals.sum)
-    if totals.what == "memory":
-        return
     if not counted:
         builder.add(node, "count", totals.count)
     if totals.slack:
@@ -303,3 +304,20 @@ def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: 
     for counter, value in totals.counters.items():
         builder.declare(counter)
         builder.add(node, counter.name, value)
+
+
+def _add_memory(builder: TreeBuilder, node: int, totals: MemoryTotals) -> None:
+    values = {
+        "allocated_bytes": totals.allocated,
+        "allocations": totals.allocations,
+        "peak_bytes": totals.peak,
+        "live_bytes": totals.live,
+        "lifetime": totals.lifetime,
+        "growth_bytes": totals.growth,
+    }
+    for metric, value in values.items():
+        builder.add(node, metric, value)
+    if totals.growth:
+        builder.add(node, "grown_steps", totals.grown_steps)
+    if totals.sketch is not None:
+        builder.sketch(node, "lifetime", totals.sketch)

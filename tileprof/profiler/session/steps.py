@@ -1,10 +1,10 @@
 """Profiling of a fraction of a program's steps: which ones, and what they say of all.
 
 In: ends of steps, from the program (`step`) or from PyTorch's optimizers (`optimizers`).  Out:
-sessions that record and pause, and an estimate. A step ends where the next one begins. What comes
-before the end of the first is set-up: recorded in full, and kept apart. Where all steps are
-recorded, the first ones of optimizers are set-up too (`WarmUp`): compilation, first calls of
-libraries, and memory that is taken from the system are in them.
+sessions that record and pause, and an estimate; looks at how memory grows. A step ends where the
+next one begins. What comes before the end of the first is set-up: recorded in full, and kept apart.
+Where all steps are recorded, the first ones of optimizers are set-up too (`WarmUp`): compilation,
+first calls of libraries, and memory that is taken from the system are in them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, Protocol
 
@@ -22,14 +22,23 @@ from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.options import Options
 
-_open: list[Steps] = []
+
+class MarkedSteps(Protocol):
+    """Steps that somebody counts."""
+
+    def mark(self, by_hand: bool) -> None:
+        """End a step and begin the next one; `by_hand`: the program says so itself."""
+
+
+_open: list[MarkedSteps] = []
 
 
 def step() -> None:
     """Say that a step of the program ends here, and the next one begins.
 
-    With `duty` or `every`, a session records a fraction of them. Steps that PyTorch's optimizers
-    make then count no more. Without such a session this costs less than 0.1 µs.
+    With `duty` or `every`, a session records a fraction of them; with `memory` it finds what grows
+    from step to step. Steps that PyTorch's optimizers make then count no more. Without such a
+    session this costs less than 0.1 µs.
     """
     if _open:
         for steps in _open[:]:
@@ -147,6 +156,30 @@ class Steps:
                 means["time"] = (devices.mean, devices.error(steps))
         others = skipped.mean if skipped.count else math.nan
         return StepTimes(recorded.count, steps, means, others).provenance()
+
+
+class MemorySteps:
+    """Tells of the steps after which memory is looked at, to find what grows."""
+
+    def __init__(self, end_step: Callable[[], None]) -> None:
+        self._end_step = end_step
+        self._by_hand = False
+        _open.append(self)
+        optimizers.attach(self._stepped)
+
+    def close(self) -> None:
+        """Tell of no further steps."""
+        optimizers.detach(self._stepped)
+        _open.remove(self)
+
+    def mark(self, by_hand: bool) -> None:
+        """End a step; once the program marks steps by hand, those of optimizers count no more."""
+        self._by_hand |= by_hand
+        if by_hand == self._by_hand:
+            self._end_step()
+
+    def _stepped(self) -> None:
+        self.mark(by_hand=False)
 
 
 class WarmUp:

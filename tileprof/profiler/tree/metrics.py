@@ -44,6 +44,18 @@ OVERHEAD_TIME = Metric("overhead_time", "ns")
 """Time that the driver or the recording itself took."""
 ALLOCATED_BYTES = Metric("allocated_bytes", "bytes")
 """Device and pinned memory that was asked for."""
+ALLOCATIONS = Metric("allocations", "1")
+"""Number of these requests."""
+PEAK_BYTES = Metric("peak_bytes", "bytes")
+"""Part of the device memory that was allocated here that was alive when its device had the most."""
+LIVE_BYTES = Metric("live_bytes", "bytes")
+"""Part of it that was alive when the recording ended."""
+LIFETIME = Metric("lifetime", "ns")
+"""Time from allocation to release, added up over what was released."""
+GROWTH_BYTES = Metric("growth_bytes", "bytes")
+"""More memory alive at the end of the last step than of the second, where it grew step by step."""
+GROWN_STEPS = Metric("grown_steps", "1", "max")
+"""Number of steps in which it grew."""
 OP_BYTES = Metric("op_bytes", "bytes")
 """Least bytes that the kernels of an operation have to move, estimated from a sample of its visits.
 
@@ -56,8 +68,8 @@ PC_SAMPLES = Metric("pc_samples", "1")
 ADDED = (
     BLOCK_TIME, BLOCK_TIME_MIN, BLOCK_TIME_MAX, MARKS, MARK_TIME, LOST, KERNEL_SAMPLES,
     *(metric for looks, samples in OF_ROLES.values() for metric in (looks, *samples)),
-    SYNC_TIME, IDLE_TIME, SLACK_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, OP_BYTES, PC_SAMPLES,
-    ELAPSED_TIME,
+    SYNC_TIME, IDLE_TIME, SLACK_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, ALLOCATIONS, PEAK_BYTES,
+    LIVE_BYTES, LIFETIME, GROWTH_BYTES, GROWN_STEPS, OP_BYTES, PC_SAMPLES, ELAPSED_TIME,
 )  # fmt: skip
 
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tileprof.once import cached_property
-from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
+from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals, MemoryTotals
 from tileprof.profiler.tree.tree import Node
 
 
@@ -17,13 +17,16 @@ class Numbers:
     host: list[HostTotals | None]
     launches: list[LaunchTotals | None]
     device: list[DeviceTotals | None]
+    memory: list[MemoryTotals | None]
 
     @cached_property
     def wanted(self) -> list[bool]:
         """Return, for each node, whether there is anything at it or below it."""
         wanted = [
-            bool(launches or device or (totals and not totals.empty()))
-            for totals, launches, device in zip(self.host, self.launches, self.device)
+            bool(launches or device or memory or (totals and not totals.empty()))
+            for totals, launches, device, memory in zip(
+                self.host, self.launches, self.device, self.memory
+            )
         ]
         for node in reversed(self.nodes[1:]):
             if wanted[node.index] and node.parent is not None:

@@ -60,10 +60,10 @@ class HostTotals:
 
 @dataclass(slots=True, eq=False)
 class DeviceTotals:
-    """Totals of a device at a node; `sum` is of times in ns, of bytes for allocations."""
+    """Totals of a device at a node; `sum` is of times in ns."""
 
     what: str
-    """`kernel`, `memcpy`, `memset`, `sync`, `overhead`, `memory` or `idle`."""
+    """`kernel`, `memcpy`, `memset`, `sync`, `overhead` or `idle`."""
     count: int = 0
     untimed: int = 0
     """Part of `count` whose time is unknown."""
@@ -95,6 +95,38 @@ class DeviceTotals:
         self.blocks += other.blocks
         for metric, value in other.counters.items():
             self.count_up(metric, value)
+        if other.sketch is not None:
+            self.sketch = self.sketch.merge(other.sketch) if self.sketch else other.sketch
+
+
+@dataclass(slots=True, eq=False)
+class MemoryTotals:
+    """Memory that was allocated at a node; all but counts and `lifetime` in bytes."""
+
+    allocations: int = 0
+    allocated: int = 0
+    peak: int = 0
+    """Alive when its device had the most; of all devices together, each at its own peak."""
+    live: int = 0
+    """Alive now."""
+    lifetime: int = 0
+    """From allocation to release in ns, of what was released."""
+    growth: int = 0
+    """More alive at the last step's end than at the second one's, where it grew again and again."""
+    grown_steps: int = 0
+    """Number of steps in which that grew."""
+    sketch: Sketch | None = None
+    """Lifetimes."""
+
+    def take(self, other: MemoryTotals) -> None:
+        """Add what was allocated elsewhere, or in another period."""
+        self.allocations += other.allocations
+        self.allocated += other.allocated
+        self.peak += other.peak
+        self.live += other.live
+        self.lifetime += other.lifetime
+        self.growth += other.growth
+        self.grown_steps = max(self.grown_steps, other.grown_steps)
         if other.sketch is not None:
             self.sketch = self.sketch.merge(other.sketch) if self.sketch else other.sketch
 

@@ -16,6 +16,7 @@ void bind_cupti(nanobind::module_ &);
 void bind_backward(nanobind::module_ &);
 void bind_counters(nanobind::module_ &);
 void bind_crashes(nanobind::module_ &);
+void bind_memory(nanobind::module_ &);
 void bind_nvtx(nanobind::module_ &);
 void bind_pc(nanobind::module_ &);
 void bind_timeline(nanobind::module_ &);

@@ -50,13 +50,7 @@ void add_sketches(const std::vector<Total> &totals, nb::dict &d) {
     entries.insert(entries.end(), own.begin(), own.end());
     starts.push_back(entries.size());
   }
-  d["sketch_start"] = column<uint64_t>(starts.size(), [&](size_t i) { return starts[i]; });
-  d["sketch_bucket"] = column<uint16_t>(entries.size(), [&](size_t i) {
-    return entries[i] >> Sketch::kCountBits;
-  });
-  d["sketch_count"] = column<uint64_t>(entries.size(), [&](size_t i) {
-    return entries[i] & ((uint64_t(1) << Sketch::kCountBits) - 1);
-  });
+  add_sketch_columns(starts, entries, d);
 }
 
 nb::dict timeline_columns(const Drained &drained) {
@@ -113,15 +107,6 @@ nb::list gpu_variants(size_t first) {
         nb::make_tuple(v.block[0], v.block[1], v.block[2]),
         nb::make_tuple(v.cluster[0], v.cluster[1], v.cluster[2]), v.static_shared,
         v.dynamic_shared, v.local));
-  return all;
-}
-
-// (device, kind of memory, live, peak, allocated, released bytes, allocations, releases).
-nb::list gpu_allocations() {
-  nb::list all;
-  for (const auto &[place, use] : gpu().activities.allocations())
-    all.append(nb::make_tuple(place.device, place.memory, use.live, use.peak, use.allocated,
-                              use.released, use.allocations, use.releases));
   return all;
 }
 
@@ -185,7 +170,7 @@ nb::dict names(std::initializer_list<std::pair<const char *, int>> all) {
 
 void bind_constants(nb::module_ &m) {
   m.attr("WHATS") = names({{"kernel", 1}, {"memcpy", 2}, {"memset", 3}, {"sync", 4},
-                           {"overhead", 5}, {"memory", 6}, {"idle", 7}});
+                           {"overhead", 5}, {"idle", 7}});
   m.attr("WAITS") = names({{"event", int(Wait::event)}, {"stream", int(Wait::stream)},
                            {"device", int(Wait::device)}});
   m.attr("IDLE_REASONS") = names({{"unknown", 0}, {"launch", 1}, {"sync", 2}, {"copy", 3},
@@ -244,7 +229,6 @@ void bind_cupti(nb::module_ &m) {
   });
   m.def("gpu_drain", gpu_drain, nb::arg("settle") = true);
   m.def("gpu_variants", gpu_variants, nb::arg("first") = 0);
-  m.def("gpu_allocations", gpu_allocations);
   m.def("gpu_counts", gpu_counts);
   m.def("gpu_held_bytes", gpu_held_bytes);
   m.def("gpu_record_sizes", gpu_record_sizes, nb::arg("path"));

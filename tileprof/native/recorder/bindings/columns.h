@@ -1,10 +1,14 @@
 // Dictionaries and NumPy arrays of what the recorder hands over.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+
+#include "records/sketch.h"
 
 namespace tileprof {
 
@@ -17,6 +21,17 @@ template <typename T, typename Fill> Column<T> column(size_t size, Fill fill) {
   T *data = values.release();
   nanobind::capsule owner(data, [](void *p) noexcept { delete[] static_cast<T *>(p); });
   return Column<T>(data, {size}, owner);
+}
+
+// Sketches one after the other: entry i has the buckets from starts[i] to starts[i + 1].
+inline void add_sketch_columns(const std::vector<uint64_t> &starts,
+                               const std::vector<uint64_t> &entries, nanobind::dict &d) {
+  d["sketch_start"] = column<uint64_t>(starts.size(), [&](size_t i) { return starts[i]; });
+  d["sketch_bucket"] = column<uint16_t>(
+      entries.size(), [&](size_t i) { return entries[i] >> Sketch::kCountBits; });
+  d["sketch_count"] = column<uint64_t>(entries.size(), [&](size_t i) {
+    return entries[i] & ((uint64_t(1) << Sketch::kCountBits) - 1);
+  });
 }
 
 inline void put(nanobind::dict &) {}

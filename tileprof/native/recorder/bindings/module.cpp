@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "host/ops.h"
 #include "host/recorder.h"
+#include "records/framework_memory.h"
 
 namespace nb = nanobind;
 
@@ -127,11 +128,15 @@ NB_MODULE(_recorder, m) {
         [](ContextId context, double bytes) { observer_table()->sample(context, bytes); });
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
-  m.def("after_fork", [] { recorder().after_fork(); });
+  m.def("after_fork", [] {
+    recorder().after_fork();
+    framework_memory().after_fork();
+  });
   bind_backward(m);
   bind_counters(m);
   bind_crashes(m);
   bind_cupti(m);
+  bind_memory(m);
   bind_nvtx(m);
   bind_pc(m);
   bind_timeline(m);

@@ -71,7 +71,7 @@ struct OverheadRecord {
 };
 struct MemoryRecord {
   static constexpr size_t operation = 4, memory = 8, correlation = 12, address = 16, bytes = 24,
-                          device = 52, least = 56;
+                          time = 32, device = 52, least = 56;
 };
 
 // The length from which on a record of a kind has all fields that are read; 0: none are.

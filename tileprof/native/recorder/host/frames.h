@@ -51,6 +51,8 @@ class ScopeReader {
 public:
   const PythonScope &read(_ts *thread);
   const PythonScope &read() { return read(python_thread()); }
+  // What was read last; the thread may have opened or closed scopes since.
+  const PythonScope &last() const { return scope_; }
   // The frame that opened the scope last read, nullptr where there is none any more.
   const void *stop() const;
   void forget();

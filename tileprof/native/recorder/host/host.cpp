@@ -14,6 +14,8 @@ uint32_t epoch() { return recorder().epoch.load(std::memory_order_relaxed); }
 
 ContextId here() { return this_thread().here(); }
 
+ContextId known_here() { return this_thread().known_here(); }
+
 ContextId kernel() { return this_thread().kernel(); }
 
 ContextId enter(NameId call) { return this_thread().enter(Kind::api, call); }

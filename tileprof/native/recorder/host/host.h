@@ -15,6 +15,7 @@ uint32_t epoch();
 
 // The calling thread's context; the kernel of ours that it is launching, 0 for none.
 ContextId here();
+ContextId known_here();  // without waiting for the GIL; see Thread::known_here
 ContextId kernel();
 // Enters a call into the driver, and leaves it.
 ContextId enter(NameId call);

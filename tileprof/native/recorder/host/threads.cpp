@@ -107,6 +107,19 @@ ContextId Thread::through_frames(ContextId base, size_t count, size_t chain_numb
   return at;
 }
 
+// The same, but only as far as the frames' contexts are there already.
+ContextId Thread::known_frames(ContextId base, size_t count) const {
+  const Contexts &contexts = recorder().contexts;
+  while (count) {
+    const Frame &frame = met_[--count];
+    const uint64_t code = uint64_t(reinterpret_cast<uintptr_t>(frame.code));
+    const ContextId next = contexts.find(base, Kind::frame, code, uint64_t(frame.offset));
+    if (!next) break;
+    base = next;
+  }
+  return base;
+}
+
 size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now) {
   size_t shared = 0;
   const size_t most = std::min(then.size(), now.size());
@@ -175,13 +188,26 @@ Moment Thread::moment() {
 
 ContextId Thread::here() { return path(moment()); }
 
-ContextId Thread::path(const Moment &moment) {
+ContextId Thread::known_here() {
+  settle();
+  return path({scope_.last(), innermost_frame()}, true);
+}
+
+// The context of a thread that is in no entry and runs no Python; 0 where nothing is known of it.
+ContextId Thread::outside_of_python() const {
+  auto *besides = recorder().besides.load(std::memory_order_relaxed);
+  return besides ? besides() : 0;
+}
+
+// With `known_only`, nothing that waits for the GIL is asked: the framework may in `besides`.
+ContextId Thread::path(const Moment &moment, bool known_only) {
   const Recorder &shared = recorder();
   const PythonScope &scope = moment.scope;
   const Entry *entry = innermost(scope);
   if (!entry && !moment.frame)
-    if (auto *besides = shared.besides.load(std::memory_order_relaxed))
-      if (const ContextId told = besides()) return told;
+    if (const ContextId told = known_only ? shared.backward_root.load(std::memory_order_relaxed)
+                                          : outside_of_python())
+      return told;
   const ContextId base = entry ? entry->context : scope_context(scope, false);
   if (!shared.frames.load(std::memory_order_relaxed)) return base;
 
@@ -199,7 +225,7 @@ ContextId Thread::path(const Moment &moment) {
   else if (!entry && scope.node && !(stop && met))
     // The scope's frame is not among the callers: Python finds out what they share with its path.
     from = scope_context(scope, true);
-  return through_frames(from, count, entries_.size());
+  return known_only ? known_frames(from, count) : through_frames(from, count, entries_.size());
 }
 
 // -- the calling thread

@@ -96,6 +96,9 @@ public:
 
   // The context of this moment; without frames if the recorder is set so.
   ContextId here();
+  // The same without waiting for the GIL, for callers that hold a lock: where frames or scopes are
+  // new since the thread's last event, the innermost context around that is known.
+  ContextId known_here();
 
   ContextId enter(Kind kind, NameId name, uint64_t b = 0);
   // Enters under a given context instead of the path that leads here.
@@ -200,12 +203,14 @@ private:
   std::shared_ptr<HostRing> ring_;
 
   ContextId through_frames(ContextId base, size_t count, size_t chain);
+  ContextId known_frames(ContextId base, size_t count) const;
   ContextId frame_child(ContextId parent, const Frame &frame);
   ContextId known(const Context &key, size_t place);
   const Entry *innermost(const PythonScope &scope) const;
   ContextId scope_context(const PythonScope &scope, bool apart);
   Moment moment();
-  ContextId path(const Moment &moment);
+  ContextId path(const Moment &moment, bool known_only = false);
+  ContextId outside_of_python() const;
   ContextId push(ContextId context, ContextId under, bool by_frames, const Moment &moment);
   void pop(uint64_t now);
   void count(const Entry &entry);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "host/host.h"
+#include "records/framework_memory.h"
 
 namespace tileprof {
 
@@ -245,20 +246,27 @@ void Activities::overhead(const uint8_t *record, size_t size) {
 
 void Activities::memory(const uint8_t *record) {
   using At = cupti::MemoryRecord;
-  const uint32_t operation = read<uint32_t>(record, At::operation);
-  const uint32_t memory = read<uint32_t>(record, At::memory);
-  const uint32_t device = read<uint32_t>(record, At::device);
-  const uint64_t bytes = read<uint64_t>(record, At::bytes);
-  const uint64_t address = read<uint64_t>(record, At::address);
-  if (operation == cupti::kAllocation)
-    allocations_.allocate({device, memory}, address, bytes);
-  else
-    allocations_.release(device, address);
   const Place place = place_of(read<uint32_t>(record, At::correlation), 0);
-  if (!place.counts) return;
-  Total &sum = total(place, What::memory, memory_detail(memory, operation, false, device));
-  sum.add(bytes);
-  sum.bytes += bytes;
+  const bool released = read<uint32_t>(record, At::operation) != cupti::kAllocation;
+  if (!place.counts && !released) return;
+  allocations_.push_back({{read<uint32_t>(record, At::device), read<uint32_t>(record, At::memory)},
+                          place.context,
+                          place.launch.epoch,
+                          released,
+                          read<uint64_t>(record, At::address),
+                          read<uint64_t>(record, At::bytes),
+                          read<uint64_t>(record, At::time)});
+  if (allocations_.size() >= kMostWaiting) settle_memory();
+}
+
+void Activities::settle_memory() {
+  for (const Allocation &each : allocations_)
+    if (each.released)
+      // Those of a framework's allocator are not known here, and change nothing.
+      memory_.release(each.pool.device, each.address, 0, each.time_ns);
+    else if (!framework_memory().claims(each.address))
+      memory_.allocate(each.pool, each.address, each.bytes, each.epoch, each.context, each.time_ns);
+  allocations_.clear();
 }
 
 // -- what others ask
@@ -293,9 +301,16 @@ std::vector<Variant> Activities::variants(size_t first) {
   return {all.begin() + ptrdiff_t(first < all.size() ? first : all.size()), all.end()};
 }
 
-std::vector<std::pair<Allocations::Place, MemoryUse>> Activities::allocations() {
+MemoryState Activities::memory_state() {
   std::lock_guard lock(mutex_);
-  return {allocations_.uses().begin(), allocations_.uses().end()};
+  settle_memory();
+  return memory_.state(now_ns());
+}
+
+void Activities::begin_recording_memory() {
+  std::lock_guard lock(mutex_);
+  settle_memory();
+  memory_.begin_recording();
 }
 
 ActivityCounts Activities::counts() {

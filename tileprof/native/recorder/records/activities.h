@@ -10,11 +10,11 @@
 #include <mutex>
 #include <vector>
 
-#include "records/allocations.h"
 #include "records/correlations.h"
 #include "cupti/cupti_api.h"
 #include "records/graphs.h"
 #include "records/idle.h"
+#include "records/memory.h"
 #include "records/timeline.h"
 #include "records/totals.h"
 #include "records/variants.h"
@@ -59,7 +59,9 @@ public:
   // With `settle`, idle time up to the last record; without, what may still be put in order waits.
   Drained drain(bool settle);
   std::vector<Variant> variants(size_t first);
-  std::vector<std::pair<Allocations::Place, MemoryUse>> allocations();
+  // Memory that the program took from the driver itself, not through a framework's allocator.
+  MemoryState memory_state();
+  void begin_recording_memory();
   ActivityCounts counts();
   uint64_t late();
   size_t waiting_bytes();
@@ -89,7 +91,18 @@ private:
   Totals totals_;
   Variants variants_;
   Idle idle_;
-  Allocations allocations_;
+  // The driver's allocations and releases. They wait until results are asked for, when a
+  // framework's allocator has said which are its own.
+  struct Allocation {
+    Pool pool;
+    ContextId context;
+    uint32_t epoch;
+    bool released;
+    uint64_t address, bytes, time_ns;
+  };
+  static constexpr size_t kMostWaiting = 4096;
+  std::vector<Allocation> allocations_;
+  Memory memory_;
   Timeline timeline_;
   ActivityCounts counts_;
   std::atomic<uint64_t> records_seen_{0};
@@ -113,6 +126,7 @@ private:
   void memset_(const uint8_t *record);
   void overhead(const uint8_t *record, size_t size);
   void memory(const uint8_t *record);
+  void settle_memory();
 };
 
 } // namespace tileprof

@@ -18,7 +18,6 @@ enum class What : uint8_t {
   memset = 3,    // detail: see memory_detail, 0 operation
   sync = 4,      // detail: what was waited for, see Wait
   overhead = 5,  // detail: kind of the overhead
-  memory = 6,    // detail: see memory_detail; values are bytes, not times
   idle = 7,      // detail: reason | device << 16
 };
 
