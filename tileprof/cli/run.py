@@ -70,6 +70,10 @@ _PM_SAMPLING = (
     "sample hardware counters of GPUs over time, every MICROSECONDS (default: 200), without"
     " repeating kernels; --metrics selects them (default: memory,tensor,occupancy)"
 )
+_MEMORY = (
+    "record the device memory that PyTorch's allocator hands out: by call path, at the peak, over"
+    " time, and what grows from step to step"
+)
 _CONTROL = "let `tileprof ctl` stop and start the recording, and write what there is to a file"
 _PAUSED = "record nothing until `tileprof ctl PID start` or `record` (with --control)"
 
@@ -117,6 +121,7 @@ def _parser() -> Parser:
         metavar="EVENTS",
         help="keep single events, the newest EVENTS (default: 1,000,000), for Chrome and Perfetto",
     )
+    add("--memory", action="store_true", help=_MEMORY)
     add("--duty", metavar="P", type=number(float), help=_DUTY)
     add("--every", metavar="N", type=number(int), help="record every N-th step")
     add("--warm-up", metavar="N", type=number(int), default=_WARM_UP, help=_WARM_UP_HELP)
@@ -220,6 +225,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         pc_sampling_exact=args.pc_sampling_exact,
         metrics=args.metrics,
         pm_sampling=args.pm_sampling,
+        memory=args.memory,
         duty=args.duty,
         every=args.every,
         warm_up=args.warm_up,
@@ -279,6 +285,8 @@ def _complain_of_missing(profile: Profile, args: argparse.Namespace) -> None:
     told = profile.tables.provenance
     if failed := told.get("pc sampling failed"):
         terminal.complain(f"instructions were not sampled: {failed}")
+    if args.memory and (failed := told.get("allocations not recorded")):
+        terminal.complain(f"PyTorch's allocations were not recorded: {failed}")
     if args.pm_sampling is not None and (failed := told.get("counters not sampled")):
         terminal.complain(f"hardware counters were not sampled: {failed}")
     if args.metrics is not None and (failed := told.get("counters not read")):

@@ -71,8 +71,7 @@ class Launches:
         for name, time in times.items():
             totals = device[getattr(self, name).index] = DeviceTotals("kernel")
             totals.sum = time
-        nothing = [None] * count
-        numbers = Numbers(self.tree.nodes, nothing, nothing, device, nothing)
+        numbers = Numbers(self.tree.nodes, [None] * count, [None] * count, device, [None] * count)
         return Period(numbers, made)
 
 

@@ -368,6 +368,15 @@ LAUNCH_BOUND_MOST = 2 / 3
 """Share of the late launches' gaps around which a place is named: most of them, by hand; above a
 half, so that only places around each other have as much."""
 
+# -- program/memory_growth
+
+MEMORY_GROWTH_LEAST = 0.001
+"""Share of the peak of device memory from which its growth is reported: a list of numbers grows by
+less. By hand."""
+
+MEMORY_GROWTH_PLACES = 3
+"""Largest number of places that are named, those that grew most."""
+
 # -- program/optimizer_passes
 
 OPTIMIZER_PASSES_COLD = 0.005

@@ -35,6 +35,7 @@ from tileprof.analyzer.rules.program import (
     jit_update,
     launch_bound,
     loader,
+    memory_growth,
     optimizer_passes,
     recomputation,
     recurrence,
@@ -87,4 +88,5 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     backward_ratio.RULE,
     layout_copies.RULE,
     hotspots.RULE,
+    memory_growth.RULE,
 )
