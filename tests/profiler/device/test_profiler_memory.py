@@ -47,7 +47,7 @@ def record(source: str, **options: Any) -> Profile:
 TRAINING = """
 def forward(n):
     with scope("forward"):
-        op("aten::mm", lambda: allocate(100 + n, 30))
+        op("aten::mm", lambda: allocate(100 + n, 30), 3)
         op("aten::relu", lambda: allocate(200 + n, 20))
 def train():
     op("aten::empty", lambda: allocate(1, 1000))
@@ -65,9 +65,9 @@ def test_memory_hangs_below_the_paths_that_allocate() -> None:
     assert tree(profile, *METRICS) == expect("""
         scope forward
           op aten::mm allocations=1 allocated_bytes=30 peak_bytes=30
+            op MmBackward0 allocations=1 allocated_bytes=15 live_bytes=15
           op aten::relu allocations=1 allocated_bytes=20 peak_bytes=20
         op aten::empty allocations=1 allocated_bytes=1000 peak_bytes=1000 live_bytes=1000
-        op MmBackward0 allocations=1 allocated_bytes=15 live_bytes=15
     """)
     assert profile.whole["peak_bytes"] == 1050
     assert profile.tables.provenance["device memory"] == (

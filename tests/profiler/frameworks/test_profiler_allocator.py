@@ -118,8 +118,8 @@ def test_library_compiles_with_pytorchs_headers(tmp_path: Path) -> None:
     made.touch()
     order = extension(torch, compiler, SOURCE, "the watcher", cuda=cuda)
     done = subprocess.run(
-        [compiler.path, *order.compiler.flags, *order.options, f"-isystem{tmp_path}", "-fsyntax-only",
-         str(SOURCE)],
+        [compiler.path, *order.compiler.flags, *order.options, f"-isystem{tmp_path}",
+         "-fsyntax-only", str(SOURCE)],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
