@@ -150,6 +150,24 @@ def test_what_grows_from_step_to_step_is_found() -> None:
     """)
 
 
+@pytest.mark.parametrize(
+    ("steps", "back", "grows"), [(20, 12, True), (20, 3, False), (4, 9, False)]
+)
+def test_growth_is_told_from_what_comes_and_goes(steps: int, back: int, grows: bool) -> None:
+    """Memory that is freed after some steps is a cache; one that shrinks once may be none."""
+    profile = record(
+        f"""
+        for n in range({steps}):
+            op("cache", lambda: allocate(n, 10))
+            if n % {back} == {back} - 1:
+                release(n), release(n - 1)
+            step()
+        """,
+        context="scopes",
+    )
+    assert ("growth_bytes" in profile.metrics) is grows
+
+
 def test_memory_of_a_pause_is_nobodys() -> None:
     """What is released in one is not taken for a leak."""
     profile = record(

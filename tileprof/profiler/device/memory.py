@@ -7,7 +7,6 @@ most that each device had, and series of what it had over time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -26,33 +25,59 @@ _LEAST_GROWN = 3
 """Number of steps in which memory must grow to count as growing: caches fill in fewer."""
 _LEAST_PART = 0.1
 """Smallest share of the steps in which it must grow: what fills up now and then is no leak."""
+_MOST_SHRUNK = 0.1
+"""Largest number of steps in which it may shrink, as a multiple of those in which it grows: of what
+a path allocates, a part may come back."""
 
 
 UNKNOWN_PATH = "allocated where no path is known"
 """Name of the node of memory that was allocated outside of all that the recorder has seen."""
 
 
-@dataclass(frozen=True)
 class MemoryState:
-    """Memory of one source, until now."""
+    """Memory of one source, until now, as the native recorder hands it over."""
 
-    by_epoch: dict[int, dict[int, MemoryTotals]]
-    """Totals by index of the node, for each epoch in which somebody listened."""
-    pools: tuple[dict[str, Any], ...]
-    """Use of each device's memory, as the native recorder hands it over."""
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self._raw = raw
+
+    def by_epoch(self, tree: Tree, contexts: Contexts) -> dict[int, dict[int, MemoryTotals]]:
+        """Return totals by index of the node, for each epoch in which somebody listened."""
+        raw, found = self._raw, dict[int, dict[int, MemoryTotals]]()
+        of_host = [pool["kind"] in _OF_HOST for pool in raw["pools"]]
+        names = ("epoch", "context", "pool", "allocations", "allocated", "peak", "live",
+                 "lifetime", "growth", "grown", "shrunk", "releases")  # fmt: skip
+        rows = zip(*(raw[name].tolist() for name in names))
+        for sketch, row in zip(sketches_of(raw), rows):
+            epoch, context, pool, *counts, growth, grown, shrunk, releases = row
+            if not epoch:
+                continue
+            totals = MemoryTotals(*counts)
+            if of_host[pool]:
+                totals.peak = 0
+            if _grows(grown, shrunk, raw["steps"]):
+                totals.growth, totals.grown_steps = growth, grown
+            if releases:
+                totals.sketch = sketch
+            node = contexts.node(context)
+            if node is tree.root:
+                node = tree.child(node, "scope", UNKNOWN_PATH, None)
+            found.setdefault(epoch, {}).setdefault(node.index, MemoryTotals()).take(totals)
+        return found
 
     def series(self, begin: int, names: tuple[str, ...]) -> Iterator[CounterSeries]:
         """Yield each device's use over time from a time on, in ns: what was handed out, and, with
         a second name, what the allocator had of the driver."""
         metrics = tuple(SeriesMetric(name, "bytes") for name in names)
-        for pool in self.pools:
+        for pool in self._raw["pools"]:
+            if pool["kind"] in _OF_HOST:
+                continue
             first, stretch, *columns = pool["over_time"]
             start = first + stretch * np.arange(len(columns[0]), dtype=np.int64)
-            values, device = columns[: len(names)], f"cuda:{pool['device']}"
             made = CounterSeries.of(
-                device, stretch, start, np.full(len(start), stretch), metrics, values
-            )
-            if len(made := made.since(begin)):
+                f"cuda:{pool['device']}", stretch, start, np.full(len(start), stretch), metrics,
+                columns[: len(names)],
+            ).since(begin)  # fmt: skip
+            if len(made):
                 yield made
 
     def facts(self, whose: str) -> Iterator[str]:
@@ -60,12 +85,14 @@ class MemoryState:
 
         `whose` says who handed the memory out.
         """
-        for pool in self.pools:
+        for place, pool in enumerate(self._raw["pools"]):
+            if pool["kind"] in _OF_HOST:
+                continue
             peak = format_value(pool["peak"], "bytes")
             said = f"cuda:{pool['device']}: {peak} at most, by {whose}"
-            if pool["before"]:
-                before = format_value(pool["before"], "bytes")
-                said += f", {before} of it allocated while nothing was recorded"
+            if before := self._from_before(place):
+                share = format_value(before, "bytes")
+                said += f", {share} of it allocated while nothing was recorded"
             if pool["most_reserved"]:
                 said += f", {format_value(pool['most_reserved'], 'bytes')} taken from the driver"
             if failures := pool["failures"]:
@@ -74,38 +101,18 @@ class MemoryState:
                 said += f"; no memory for {requests}, the largest of {largest}"
             yield said
 
+    def _from_before(self, place: int) -> int:
+        """Return the part of a pool's peak that was allocated while nobody listened, in bytes."""
+        nobodys = (self._raw["pool"] == place) & (self._raw["epoch"] == 0)
+        return int(self._raw["peak"][nobodys].sum())
 
-def read_memory(
-    native: ModuleType, tree: Tree, contexts: Contexts
-) -> tuple[MemoryState, MemoryState]:
+
+def _grows(grown: int, shrunk: int, steps: int) -> bool:
+    """Return whether memory that grew and shrank in so many of all steps grows for good."""
+    return grown >= max(_LEAST_GROWN, _LEAST_PART * steps) and shrunk <= _MOST_SHRUNK * grown
+
+
+def read_memory(native: ModuleType) -> tuple[MemoryState, MemoryState]:
     """Return the state of PyTorch's allocator, and of what was taken from the driver beside it."""
     framework, driver = native.memory_state()
-    return _state(framework, tree, contexts), _state(driver, tree, contexts)
-
-
-def _state(raw: dict[str, Any], tree: Tree, contexts: Contexts) -> MemoryState:
-    found: dict[int, dict[int, MemoryTotals]] = {}
-    for pool in raw["pools"]:
-        pool["before"] = 0
-    of_host = [pool["kind"] in _OF_HOST for pool in raw["pools"]]
-    names = ("epoch", "context", "pool", "allocations", "allocated", "peak", "live", "lifetime",
-             "growth", "grown", "shrunk", "releases")  # fmt: skip
-    rows = zip(*(raw[name].tolist() for name in names))
-    for sketch, row in zip(sketches_of(raw), rows):
-        epoch, context, pool, *counts, growth, grown, shrunk, releases = row
-        if not epoch:
-            raw["pools"][pool]["before"] += counts[2]
-            continue
-        totals = MemoryTotals(*counts)
-        if of_host[pool]:
-            totals.peak = 0
-        if grown >= max(_LEAST_GROWN, _LEAST_PART * raw["steps"]) and not shrunk:
-            totals.growth, totals.grown_steps = growth, grown
-        if releases:
-            totals.sketch = sketch
-        node = contexts.node(context)
-        if node is tree.root:
-            node = tree.child(node, "scope", UNKNOWN_PATH, None)
-        found.setdefault(epoch, {}).setdefault(node.index, MemoryTotals()).take(totals)
-    pools = (pool for pool, host in zip(raw["pools"], of_host) if not host)
-    return MemoryState(found, tuple(pools))
+    return MemoryState(framework), MemoryState(driver)

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 
 from tileprof.errors import Location
-from tileprof.profile import KernelInfo, PcSamples
+from tileprof.profile import CounterSeries, KernelInfo, PcSamples
 from tileprof.profiler.counters.reading import CounterReading
 from tileprof.profiler.device import nvtx
 from tileprof.profiler.device.activities import Activities
 from tileprof.profiler.device.gpu import Gpu, has_gpu
-from tileprof.profiler.device.memory import MemoryState, read_memory
+from tileprof.profiler.device.memory import read_memory
 from tileprof.profiler.device.timeline import Part, host_part
 from tileprof.profiler.frameworks import allocator, observer
 from tileprof.profiler.frameworks.triton_work import TritonWork
@@ -32,7 +32,7 @@ from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
 from tileprof.profiler.pcs.texts import with_texts
 from tileprof.profiler.tree.contexts import Contexts
 from tileprof.profiler.tree.sampled_nodes import Trail
-from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
+from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, MemoryTotals
 from tileprof.profiler.tree.tree import Node, Tree
 from tileprof.runtime import hooks
 
@@ -134,7 +134,7 @@ class Events:
 
     def facts(self) -> dict[str, str]:
         """Return what provenance tells of what was recorded, and what was not."""
-        framework, driver = self.memory()
+        framework, driver = read_memory(self._native)
         used = [*framework.facts("PyTorch's allocator"), *driver.facts("the driver")]
         missed = allocator.why_not()
         return {
@@ -144,9 +144,22 @@ class Events:
             **({"allocations not recorded": missed} if missed else {}),
         }
 
-    def memory(self) -> tuple[MemoryState, MemoryState]:
-        """Return what is known of memory: PyTorch's allocator's, and the driver's beside it."""
-        return read_memory(self._native, self._tree, self._contexts)
+    def memory(self) -> dict[int, dict[int, MemoryTotals]]:
+        """Return what was allocated until now, by epoch and by index of the node."""
+        found: dict[int, dict[int, MemoryTotals]] = {}
+        for state in read_memory(self._native):
+            for epoch, nodes in state.by_epoch(self._tree, self._contexts).items():
+                for index, totals in nodes.items():
+                    found.setdefault(epoch, {}).setdefault(index, MemoryTotals()).take(totals)
+        return found
+
+    def memory_series(self, begin: int) -> tuple[CounterSeries, ...]:
+        """Return devices' memory over time from a time on, in ns on the clock of timelines."""
+        framework, driver = read_memory(self._native)
+        return (
+            *framework.series(begin, ("memory allocated", "memory reserved")),
+            *driver.series(begin, ("memory from the driver",)),
+        )
 
     def end_step(self) -> None:
         """Note that a step of the program ends, for the growth of memory."""

@@ -268,22 +268,16 @@ class Recorder:
 
     def memory_series(self, begin: int) -> tuple[CounterSeries, ...]:
         """Return devices' memory over time from a time on, in ns on the clock of timelines."""
-        if self.events is None:
-            return ()
-        framework, driver = self.events.memory()
-        return (
-            *framework.series(begin, ("memory allocated", "memory reserved")),
-            *driver.series(begin, ("memory from the driver",)),
-        )
+        return self.events.memory_series(begin) if self.events is not None else ()
 
     def memory_of(self, store: Store) -> dict[int, MemoryTotals]:
         """Return what was allocated while a store's session listened, by index of the node."""
         found: dict[int, MemoryTotals] = {}
-        for state in self.events.memory() if self.events is not None else ():
-            for epoch, nodes in state.by_epoch.items():
-                if store in self._listened.get(epoch, ()):
-                    for index, totals in nodes.items():
-                        found.setdefault(index, MemoryTotals()).take(totals)
+        allocated = self.events.memory() if self.events is not None else {}
+        for epoch, nodes in allocated.items():
+            if store in self._listened.get(epoch, ()):
+                for index, totals in nodes.items():
+                    found.setdefault(index, MemoryTotals()).take(totals)
         return found
 
     def _hand_out_events(self, part: Part) -> None:

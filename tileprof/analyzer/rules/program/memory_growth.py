@@ -2,9 +2,9 @@
 
 Static: none. Dynamic: bytes that were allocated at a place and are alive at the end of a step. The
 recorder compares the steps' ends, from the third on: what is made once, as optimizers' states, or
-comes back, as activations, does not grow there. A place counts where it never shrank, and grew in a
-tenth of the steps and in three at least. Memory that grows costs no time until there is none left,
-so no gain is promised.
+comes back, as activations, does not grow there. A place counts where it grew in a tenth of the
+steps and in three at least, and ten times as often as it shrank. Memory that grows costs no time
+until there is none left, so no gain is promised.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ const counterTimeline = {
   name: (series) => `${series.device}, every ${format(series.interval, "ns")}`,
 
   draw(view, held, series) {
-    view.drawing = new Curves(`Hardware counters of ${series.device}`, series, {
+    view.drawing = new Curves(`Counters of ${series.device}`, series, {
       chose: (time) => view.detail.replaceChildren(this.readings(view, series, time)),
       zoomed: (span) => view.zoomed(span),
     });
