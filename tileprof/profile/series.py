@@ -1,4 +1,4 @@
-"""Hardware counters over time: what a device's counters said at each of many moments.
+"""Counters over time: what a device's hardware counters said at each of many moments; its memory.
 
 In: columns of rows, each a stretch of time with the mean of every metric over it.  Out: the same,
 checked, and the mean over any stretch.  Times are on the clock of the profile's timeline, so that a
@@ -23,7 +23,7 @@ class SeriesMetric:
 
     name: str
     unit: str
-    """`share` (0 to 1), `bytes/s`, `hz`, `1/s` or `1`."""
+    """`share` (0 to 1), `bytes`, `bytes/s`, `hz`, `1/s` or `1`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,8 @@ class CounterSeries:
     duration: npt.NDArray[np.int64]
     metrics: tuple[SeriesMetric, ...]
     values: npt.NDArray[np.float32]
-    """Means over the rows' times, by metric, then by row; NaN for missing values."""
+    """Means over the rows' times, or the most in them for memory, by metric, then by row; NaN for
+    missing values."""
 
     def __len__(self) -> int:
         return len(self.start)

@@ -149,6 +149,16 @@ def test_memory_is_followed_while_nobody_listens() -> None:
     assert places() == {"op": (1, 50, 1, 0, 0), "": (1, 70, 0, 70, 70)}
 
 
+def test_memory_of_the_measurement_is_nobodys() -> None:
+    """It is on the device all the same."""
+    recorder.set_unrecorded(True)
+    try:
+        allocate("op", 1, 50)
+    finally:
+        recorder.set_unrecorded(False)
+    assert places() == {"": (1, 50, 0, 50, 50)}
+
+
 def test_next_recording_begins_with_what_is_alive() -> None:
     """Which is nobody's there, and is known when it is released."""
     allocate("op", 1, 50)

@@ -56,7 +56,7 @@ def test_memory_is_at_the_operations_that_allocate(tmp_path: Path) -> None:
     profile = recorded(tmp_path, "training").profile
     peak = profile.own["peak_bytes"]
     holders = [n for n in range(len(profile)) if peak[n] and profile.kinds[n] != "api"]
-    assert {profile.kinds[n] for n in holders} <= {"op", "frame"}
+    assert {profile.kinds[n] for n in holders} <= {"op", "frame", "scope"}
     in_program = [
         n for n in holders
         if any((place := profile.locations[a]) is not None and place.file == PROGRAM

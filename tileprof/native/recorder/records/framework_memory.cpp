@@ -32,7 +32,8 @@ const TileprofMemory *memory_table() { return &kTable; }
 void FrameworkMemory::event(uint32_t event, uint32_t device, uint64_t address, uint64_t bytes) {
   const Pool pool{device, kDeviceMemory};
   // Before the lock: the path is the thread's own affair.
-  const uint32_t epoch = event == TILEPROF_ALLOCATED ? host::epoch() : 0;
+  const bool placed = event == TILEPROF_ALLOCATED && !host::unrecorded();
+  const uint32_t epoch = placed ? host::epoch() : 0;
   const ContextId context = epoch ? host::known_here() : 0;
   const uint64_t now = now_ns();
   std::lock_guard lock(mutex_);
