@@ -96,6 +96,37 @@ def test_a_phase_tells_steps_without_a_scope() -> None:
     assert milliseconds(step) == pytest.approx(10)
 
 
+def of_jax(compiles: int) -> Step:
+    """A step of 10 ms of a function of JAX that XLA has compiled so often, in 400 ms of gaps."""
+    step = Step()
+    jax = "/env/lib/python3.11/site-packages/jax/_src/"
+    run = step.scope(-1, "XlaModule:#hlo_module=jit_update,program_id=7#")
+    step.launch(run, "loop_add_fusion", 5 * MS, gaps={DEPENDENT: MS})
+    call = step.frame(-1, "main", 12)
+    step.launch(call, "of_another_library", 4 * MS)
+    compiler = step.frame(call, "compile_or_get_cached", 30, f"{jax}compiler.py")
+    step.idle(compiler, HOST, 100 * MS, 2)
+    scope = step.node(compiler, "scope", "XlaCompile:#module=jit_update#")
+    step.builder.add(scope, "count", compiles)
+    step.idle(step.node(scope, "scope", "XlaPass:#program_id=7#"), HOST, 300 * MS, 33)
+    return step
+
+
+def test_gaps_of_what_is_compiled_once() -> None:
+    """However often a device works meanwhile; where each step compiles, each waits for it."""
+    assert milliseconds(of_jax(compiles=1)) == pytest.approx(10)
+    assert milliseconds(of_jax(compiles=20)) == pytest.approx(310)
+
+
+def test_what_xla_tries_is_of_no_step() -> None:
+    """Work on its own threads: beside ranges of functions of JAX, in ranges of an operation."""
+    step = of_jax(compiles=1)
+    trial = step.scope(-1, "XlaModule:#hlo_module=gemm_fusion_dot.61,program_id=9#")
+    step.launch(trial, "gemm_fusion_dot_61", 20 * MS, 24)
+    step.launch(-1, "RedzoneAllocatorKernelImpl", 30 * MS, 3000, gaps={LATE: 90 * MS})
+    assert milliseconds(step) == pytest.approx(10)
+
+
 def test_a_program_that_repeats_nothing() -> None:
     """One launch and one gap: all of it counts, as nothing tells what is usual."""
     step = Step(visits=1)

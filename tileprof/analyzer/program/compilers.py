@@ -1,14 +1,17 @@
 """Which nodes of a program compile, or try variants, rather than do its work.
 
-In: a symbol of a profile.  Out: whether it is a function of torch.compile, Triton, JAX or others
-that compiles, or the driver that does.
+In: a profile, or a symbol of it.  Out: masks of nodes; whether a symbol is a function of
+torch.compile, Triton, JAX or others that compiles, or the driver that does.
 """
 
 from __future__ import annotations
 
 import re
 
-from tileprof.profile import Symbol
+import numpy as np
+
+from tileprof.analyzer.program.masks import Mask, below, kind, where
+from tileprof.profile import Profile, Symbol
 
 _COMPILING = re.compile(
     r"torch/_dynamo/convert_frame\.py:"
@@ -25,7 +28,26 @@ _COMPILING = re.compile(
 """Code that compiles or tries variants, as `file:function`; running what it made is in other
 functions of the same files. Those of JAX are as a recording of 2026-11 has them."""
 _JAX = re.compile(r"jax/_src/")
+_JAX_RUNS = re.compile(r"XlaModule:#(.*,)?hlo_module=(jit|pmap)_")
+"""Beginning of the name of the range in which XLA runs a function of JAX. The ranges of its trials
+have the name of an operation there. As of JAX 0.11, 2026-11."""
 _DRIVER_COMPILES = "compiling (overhead)"
+
+
+def compiling(profile: Profile) -> Mask:
+    """Return the nodes that compile or try variants, with all below them."""
+    return below(profile, where(profile, compiles)) | trials_of_xla(profile)
+
+
+def trials_of_xla(profile: Profile) -> Mask:
+    """Return what XLA tries while it compiles, on threads of its own.
+
+    In a program of JAX these are the nodes outside of Python and of ranges of JAX's functions.
+    """
+    if not where(profile, of_jax).any():
+        return np.zeros(len(profile), bool)
+    runs = where(profile, lambda symbol: bool(_JAX_RUNS.match(symbol.name)))
+    return ~below(profile, kind(profile, "frame") | runs)
 
 
 def compiles(symbol: Symbol) -> bool:

@@ -3,8 +3,9 @@
 A short recording of a program that runs for days has seconds before its first step, and in that
 step libraries that load and memory that is set aside: shares of all of its time say little of the
 steps. So devices' time is that of steps where they are known: by the phase that the recorder gave,
-by the scopes in which nearly all of the work is done, or by kernels that run again and again. Of
-what is in them, gaps that did not come at every other visit are left out, too.
+by the scopes in which nearly all of the work is done, or by kernels that run again and again. What
+was compiled but once is in none, nor what XLA tried then. Of what is in them, gaps that did not
+come at every other visit are left out, too.
 
 In: a profile.  Out: masks of nodes, times in ns.
 """
@@ -14,10 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_MANY, STEADY_NEARLY_ALL, STEADY_ONCE
+from tileprof.analyzer.program.compilers import compiles, compiling, trials_of_xla
 from tileprof.analyzer.program.masks import (
     Column,
     Ids,
     Mask,
+    below,
     inclusive,
     kind,
     nearest,
@@ -70,7 +73,17 @@ class Steps:
         work, inside = np.where(self.late, self.work, 0.0), self.loops >= 0
         whole = float(work.sum())
         by_scopes = whole > 0 and float(work[inside].sum()) >= STEADY_NEARLY_ALL * whole
-        return self.late & inside if by_scopes else self.late
+        return (self.late & inside if by_scopes else self.late) & ~self._compiled_once
+
+    @cached_property
+    def _compiled_once(self) -> Mask:
+        """What was compiled in one visit of a compiler's scope, with all below, and trials of XLA.
+
+        A program that compiles anew in each step does so in each visit of the same scope.
+        """
+        scopes = below(self.profile, where(self.profile, compiles)) & kind(self.profile, "scope")
+        once = outermost(self.profile, scopes) & (self.count > 0) & (self.count < self.least)
+        return below(self.profile, once) | trials_of_xla(self.profile)
 
     @cached_property
     def repeats(self) -> bool:
@@ -85,7 +98,9 @@ class Steps:
         idle = kind(self.profile, "idle") & self.inside
         if not self.repeats:
             return idle
-        return idle & ((self.count >= self.least) | self._seen(idle)) & ~self._of_lines_run_once
+        seen = (self.count >= self.least) | self._seen(idle)
+        compiled = compiling(self.profile) & (self.count < self._usual / 2)
+        return idle & seen & ~self._of_lines_run_once & ~compiled
 
     @cached_property
     def _of_lines_run_once(self) -> Mask:
@@ -93,20 +108,27 @@ class Steps:
 
         What stands before and after a loop: its gaps may be several, as each operation is loaded.
         """
-        kernels = kind(self.profile, "kernel") & (self.count > 0)
-        order = np.argsort(self.count)
-        worked = np.cumsum(np.where(kernels & self.inside, self.work, 0.0)[order])
-        if not worked[-1]:
-            return np.zeros(len(self.profile), bool)
-        usual = self.count[order[int(np.searchsorted(worked, worked[-1] / 2))]]
-        launches, below = (
-            inclusive(self.profile, np.where(kernels, column, 0.0))
+        launches, kernels = (
+            inclusive(self.profile, np.where(self._launched, column, 0.0))
             for column in (self.count, np.ones(len(self.profile)))
         )
         line = nearest(self.profile, kind(self.profile, "frame"))
-        rare = (below > 0) & (launches <= STEADY_ONCE * below) & (usual >= STEADY_MANY)
+        rare = (kernels > 0) & (launches <= STEADY_ONCE * kernels) & (self._usual >= STEADY_MANY)
         once: Mask = (self.loops < 0) & (line >= 0) & rare[line]
         return once
+
+    @cached_property
+    def _launched(self) -> Mask:
+        return kind(self.profile, "kernel") & (self.count > 0)
+
+    @cached_property
+    def _usual(self) -> float:
+        """How often a kernel runs, the median by work in steps; 0 where there is none."""
+        order = np.argsort(self.count)
+        worked = np.cumsum(np.where(self._launched & self.inside, self.work, 0.0)[order])
+        if not worked[-1]:
+            return 0.0
+        return float(self.count[order[int(np.searchsorted(worked, worked[-1] / 2))]])
 
     def _seen(self, idle: Mask) -> Mask:
         """Long gaps that come often enough together with others of their reason and scope.
