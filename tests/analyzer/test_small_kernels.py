@@ -40,6 +40,34 @@ def test_a_chain_and_its_gain() -> None:
     assert "CUDA graph" not in finding.author
 
 
+def simulation(inner: str = "elementwise", loop: int = 1) -> Step:
+    """A function with two lines of its own and two that call another one; a total now and then."""
+    step = Step(visits=900)
+    main = step.frame(-1, "main", 61)
+    for line, name in ((20, "mul"), (23, "clamp")):
+        step.launch(step.frame(main, "react", line), name, 900 * SHORT, gaps={LATE: 900 * 1e3})
+    for line in (21, 22):
+        at = step.frame(step.frame(main, "react", line), "laplacian", 15)
+        step.launch(at, inner, loop * 1_800 * SHORT, loop * 1_800, gaps={LATE: loop * 1_800e3})
+        step.launch(at, "add", 900 * SHORT, gaps={LATE: 900 * 1e3})
+    step.launch(step.frame(-1, "main", 63), "sum", 45 * SHORT, 45)
+    return step
+
+
+def test_a_function_whose_every_kernel_is_short_is_one_chain() -> None:
+    """With those of the function that it calls twice, and not with what its caller does less."""
+    finding = only(simulation().profile(), "small-kernels")
+    assert finding.title == "8 short kernels in a row in react, train_gpt.py:21"
+    assert finding.place.path[-1] == "react"
+
+
+@pytest.mark.parametrize(("inner", "loop"), [("sm90_xmma_gemm_bf16", 1), ("elementwise", 10)])
+def test_products_and_loops_keep_functions_apart(inner: str, loop: int) -> None:
+    """A chain that they are in ends at the line of the function that calls them."""
+    titles = [each.title for each in found(simulation(inner, loop).profile(), "small-kernels")]
+    assert not any("in react" in title for title in titles)
+
+
 def test_the_place_is_where_most_of_the_chain_is() -> None:
     """A chain may begin with what the line before launches last."""
     step = Step()
@@ -88,8 +116,9 @@ def test_kernels_of_one_operation() -> None:
 
 
 def test_functions_are_told_apart() -> None:
-    """Two of two kernels each, one after the other, are no chain."""
+    """Two of two kernels each, in a caller that launches a product too, are no chain."""
     step = Step()
+    step.launch(step.op(step.frame(step.top, "train", 9), "aten::mm"), "nvjet_hsh", 20 * SHORT)
     for number, function in enumerate(("one", "one", "two", "two")):
         at = step.frame(step.top, function, 10 + number)
         step.launch(step.op(at, f"aten::{number}"), f"kernel_{number}", 20 * SHORT)

@@ -394,6 +394,10 @@ SMALL_KERNELS_SHORT = 10_000.0
 """Mean time of a launch in ns, below which launching takes as long as working. `fusion` tells
 runs of longer ones."""
 
+SMALL_KERNELS_LOOP = 8.0
+"""Launches of one kernel by those of another, up to which both are of one straight piece of code: a
+line may launch a kernel several times. What a loop repeats less often, a compiler unrolls."""
+
 SMALL_KERNELS_FEWEST = 4
 """Kernels of a chain: of fewer little is left to fuse."""
 

@@ -1,9 +1,11 @@
 """Short kernels one after the other where one kernel, or one graph, would do.
 
 Static: none. Dynamic: times, launches and gaps of kernels that are launched by one function, or
-scope, in the order of the tree. A chain of them fused takes as long as its longest kernel where
-each element is read and written once, and half of what is above that goes where results in between
-are still written, as a backward pass wants them. Of the gaps before n kernels (n - 1) / n go.
+scope, in the order of the tree; those of functions that it calls are in the chain where all it
+launches is short, and none in a long loop. A chain of them fused takes as long as its longest
+kernel where each element is read and written once, and half of what is above that goes where
+results in between are still written, as a backward pass wants them. Of the gaps before n kernels
+(n - 1) / n go.
 
 A device holds a fixed number of launches (about a thousand) that wait for it. Where a chain fills
 that queue, the host stands in it, though what the queue holds is done in no time; so the host comes
@@ -13,9 +15,11 @@ there: none for sure, half likely.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,11 +32,16 @@ from tileprof.analyzer.contexts import (
     LATE,
     Column,
     Contexts,
+    Mask,
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
-from tileprof.analyzer.rules.numbers import SMALL_KERNELS_FEWEST, SMALL_KERNELS_SHORT
+from tileprof.analyzer.rules.numbers import (
+    SMALL_KERNELS_FEWEST,
+    SMALL_KERNELS_LOOP,
+    SMALL_KERNELS_SHORT,
+)
 from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES
 from tileprof.once import cached_property
 
@@ -58,6 +67,9 @@ _ONE_BY_ONE = "_single_tensor_"
 class _Chain:
     tree: Contexts
     nodes: list[int]
+    caller: int
+    """A frame of the user's function that launches all of them, also through others; -1 for none,
+    and where each of its lines launches its own."""
     idle: float
     """Gaps before its kernels, ns."""
     late: float
@@ -77,6 +89,14 @@ class _Chain:
         first = next(line for line in launches if launches[line] >= most / 2)
         return self.nodes[lines.index(first)]
 
+    @property
+    def told(self) -> str:
+        """Where it is, in a few words."""
+        line = self.tree.profile.locations[self.caller] if self.caller >= 0 else None
+        if line is None:
+            return f" at {self.tree.told(self.place)}"
+        return f" in {line.function or self.tree.profile.names[self.caller]}, {line.short}"
+
     @cached_property
     def is_of_optimizer(self) -> bool:
         """Whether most of its launches update parameters one by one."""
@@ -88,7 +108,10 @@ class _Chain:
     @cached_property
     def visits(self) -> float:
         """How often the chain ran: as the op around all of it, or as most of its kernels."""
-        usual = float(np.median(self.tree.count[self.nodes]))
+        counts = self.tree.count[self.nodes]
+        if self.caller >= 0:  # lines launch some kernels several times
+            return float(counts.min())
+        usual = float(np.median(counts))
         ops = {int(self.tree.ops[node]) for node in self.nodes}
         around = float(self.tree.count[ops.pop()]) if len(ops) == 1 and -1 not in ops else 0.0
         return min(usual, around) if around else usual
@@ -161,15 +184,20 @@ def _chains(tree: Contexts) -> Iterator[_Chain]:
     """Runs of short kernels that nothing else comes in between, within one caller."""
     kernels = tree.kind("kernel") & (tree.time > 0) & ~tree.compiling
     idle, late = tree.gaps_before(kernels, DEPENDENT, LATE), tree.gaps_before(kernels, LATE)
-    for nodes in tree.runs(kernels, lambda node: _caller(tree, node)):
-        yield from _long_enough(tree, nodes, idle, late)
+    callers = _callers(tree, kernels)
+    for nodes in tree.runs(kernels, lambda node: callers[node].visit if node in callers else None):
+        frames = {callers[node].frame for node in nodes} - {-1}
+        caller = min(frames, default=-1)
+        yield from _long_enough(tree, nodes, caller, idle, late)
 
 
-def _long_enough(tree: Contexts, nodes: list[int], idle: Column, late: Column) -> Iterator[_Chain]:
+def _long_enough(
+    tree: Contexts, nodes: list[int], caller: int, idle: Column, late: Column
+) -> Iterator[_Chain]:
     calls = tree.parents[nodes]
     around = {*calls.tolist(), *tree.parents[calls].tolist()} - {-1}
     stood = float(tree.standing[np.isin(tree.parents, list(around))].sum())
-    chain = _Chain(tree, nodes, float(idle[nodes].sum()), float(late[nodes].sum()), stood)
+    chain = _Chain(tree, nodes, caller, float(idle[nodes].sum()), float(late[nodes].sum()), stood)
     if chain.length >= SMALL_KERNELS_FEWEST:
         yield chain
 
@@ -180,15 +208,72 @@ def _fusible(tree: Contexts, node: int) -> bool:
     return bool(short) and not _PRODUCT.search(tree.profile.names[node])
 
 
-def _caller(tree: Contexts, node: int) -> Hashable:
-    """The visit of a function whose lines launch it: of the user's where there is one; None for
-    what is not fusible."""
-    at = int(tree.lines[node])
-    if not _fusible(tree, node):
-        return None
-    if at < 0:
-        return int(tree.ops[node]) if tree.ops[node] >= 0 else None
-    return tree.visit(at)
+@dataclass(slots=True)
+class _Visit:
+    """What a visit of a function launches, itself and through others, in one pass."""
+
+    fusible: bool = True
+    fewest: float = math.inf
+    """Launches of the kernel with the fewest."""
+    most: float = 0.0
+    kernels: int = 0
+
+    def take(self, fusible: bool, launches: float) -> None:
+        self.kernels += 1
+        self.fusible &= fusible
+        self.fewest, self.most = min(self.fewest, launches), max(self.most, launches)
+
+    @property
+    def is_one_chain(self) -> bool:
+        """Whether all of it is one chain: a loop would launch some kernels more often."""
+        return self.fusible and self.most <= SMALL_KERNELS_LOOP * self.fewest
+
+
+class _Caller(NamedTuple):
+    visit: Hashable
+    """What kernels of one chain have in common."""
+    frame: int = -1
+    """A frame of it, where it launches through other functions."""
+
+
+def _callers(tree: Contexts, kernels: Mask) -> dict[int, _Caller]:
+    """Return for each fusible kernel the outermost visit of the user's functions that is one chain,
+    else the innermost; an operation where there is none."""
+    visits = dict[Hashable, _Visit]()
+    around = {node: list(_frames(tree, node)) for node in np.flatnonzero(kernels).tolist()}
+    fusible = {node: _fusible(tree, node) for node in around}
+    for node, frames in around.items():
+        for frame in frames:
+            visit = visits.setdefault(_key(tree, frame, node), _Visit())
+            visit.take(fusible[node], float(tree.count[node]))
+    callers = dict[int, _Caller]()
+    for node, frames in around.items():
+        if not fusible[node]:
+            continue
+        if not frames:
+            if tree.ops[node] >= 0:
+                callers[node] = _Caller(int(tree.ops[node]))
+            continue
+        callers[node] = _Caller(tree.visit(frames[0]))
+        launched = visits[_key(tree, frames[0], node)].kernels
+        for frame in frames[1:]:
+            visit = visits[_key(tree, frame, node)]
+            if not visit.is_one_chain:
+                break
+            if visit.kernels > launched:  # else it is only on the way
+                callers[node], launched = _Caller(tree.visit(frame), frame), visit.kernels
+    return callers
+
+
+def _frames(tree: Contexts, node: int) -> Iterator[int]:
+    """Yield the user's frames and scopes around a node, the innermost first."""
+    while node >= 0 and (at := int(tree.lines[node])) >= 0:
+        yield at
+        node = int(tree.parents[at])
+
+
+def _key(tree: Contexts, frame: int, kernel: int) -> Hashable:
+    return tree.visit(frame), bool(tree.backward[kernel])
 
 
 def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
@@ -228,11 +313,11 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     nodes = [node for each in chains for node in each.nodes]
     before = () if behind else tree.ended_by(nodes, DEPENDENT, LATE)
     saving = tree.saving(low, mid, high, between + behind / 2, most + behind)
-    row = f"{first.length:.0f} short kernels in a row at {tree.told(first.place)}"
+    row = f"{first.length:.0f} short kernels in a row{first.told}"
     alone = first.is_of_optimizer
     title = f"The optimizer updates one parameter after the other: {row}" if alone else row
     advice = (_OPTIMIZER if alone else _FUSE) + (_GRAPH if late > idle / 2 else "")
-    place = tree.place(first.place)
+    place = tree.place(first.place if first.caller < 0 else first.caller)
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
                  nodes=tuple(nodes), gaps=before)  # fmt: skip
 
