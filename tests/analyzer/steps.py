@@ -109,9 +109,12 @@ class Step:
         return self.builder.child(above, kind, name, location, phase)
 
     def profile(
-        self, peaks: Mapping[str, float] | None = None, provenance: Mapping[str, str] | None = None
+        self,
+        peaks: Mapping[str, float] | None = None,
+        provenance: Mapping[str, str] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> Profile:
-        """The tree as it stands; `peaks` are measured roofs."""
+        """The tree as it stands; `peaks` are measured roofs, `sources` texts of files."""
         names = list(dict.fromkeys(self.kernels.values()))
         held = tuple(
             DevicePeak("cuda:0", "GPU-1", "2026-11-20", name, value, "", value, 0.01, 1980.0, "")
@@ -123,6 +126,7 @@ class Step:
                 node_kernels={node: names.index(name) for node, name in self.kernels.items()},
                 device_peaks=held,
                 provenance=dict(provenance or {}),
+                sources=dict(sources or {}),
             )
         )
         profile.check()

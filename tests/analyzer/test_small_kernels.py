@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import found, only, report_of
-from tests.analyzer.steps import DEPENDENT, LATE, MS, TORCH, Step, training
+from tests.analyzer.steps import DEPENDENT, FILE, LATE, MS, TORCH, Step, training
 from tileprof.profile import Metric
 
 SHORT = 4e3
@@ -66,6 +66,40 @@ def test_products_and_loops_keep_functions_apart(inner: str, loop: int) -> None:
     """A chain that they are in ends at the line of the function that calls them."""
     titles = [each.title for each in found(simulation(inner, loop).profile(), "small-kernels")]
     assert not any("in react" in title for title in titles)
+
+
+AVERAGE = """for step in range(20):
+    optimizer.step()
+    for old, new in zip(kept, weights):
+        old.mul_(0.9)
+        old.add_(new)
+"""
+
+
+def averaging(second: str) -> Step:
+    """Twenty steps of an optimizer, and after each two operations on 100 tensors."""
+    step = Step()
+    optimizer = step.scope(step.frame(-1, "<module>", 2), "Optimizer.step#Adam.step")
+    step.launch(step.op(optimizer, "aten::_fused_adam_"), "multi_tensor_apply", 20 * 400 * SHORT)
+    for line, name in ((4, "mul_"), (5, second)):
+        op = step.op(step.frame(-1, "<module>", line), f"aten::{name}", 2_000)
+        step.launch(op, name, 2_000 * SHORT, 2_000, gaps={LATE: 2_000 * SHORT})
+    return step
+
+
+def test_a_loop_that_changes_tensors_in_each_step() -> None:
+    """One call on lists leaves one launch a step; of two operations on each tensor one goes."""
+    finding = only(averaging("add_").profile(sources={FILE: AVERAGE}), "small-kernels")
+    assert finding.title.startswith(
+        "A loop changes one tensor after the other: 200 short kernels in a row at train_gpt.py:4"
+    )
+    assert "torch._foreach_" in finding.author
+
+
+def test_a_loop_that_makes_tensors_is_none_of_these() -> None:
+    """Nor one of a program whose steps are not known."""
+    assert not found(averaging("add").profile(sources={FILE: AVERAGE}), "small-kernels")
+    assert not found(averaging("add_").profile(), "small-kernels")
 
 
 def test_the_place_is_where_most_of_the_chain_is() -> None:

@@ -2,7 +2,8 @@
 
 Static: none. Dynamic: times, launches and gaps of kernels that are launched by one function, or
 scope, in the order of the tree; those of functions that it calls are in the chain where all it
-launches is short, and none in a long loop. A chain of them fused takes as long as its longest
+launches is short, and none in a long loop. Where each training step changes many tensors in place,
+one after the other, the chain is the step's. A chain of them fused takes as long as its longest
 kernel where each element is read and written once, and half of what is above that goes where
 results in between are still written, as a backward pass wants them. Of the gaps before n kernels
 (n - 1) / n go.
@@ -59,6 +60,11 @@ _FUSE = (
 _OPTIMIZER = (
     "Give the optimizer fused=True, or foreach=True, both of which work on many parameters at once."
 )
+_FOREACH = (
+    "Change all tensors by one call that takes lists of them: torch._foreach_mul_,"
+    " torch._foreach_lerp_ and others; for an average of weights"
+    " torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does so."
+)
 _ONE_BY_ONE = "_single_tensor_"
 """How names begin of torch.optim's functions that update one parameter after the other."""
 
@@ -106,9 +112,21 @@ class _Chain:
         return float(tree.count[nodes[inside[nodes]]].sum()) > self.launches / 2
 
     @cached_property
+    def is_of_tensors(self) -> bool:
+        """Whether each training step changes many tensors by it, one after the other, in place."""
+        tree, training = self.tree, self.tree.program.training
+        if training is None or self.is_of_optimizer:
+            return False
+        launches = float(np.median(tree.count[self.nodes]))
+        often = launches > SMALL_KERNELS_LOOP * training.count
+        return often and all(tree.op(node).endswith("_") for node in self.nodes)
+
+    @cached_property
     def visits(self) -> float:
         """How often the chain ran: as the op around all of it, or as most of its kernels."""
         counts = self.tree.count[self.nodes]
+        if self.is_of_tensors and (training := self.tree.program.training):
+            return float(training.count)
         if self.caller >= 0:  # lines launch some kernels several times
             return float(counts.min())
         usual = float(np.median(counts))
@@ -314,9 +332,13 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     before = () if behind else tree.ended_by(nodes, DEPENDENT, LATE)
     saving = tree.saving(low, mid, high, between + behind / 2, most + behind)
     row = f"{first.length:.0f} short kernels in a row{first.told}"
-    alone = first.is_of_optimizer
-    title = f"The optimizer updates one parameter after the other: {row}" if alone else row
-    advice = (_OPTIMIZER if alone else _FUSE) + (_GRAPH if late > idle / 2 else "")
+    title, advice = row, _FUSE
+    if first.is_of_optimizer:
+        title, advice = f"The optimizer updates one parameter after the other: {row}", _OPTIMIZER
+    elif first.is_of_tensors:
+        title, advice = f"A loop changes one tensor after the other: {row}", _FOREACH
+    if late > idle / 2:
+        advice += _GRAPH
     place = tree.place(first.place if first.caller < 0 else first.caller)
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
                  nodes=tuple(nodes), gaps=before)  # fmt: skip
