@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.viewer.samples import Nested, node, profile_of, with_children
+from tileprof.analyzer import analyze
 from tileprof.errors import UsageError
 from tileprof.profile import (
     Frames,
     Group,
+    NativeModule,
     Profile,
     Symbol,
     grouped,
     is_installed,
     leave_out,
     with_frames,
+    without_native_libraries,
 )
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.chains import chains
@@ -320,3 +324,51 @@ def test_an_installed_program_is_the_users_own() -> None:
 def test_whose_a_file_is(file: str, installed: bool) -> None:
     """Cells of notebooks are the user's; generated texts are not."""
     assert is_installed(file) is installed
+
+
+FRAMES: tuple[Frames, ...] = ("user", "library", "all")
+NATIVE = "/usr/local/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so"
+
+
+def native() -> Profile:
+    """A program with functions in C++: PyTorch's, one of the user's, and CUDA's in the user's."""
+    profile = profile_of(
+        with_children(
+            node("frame", "main", "/home/me/train.py:30"),
+            with_children(
+                node("op", "mine::scale", count=1),
+                with_children(
+                    node("frame", "c10::impl::call", f"{NATIVE}:0"),
+                    with_children(
+                        node("frame", "scale", "/home/me/scale.cu:12"),
+                        with_children(
+                            node("frame", "cudaLaunchKernel", "[libcudart_static.a]:0"),
+                            with_children(
+                                node("api", "cuLaunchKernel", count=1),
+                                node("kernel", "scale", time=100, count=1),
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+        )
+    )
+    tables = replace(profile.tables, native_modules=(NativeModule(NATIVE, "ab12"),))
+    return replace(profile, tables=tables)
+
+
+def test_native_functions_of_libraries_are_left_out_as_pythons_are() -> None:
+    """Those of the user stay; plumbing goes from the view of libraries too."""
+    shown = {frames: set(with_frames(native(), frames).profile.names) for frames in FRAMES}
+    assert shown["user"] == {"main", "mine::scale", "scale"}
+    assert shown["all"] - shown["library"] == {"c10::impl::call"}
+    assert "cudaLaunchKernel" in shown["library"]
+
+
+def test_advice_is_about_python_and_the_users_native_functions() -> None:
+    """Analyses see a kernel's path without the functions of libraries; totals stay."""
+    names = ["main", "mine::scale", "scale", "cuLaunchKernel", "scale"]
+    shown = without_native_libraries(native())
+    assert shown.names == names
+    assert analyze(native()).program.profile.names == names
+    assert shown.whole == native().whole

@@ -42,7 +42,7 @@ from tileprof.analyzer.numbers import (
 )
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 from tileprof.analyzer.unexplained import unexplained
-from tileprof.profile import Profile
+from tileprof.profile import Profile, without_native_libraries
 from tileprof.profile.tree.cards import Card
 
 _ORDER: tuple[Severity, ...] = ("suggestion", "symptom", "warning", "stop", "ignore")
@@ -126,7 +126,7 @@ def _card(report: Report) -> Card:
 
 def analyze(profile: Profile) -> Report:
     """Say where the time of a profile goes, why, and what a change would bring."""
-    program = Program(profile)
+    program = Program(without_native_libraries(profile))
     tree = Contexts(program)
     answers = [
         _answers(case, tree)

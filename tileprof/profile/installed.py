@@ -9,9 +9,11 @@ import re
 
 _INSTALLED = re.compile(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|[/\\]torchinductor_"
-    r"|^<(?!ipython-input)"
+    r"|^<(?!ipython-input)|^\[|^/(usr/)?(lib|lib32|lib64|include)/|^/usr/local/(lib|include|cuda)"
+    r"|[/\\]lib(python3|stdc\+\+|gcc_s|cu[a-z]+|nv[a-z]+|nccl|gomp)[^/\\]*\.so"
 )
-"""Paths of libraries, and names of generated texts; cells of notebooks are the user's."""
+"""Paths of libraries, in Python and native, and names of generated texts; cells of notebooks are
+the user's."""
 
 
 def is_installed(file: str) -> bool:

@@ -13,7 +13,15 @@ from tileprof.profile.sketch import Sketch
 from tileprof.profile.sketch import split as split_sketches
 from tileprof.profile.steps import SETUP, StepTimes, step_times
 from tileprof.profile.storage.file import load, save
-from tileprof.profile.tables import Attribute, DeviceInfo, DevicePeak, KernelInfo, SiteInfo, Tables
+from tileprof.profile.tables import (
+    Attribute,
+    DeviceInfo,
+    DevicePeak,
+    KernelInfo,
+    NativeModule,
+    SiteInfo,
+    Tables,
+)
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 from tileprof.profile.transform.diff import Change, Diff, diff
 from tileprof.profile.transform.frames import (
@@ -22,6 +30,7 @@ from tileprof.profile.transform.frames import (
     users,
     with_frames,
     with_module_names,
+    without_native_libraries,
 )
 from tileprof.profile.transform.gate import fail_if
 from tileprof.profile.transform.groups import Group, grouped, merge_by, rank_of
@@ -45,12 +54,13 @@ __all__ = [
     "DEVICE_WORK", "FOLDED_NAME", "HIDDEN", "INSIDE", "KINDS", "MAX_SIBLINGS", "SETUP", "STANDARD",
     "Adds", "Attribute", "Change", "Column", "CounterSeries", "Cta", "CtaFlights", "CtaLaunch",
     "CtaTimelines", "CtaVisits", "CtaWarp", "DeviceInfo", "DevicePeak", "Diff", "Frames", "Group",
-    "InstructionCounts", "KernelInfo", "Metric", "Node", "PcBlame", "PcFunction", "PcInstruction",
-    "PcRecording", "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric", "SiteInfo", "Sketch",
-    "StepTimes", "Symbol", "Tables", "Timeline", "TimelineEvents", "Track", "TreeBuilder",
+    "InstructionCounts", "KernelInfo", "Metric", "NativeModule", "Node", "PcBlame", "PcFunction",
+    "PcInstruction", "PcRecording", "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric",
+    "SiteInfo", "Sketch", "StepTimes", "Symbol", "Tables", "Timeline", "TimelineEvents", "Track",
+    "TreeBuilder",
     "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes",
     "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled", "leave_out",
     "limit_depth", "load", "merge", "merge_by", "prune", "rank_of", "save", "split_sketches",
     "step_times", "to_hatchet", "to_json", "to_literal", "users", "whole_kernels", "with_frames",
-    "with_module_names",
+    "with_module_names", "without_native_libraries",
 ]  # fmt: skip

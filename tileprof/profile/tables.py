@@ -52,6 +52,16 @@ class KernelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeModule:
+    """A program or library whose functions are in the tree."""
+
+    path: str
+    """A name in brackets where there is no file."""
+    build_id: str
+    """The linker's identification of the file, in hexadecimal; '' without one."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceInfo:
     """A GPU that kernels ran on, as its driver describes it; a number that is not known is 0."""
 
@@ -122,6 +132,8 @@ class Tables:
     """GPUs that kernels ran on, as far as their drivers described them."""
     device_peaks: tuple[DevicePeak, ...] = ()
     """Measured peaks of the devices that kernels ran on."""
+    native_modules: tuple[NativeModule, ...] = ()
+    """Programs and libraries whose functions are in the tree, in the order of their paths."""
     series: tuple[CounterSeries, ...] = ()
     """Hardware counters over time, where they were asked for: one for each device and run."""
 

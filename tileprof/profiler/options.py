@@ -15,8 +15,9 @@ from tileprof.profiler.pcs.options import PcOptions, parse_pc_sampling
 from tileprof.profiler.session.instruments import Inside, parse_instrument
 from tileprof.runtime.record_options import RecordOptions, parse_record_options
 
-Context = Literal["scopes", "python", "full"]
-"""Parts of a call path: scopes only; Python frames too; also framework operations where known."""
+Context = Literal["scopes", "python", "full", "native"]
+"""Parts of a call path: scopes only; Python frames too; also framework operations where known; also
+functions in C and C++ between them and calls of the driver."""
 
 EXCLUDED = "metrics and pc_sampling exclude each other in one process"
 EXCLUDED_SAMPLING = "pm_sampling and pc_sampling exclude each other in one process"
@@ -102,6 +103,16 @@ class Options:
     def over_time(self) -> SeriesAsked | None:
         """Return what `pm_sampling` asks for, if anything."""
         return parse_pm_sampling(self.pm_sampling, self.metrics)
+
+    @property
+    def operations(self) -> bool:
+        """Whether call paths hold operations of frameworks."""
+        return self.context in ("full", "native")
+
+    @property
+    def native(self) -> bool:
+        """Whether call paths hold native frames."""
+        return self.context == "native"
 
     @property
     def frames(self) -> bool:

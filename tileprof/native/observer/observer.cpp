@@ -62,19 +62,22 @@ std::atomic<bool> observing{false};
 
 // -- operations
 
-uint32_t enter_backward(uint32_t name, uint64_t sequence, uint64_t thread, const Pass *pass) {
+uint32_t enter_backward(uint32_t name, uint64_t sequence, uint64_t thread, const Pass *pass,
+                        const RecordFunction &function) {
   // Nodes that no operation made have the largest number there is.
-  return calls().enter_backward(name, int64_t(sequence), thread, root_of(pass));
+  return calls().enter_backward(name, int64_t(sequence), thread, root_of(pass), &function);
 }
 
 uint32_t enter_function(const RecordFunction &function, const NameOf &known) {
   if (known.evaluation)
     if (const auto node = torch::autograd::get_current_node())
-      return enter_backward(known.id, node->sequence_nr(), node->thread_id(), this_pass());
+      return enter_backward(known.id, node->sequence_nr(), node->thread_id(), this_pass(),
+                            function);
   const int64_t sequence = function.seqNr();
   // Read only where it is needed: most operations are inside others, and have no number.
   const uint64_t number = sequence < 0 ? 0 : RecordFunction::currentThreadId();
-  return calls().enter(known.id, sequence, number);
+  // PyTorch keeps it on the stack of the function that does the operation.
+  return calls().enter(known.id, sequence, number, &function);
 }
 
 void step(Thread &thread, uint32_t context);
@@ -203,7 +206,7 @@ void begin_node(const RecordFunction &function, Thread &thread, Open &open) {
   const Pass *pass = this_pass();
   open.thread = &thread;
   open.context = enter_backward(known.id, uint64_t(function.seqNr()), function.forwardThreadId(),
-                                pass);
+                                pass, function);
   open.around = std::exchange(thread.inside, open.context);
   const bool observed = known.python || observes_inside(pass);
   open.was_quiet = std::exchange(thread.quiet, !observed);

@@ -30,7 +30,14 @@ from tileprof.profile.storage import (
     timeline_bytes,
 )
 from tileprof.profile.storage.database import Database, check_ascending
-from tileprof.profile.tables import DeviceInfo, DevicePeak, KernelInfo, SiteInfo, Tables
+from tileprof.profile.tables import (
+    DeviceInfo,
+    DevicePeak,
+    KernelInfo,
+    NativeModule,
+    SiteInfo,
+    Tables,
+)
 from tileprof.profile.timeline import Timeline, Track
 from tileprof.profile.tree.forest import depths
 from tileprof.profile.tree.model import Profile, build
@@ -74,6 +81,9 @@ def from_database(database: Database) -> Profile:
         pc=pc_reading.read(database, places),
         devices=_devices(database),
         device_peaks=tuple(DevicePeak(*row) for row in database.rows(schema.DEVICE_PEAKS).tuples()),
+        native_modules=tuple(
+            NativeModule(*row) for row in database.rows(schema.NATIVE_MODULES).tuples()
+        ),
         series=series_tables.read(database),
     )
     return build(symbols, symbol, parents, metrics, own, absorbed, whole, tables)

@@ -250,6 +250,9 @@ DEVICE_PEAKS: Final = _table(
     _number("value", 0), _line("unit"), _number("best", 0), _number("spread", 0),
     _number("clock_mhz", 0), _text("formula"), rows=limits.KERNELS,
 )  # fmt: skip
+NATIVE_MODULES: Final = _table(
+    "native_modules", _line("path"), _line("build_id"), rows=limits.KERNELS
+)
 SOURCES: Final = _table("sources", _line("file"), _text("text"), key=("file",), required=True)
 PC_RECORDINGS: Final = _table(
     "pc_recordings", _id(), _count("period"), _line("mode"), _count("total"), _count("dropped"),
@@ -305,7 +308,7 @@ BASE: Final = (
     PROVENANCE, FILES, LOCATIONS, SYMBOLS, NODES, METRICS, NODE_VALUES, SKETCHES,
     TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES, CTA_COLUMNS, KERNELS,
     KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES, DEVICES, DEVICE_PEAKS,
-    SOURCES,
+    NATIVE_MODULES, SOURCES,
 )  # fmt: skip
 """Tables of every file that this version writes."""
 PC_TABLES: Final = (

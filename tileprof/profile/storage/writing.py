@@ -67,6 +67,7 @@ class _Writer:
         self._insert("node_kernels", profile.tables.node_kernels.items())
         self._insert("devices", (astuple(each) for each in profile.tables.devices))
         self._insert("device_peaks", (astuple(each) for each in profile.tables.device_peaks))
+        self._insert("native_modules", (astuple(each) for each in profile.tables.native_modules))
         self._insert("sources", _texts(profile.tables.sources.items()))
         self._insert("files", ((number, name) for name, number in self._files.items()))
         self._insert("locations", self._location_rows)

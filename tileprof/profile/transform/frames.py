@@ -54,6 +54,8 @@ _PASSED_ON: tuple[tuple[str, str], ...] = (
     (r"jax/.*(api|pjit|profiler|tree_util|core|dispatch|compiler|traceback_util)\.py", r".*"),
     (r"triton/runtime/(jit|autotuner|driver)\.py", r".*"),
     (r"(contextlib|functools|threading|runpy|asyncio/.*|concurrent/futures/.*)\.py", r".*"),
+    (r".*\.so[.\d]*", r"(c10::(Dispatcher|impl|KernelFunction|BoxedKernel)|at::_ops|std|ffi)\b.*"),
+    (r".*\.so[.\d]*", r"ffi_call.*|_call_function_pointer|_Py.*|Py.*|.*\+0x[0-9a-f]+|_ZN.*"),
     (r".*", r"wrapper|wrapped|wrapped_func|inner|decorate_\w+|decorator|_fn|<lambda>"),
 )
 """Files and functions of libraries, as regular expressions, that pass calls on: hooks, decorators,
@@ -93,6 +95,21 @@ def with_frames(profile: Profile, frames: Frames, include: str | None = None) ->
     frames_out = nodes & (np.array(profile.kinds) == "frame")
     made, moved = leave_out(replace(profile, symbols=tuple(symbols)), nodes)
     return Shown(made, int(frames_out.sum()), moved)
+
+
+def without_native_libraries(profile: Profile) -> Profile:
+    """Return the profile without the functions of native libraries, which advice is not about."""
+    if not profile.tables.native_modules:
+        return profile
+    of_library = np.array([_is_native_library(symbol) for symbol in profile.symbols], bool)
+    return leave_out(profile, of_library[profile.symbol])[0]
+
+
+def _is_native_library(symbol: Symbol) -> bool:
+    place = symbol.location
+    if symbol.kind != "frame" or place is None or place.file.startswith("<"):
+        return False
+    return is_installed(place.file) and not place.file.endswith((".py", ".pyx"))
 
 
 def with_module_names(profile: Profile) -> Profile:
@@ -232,7 +249,7 @@ def _passes_on(symbol: Symbol, own: Sequence[tuple[str, str]], installed: bool) 
     if symbol.kind != "frame" or place is None:
         return False
     path = place.file.replace("\\", "/")
-    function = symbol.name.rpartition(".")[2]
+    function = symbol.name if place.line == 0 else symbol.name.rpartition(".")[2]
     known = (*own, *_PASSED_ON) if installed and is_installed(place.file) else own
     return any(
         re.search(rf"(^|/)(?:{files})$", path) and re.fullmatch(functions, function)

@@ -88,6 +88,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         PcSamples.joined([table.pc for table in tables], starts),
         tuple(dict.fromkeys(device for table in tables for device in table.devices)),
         tuple(dict.fromkeys(peak for table in tables for peak in table.device_peaks)),
+        tuple(dict.fromkeys(each for table in tables for each in table.native_modules)),
         # Each of its own run's time: beside each other, not one after the other.
         tuple(each for table in tables for each in table.series),
     )

@@ -30,6 +30,7 @@ from tileprof.profiler.pcs.listings import with_code
 from tileprof.profiler.pcs.options import PcOptions
 from tileprof.profiler.pcs.raw import RawCounts, RawPcSamples
 from tileprof.profiler.pcs.texts import with_texts
+from tileprof.profiler.symbols.native_code import NativeCode
 from tileprof.profiler.tree.contexts import Contexts
 from tileprof.profiler.tree.sampled_nodes import Trail
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, MemoryTotals
@@ -62,6 +63,8 @@ class Events:
         self._counted = CounterReading(native, tree, self._contexts, kernels, kernel_of)
         native.memory_begin_recording()
         self.gpu = Gpu(native)
+        self.native_code = NativeCode(native)
+        """Functions behind the native frames that were recorded."""
         hooks.set_unrecorded = native.set_unrecorded
         nvtx.enable()
         self._settled = False
@@ -86,15 +89,18 @@ class Events:
         frames: bool,
         operations: bool,
         backward_ops: bool,
+        native: bool = False,
         sampling: PcOptions | None = None,
         memory: bool = False,
     ) -> None:
         """Record from here on, under a number; `operations`: also those of frameworks.
 
-        With `backward_ops` also those inside nodes of their backward passes; with `sampling` also
-        where warps of GPUs are; with `memory` also what their allocators hand out.
+        With `backward_ops` also those inside nodes of their backward passes; with `native` also
+        the native frames that lead to calls of the driver; with `sampling` also where warps of GPUs
+        are; with `memory` also what frameworks' allocators hand out.
         """
         self._native.set_frames(frames)
+        self._native.set_native(native)
         self.gpu.begin(sampling)
         self._triton = self._triton or TritonWork(self._native)
         self._triton.pause(False)
@@ -140,6 +146,7 @@ class Events:
         return {
             **self.gpu.facts(),
             **observer.facts(),
+            **self.native_code.facts(),
             **({"device memory": "; ".join(used)} if used else {}),
             **({"allocations not recorded": missed} if missed else {}),
         }

@@ -127,7 +127,7 @@ class Recording:
                 recorder.change(stores)
             if recorder.events is not None:
                 if stores:
-                    full = any(session.options.context == "full" for session in active)
+                    full = any(session.options.operations for session in active)
                     backward = any(session.options.backward_ops for session in active)
                     self._limit_timeline()
                     asked = [each.options.sampling for each in active if each.options.sampling]
@@ -140,7 +140,13 @@ class Recording:
                     if memory and self._memory_steps is None:
                         self._memory_steps = MemorySteps(recorder.events.end_step)
                     recorder.events.begin(
-                        recorder.epoch, recorder.frames, full, backward, sampling, memory
+                        recorder.epoch,
+                        recorder.frames,
+                        full,
+                        backward,
+                        native=any(session.options.native for session in active),
+                        sampling=sampling,
+                        memory=memory,
                     )
                 else:
                     recorder.events.end()
@@ -273,9 +279,9 @@ class Recording:
 def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session:
     """Start recording; the file is written by `finalize`, and now and then before.
 
-    Options: `context` ("scopes", "python", "full"), `instrument` ("off", "scopes", "stages",
-    "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded, as
-    {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
+    Options: `context` ("scopes", "python", "full", "native"), `instrument` ("off", "scopes",
+    "stages", "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded,
+    as {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
     too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
     of CUPTI's; or "instructions", which are counted one by one), `pm_sampling` (True, or each how
     many µs they are sampled over time instead), `pc_sampling` (True, or each how many cycles a GPU

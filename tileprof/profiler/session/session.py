@@ -249,18 +249,28 @@ class Session:
         periods: list[Period] = []
         *setups, store = self._stores
         stores = (*(setups if setup else ()), store)
+        native = recorder.events.native_code if recorder.events and self.options.native else None
+        calls: set[int] = set()
         for each in stores:
             numbers = gather(recorder, each)
+            if native is not None:
+                new = numbers.native_calls()
+                calls |= new
+                if final:
+                    native.add_lines(new)
             phase = "" if each is store or not self._knows_setup else SETUP
             kernels_of, made = build_tree(
-                builder, numbers, recorder.kernels, recorder.kernel_of, self.options.frames, phase
-            )
+                builder, numbers, recorder.kernels, recorder.kernel_of, self.options.frames, phase,
+                native.frames if native is not None else None,
+            )  # fmt: skip
             kernel_of |= kernels_of
             periods.append(Period(numbers, made))
             for index, totals in enumerate(numbers.launches):
                 if totals is not None and index in recorder.kernel_of:
                     launches.setdefault(recorder.kernel_of[index], []).append(totals)
             files += numbers.files()
+        if native is not None:
+            files += [frame.place.file for call in sorted(calls) for frame in native.frames(call)]
         used = list(dict.fromkeys(kernel_of.values()))
         kernels = tuple(
             add_records(recorder.described(kernel), launches.get(kernel, [])) for kernel in used
@@ -299,6 +309,7 @@ class Session:
             devices=devices.described(ran_on),
             device_peaks=devices.peaks(ran_on),
             pc=pc,
+            native_modules=native.modules_of(calls) if native is not None else (),
             series=self._series(self._began[0 if setup else -1]),
         )
         return builder.snapshot(tables)

@@ -22,11 +22,12 @@ from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.session.kernel_sites import add_samples, add_sites
 from tileprof.profiler.session.op_bytes import give_op_bytes
+from tileprof.profiler.symbols.native_code import Lookup
 from tileprof.profiler.tree import metrics
 from tileprof.profiler.tree.contexts import CAPTURED
 from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals, MemoryTotals
-from tileprof.profiler.tree.tree import Node
+from tileprof.profiler.tree.tree import NATIVE, Node
 
 _Totals = TypeVar("_Totals", HostTotals, LaunchTotals)
 
@@ -171,11 +172,13 @@ def build_tree(
     kernel_of: dict[int, int],
     frames: bool,
     phase: str = "",
+    native: Lookup | None = None,
 ) -> tuple[dict[int, int], list[int]]:
     """Add all nodes that have numbers below to a tree, and return the kernel of each kernel node.
 
     And for each of the recorder's nodes which one it has become, -1 for none. Without `frames`,
-    what frames hold goes to the scope around them. `phase` comes before theirs.
+    what frames hold goes to the scope around them. `phase` comes before theirs. `native` gives the
+    functions of native frames, which are left out without it.
     """
     for metric in metrics.ADDED:
         builder.declare(metric)
@@ -187,6 +190,8 @@ def build_tree(
         index, above = node.index, made[node.parent.index] if node.parent is not None else -1
         if (node.kind == "frame" and not frames) or _is_counted_above(numbers, node):
             made[index] = above
+        elif node.kind == NATIVE:
+            made[index] = _add_native(builder, above, node, native, phase)
         elif wanted[index]:
             phases = f"{phase} {node.phase}".strip()
             made[index] = builder.child(above, node.kind, node.name, node.location, phases)
@@ -209,6 +214,18 @@ def build_tree(
             variant = (time, kernel_of[index])
             variants[made[index]] = max(variants.get(made[index], variant), variant)
     return {node: kernel for node, (_, kernel) in variants.items()}, made
+
+
+def _add_native(
+    builder: TreeBuilder, above: int, node: Node, native: Lookup | None, phase: str
+) -> int:
+    """Add the functions of a native frame, and return the innermost one's node."""
+    if native is None or node.native_call is None:
+        return above
+    phases = f"{phase} {node.phase}".strip()
+    for each in native(node.native_call):
+        above = builder.child(above, "frame", each.name, each.place, phases)
+    return above
 
 
 def work_beyond(numbers: Numbers, metric: str) -> list[int | float]:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from tileprof.errors import Location
 from tileprof.profiler.tree.module_names import Call
 from tileprof.profiler.tree.paths import function_of, line_at, path_of, shares, shows
-from tileprof.profiler.tree.tree import Node, Tree
+from tileprof.profiler.tree.tree import NATIVE, Node, Tree
 
-_ROOT, _FRAME, _SCOPE, _OP, _BACKWARD, _RANGE, _API, _CAPTURED, _KERNEL = range(9)
+_ROOT, _FRAME, _SCOPE, _OP, _BACKWARD, _RANGE, _API, _CAPTURED, _KERNEL, _NATIVE = range(10)
 
 CAPTURED = "captured at"
 """Name of the node between the launch of a graph and the path on which its work was captured."""
@@ -134,6 +134,8 @@ class Contexts:
             return _Place(node, apart=(path_of(node), 0) if b else None)
         if kind == _KERNEL:
             return _Place(self._known(b << 32 | a))
+        if kind == _NATIVE:
+            return self._child(above, NATIVE, "", key=a)
         if kind == _CAPTURED:
             return self._captured(above, a)
         name = self._name(a)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tileprof.once import cached_property
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals, MemoryTotals
-from tileprof.profiler.tree.tree import Node
+from tileprof.profiler.tree.tree import NATIVE, Node
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Numbers:
             if wanted[node.index] and node.parent is not None:
                 wanted[node.parent.index] = True
         return wanted
+
+    def native_calls(self) -> set[int]:
+        """Return the calls in native code that lead to something."""
+        nodes = [node for node in self.nodes if node.kind == NATIVE and self.wanted[node.index]]
+        return {node.native_call for node in nodes if node.native_call is not None}
 
     def files(self) -> list[str]:
         """Return the files in which these nodes are, in first-seen order."""

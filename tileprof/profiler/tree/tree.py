@@ -19,6 +19,10 @@ from tileprof.profiler.tree.totals import HostTotals, LaunchTotals
 MAX_NODES = 500_000
 """Beyond this many nodes new names fold at once, so that deep recursion cannot eat the memory."""
 
+NATIVE = "native"
+"""Kind of nodes that stand for a call in native code, which is their key; in a profile they become
+frames."""
+
 Identity: TypeAlias = tuple[str, Hashable, str]
 """Kind, name or what stands for it, phase."""
 
@@ -65,6 +69,13 @@ class Node:
         self.launches = LaunchTotals() if kind == "kernel" else None
         self.cache: PathCache[Node] = PathCache() if kind in ("", "scope") else _NO_CACHE
         """Chains of frames that lead down from here; only scopes and the root have any."""
+
+    @property
+    def native_call(self) -> int | None:
+        """Return the call in native code that this is, as the native recorder numbers it."""
+        # One that took the place of too many siblings is none.
+        call = self.key[1] if self.kind == NATIVE and self.key is not None else None
+        return call if isinstance(call, int) else None
 
     def twin(self) -> Node:
         """Return a node in the same place with numbers of its own."""

@@ -86,6 +86,19 @@ void set_base(nb::object frame) {
   recorder().base_frame = frame_behind(frame.ptr());
 }
 
+// Modules of native frames from number `first` on: path and build ID.
+nb::list native_modules(uint32_t first) {
+  nb::list all;
+  const Modules &modules = unwinder().modules;
+  const uint32_t size = modules.size();
+  for (uint32_t number = first; number < size; ++number) {
+    const Module module = modules.at(number);
+    nb::object path = nb::steal(PyUnicode_DecodeFSDefault(module.path.c_str()));
+    all.append(nb::make_tuple(path, module.build_id));
+  }
+  return all;
+}
+
 NB_MODULE(_recorder, m) {
   m.attr("__doc__") = "The native recorder; used through tileprof.profiler.";
   m.def("set_scope_variable", [](nb::object variable, uint64_t recording) {
@@ -96,6 +109,9 @@ NB_MODULE(_recorder, m) {
   m.def("set_unrecorded", host::set_unrecorded);
   m.def("set_time", set_time);
   m.def("set_frames", [](bool frames) { recorder().frames = frames; });
+  m.def("set_native", [](bool native) { recorder().native = native; });
+  m.def("native_modules", native_modules, nb::arg("first") = 0);
+  m.def("native_slow", [] { return unwinder().slow(); });
   m.def("set_base", set_base, nb::arg("frame").none());
   m.def("contexts", contexts, nb::arg("first"), nb::arg("most") = UINT32_MAX);
   m.def("context_count", [] { return recorder().contexts.size(); });
@@ -108,13 +124,14 @@ NB_MODULE(_recorder, m) {
   m.def("here", [] { return this_thread().here(); });
   m.def("split_open", [](bool count) { this_thread().split(count); });
   m.def("enter_op", [](const std::string &name, int64_t sequence, uint64_t thread) {
-    return observer_table()->enter(observer_table()->name(name.c_str()), sequence, thread);
+    const TileprofObserver *table = observer_table();
+    return table->enter(table->name(name.c_str()), sequence, thread, nullptr);
   });
   m.def(
       "enter_backward",
       [](const std::string &name, int64_t sequence, uint64_t thread, ContextId root) {
         const TileprofObserver *table = observer_table();
-        return table->enter_backward(table->name(name.c_str()), sequence, thread, root);
+        return table->enter_backward(table->name(name.c_str()), sequence, thread, root, nullptr);
       },
       nb::arg("name"), nb::arg("sequence"), nb::arg("thread"), nb::arg("root") = 0);
   m.def("enter_kernel", [](uint32_t node) -> ContextId {

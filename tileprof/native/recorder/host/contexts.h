@@ -33,6 +33,7 @@ enum class Kind : uint8_t {
   api = 6,       // a: name; a call into the driver
   captured = 7,  // a: the context in which a graph's node was captured, under that of the launch
   kernel = 8,    // a: number of a kernel's node in Python's tree, b: of its recording; parent 0
+  native = 9,    // a: a call in C or C++, see CodePlace::packed (stacks/modules.h)
 };
 
 struct Context {

@@ -10,15 +10,18 @@ ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
   return child(0, Kind::scope, recorder().numbered(scope.node), apart);
 }
 
-ContextId Thread::push(ContextId context, ContextId under, bool by_frames, const Moment &moment) {
+ContextId Thread::push(ContextId context, ContextId under, bool by_frames, const Moment &moment,
+                       const void *on_stack) {
   const PythonScope &scope = moment.scope;
   const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
   const ContextId claims = outermost ? scope_context(scope, false) : 0;
+  const uintptr_t around = entries_.empty() ? 0 : entries_.back().on_stack;
   Entry &entry = entries_.emplace_back();
   entry.context = entry.entered = context;
   entry.under = under;
   entry.scope = scope.identity;
   entry.claims = claims;
+  entry.on_stack = on_stack ? reinterpret_cast<uintptr_t>(on_stack) : around;
   entry.by_frames = by_frames;
   if (by_frames)
     entry.stop = moment.frame;
@@ -100,16 +103,18 @@ void Thread::add_sample(ContextId context, double bytes) {
   add(work.sampled_visits, since);
 }
 
-ContextId Thread::enter(Kind kind, NameId name, uint64_t b) {
+ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack) {
   const Moment now = moment();
-  const ContextId parent = path(now);
-  push(child(parent, kind, name, b), parent, true, now);
+  ContextId parent = path(now);
+  if (kind == Kind::api) parent = through_native(parent, now);
+  push(child(parent, kind, name, b), parent, true, now, on_stack);
   if (kind == Kind::op) entries_.back().operation = name + 1;
   return entries_.back().context;
 }
 
-ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b) {
-  return push(child(parent, kind, name, b), parent, true, moment());
+ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b,
+                              const void *on_stack) {
+  return push(child(parent, kind, name, b), parent, true, moment(), on_stack);
 }
 
 void Thread::leave(ContextId context) {

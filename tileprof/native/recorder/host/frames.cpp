@@ -83,6 +83,18 @@ const void *innermost_frame(PyThreadState *thread) {
   return frame;
 }
 
+uintptr_t interpreter_on_stack(PyThreadState *thread) {
+  if (!thread) return 0;
+#if PY_VERSION_HEX >= 0x030D0000
+  // Each call of the loop begins with a frame of its own, which is one of its variables.
+  Interpreted *frame = innermost(thread);
+  while (frame && frame->owner != FRAME_OWNED_BY_CSTACK) frame = frame->previous;
+  return reinterpret_cast<uintptr_t>(frame);
+#else
+  return thread->cframe == &thread->root_cframe ? 0 : reinterpret_cast<uintptr_t>(thread->cframe);
+#endif
+}
+
 bool collect_frames(const void *stop, std::vector<Frame> &into) {
   PyThreadState *thread = python_thread();
   if (!thread) return stop == nullptr;

@@ -36,6 +36,9 @@ _ts *python_thread();
 // The innermost frame of the calling thread, nullptr where it runs no Python.
 const void *innermost_frame(_ts *thread);
 inline const void *innermost_frame() { return innermost_frame(python_thread()); }
+// Something on the C stack that belongs to the innermost call of the interpreter's loop; 0 where there
+// is none. What was called since lies below it.
+uintptr_t interpreter_on_stack(_ts *thread);
 // Appends the frames from the innermost out to `stop`, which is not one of them; whether it was met.
 bool collect_frames(const void *stop, std::vector<Frame> &into);
 // The same from a frame of another thread, which must hold still: the caller has the GIL.

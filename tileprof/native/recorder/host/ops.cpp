@@ -10,10 +10,16 @@ constexpr std::string_view kRangeDomain = "framework";
 
 uint32_t name(const char *text) { return recorder().names.intern(text); }
 
-uint32_t enter(uint32_t name, int64_t sequence, uint64_t number) {
+// Operations that something on the heap stands for have no frame that they end with.
+const void *frame_of(const void *on_stack) {
+  const bool wanted = recorder().native.load(std::memory_order_relaxed);
+  return wanted && on_stack && Unwinder::on_stack(on_stack) ? on_stack : nullptr;
+}
+
+uint32_t enter(uint32_t name, int64_t sequence, uint64_t number, const void *on_stack) {
   if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
   Thread &thread = this_thread();
-  const ContextId context = thread.enter(Kind::op, name);
+  const ContextId context = thread.enter(Kind::op, name, 0, frame_of(on_stack));
   if (sequence >= 0) {
     // Of nested operations with one number the innermost comes last, and it is the one whose
     // backward has that number.
@@ -39,14 +45,16 @@ ContextId origin_of(Thread &thread, int64_t sequence, uint64_t forward_thread, u
   return root;
 }
 
-uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root) {
+uint32_t enter_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root,
+                        const void *on_stack) {
   if (!recorder().epoch.load(std::memory_order_relaxed)) return 0;
   Thread &thread = this_thread();
   // The framework's own brackets around one another, all of the same operation.
-  if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name);
+  on_stack = frame_of(on_stack);
+  if (thread.is_right_in(Kind::backward)) return thread.enter(Kind::backward, name, 0, on_stack);
   if (const ContextId origin = origin_of(thread, sequence, forward_thread, root))
-    return thread.enter_under(origin, Kind::backward, name);
-  return thread.enter(Kind::backward, name);
+    return thread.enter_under(origin, Kind::backward, name, 0, on_stack);
+  return thread.enter(Kind::backward, name, 0, on_stack);
 }
 
 uint32_t find_backward(uint32_t name, int64_t sequence, uint64_t forward_thread, uint32_t root) {

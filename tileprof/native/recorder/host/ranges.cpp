@@ -14,8 +14,14 @@ uint64_t Thread::open_range(NameId name, NameId domain) {
   settle();
   // A program that never ends its ranges must not get slower and slower.
   if (entries_.size() >= kDeepest) return 0;
-  const ContextId under = here();
-  push(child(under, Kind::range, name, domain), under, false, moment());
+  const Moment now = moment();
+  ContextId under = path(now);
+  // Where there are Python frames they say where it is: of native frames, some have returned when
+  // the range has begun.
+  std::vector<NativeFrame> met;
+  if (!now.frame) under = through_native(under, now, &met);
+  push(child(under, Kind::range, name, domain), under, false, now);
+  entries_.back().native = std::move(met);
   entries_.back().range = ++ranges_;
   publish();
   return ranges_;

@@ -54,6 +54,7 @@ void Recorder::after_fork() {
   new (&mutex_) std::mutex;
   contexts.after_fork();
   names.after_fork();
+  unwinder().after_fork();
   for (auto &thread : threads_) thread.release();
   threads_.clear();
   ended_.clear();

@@ -29,6 +29,8 @@ public:
   }
   // Whether contexts hold Python frames.
   std::atomic<bool> frames{true};
+  // Whether contexts hold the native frames that lead to calls of the driver.
+  std::atomic<bool> native{false};
   // The frame that runs the user's program and its thread: the program's path ends there.
   std::atomic<const void *> base_frame{nullptr};
   std::atomic<uint64_t> base_thread{0};

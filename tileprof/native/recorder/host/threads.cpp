@@ -183,14 +183,15 @@ void Thread::begin_recording(uint64_t recording) {
 Moment Thread::moment() {
   settle();
   _ts *python = python_thread();
-  return {scope_.read(python), innermost_frame(python)};
+  return {scope_.read(python), innermost_frame(python), python};
 }
 
 ContextId Thread::here() { return path(moment()); }
 
 ContextId Thread::known_here() {
   settle();
-  return path({scope_.last(), innermost_frame()}, true);
+  _ts *python = python_thread();
+  return path({scope_.last(), innermost_frame(python), python}, true);
 }
 
 // The context of a thread that is in no entry and runs no Python; 0 where nothing is known of it.

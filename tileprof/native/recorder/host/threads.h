@@ -17,6 +17,7 @@
 #include "host/contexts.h"
 #include "host/frames.h"
 #include "host/host_timeline.h"
+#include "stacks/stack.h"
 
 namespace tileprof {
 
@@ -57,6 +58,10 @@ struct Entry {
   uint32_t entries = 0;         // how many began right in it
   ContextId twin = 0;           // context of the last of them, if it is an operation of this name
   std::vector<Frame> frames;    // of a range: where it began, innermost first
+  // Native frames around this address on the stack belong to what led to the entry; 0: not known.
+  uintptr_t on_stack = 0;
+  // Of a range in a thread without Python: where it began, innermost first.
+  std::vector<NativeFrame> native;
 };
 
 struct Free {
@@ -81,11 +86,13 @@ private:
 // Number of some frames, from the innermost, that were called since a time at which the frames were
 // others: outer ones are shared, and so is the first that has gone on to another line.
 size_t called_since(const std::vector<Frame> &then, const std::vector<Frame> &now);
+size_t called_since(const std::vector<NativeFrame> &then, const NativeStack &now);
 
 // The state of Python in a thread, at one event.
 struct Moment {
   const PythonScope &scope;
   const void *frame;  // the innermost
+  _ts *thread;
 };
 
 class Thread {
@@ -100,9 +107,11 @@ public:
   // new since the thread's last event, the innermost context around that is known.
   ContextId known_here();
 
-  ContextId enter(Kind kind, NameId name, uint64_t b = 0);
+  // `on_stack` is something that belongs to the native frame that the entry ends with.
+  ContextId enter(Kind kind, NameId name, uint64_t b = 0, const void *on_stack = nullptr);
   // Enters under a given context instead of the path that leads here.
-  ContextId enter_under(ContextId parent, Kind kind, NameId name, uint64_t b = 0);
+  ContextId enter_under(ContextId parent, Kind kind, NameId name, uint64_t b = 0,
+                        const void *on_stack = nullptr);
   // Leaves the innermost entry that had this context; operations above it are left too.
   void leave(ContextId context);
 
@@ -176,7 +185,11 @@ private:
     const void *scope = nullptr;
     std::vector<Frame> frames;
   };
-  static constexpr size_t kKnown = 4096, kChains = 8, kDeepest = 256;
+  static constexpr size_t kKnown = 4096, kChains = 8, kDeepest = 256, kStacks = 4096;
+  struct KnownStack {
+    uint64_t hash = 0;
+    ContextId context = 0;
+  };
 
   std::atomic<uint64_t> ident_;
   uint64_t number_ = 0;
@@ -191,6 +204,7 @@ private:
   std::unique_ptr<Known[], Free> known_;
   ContextId last_ = 0;  // that was asked for
   Chain chains_[kChains];
+  std::unique_ptr<KnownStack[]> stacks_;  // made when it is first needed
   ScopeReader scope_;
   Blocks<HostTime> times_;
   Blocks<HostWork> works_;
@@ -211,7 +225,13 @@ private:
   Moment moment();
   ContextId path(const Moment &moment, bool known_only = false);
   ContextId outside_of_python() const;
-  ContextId push(ContextId context, ContextId under, bool by_frames, const Moment &moment);
+  // The context of the native frames that were called since, below a base.
+  ContextId through_native(ContextId base, const Moment &moment,
+                           std::vector<NativeFrame> *met = nullptr);
+  ContextId native_chain(ContextId base, const NativeFrame *innermost, size_t count);
+  uintptr_t native_limit(const Moment &moment) const;
+  ContextId push(ContextId context, ContextId under, bool by_frames, const Moment &moment,
+                 const void *on_stack = nullptr);
   void pop(uint64_t now);
   void count(const Entry &entry);
   void close(size_t at, uint64_t now);
