@@ -220,7 +220,7 @@ def test_debug_runs_kernels_as_python(cli: Any, write: Any) -> None:
         ("--duty=3 prog.py", "duty cannot be 3.0\nGive a share of the steps, above 0 up to 1.\n"),
         ("--duty=0.5 --every=2 prog.py", "duty and every exclude each other\nGive a share of "),
         ("--device cuda:x prog.py", "there is no device `cuda:x`\nDevices are: interpreter, cpu, "),
-        ("/bin/true", "`/bin/true` is machine code, not a Python script\nBuild it as a shared "),
+        ("--debug /bin/true", "--debug is for programs in Python, and `/bin/true` is "),
         ("--device gpu prog.py", "there is no device `gpu`\nDevices are: interpreter, cpu, "),
         ("-o no/x.tprof prog.py", "{}/no/x.tprof cannot be written: there is no folder {}/no\n"),
         ("-o sub prog.py", "{}/sub cannot be written: it is a folder\n"),

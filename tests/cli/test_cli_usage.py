@@ -98,7 +98,7 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
         ),
         (
             ["run", "--context", "all", "x.py"],
-            "argument --context: invalid choice: 'all' (choose scopes, python or full)\n"
+            "argument --context: invalid choice: 'all' (choose scopes, python, full or native)\n"
             "See `tileprof run --help`.",
         ),
         (

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 USAGE = (
     "[OPTIONS] SCRIPT [ARGS…]\n"
     "       tileprof run [OPTIONS] -m MODULE [ARGS…]\n"
-    "       tileprof run [OPTIONS] pytest [ARGS…]"
+    "       tileprof run [OPTIONS] pytest [ARGS…]\n"
+    "       tileprof run [OPTIONS] PROGRAM [ARGS…]"
 )
 SUMMARY_LINES = 40
 SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
@@ -94,10 +95,10 @@ def _parser() -> Parser:
     )
     add(
         "--context",
-        type=one_of("scopes", "python", "full"),
-        default="full",
+        type=one_of("scopes", "python", "full", "native"),
         metavar="WHAT",
-        help="frames of a call path: scopes, python or full (default)",
+        help="frames of a call path: scopes, python, full (default), or native: C and C++ too "
+        "(default for a PROGRAM in machine code)",
     )
     add(
         "--instrument",
@@ -170,6 +171,7 @@ def main(argv: Sequence[str]) -> int:
     if split.module is None and not split.program:
         raise UsageError("no program given", hint=f"usage: {parser.usage}")
     from tileprof.profiler import check_target
+    from tileprof.profiler.native_program.launching import is_machine_code
     from tileprof.profiler.pcs.options import parse_pc_sampling
     from tileprof.profiler.session.instruments import parse_instrument
     from tileprof.runtime.record_options import parse_record_options
@@ -179,6 +181,9 @@ def main(argv: Sequence[str]) -> int:
     parse_record_options(args.inside)
     target, rest = _target(split)
     check_target(target)
+    if target.kind == "script" and is_machine_code(target.name):
+        return _record_native(args, parser, target, rest)
+    args.context = args.context or "full"
     _check_device(args.device)
     return _record(args, target, rest)
 
@@ -259,6 +264,53 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         steps = session.of_steps
         whole = steps if steps is not None and len(steps) else profile
         _summarize(whole, session.path, here, began)
+    return code
+
+
+_PYTHONS = ("device", "instrument", "inside", "backward_ops", "debug", "duty", "every", "warm_up",
+            "control", "paused")  # fmt: skip
+"""Options that say something about Python in the program."""
+
+
+def _record_native(
+    args: argparse.Namespace, parser: Parser, target: ProgramTarget, rest: list[str]
+) -> int:
+    """Record a program without Python, which writes its profile itself."""
+    from tileprof.profile import load
+    from tileprof.profiler.native_program.launching import check_program, launch
+    from tileprof.profiler.options import destination, parse_options
+
+    check_program(target.name)
+    for name in _PYTHONS:
+        if getattr(args, name) != parser.get_default(name):
+            option = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{option} is for programs in Python, and `{target.name}` is machine code",
+                hint=f"Leave out {option}.",
+            )
+    options = {
+        "context": args.context or "native",
+        "timeline": args.timeline,
+        "pc_sampling": args.pc_sampling,
+        "pc_sampling_exact": args.pc_sampling_exact,
+        "metrics": args.metrics,
+        "pm_sampling": args.pm_sampling,
+    }
+    options["timeline"] = parse_options(**options).timeline
+    here, began = Path.cwd(), time.time()
+    path = destination(args.output or f"{target.stem}.tprof")
+    code = launch([target.name, *rest], path, options)
+    if not path.exists() or path.stat().st_mtime < began - CLOCK_STEP_S:
+        of_children = _files_of_children(path, began)
+        nothing = "nothing was recorded: the program used no GPU through CUDA, and no NVTX"
+        terminal.complain(_of_children(of_children, here) if of_children else nothing)
+        return code
+    with working("reading the profile"):
+        profile = load(path)
+    if args.quiet or not len(profile):
+        _complain_of_missing(profile, args)
+    if not args.quiet:
+        _summarize(profile, path, here, began)
     return code
 
 

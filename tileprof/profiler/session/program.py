@@ -71,11 +71,6 @@ def check_target(target: ProgramTarget) -> None:
                 f"`{target.name}` is a profile or another database, not a Python script",
                 hint=f"`tileprof view {target.name}` shows it.",
             )
-        if _begins_with(target.name, b"\x7fELF"):
-            raise UsageError(
-                f"`{target.name}` is machine code, not a Python script",
-                hint="Build it as a shared library and call that from Python, with ctypes.",
-            )
     elif target.kind == "pytest" and importlib.util.find_spec("pytest") is None:
         raise MissingDependencyError("pytest is not installed", hint="pip install pytest")
 
