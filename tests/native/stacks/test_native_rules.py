@@ -60,6 +60,41 @@ def expected(row: dict[str, str]) -> tuple[int, int, int, int] | None:
     return (step, FROM_END, int(found[2]), int(saved[1]))
 
 
+MOVED = """
+.globl moved
+.type moved, @function
+moved:
+.cfi_startproc
+nop
+.cfi_register rip, r11
+.cfi_def_cfa rsp, 16
+nop
+.cfi_restore rip
+.cfi_def_cfa rsp, 8
+nop
+ret
+.cfi_endproc
+"""
+
+
+def test_a_return_address_in_a_register_is_left_to_the_library(
+    program: Path, tmp_path: Path
+) -> None:
+    """Also where the frame's end is stated anew after that; it is plain again once restored."""
+    lines = "".join(f'"{line}\\n"\n' for line in MOVED.splitlines())
+    (tmp_path / "moved.cpp").write_text(f"asm({lines});")
+    library = tmp_path / "libmoved.so"
+    compile_cpp([tmp_path / "moved.cpp"], library, "-shared", "-fPIC")
+    listed = subprocess.run(["nm", str(library)], capture_output=True, text=True, check=True)
+    (start,) = re.findall(r"(\w+) T moved", listed.stdout)
+    asked = "".join(f"{int(start, 16) + offset:x}\n" for offset in range(3))
+    done = subprocess.run(
+        [str(program), str(library)], input=asked, capture_output=True, text=True, check=True
+    )
+    plain = f"{BY_SP} {NOT_SAVED} 8 0"
+    assert done.stdout.splitlines() == [plain, f"{OTHER} 0 0 0", plain]
+
+
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_rules_are_those_of_the_tables(program: Path, name: str) -> None:
     """At each address where they change; what binutils calls an expression is never simple."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes as C
+import os
 import shutil
+import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,10 +33,22 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("chain") / "libchain.so", "-g")
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Chains of the same shape with functions of other names."""
+    target = tmp_path_factory.mktemp("other") / "libother.so"
+    return build(target, "-g", "-Dinnermost=replaced", "-Dmiddle=changed")
+
+
 def build(target: Path, *flags: str) -> Path:
     """Compile the chains."""
-    compile_cpp([CHAIN], target, "-O2", "-fPIC", "-shared", *flags)
+    compile_cpp([CHAIN], target, "-O2", "-fPIC", "-shared", "-Wl,--build-id", *flags)
     return target
+
+
+def copied(library: Path, target: Path) -> Path:
+    """Copy a library to a place that no other test has loaded it from."""
+    return Path(shutil.copy(library, target))
 
 
 @pytest.fixture
@@ -122,11 +138,50 @@ def test_a_place_is_known_again(native: Fake, library: Path) -> None:
 
 def test_a_stack_that_the_program_switched_to_is_followed(native: Fake, library: Path) -> None:
     """By the compiler's library; it ends where the stack does."""
-    chained, before = C.CDLL(str(library)), native.recorder.native_slow()
+    chained, code = C.CDLL(str(library)), NativeCode(native.recorder)
     (chain,) = calls(native, lambda: chained.chain_switched(launching(native)))
-    assert names(NativeCode(native.recorder), chain) == ["chain::on_own_stack", *RUN]
-    assert native.recorder.native_slow() == before + 1
-    assert NativeCode(native.recorder).facts() == {"slow native stacks": str(before + 1)}
+    assert names(code, chain) == ["chain::on_own_stack", *RUN]
+    assert code.facts() == {"slow native stacks": "1"}
+    assert not NativeCode(native.recorder).facts(), "a later recording has none"
+
+
+WITHOUT_PROC = """
+#include <cerrno>
+#include <pthread.h>
+extern "C" int pthread_getattr_np(pthread_t, pthread_attr_t *) { return ENOENT; }
+"""
+RECORDS = """
+import ctypes, sys
+from tests.native.cupti_programs import Fake
+from tests.native.stacks import test_native_stacks as t
+from tileprof.native import _recorder
+fake = Fake(sys.argv[1], _recorder)
+_recorder.set_epoch(1)
+assert fake.start() == (0, "")
+_recorder.set_native(True)
+code = t.NativeCode(_recorder)
+(chain,) = t.calls(fake, lambda: ctypes.CDLL(sys.argv[2]).chain_run(t.launching(fake)))
+assert t.names(code, chain) == t.RUN, t.names(code, chain)
+(outermost,) = code.modules_of(chain[:1])
+assert "_ctypes" in outermost.path, outermost
+assert not code.facts()
+"""
+
+
+def test_the_main_threads_stack_is_known_without_proc(
+    fake_library: Path, library: Path, tmp_path: Path
+) -> None:
+    """Its frames end at the interpreter where the C library cannot say where the stack lies."""
+    (tmp_path / "without.cpp").write_text(WITHOUT_PROC)
+    preloaded = tmp_path / "libwithout.so"
+    compile_cpp([tmp_path / "without.cpp"], preloaded, "-fPIC", "-shared")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", RECORDS, str(fake_library), str(library)],
+        env={**environment, "LD_PRELOAD": str(preloaded)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_deep_recursion_is_bounded(native: Fake, library: Path) -> None:
@@ -200,24 +255,49 @@ def test_a_stripped_library_is_named_with_offsets(native: Fake, tmp_path: Path) 
     assert all(name.startswith("libstripped.so+0x") for name in others)
 
 
-def test_a_file_that_was_replaced_names_nothing(native: Fake, tmp_path: Path) -> None:
+def test_notes_that_are_not_in_memory_are_not_read(
+    native: Fake, library: Path, tmp_path: Path
+) -> None:
+    """A file whose notes were displaced has no build ID, and hurts nobody."""
+    content = bytearray(library.read_bytes())
+    (table,) = struct.unpack_from("<Q", content, 0x20)
+    (count,) = struct.unpack_from("<H", content, 0x38)
+    displaced = 0
+    for entry in range(table, table + 56 * count, 56):
+        kind, _, _, address, _, _, _, alignment = struct.unpack_from("<IIQQQQQQ", content, entry)
+        # The dynamic linker reads those of the alignment 8.
+        if (kind, alignment) == (4, 4):
+            struct.pack_into("<Q", content, entry + 16, address + (1 << 46))
+            displaced += 1
+    assert displaced
+    path = tmp_path / "libdisplaced.so"
+    path.write_bytes(content)
+    (chain,) = calls(native, partial(C.CDLL(str(path)).chain_run, launching(native)))
+    code = NativeCode(native.recorder)
+    assert len(names(code, chain, path.stem)) == len(RUN)
+    assert [each.build_id for each in code.modules_of(chain) if each.path == str(path)] == [""]
+
+
+def test_a_file_that_was_replaced_names_nothing(
+    native: Fake, library: Path, other: Path, tmp_path: Path
+) -> None:
     """Symbols of another build would be wrong."""
-    path = build(tmp_path / "libreplaced.so")
+    path = copied(library, tmp_path / "libreplaced.so")
     chained = C.CDLL(str(path))
     (chain,) = calls(native, lambda: chained.chain_run(launching(native)))
     path.unlink()
-    build(path, "-O0")
+    copied(other, path)
     found = names(NativeCode(native.recorder), chain, "libreplaced")
     assert len(found) == len(RUN)
     assert all(name.startswith("libreplaced.so+0x") for name in found)
 
 
 def test_another_library_in_the_place_of_one_that_was_unloaded(
-    native: Fake, tmp_path: Path
+    native: Fake, library: Path, other: Path, tmp_path: Path
 ) -> None:
     """Its launches have its own functions and file, even at the same addresses."""
-    first = build(tmp_path / "libfirst.so")
-    second = build(tmp_path / "libsecond.so", "-Dinnermost=replaced", "-Dmiddle=changed")
+    first = copied(library, tmp_path / "libfirst.so")
+    second = copied(other, tmp_path / "libsecond.so")
     dlclose = C.CDLL(None).dlclose
     dlclose.argtypes = [C.c_void_p]
     code, bases = NativeCode(native.recorder), []
@@ -232,9 +312,11 @@ def test_another_library_in_the_place_of_one_that_was_unloaded(
     assert bases[0] == bases[1] == bases[2], "the addresses were not used again"
 
 
-def test_threads_launch_while_libraries_come_and_go(native: Fake, tmp_path: Path) -> None:
+def test_threads_launch_while_libraries_come_and_go(
+    native: Fake, library: Path, tmp_path: Path
+) -> None:
     """Neither is waited for without end, and each launch is counted where it was made."""
-    path = build(tmp_path / "libcoming.so")
+    path = copied(library, tmp_path / "libcoming.so")
     dlclose = C.CDLL(None).dlclose
     dlclose.argtypes = [C.c_void_p]
     stop, rounds = threading.Event(), 0

@@ -31,10 +31,12 @@ PROGRAM = """
 """
 
 
-def build(target: Path, *flags: str) -> Path:
-    """Compile the chains of calls."""
-    compile_cpp([CHAIN], target, "-O2", "-g", "-fPIC", "-shared", *flags)
-    return target
+@pytest.fixture(scope="module")
+def chains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of the chains of calls, optimised and with debugging information."""
+    built = tmp_path_factory.mktemp("chains") / "libchain.so"
+    compile_cpp([CHAIN], built, "-O2", "-g", "-fPIC", "-shared")
+    return built
 
 
 def record(names: dict[str, Any], library: Path, played: Path, context: str = "native") -> Profile:
@@ -59,11 +61,10 @@ def above(profile: Profile, node: int) -> list[int]:
 
 
 def test_native_frames_lead_from_python_to_the_launch(
-    names: dict[str, Any], library: Path, tmp_path: Path
+    names: dict[str, Any], library: Path, chains: Path, tmp_path: Path
 ) -> None:
     """With lines and inlined functions, also in a file; without the option the tree has none."""
-    built = build(tmp_path / "libchain.so")
-    profile = record(names, built, library)
+    profile = record(names, chains, library)
     save(profile, tmp_path / "out.tprof")
     profile = load(tmp_path / "out.tprof")
     in_operation, on_thread = profile.find("gemm")
@@ -76,21 +77,21 @@ def test_native_frames_lead_from_python_to_the_launch(
         assert profile.kinds[nodes[-1]] == "api"
     found = [profile.names[each] for each in above(profile, in_operation)]
     assert found.index("step") < found.index("chain_run")
-    (module,) = [each for each in profile.tables.native_modules if each.path == str(built)]
+    (module,) = [each for each in profile.tables.native_modules if each.path == str(chains)]
     assert len(module.build_id) in (0, 40)
     assert CHAIN.read_text() in profile.tables.sources.values()
     assert profile.total("time")[profile.find("chain_run")[0]] == 600
 
-    plain = record(names, built, library, context="full")
+    plain = record(names, chains, library, context="full")
     assert not plain.find("chain_run")
     assert not plain.tables.native_modules
 
 
 def test_views_show_native_frames_as_they_show_pythons(
-    names: dict[str, Any], library: Path, tmp_path: Path
+    names: dict[str, Any], library: Path, chains: Path
 ) -> None:
     """The user's own with their lines, those of libraries where they are asked for."""
-    profile = record(names, build(tmp_path / "libchain.so"), library)
+    profile = record(names, chains, library)
     shown = {
         frames: render_view(profile, ViewOptions(threshold=0, frames=frames), width=400)
         for frames in ("user", "library", "all")
@@ -104,10 +105,10 @@ def test_views_show_native_frames_as_they_show_pythons(
 
 
 def test_each_session_has_the_frames_that_it_asked_for(
-    names: dict[str, Any], library: Path, tmp_path: Path
+    names: dict[str, Any], library: Path, chains: Path
 ) -> None:
     """Beside one with native frames, another session has its kernels without them."""
-    chained = C.CDLL(str(build(tmp_path / "libchain.so")))
+    chained = C.CDLL(str(chains))
     launch = C.cast(C.CDLL(str(library)).fake_call, C.c_void_p)
     plain, native = tileprof.start(context="full"), tileprof.start(context="native")
     chained.chain_run(launch)

@@ -108,6 +108,10 @@ def test_parts_of_cudas_runtime_in_a_program_are_no_functions_of_it(tmp_path: Pa
         def native_modules(first: int) -> list[tuple[str, str]]:
             return [("[generated code]", ""), (str(built), build_id)][first:]
 
+        @staticmethod
+        def native_slow() -> int:
+            return 0
+
     code = NativeCode(cast(ModuleType, Recorder))
     shown = {}
     for start in functions.starts.tolist():

@@ -190,13 +190,13 @@ def build_tree(
         index, above = node.index, made[node.parent.index] if node.parent is not None else -1
         if (node.kind == "frame" and not frames) or _is_counted_above(numbers, node):
             made[index] = above
+        elif not wanted[index]:
+            continue
         elif node.kind == NATIVE:
             made[index] = _add_native(builder, above, node, native, phase)
-        elif wanted[index]:
+        else:
             phases = f"{phase} {node.phase}".strip()
             made[index] = builder.child(above, node.kind, node.name, node.location, phases)
-        else:
-            continue
         if (totals := numbers.host[index]) is not None and made[index] >= 0:
             beyond = {metric: values[index] for metric, values in work.items()}
             _add_host(builder, made[index], totals, own[index], beyond)

@@ -51,6 +51,7 @@ class NativeCode:
 
     def __init__(self, native: ModuleType) -> None:
         self._native = native
+        self._slow_before: int = native.native_slow()
         self._modules: list[NativeModule] = []
         self._functions: dict[int, Functions | None] = {}
         self._frames: dict[int, tuple[CodeFrame, ...]] = {}
@@ -58,7 +59,7 @@ class NativeCode:
 
     def facts(self) -> dict[str, str]:
         """Return what provenance has of stacks that took long to follow: 0.1 µs each frame."""
-        slow = self._native.native_slow()
+        slow = self._native.native_slow() - self._slow_before
         return {"slow native stacks": str(slow)} if slow else {}
 
     def frames(self, call: int) -> tuple[CodeFrame, ...]:

@@ -15,13 +15,12 @@ ContextId Thread::push(ContextId context, ContextId under, bool by_frames, const
   const PythonScope &scope = moment.scope;
   const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
   const ContextId claims = outermost ? scope_context(scope, false) : 0;
-  const uintptr_t around = entries_.empty() ? 0 : entries_.back().on_stack;
   Entry &entry = entries_.emplace_back();
   entry.context = entry.entered = context;
   entry.under = under;
   entry.scope = scope.identity;
   entry.claims = claims;
-  entry.on_stack = on_stack ? reinterpret_cast<uintptr_t>(on_stack) : around;
+  entry.on_stack = reinterpret_cast<uintptr_t>(on_stack);
   entry.by_frames = by_frames;
   if (by_frames)
     entry.stop = moment.frame;
@@ -106,7 +105,7 @@ void Thread::add_sample(ContextId context, double bytes) {
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack) {
   const Moment now = moment();
   ContextId parent = path(now);
-  if (kind == Kind::api) parent = through_native(parent, now);
+  if (wants_native() && kind == Kind::api) parent = through_native(parent, now);
   push(child(parent, kind, name, b), parent, true, now, on_stack);
   if (kind == Kind::op) entries_.back().operation = name + 1;
   return entries_.back().context;

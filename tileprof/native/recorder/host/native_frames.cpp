@@ -22,7 +22,9 @@ size_t called_since(const std::vector<NativeFrame> &then, const NativeStack &now
 
 uintptr_t Thread::native_limit(const Moment &moment) const {
   constexpr uintptr_t kNone = UINTPTR_MAX;
-  const uintptr_t entry = entries_.empty() ? 0 : entries_.back().on_stack;
+  auto on_stack = [](const Entry &entry) { return entry.on_stack != 0; };
+  const auto found = std::find_if(entries_.rbegin(), entries_.rend(), on_stack);
+  const uintptr_t entry = found == entries_.rend() ? 0 : found->on_stack;
   const uintptr_t python = interpreter_on_stack(moment.thread);
   // The stack grows downwards, so the lower one is the innermost.
   return std::min(entry ? entry : kNone, python ? python : kNone);
@@ -31,7 +33,6 @@ uintptr_t Thread::native_limit(const Moment &moment) const {
 // Not inlined, so that it has a frame of its own to begin with.
 __attribute__((noinline)) ContextId Thread::through_native(ContextId base, const Moment &moment,
                                                            std::vector<NativeFrame> *met) {
-  if (!recorder().native.load(std::memory_order_relaxed)) return base;
   const Entry *entry = entries_.empty() ? nullptr : &entries_.back();
   // The driver's calls of itself.
   if (entry && recorder().contexts.at(entry->context).kind == Kind::api) return base;

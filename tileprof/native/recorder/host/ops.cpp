@@ -12,8 +12,7 @@ uint32_t name(const char *text) { return recorder().names.intern(text); }
 
 // Operations that something on the heap stands for have no frame that they end with.
 const void *frame_of(const void *on_stack) {
-  const bool wanted = recorder().native.load(std::memory_order_relaxed);
-  return wanted && on_stack && Unwinder::on_stack(on_stack) ? on_stack : nullptr;
+  return wants_native() && on_stack && Unwinder::on_stack(on_stack) ? on_stack : nullptr;
 }
 
 uint32_t enter(uint32_t name, int64_t sequence, uint64_t number, const void *on_stack) {

@@ -19,7 +19,7 @@ uint64_t Thread::open_range(NameId name, NameId domain) {
   // Where there are Python frames they say where it is: of native frames, some have returned when
   // the range has begun.
   std::vector<NativeFrame> met;
-  if (!now.frame) under = through_native(under, now, &met);
+  if (wants_native() && !now.frame) under = through_native(under, now, &met);
   push(child(under, Kind::range, name, domain), under, false, now);
   entries_.back().native = std::move(met);
   entries_.back().range = ++ranges_;

@@ -73,5 +73,7 @@ inline Recorder &recorder() {
   static Recorder &one = *new Recorder;
   return one;
 }
+// Whether native frames are recorded; all that others pay for them.
+inline bool wants_native() { return recorder().native.load(std::memory_order_relaxed); }
 
 } // namespace tileprof

@@ -58,7 +58,8 @@ struct Entry {
   uint32_t entries = 0;         // how many began right in it
   ContextId twin = 0;           // context of the last of them, if it is an operation of this name
   std::vector<Frame> frames;    // of a range: where it began, innermost first
-  // Native frames around this address on the stack belong to what led to the entry; 0: not known.
+  // Native frames around this address on the stack belong to what led to the entry; 0: not known,
+  // as for calls and ranges, which are within those of the next entry around that has one.
   uintptr_t on_stack = 0;
   // Of a range in a thread without Python: where it began, innermost first.
   std::vector<NativeFrame> native;

@@ -143,13 +143,14 @@ struct Row {
   bool fp_plain = true;
   int64_t fp = 0;
   bool returns = true;
+  bool return_plain = true;  // whether the return address is right below the frame's end
 };
 
 struct Program {
   const Common &common;
   uint64_t target;  // offset in the function
-  Row row, initial;
-  Row kept[8];
+  Row row{}, initial{};
+  Row kept[8]{};
   unsigned depth = 0;
   uint64_t at = 0;
   bool understood = true;
@@ -164,16 +165,19 @@ struct Program {
     return !code.more() && !code.failed();
   }
 
+  // Distances wrap around in damaged tables, and no rule holds such a one.
+  int64_t scaled(uint64_t units) const { return int64_t(units * uint64_t(common.data_unit)); }
+
   void save(uint64_t reg, SavedFp how, int64_t distance) {
     if (reg == kFp) row.saved = how, row.fp = distance, row.fp_plain = true;
-    // Elsewhere than right below the frame's end it cannot be read as usual.
-    if (reg == kReturn) row.returns = true, row.plain &= how == SavedFp::from_end && distance == -8;
+    if (reg == kReturn)
+      row.returns = true, row.return_plain = how == SavedFp::from_end && distance == -8;
   }
 
   void restore(uint64_t reg) {
     if (reg == kFp)
       row.saved = initial.saved, row.fp = initial.fp, row.fp_plain = initial.fp_plain;
-    if (reg == kReturn) row.returns = initial.returns;
+    if (reg == kReturn) row.returns = initial.returns, row.return_plain = initial.return_plain;
   }
 
   void define(uint64_t reg, int64_t end) {
@@ -186,7 +190,7 @@ struct Program {
       const uint64_t low = op & 0x3F;
       switch (op >> 6) {
       case 1: at += low * common.code_unit; break;
-      case 2: save(low, SavedFp::from_end, int64_t(code.unsigned_()) * common.data_unit); break;
+      case 2: save(low, SavedFp::from_end, scaled(code.unsigned_())); break;
       case 3: restore(low); break;
       default: extended(op, code);
       }
@@ -204,7 +208,7 @@ struct Program {
     case 0x04: at += code.take<uint32_t>() * common.code_unit; break;
     case 0x05:
       reg = code.unsigned_();
-      save(reg, SavedFp::from_end, int64_t(code.unsigned_()) * common.data_unit);
+      save(reg, SavedFp::from_end, scaled(code.unsigned_()));
       break;
     case 0x06: restore(code.unsigned_()); break;
     case 0x07:  // undefined: for the return address, the outermost frame
@@ -219,7 +223,7 @@ struct Program {
       reg = code.unsigned_();
       code.unsigned_();
       if (reg == kFp) row.fp_plain = false;
-      if (reg == kReturn) row.plain = false;
+      if (reg == kReturn) row.return_plain = false;
       break;
     case 0x0A:
       if (depth == sizeof(kept) / sizeof(*kept)) understood = false;
@@ -253,17 +257,19 @@ struct Program {
         row.fp_plain = known && !reads && base == kFp;
         row.saved = SavedFp::from_fp, row.fp = distance;
       }
-      if (reg == kReturn) row.plain = false;
+      if (reg == kReturn) row.return_plain = false;
       break;
     }
     case 0x11:
       reg = code.unsigned_();
-      save(reg, SavedFp::from_end, code.signed_() * common.data_unit);
+      save(reg, SavedFp::from_end, scaled(uint64_t(code.signed_())));
       break;
-    case 0x12: reg = code.unsigned_(); define(reg, code.signed_() * common.data_unit); break;
-    case 0x13: row.end = code.signed_() * common.data_unit; break;
+    case 0x12: reg = code.unsigned_(); define(reg, scaled(uint64_t(code.signed_()))); break;
+    case 0x13: row.end = scaled(uint64_t(code.signed_())); break;
     case 0x16:  // the value of an expression
-      if (code.unsigned_() == kFp) row.fp_plain = false;
+      reg = code.unsigned_();
+      if (reg == kFp) row.fp_plain = false;
+      if (reg == kReturn) row.return_plain = false;
       code.skip(code.unsigned_());
       break;
     case 0x2E: code.unsigned_(); break;  // the size of arguments
@@ -276,7 +282,7 @@ bool fits(int64_t distance) { return distance >= -Rule::kMost && distance <= Rul
 
 Rule rule_from(const Row &row) {
   if (!row.returns) return {Step::outermost};
-  if (!row.plain || !row.fp_plain || !fits(row.end) || !fits(row.fp)) return {Step::other};
+  if (!row.plain || !row.return_plain || !row.fp_plain || !fits(row.end) || !fits(row.fp)) return {Step::other};
   const Step step = row.through ? Step::through_fp : row.reg == kSp ? Step::by_sp : Step::by_fp;
   return {step, row.saved, int32_t(row.end), int32_t(row.fp)};
 }
@@ -301,7 +307,7 @@ Rule rule_of(uintptr_t return_address) {
   if (!common.plain) return {Step::other};
   entry.skip(2 * common.pointer);
   if (common.sized) entry.skip(entry.unsigned_());
-  Program program{common, call - reinterpret_cast<uintptr_t>(bases.function), {}, {}};
+  Program program{common, call - reinterpret_cast<uintptr_t>(bases.function)};
   program.run(common.program);
   program.initial = program.row;
   program.at = 0;

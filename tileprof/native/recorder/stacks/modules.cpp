@@ -49,7 +49,7 @@ std::string file_of(const char *name) {
     const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
     return length > 0 ? std::string(path, size_t(length)) : "[program]";
   }
-  if (!strchr(name, '/')) return "[" + std::string(name) + "]";  // the kernel's own
+  if (!strchr(name, '/')) return std::string("[").append(name).append("]");  // the kernel's own
   return realpath(name, path) ? path : name;
 }
 
@@ -64,14 +64,26 @@ void describe(Module &module) {
   static const int here = 0;
   module.driver = begins("libcuda.so") || begins("libcupti.so") || begins("libnvidia-") ||
                   holds(module, reinterpret_cast<uintptr_t>(&here));
-  module.starts_threads = begins("libc.so") || begins("libstdc++.so") || begins("libpthread") || begins("ld-") ||
-                          holds(module, reinterpret_cast<uintptr_t>(&PyObject_Call));
+  module.starts_threads = begins("libc.so") || begins("libstdc++.so") || begins("libpthread") ||
+                          begins("ld-") || holds(module, reinterpret_cast<uintptr_t>(&PyObject_Call));
 }
 
 struct Found {
   uint64_t changes = 0;
   std::vector<Module> modules;
 };
+
+// Whether a part of a file lies in one that can be read in memory. Tools that edit files may leave
+// notes that do not.
+bool is_loaded(const dl_phdr_info &info, const ElfW(Phdr) &part) {
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr) &whole = info.dlpi_phdr[i];
+    if (whole.p_type != PT_LOAD || !(whole.p_flags & PF_R)) continue;
+    if (part.p_vaddr < whole.p_vaddr || part.p_memsz > whole.p_filesz) continue;
+    if (part.p_vaddr - whole.p_vaddr <= whole.p_filesz - part.p_memsz) return true;
+  }
+  return false;
+}
 
 int find(dl_phdr_info *info, size_t, void *into) {
   Found &found = *static_cast<Found *>(into);
@@ -85,7 +97,7 @@ int find(dl_phdr_info *info, size_t, void *into) {
     if (part.p_type == PT_LOAD) {
       module.begin = std::min(module.begin, start);
       module.end = std::max(module.end, start + part.p_memsz);
-    } else if (part.p_type == PT_NOTE && module.build_id.empty()) {
+    } else if (part.p_type == PT_NOTE && module.build_id.empty() && is_loaded(*info, part)) {
       module.build_id = build_id_in(reinterpret_cast<const char *>(start), part.p_memsz);
     }
   }

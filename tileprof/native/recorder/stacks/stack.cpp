@@ -4,6 +4,12 @@
 #include <unwind.h>
 
 #include <algorithm>
+#include <new>
+
+#include <unistd.h>
+
+// The end of the main thread's stack, as the dynamic linker of the C library found it.
+extern "C" __attribute__((weak)) void *__libc_stack_end;
 
 namespace tileprof {
 namespace {
@@ -13,12 +19,20 @@ struct Range {
   bool holds(uintptr_t address) const { return address >= low && address < high; }
 };
 
+// The main thread's stack where the C library cannot say it, because /proc is not there. Linux maps
+// nothing else in the 128 MB below its end (`MIN_GAP` in its mm/util.c).
+Range stack_of_main() {
+  if (gettid() != getpid() || !&__libc_stack_end) return {};
+  const uintptr_t high = reinterpret_cast<uintptr_t>(__libc_stack_end);
+  return {high - (128u << 20), high};
+}
+
 // Where the calling thread's stack lies; nothing where that is not known.
 const Range &stack_of_thread() {
   thread_local const Range range = [] {
     Range found;
     pthread_attr_t attributes;
-    if (pthread_getattr_np(pthread_self(), &attributes)) return found;
+    if (pthread_getattr_np(pthread_self(), &attributes)) return stack_of_main();
     void *low = nullptr;
     size_t size = 0;
     if (!pthread_attr_getstack(&attributes, &low, &size))
@@ -57,6 +71,11 @@ _Unwind_Reason_Code trace(_Unwind_Context *context, void *data) {
 }
 
 } // namespace
+
+Unwinder::Unwinder()
+    : slots_(static_cast<Slot *>(std::calloc(size_t(1) << kSlotBits, sizeof(Slot)))) {
+  if (!slots_) throw std::bad_alloc();
+}
 
 Unwinder &unwinder() {
   static Unwinder *const one = new Unwinder;
@@ -130,7 +149,8 @@ void Unwinder::walk(const void *frame, uintptr_t limit, NativeStack &into) {
   slow_.fetch_add(1, std::memory_order_relaxed);
   into.count = 0;
   // The limit is no place on a stack that the program switched to itself.
-  if (!stack_of_thread().holds(reinterpret_cast<uintptr_t>(frame))) limit = UINTPTR_MAX;
+  const Range &stack = stack_of_thread();
+  if (stack.high && !stack.holds(reinterpret_cast<uintptr_t>(frame))) limit = UINTPTR_MAX;
   Tracing tracing{into, reinterpret_cast<uintptr_t>(frame) + 16, limit};
   _Unwind_Backtrace(trace, &tracing);
 }

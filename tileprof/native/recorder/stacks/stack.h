@@ -7,7 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <cstdlib>
 
 #include "stacks/cfi.h"
 #include "stacks/modules.h"
@@ -28,6 +28,7 @@ struct NativeStack {
 
 class Unwinder {
 public:
+  Unwinder();
   Modules modules;
 
   // Frames that lie below `limit` on the stack, which is the address of something on it: of the
@@ -47,7 +48,8 @@ private:
     std::atomic<uint64_t> check, rule;
   };
   static constexpr unsigned kSlotBits = 16;
-  std::unique_ptr<Slot[]> slots_{new Slot[size_t(1) << kSlotBits]()};
+  // Zeroed pages that are touched only as rules are needed.
+  Slot *slots_;
   std::atomic<uint64_t> slow_{0};
 
   Rule rule(uintptr_t returns, uint32_t generation);
