@@ -295,6 +295,7 @@ def _record_native(
         "pc_sampling_exact": args.pc_sampling_exact,
         "metrics": args.metrics,
         "pm_sampling": args.pm_sampling,
+        "memory": args.memory,
     }
     options["timeline"] = parse_options(**options).timeline
     here, began = Path.cwd(), time.time()

@@ -102,3 +102,5 @@ struct FakeKernel {
 };
 API uint32_t fake_call(uint32_t number);
 API void fake_kernel(const char *name, const FakeKernel *k);
+API void fake_memory(uint32_t correlation, uint32_t operation, uint32_t memory, uint64_t address,
+                     uint64_t bytes, uint32_t device, uint64_t time);

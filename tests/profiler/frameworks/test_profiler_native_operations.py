@@ -22,10 +22,9 @@ torch.set_num_threads(1)
 x = torch.randn(64, 64, requires_grad=True)
 preloaded = ctypes.CDLL(None)
 played = ctypes.CDLL(os.environ["TILEPROF_CUPTI"])
-preloaded.allocating_launch(played.fake_call)
-y = torch.nn.functional.gelu(x)
-y.backward(torch.ones(64, 64))
-preloaded.allocating_launch(None)
+preloaded.call_at_allocations(played.fake_call)
+torch.nn.functional.gelu(x).sum().backward()
+preloaded.call_at_allocations(None)
 """
 
 
@@ -55,7 +54,7 @@ def called(profile: Profile, operation: str) -> list[tuple[list[str], set[str]]]
     """Return the names of what is between an operation and each call of the driver in it, and the
     files of its functions."""
     found = []
-    for call in profile.find("cuLaunchKernel", "api"):
+    for call in profile.find("cuStreamSynchronize", "api"):
         path = profile.path(call)
         ops = [at for at, node in enumerate(path) if profile.kinds[node] == "op"]
         if ops and profile.names[path[ops[-1]]] == operation:

@@ -78,6 +78,14 @@ struct Driver {
     reinterpret_cast<void (*)(const char *, const FakeKernel *)>(dlsym(played, "fake_kernel"))(
         name, &kernel);
   }
+
+  // Device memory, by cuMemAlloc.
+  void allocate(uint64_t bytes) {
+    constexpr uint32_t kAllocation = 1, kOfDevice = 3;
+    const uint64_t now = reinterpret_cast<uint64_t (*)()>(dlsym(played, "fake_clock"))();
+    reinterpret_cast<decltype(&fake_memory)>(dlsym(played, "fake_memory"))(
+        launch(243), kAllocation, kOfDevice, 0x1000, bytes, 0, now);
+  }
 };
 
 } // namespace
@@ -90,6 +98,11 @@ __attribute__((noinline)) void inside(Driver &driver) {
 __attribute__((noinline)) void step(Driver &driver) {
   Range range("step");
   inside(driver);
+  chain::done = chain::done + 1;
+}
+
+__attribute__((noinline)) void prepare(Driver &driver) {
+  driver.allocate(4096);
   chain::done = chain::done + 1;
 }
 
@@ -106,6 +119,7 @@ int main(int, char **arguments) {
   begin_nvtx();
   if (!strcmp(how, "nothing")) return 0;
   begin_driver();
+  prepare(driver);
   for (int i = 0; i < 3; ++i) step(driver);
   chain_thread(driver.launch);
   driver.record("copy", 2000, 2100);

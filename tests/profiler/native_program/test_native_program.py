@@ -60,7 +60,7 @@ def test_kernels_hang_below_native_frames_and_ranges(
     tmp_path: Path, program: Path, library: Path
 ) -> None:
     """Output, locale and exit code are the program's; the tree begins with `main`, or a thread."""
-    done = run(tmp_path, library, str(program), "exit")
+    done = run(tmp_path, library, "--memory", str(program), "exit")
     assert (done.returncode, done.stdout) == (3, "done, C\n"), done.stderr
     profile = written(tmp_path)
     (gemm,) = profile.find("gemm", "kernel")
@@ -75,6 +75,11 @@ def test_kernels_hang_below_native_frames_and_ranges(
     assert "main" not in path(profile, copy)
     assert [name for name in path(profile, copy) if name in RUN] == RUN
     assert str(program) in {module.path for module in profile.tables.native_modules}
+    (allocated,) = (each for each in range(len(profile)) if profile.own["peak_bytes"][each])
+    assert path(profile, allocated)[:2] == ["main", "prepare"]
+    assert profile.node(allocated).own("peak_bytes") == 4096
+    (series,) = profile.tables.series
+    assert [each.name for each in series.metrics] == ["memory from the driver"]
     assert "gemm" in done.stderr
     assert "program.tprof" in done.stderr
 
