@@ -10,8 +10,8 @@ ContextId Thread::scope_context(const PythonScope &scope, bool apart) {
   return child(0, Kind::scope, recorder().numbered(scope.node), apart);
 }
 
-ContextId Thread::push(ContextId context, ContextId under, bool by_frames, const Moment &moment,
-                       const void *on_stack) {
+ContextId Thread::push(ContextId context, ContextId under, const Moment &moment,
+                       const void *on_stack, std::shared_ptr<const RangeStart> start) {
   const PythonScope &scope = moment.scope;
   const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
   const ContextId claims = outermost ? scope_context(scope, false) : 0;
@@ -21,11 +21,8 @@ ContextId Thread::push(ContextId context, ContextId under, bool by_frames, const
   entry.scope = scope.identity;
   entry.claims = claims;
   entry.on_stack = reinterpret_cast<uintptr_t>(on_stack);
-  entry.by_frames = by_frames;
-  if (by_frames)
-    entry.stop = moment.frame;
-  else
-    collect_frames(nullptr, entry.frames);
+  if (!start) entry.stop = moment.frame;
+  entry.start = std::move(start);
   entry.began_ns = now_ns();
   count_in(entry);
   return context;
@@ -75,12 +72,12 @@ void Thread::count(const Entry &entry) {
 }
 
 void Thread::count_in(const Entry &entry) {
-  if (entry.by_frames && operations_++ == 0)
+  if (!entry.start && operations_++ == 0)
     open_since_.store(entry.began_ns, std::memory_order_relaxed);
 }
 
 void Thread::count_out(const Entry &entry, uint64_t now) {
-  if (!entry.by_frames || --operations_) return;
+  if (entry.start || --operations_) return;
   const uint64_t since = open_since_.load(std::memory_order_relaxed);
   open_since_.store(0, std::memory_order_relaxed);
   add(claimed_ns_, now - std::min(now, since));
@@ -106,14 +103,14 @@ ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack
   const Moment now = moment();
   ContextId parent = path(now);
   if (wants_native() && kind == Kind::api) parent = through_native(parent, now);
-  push(child(parent, kind, name, b), parent, true, now, on_stack);
+  push(child(parent, kind, name, b), parent, now, on_stack);
   if (kind == Kind::op) entries_.back().operation = name + 1;
   return entries_.back().context;
 }
 
 ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t b,
                               const void *on_stack) {
-  return push(child(parent, kind, name, b), parent, true, moment(), on_stack);
+  return push(child(parent, kind, name, b), parent, moment(), on_stack);
 }
 
 void Thread::leave(ContextId context) {

@@ -38,7 +38,8 @@ __attribute__((noinline)) ContextId Thread::through_native(ContextId base, const
   if (entry && recorder().contexts.at(entry->context).kind == Kind::api) return base;
   NativeStack stack;
   unwinder().walk(__builtin_frame_address(0), native_limit(moment), stack);
-  const size_t count = entry ? called_since(entry->native, stack) : stack.count;
+  const size_t count =
+      entry && entry->start ? called_since(entry->start->native, stack) : stack.count;
   if (met) met->assign(stack.frames, stack.frames + stack.count);
 
   uint64_t hash = (uint64_t(unwinder().modules.generation()) << 32 | base) + 1;

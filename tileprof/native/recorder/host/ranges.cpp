@@ -18,10 +18,10 @@ uint64_t Thread::open_range(NameId name, NameId domain) {
   ContextId under = path(now);
   // Where there are Python frames they say where it is: of native frames, some have returned when
   // the range has begun.
-  std::vector<NativeFrame> met;
-  if (wants_native() && !now.frame) under = through_native(under, now, &met);
-  push(child(under, Kind::range, name, domain), under, false, now);
-  entries_.back().native = std::move(met);
+  auto start = std::make_shared<RangeStart>();
+  collect_frames(nullptr, start->frames);
+  if (wants_native() && !now.frame) under = through_native(under, now, &start->native);
+  push(child(under, Kind::range, name, domain), under, now, nullptr, std::move(start));
   entries_.back().range = ++ranges_;
   publish();
   return ranges_;
@@ -85,7 +85,7 @@ void Thread::publish() {
   published_.context = range ? range->context : 0;
   if (!range) return;
   published_.scope = range->scope;
-  published_.frames = range->frames;
+  published_.frames = range->start->frames;
 }
 
 ContextId Thread::sampled(const void *frame, const void *scope) {

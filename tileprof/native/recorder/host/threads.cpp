@@ -148,7 +148,7 @@ ContextId Thread::kernel() const {
 bool Thread::is_right_in(Kind kind) const {
   if (entries_.empty()) return false;
   const Entry &entry = entries_.back();
-  return recorder().contexts.at(entry.context).kind == kind && entry.by_frames &&
+  return recorder().contexts.at(entry.context).kind == kind && !entry.start &&
          entry.stop == innermost_frame();
 }
 
@@ -212,8 +212,8 @@ ContextId Thread::path(const Moment &moment, bool known_only) {
   const ContextId base = entry ? entry->context : scope_context(scope, false);
   if (!shared.frames.load(std::memory_order_relaxed)) return base;
 
-  if (entry && entry->by_frames && moment.frame == entry->stop) return base;
-  const void *stop = entry ? (entry->by_frames ? entry->stop : nullptr) : scope_.stop();
+  if (entry && !entry->start && moment.frame == entry->stop) return base;
+  const void *stop = entry ? entry->stop : scope_.stop();
   if (!stop && !entry && !scope.node &&
       shared.base_thread.load(std::memory_order_relaxed) == ident())
     stop = shared.base_frame.load(std::memory_order_relaxed);
@@ -221,8 +221,8 @@ ContextId Thread::path(const Moment &moment, bool known_only) {
   const bool met = collect_frames(stop, met_);
   size_t count = met_.size();
   ContextId from = base;
-  if (entry && !entry->by_frames)
-    count = called_since(entry->frames, met_);
+  if (entry && entry->start)
+    count = called_since(entry->start->frames, met_);
   else if (!entry && scope.node && !(stop && met))
     // The scope's frame is not among the callers: Python finds out what they share with its path.
     from = scope_context(scope, true);

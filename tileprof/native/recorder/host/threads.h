@@ -42,6 +42,12 @@ template <typename T> void add(std::atomic<T> &to, T what) {
   to.store(to.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
 }
 
+// Where a range began, innermost first: Python frames and, where there are none, native ones.
+struct RangeStart {
+  std::vector<Frame> frames;
+  std::vector<NativeFrame> native;
+};
+
 // Something open: an operation, a range, a call.
 struct Entry {
   ContextId context = 0;        // moves where a range around it ends first
@@ -53,16 +59,13 @@ struct Entry {
   const void *scope = nullptr;  // identity of Python's scope when it began
   const void *stop = nullptr;   // innermost frame when it began
   uint64_t began_ns = 0, inside_ns = 0;  // time of entries within
-  bool by_frames = true;        // whether what is called in it can be told by `stop`, not `frames`
   NameId operation = 0;         // of an operation: its name's number and 1
   uint32_t entries = 0;         // how many began right in it
   ContextId twin = 0;           // context of the last of them, if it is an operation of this name
-  std::vector<Frame> frames;    // of a range: where it began, innermost first
+  std::shared_ptr<const RangeStart> start;  // of a range; what others call is told by `stop`
   // Native frames around this address on the stack belong to what led to the entry; 0: not known,
   // as for calls and ranges, which are within those of the next entry around that has one.
   uintptr_t on_stack = 0;
-  // Of a range in a thread without Python: where it began, innermost first.
-  std::vector<NativeFrame> native;
 };
 
 struct Free {
@@ -231,8 +234,8 @@ private:
                            std::vector<NativeFrame> *met = nullptr);
   ContextId native_chain(ContextId base, const NativeFrame *innermost, size_t count);
   uintptr_t native_limit(const Moment &moment) const;
-  ContextId push(ContextId context, ContextId under, bool by_frames, const Moment &moment,
-                 const void *on_stack = nullptr);
+  ContextId push(ContextId context, ContextId under, const Moment &moment,
+                 const void *on_stack = nullptr, std::shared_ptr<const RangeStart> start = nullptr);
   void pop(uint64_t now);
   void count(const Entry &entry);
   void close(size_t at, uint64_t now);
