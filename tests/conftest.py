@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import fcntl
 import gc
+import importlib
 import os
 import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect tests without the garbage collector, which then passes over what was collected.
 
     Seven thousand tests are half a million objects; looking through them again and again takes a
@@ -61,11 +63,32 @@ def pytest_collection() -> Generator[None, object, object]:
     """
     gc.disable()
     try:
+        _import_in_own_order(session.config.args)
         return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(10_000)
         gc.enable()
+
+
+def _import_in_own_order(chosen: list[str]) -> None:
+    """Import the chosen test files, in each worker beginning with another one.
+
+    pytest rewrites the assertions of a file in the worker that comes first and keeps the result;
+    workers that go through the files in one order would all rewrite all of them.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if not worker or sys.dont_write_bytecode:
+        return
+    paths = {Path(each.partition("::")[0]).absolute() for each in chosen}
+    every = sorted(HERE.rglob("test_*.py"))
+    files = [file for file in every if not paths.isdisjoint((file, *file.parents))]
+    begin = int(worker) * len(files) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in files[begin:] + files[:begin]:
+        name = ".".join(file.relative_to(HERE.parent).with_suffix("").parts)
+        # The collection imports the file again, and reports what is wrong with it.
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
