@@ -29,7 +29,9 @@ REQUEST = "TILEPROF_REQUEST"
 """Environment variable for the session in the program: JSON, see `Request` in `recording`."""
 CUDA_VARIABLE = "CUDA_INJECTION64_PATH"
 NVTX_VARIABLE = "NVTX_INJECTION64_PATH"
-_INJECTED = Path(__file__).parents[2] / "native" / "libtileprof_injection.so"
+_INJECTED = "libtileprof_injection.so"
+"""Name of the library that CUDA loads into the program. It lies beside the native recorder; in an
+editable installation that is not where the sources are."""
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 _MAGIC = b"\x7fELF"
 _HEADER, _ENTRY = 64, slice(24, 32)
@@ -83,11 +85,7 @@ def launch(program: Sequence[str], output: Path, options: Mapping[str, Any]) -> 
 
 
 def _environment(program: str, output: Path, options: Mapping[str, Any]) -> dict[str, str]:
-    if native_recorder() is None or not _INJECTED.exists():
-        raise MissingDependencyError(
-            f"a program without Python is recorded by the native recorder: {why_not()}",
-            hint="Install tileprof where there is a C++ compiler.",
-        )
+    injected = _injected()
     for variable in (CUDA_VARIABLE, NVTX_VARIABLE):
         if holder := os.environ.get(variable):
             raise UsageError(
@@ -105,9 +103,22 @@ def _environment(program: str, output: Path, options: Mapping[str, Any]) -> dict
         **os.environ,
         INTERPRETER: f"{_library()}\n{sys.executable}",
         REQUEST: json.dumps(request),
-        CUDA_VARIABLE: str(_INJECTED),
-        NVTX_VARIABLE: str(_INJECTED),
+        CUDA_VARIABLE: injected,
+        NVTX_VARIABLE: injected,
     }
+
+
+def _injected() -> str:
+    """Return the path of that library; `MissingDependencyError` where there is none."""
+    recorder = native_recorder()
+    path = Path(str(recorder.__file__)).with_name(_INJECTED) if recorder is not None else None
+    if path is None or not path.exists():
+        why = why_not() if path is None else f"{path} is missing"
+        raise MissingDependencyError(
+            f"a program without Python is recorded by the native recorder: {why}",
+            hint="Install tileprof where there is a C++ compiler.",
+        )
+    return str(path)
 
 
 def _library() -> Path:
