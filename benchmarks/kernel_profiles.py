@@ -214,8 +214,7 @@ def timed(run: Callable[[], Any]) -> float:
     """The median time of a launch over batches, in ms."""
     import measuring
 
-    once = max(measuring.batch_ms(run, 3), 1e-4)
-    launches = max(1, min(400, round(measuring.BATCH_MS / once)))
+    (launches,) = measuring.launches([run])
     return statistics.median(measuring.batch_ms(run, launches) for _ in range(BATCHES))
 
 

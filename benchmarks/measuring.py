@@ -1,25 +1,30 @@
 """How GPU work is timed here, and under what circumstances it was.
 
-A ratio is the median over interleaved pairs: ours, the peer's, ours, … each a batch of launches
-between two CUDA events, so that a change of the clock meets both sides.  Its interval holds the
-middle 90 % of the pairs.
+`tileprof.bench` times batches.  A ratio is the median over interleaved pairs: ours, the peer's,
+ours, … so that a change of the clock meets both sides.  Its interval holds the middle 90 % of the
+pairs.
 """
 
 from __future__ import annotations
 
 import platform
 import statistics
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from typing import Any
 
+from tileprof.bench import CudaTimer, batch_sizes, in_turns, read_gpu, replayed, torch_timer
+from tileprof.once import once
+
+__all__ = [
+    "PAIRS", "Pairs", "Work", "alone", "batch_ms", "circumstances", "clocks", "compare", "fastest",
+    "launches", "replayed", "times",
+]  # fmt: skip
+
 PAIRS = 21
-BATCH_MS = 4.0
-"""Launches are repeated until a batch takes about this long."""
-_SPIN_CYCLES = 200_000
-"""About 0.1 ms."""
 
 
 @dataclass(frozen=True)
@@ -91,19 +96,22 @@ class Work:
         )
 
 
+_timer = once(torch_timer)
+
+
 def batch_ms(run: Callable[[], Any], launches: int) -> float:
     """Time of a launch in a batch, by CUDA events, in ms."""
-    import torch
+    return _timer().batch(run, launches).ns / 1e6
 
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    # The GPU is busy until the first launches are in its queue, so that it never waits for them.
-    torch.cuda._sleep(_SPIN_CYCLES)
-    start.record()
-    for _ in range(launches):
-        run()
-    end.record()
-    end.synchronize()
-    return float(start.elapsed_time(end)) / launches
+
+def launches(runs: Sequence[Callable[[], Any]]) -> list[int]:
+    """How many launches of each make a batch."""
+    return batch_sizes([batch_ms(run, 3) * 1e6 for run in runs], CudaTimer.most_calls)
+
+
+def times(batches: Sequence[Callable[[], float]], rounds: int) -> list[list[float]]:
+    """Times of batches of each, in turns."""
+    return [list(column) for column in zip(*islice(in_turns(batches), rounds))]
 
 
 def compare(
@@ -112,15 +120,11 @@ def compare(
     """Ours against each peer, in turns."""
     found = []
     for name, peer in peers.items():
-        for run in (ours, peer):
+        runs = (ours, peer)
+        for run in runs:
             run()  # compiles, where it has not yet
-        once = [max(batch_ms(run, 3), 1e-4) for run in (ours, peer)]
-        counts = [max(1, min(400, round(BATCH_MS / ms))) for ms in once]
-        mine, theirs = [], []
-        for turn in range(pairs):
-            order = [(ours, counts[0], mine), (peer, counts[1], theirs)]
-            for run, launches, times in order if turn % 2 else reversed(order):
-                times.append(batch_ms(run, launches))
+        batches = [partial(batch_ms, *each) for each in zip(runs, launches(runs))]
+        mine, theirs = times(batches, pairs)
         ratios = sorted(p / o for o, p in zip(mine, theirs))
         found.append(
             Pairs(
@@ -151,35 +155,19 @@ def fastest(calls: Mapping[str, Callable[[], Any]]) -> str:
     return next(iter(alone(calls)))
 
 
-def replayed(calls: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
-    """The calls captured as one CUDA graph."""
-    import torch
-
-    for call in calls:
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    kept = []
-    with torch.cuda.graph(graph):
-        for call in calls:
-            kept.append(call())
-
-    def replay(graph: Any = graph, kept: Any = kept) -> None:
-        graph.replay()
-
-    return replay
-
-
 def clocks() -> dict[str, str]:
-    """What `nvidia-smi` says now."""
-    fields = "name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu"
-    done = subprocess.run(
-        ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-    )
-    values = [v.strip() for v in done.stdout.split("\n")[0].split(",")]
-    return dict(zip(fields.split(","), values))
+    """State of the first GPU, under the names that `nvidia-smi` has for it."""
+    state = read_gpu()
+    if state is None:
+        return {}
+    return {
+        "name": state.name,
+        "driver_version": state.driver,
+        "clocks.sm": f"{state.sm_mhz} MHz",
+        "clocks.mem": f"{state.memory_mhz} MHz",
+        "power.draw": f"{state.watts} W",
+        "temperature.gpu": str(state.celsius),
+    }
 
 
 def circumstances() -> dict[str, Any]:

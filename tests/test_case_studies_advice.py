@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,7 @@ def test_gains_are_medians_of_turns() -> None:
         order.append(at)
         return [3.0, 1.0][at]
 
-    times = runs.in_turns(batch, 2, 3)
+    times = measuring.times([partial(batch, at) for at in (0, 1)], 3)
     assert order == [1, 0, 0, 1, 1, 0]
     held = telling.measured(*times)
     assert (held["ratio"], held["low"], held["high"]) == (3.0, 3.0, 3.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import measuring
-import numpy as np
 import torch
 
 import tileprof
 from tileprof import Controls
+from tileprof.bench import median_interval, replayed
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 
@@ -30,12 +30,11 @@ from .triton_pairs import TritonCase
 from .twins import Case, load
 from .works import WORKS, call, difference, reset
 
-__all__ = ["bootstrap", "count", "measure"]
+__all__ = ["count", "measure"]
 
 Run = Callable[[], Any]
 ROUNDS = 15
 """Pairs of batches, in turns."""
-_DRAWS = 2000
 _SAMPLED_MS = 80.0
 """Of launches under samples: some 100,000 samples on a whole device."""
 _COUNTED_MS = 2.0
@@ -139,27 +138,17 @@ class _Prepared:
 
 def _times(runs: Mapping[str, Run]) -> dict[str, Any]:
     """Times in turns, of CUDA graphs: no host is waited for; of a kernel without twin, its time."""
-    once = {twin: max(measuring.batch_ms(run, 3), 1e-4) for twin, run in runs.items()}
-    batches = {twin: max(1, min(400, round(measuring.BATCH_MS / ms))) for twin, ms in once.items()}
-    graphs = {twin: measuring.replayed([run] * batches[twin]) for twin, run in runs.items()}
-    taken: dict[str, list[float]] = {twin: [] for twin in runs}
-    for turn in range(ROUNDS):
-        for twin in list(runs)[:: 1 if turn % 2 else -1]:
-            taken[twin].append(measuring.batch_ms(graphs[twin], 1) / batches[twin])
+    counts = measuring.launches([*runs.values()])
+    graphs = [replayed([run] * count) for run, count in zip(runs.values(), counts)]
+    batches = [partial(measuring.batch_ms, graph, 1) for graph in graphs]
+    times = zip(measuring.times(batches, ROUNDS), counts)
+    taken = {twin: [ms / count for ms in each] for twin, (each, count) in zip(runs, times)}
     found: dict[str, Any] = {f"{twin}_ms": statistics.median(ms) for twin, ms in taken.items()}
     if "defective" in taken:
         ratios = [bad / good for bad, good in zip(taken["defective"], taken["fixed"])]
-        low, high = bootstrap(ratios)
-        found |= {"ratio": statistics.median(ratios), "low": low, "high": high, "ratios": ratios}
+        ratio = median_interval(ratios)
+        found |= {"ratio": ratio.value, "low": ratio.low, "high": ratio.high, "ratios": ratios}
     return found
-
-
-def bootstrap(ratios: Sequence[float], draws: int = _DRAWS) -> tuple[float, float]:
-    """The interval that holds the median of 95 % of resampled sets."""
-    held = np.asarray(ratios)
-    drawn = np.random.default_rng(0).choice(held, (draws, len(held)))
-    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
-    return float(low), float(high)
 
 
 def _recorded(run: Run, path: Path, ms: float, **options: Any) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -20,7 +21,7 @@ import tileprof
 
 from .stories import ROOT, Story, module_of
 
-__all__ = ["KernelRuns", "Runs", "TrainingRuns", "in_turns", "runs_of"]
+__all__ = ["KernelRuns", "Runs", "TrainingRuns", "runs_of"]
 
 Done: TypeAlias = tuple[str, ...]
 """The changes that were made, in their order."""
@@ -69,13 +70,10 @@ class KernelRuns:
 
     def times(self, states: Sequence[Done]) -> list[list[float]]:
         calls = [self.calls[done[-1] if done else "before"] for done in states]
-        once = [max(measuring.batch_ms(call, 3), 1e-4) for call in calls]
-        counts = [max(1, min(400, round(measuring.BATCH_MS / ms))) for ms in once]
-
-        def batch(at: int) -> float:
-            return measuring.batch_ms(calls[at], counts[at])
-
-        return in_turns(batch, len(calls), self.rounds)
+        batches = zip(calls, measuring.launches(calls))
+        return measuring.times(
+            [partial(measuring.batch_ms, *each) for each in batches], self.rounds
+        )
 
     def apart(self) -> Mapping[str, float]:
         expected = self.module.reference(self.given)
@@ -113,23 +111,14 @@ class TrainingRuns:
         for each in trainings:
             each.run(3)
 
-        def batch(at: int) -> float:
-            return _waited_ms(lambda: trainings[at].run(self.batch), 1) / self.batch
+        def batch(training: Any) -> float:
+            return _waited_ms(lambda: training.run(self.batch), 1) / self.batch
 
-        return in_turns(batch, len(trainings), self.rounds)
+        return measuring.times([partial(batch, each) for each in trainings], self.rounds)
 
     def apart(self) -> Mapping[str, float]:
         """Nothing: losses of the fixes are compared by a test."""
         return {}
-
-
-def in_turns(batch: Callable[[int], float], count: int, rounds: int) -> list[list[float]]:
-    """Times of batches of each, forwards and backwards in turns."""
-    taken: list[list[float]] = [[] for _ in range(count)]
-    for turn in range(rounds):
-        for at in range(count)[:: 1 if turn % 2 else -1]:
-            taken[at].append(batch(at))
-    return taken
 
 
 def difference(result: torch.Tensor, expected: torch.Tensor) -> float:

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plant.measure import bootstrap
-
 from tileprof.analyzer import Finding, Report, analyze
 from tileprof.analyzer.json_form import to_json
+from tileprof.bench import median_interval
 from tileprof.profile import load
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings import ReportOptions, render_reports
@@ -113,8 +112,8 @@ def _short(story: Story, finding: Finding) -> dict[str, Any]:
 def measured(before: Sequence[float], after: Sequence[float]) -> dict[str, Any]:
     """The gain: the median of ratios of batches in turns, with 95 % of its bootstrap."""
     ratios = [old / new for old, new in zip(before, after, strict=True)]
-    low, high = bootstrap(ratios)
-    return {"ratio": statistics.median(ratios), "low": low, "high": high, "ratios": ratios}
+    found = median_interval(ratios)
+    return {"ratio": found.value, "low": found.low, "high": found.high, "ratios": ratios}
 
 
 # -- code

@@ -168,6 +168,7 @@ class FakeDriver:
             13: 1_980_000,
             16: 132,
             36: 3_201_000,
+            38: 50 << 20,
             39: of.threads,
             75: self.capability[0],
             76: self.capability[1],
@@ -307,6 +308,9 @@ class FakeDriver:
         self._kept.append(held)
         self._out(out, ctypes.c_void_p, ctypes.addressof(held))
         return 0
+
+    def cuDevicePrimaryCtxGetState(self, device: int, flags: int, active: int) -> None:
+        self._out(active, ctypes.c_int, 1)
 
     def cuEventCreate(self, out: int, flags: int) -> None:
         self._new(out)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from tileprof.errors import KernelError, Location, TileprofError, UsageError, suggestion
 
@@ -36,39 +37,84 @@ _RUNS = 'What runs the kernel belongs under `if __name__ == "__main__":`.'
 
 def find(place: str) -> Compilable:
     """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds."""
+    file, name = _parted(place, "KERNEL")
+    kernel: Compilable = _member(file, name, _load(file), is_kernel, "kernel")
+    return kernel
+
+
+def find_callables(*places: str) -> list[Callable[..., Any]]:
+    """Return the functions or kernels that `FILE:FUNCTION`s name, of separate copies of modules.
+
+    A file beside one of the first is not mistaken for one of the same name beside the second:
+    modules of a file's folder are forgotten before the next file is loaded.
+    """
+    found, loaded = [], dict[Path, Mapping[str, Any]]()
+    for place in places:
+        file, name = _parted(place, "FUNCTION")
+        if (known := file.resolve()) not in loaded:
+            for other in loaded:
+                _forget_modules(other.parent, known.parent)
+            loaded[known] = _load(file, f"{_MODULE}{len(loaded) or ''}")
+        found.append(_member(file, name, loaded[known], callable, "function"))
+    return found
+
+
+def _forget_modules(folder: Path, next_folder: Path) -> None:
+    if folder == next_folder:
+        return
+    sys.path[:] = [each for each in sys.path if each != str(folder)]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        inside = Path(file).is_relative_to(folder) and "site-packages" not in file
+        if inside and not name.startswith((_MODULE, "__main__", "tileprof")):
+            del sys.modules[name]
+
+
+def _parted(place: str, what: str) -> tuple[Path, str]:
     path, _, name = place.rpartition(":")
     if not path or not name:
-        raise UsageError(f"`{place}` is not FILE:KERNEL", hint="For example matmul.py:matmul.")
+        raise UsageError(f"`{place}` is not FILE:{what}", hint="For example matmul.py:matmul.")
     file = Path(path)
     if not file.is_file():
-        what = "is a folder" if file.is_dir() else "does not exist"
-        raise UsageError(f"{path} {what}", hint="FILE is a Python file that defines the kernel.")
-    members = _load(file)
-    kernels = {n: v for n, v in members.items() if _is_kernel(v)}
-    if name in kernels:
-        kernel: Compilable = kernels[name]
-        return kernel
-    known = f"Its kernels are: {', '.join(sorted(kernels))}." if kernels else "It has no kernels."
-    raise UsageError(f"{path} has no kernel `{name}`", hint=suggestion(name, kernels) + known)
+        state = "is a folder" if file.is_dir() else "does not exist"
+        raise UsageError(
+            f"{path} {state}", hint=f"FILE is a Python file that defines the {what.lower()}."
+        )
+    return file, name
 
 
-def _is_kernel(value: Any) -> bool:
+def _member(
+    file: Path, name: str, members: Mapping[str, Any], is_one: Callable[[Any], bool], what: str
+) -> Any:
+    if name in members and is_one(members[name]):
+        return members[name]
+    known = sorted(
+        n
+        for n, v in members.items()
+        if is_kernel(v) or (what == "function" and inspect.isfunction(v) and not n.startswith("_"))
+    )
+    held = f"Its {what}s are: {', '.join(known)}." if known else f"It has no {what}s."
+    raise UsageError(f"{file} has no {what} `{name}`", hint=suggestion(name, known) + held)
+
+
+def is_kernel(value: Any) -> TypeGuard[Compilable]:
+    """Return whether a value is a kernel of tileprof."""
     from tileprof.lang.functions import PrimFunc
     from tileprof.lang.jit_function import JitFunction, Kernel
 
     return isinstance(value, JitFunction | PrimFunc | Kernel)
 
 
-def _load(file: Path) -> Mapping[str, Any]:
+def _load(file: Path, name: str = _MODULE) -> Mapping[str, Any]:
     """Run the file as an import does and return what it defines; its output goes to standard
     error."""
-    spec = importlib.util.spec_from_file_location(_MODULE, file)
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UsageError(f"{file} is not a Python file", hint="Its name has to end in .py.")
     module = importlib.util.module_from_spec(spec)
     # As under `python FILE`: its folder is where its imports are found.
     sys.path.insert(0, str(file.parent.resolve()))
-    sys.modules[_MODULE] = module
+    sys.modules[name] = module
     try:
         with contextlib.redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
@@ -78,8 +124,8 @@ def _load(file: Path) -> Mapping[str, Any]:
         raise KernelError(f"Python cannot read it: {error.msg}", location=_written(error)) from None
     except BaseException as error:
         raise KernelError(
-            f"the file cannot be imported: {_said(error)}",
-            location=_last_place(error, str(file.absolute())),
+            f"the file cannot be imported: {said(error)}",
+            location=last_place(error, str(file.absolute())),
             hint=_MISSING if isinstance(error, ModuleNotFoundError) else _RUNS,
         ) from None
     return vars(module)
@@ -91,11 +137,12 @@ def _written(error: SyntaxError) -> Location:
     return Location(error.filename or "", error.lineno or 1, start, error.end_lineno or 0, end)
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """Return an error as `ValueError: text`."""
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def _last_place(error: BaseException, file: str) -> Location | None:
+def last_place(error: BaseException, file: str) -> Location | None:
     """Return the innermost line of a file that an error came through."""
     places = traceback.extract_tb(error.__traceback__)
     lines = [p.lineno for p in places if p.filename == file and p.lineno]
@@ -128,8 +175,15 @@ def bindings(texts: Iterable[str]) -> dict[str, Any]:
 
 def traced(kernel: Compilable, values: Mapping[str, Any]) -> ir.Kernel:
     """Return the program with these values bound; the error for a missing one names the `--set`."""
+    return compiled(kernel, values).traced
+
+
+def compiled(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:
+    """Return the traced kernel with these values bound; errors as of `traced`."""
     try:
-        return _bound(kernel, values).traced
+        found = _bound(kernel, values)
+        _ = found.traced
+        return found
     except TileprofError as error:
         hint = _IN_PYTHON.sub(r"`--set \1=…`", error.hint)
         if hint == error.hint:
@@ -137,10 +191,10 @@ def traced(kernel: Compilable, values: Mapping[str, Any]) -> ir.Kernel:
         raise UsageError(error.message, location=error.location, hint=hint) from None
     except Exception as error:
         # Python that runs while the kernel is traced is the author's, and so are its errors.
-        place = _last_place(error, _file_of(kernel))
+        place = last_place(error, _file_of(kernel))
         if place is None:
             raise
-        raise KernelError(f"the kernel cannot be traced: {_said(error)}", location=place) from None
+        raise KernelError(f"the kernel cannot be traced: {said(error)}", location=place) from None
 
 
 def _bound(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:

@@ -19,6 +19,7 @@ from tileprof.errors import (
 from tileprof.progress import working
 
 from . import (
+    bench,
     cache_command,
     compile_command,
     ctl,
@@ -36,9 +37,12 @@ from .parsing import Command
 __all__ = ["COMMANDS", "main"]
 
 _MODULES = (
-    run, ctl, view, report, diff, export, compile_command, inspect_command, cache_command, doctor,
+    run, ctl, view, report, diff, bench, export, compile_command, inspect_command, cache_command,
+    doctor,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
+_QUIET = {"bench"}
+"""Commands that show progress themselves, where it disturbs nothing."""
 WRONG_USE = (
     UsageError, ArgumentError, ProfileFileError, CubinError, OutputError, MissingDependencyError,
 )  # fmt: skip
@@ -68,6 +72,8 @@ def _dispatch(arguments: list[str]) -> int:
             if name == "run":
                 with terminal.progress(apart=True):
                     return run.COMMAND.main(rest)
+            if name in _QUIET:
+                return COMMANDS[name].main(rest)
             with terminal.progress(), working(f"tileprof {name}"):
                 return COMMANDS[name].main(rest)
         case [name, *_]:

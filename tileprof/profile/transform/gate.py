@@ -19,11 +19,11 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tileprof.errors import UsageError, suggestion
 from tileprof.profile.metrics import STANDARD, Metric
-from tileprof.profile.transform.diff import Change, Diff
+from tileprof.profile.transform.diff import Change
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -50,6 +50,17 @@ _BYTES: Final = {
 _COUNT: Final = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
+class Compared(Protocol):
+    """Two states of a program: a `Diff`, or times of two functions."""
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """Metrics that either state has."""
+
+    def whole(self, metric: str) -> Change:
+        """Return what became of the whole program's number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One comparison, ready to be evaluated; `limit` is in the metric's unit, or a share."""
@@ -60,7 +71,7 @@ class Comparison:
     of_change: bool
     relative: bool
 
-    def holds(self, diff: Diff) -> bool:
+    def holds(self, diff: Compared) -> bool:
         """Tell whether the comparison is true of the whole program; a missing value never is."""
         known = self.metric in diff.metrics
         change = diff.whole(self.metric) if known else Change(0, 0)
@@ -68,7 +79,7 @@ class Comparison:
         return _COMPARE[self.compare](value if self.of_change else change.new, self.limit)
 
 
-def fail_if(diff: Diff, expression: str) -> bool:
+def fail_if(diff: Compared, expression: str) -> bool:
     """Tell whether an expression is true of a diff; the module says how one is written.
 
     Raises `UsageError`, with the place in the expression, where it is malformed or names a metric

@@ -51,7 +51,7 @@ FAULTS = {
 }
 """Errors of a running kernel; after most of them the context cannot be used any more."""
 
-COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, CLOCK_RATE = 75, 76, 16, 13
+COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS, CLOCK_RATE, L2_BYTES = 75, 76, 16, 13, 38
 MAX_DYNAMIC_SHARED, CLUSTER_WIDTH, NON_PORTABLE_CLUSTER = 8, 11, 14
 CLUSTER_DIMENSION, EARLY_START = 4, 6
 HOST_PORTABLE_MAPPED = 0x03
@@ -120,6 +120,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetAttribute": (_P, c_int, c_int),
     "cuDeviceGetUuid_v2": (_P, c_int),
     "cuDeviceTotalMem_v2": (_P, c_int),
+    "cuDevicePrimaryCtxGetState": (c_int, _P, _P),
     "cuDevicePrimaryCtxRetain": (_P, c_int),
     "cuCtxGetCurrent": (_P,),
     "cuCtxPushCurrent_v2": (_P,),
@@ -243,6 +244,13 @@ class Driver:
             yield
         finally:
             self.call("cuThreadExchangeStreamCaptureMode", byref(mode))
+
+    def in_use(self, number: int) -> bool:
+        """Return whether something in this process has made a device's primary context."""
+        flags, active = c_uint(), c_int()
+        handle = self.number("cuDeviceGet", number)
+        self.call("cuDevicePrimaryCtxGetState", handle, byref(flags), byref(active))
+        return active.value != 0
 
     def version(self) -> str:
         """Return the CUDA version that the driver has, as `13.0`."""

@@ -1,0 +1,298 @@
+"""`tileprof bench`: how long a function takes, how sure that is, and what a baseline takes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import nan
+from typing import TYPE_CHECKING
+
+from tileprof.errors import TileprofError, UsageError
+from tileprof.progress import working
+
+from . import terminal
+from .kernels import bindings, find_callables
+from .parsing import Command, Parser, number, one_of
+
+if TYPE_CHECKING:
+    from tileprof.bench import GpuState, Plan, Result, Timer
+    from tileprof.profile import Change, Metric
+    from tileprof.runtime.cuda.device import CudaDevice
+
+USAGE = (
+    "FILE:FUNCTION [--against FILE:FUNCTION] [--set NAME=VALUE]… [--device D]\n"
+    f"{'':22}[--clock auto|gpu|host] [--flush-l2] [--graph] [--within PERCENT] [--seconds S]\n"
+    f"{'':22}[--json] [--fail-if EXPR]"
+)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "bench",
+        USAGE,
+        "Time FUNCTION of FILE: a Python function that launches GPU work or computes on the host, "
+        "or a kernel of tileprof, for which random arrays are made. Rounds go on until the 95 % "
+        "interval of the median is narrow enough. With --against, both take turns and the ratio "
+        "of each pair counts.",
+    )
+    add = parser.add_argument
+    add("function", metavar="FILE:FUNCTION", help="Python file and a function or kernel in it")
+    add("--against", metavar="FILE:FUNCTION", help="baseline to compare with")
+    add(
+        "--set",
+        dest="bindings",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an argument of the function, or a value that the kernel needs at compile time or as "
+        "a scalar; may be repeated",
+    )
+    add(
+        "--device",
+        metavar="D",
+        help="where kernels of tileprof run: interpreter, cpu, cuda or cuda:N (default: cuda where "
+        "there is a GPU, else cpu)",
+    )
+    add(
+        "--clock",
+        type=one_of("auto", "gpu", "host"),
+        default="auto",
+        metavar="WHICH",
+        help="gpu: events on the current stream; host: from the call until the GPU is idle; auto "
+        "(default): gpu where the calls use a GPU",
+    )
+    add("--flush-l2", action="store_true", help="overwrite the GPU's L2 cache before each call")
+    add(
+        "--graph",
+        action="store_true",
+        help="replay the calls from a CUDA graph (captured by PyTorch), so that no host is waited "
+        "for",
+    )
+    add(
+        "--within",
+        type=_percent,
+        default=0.01,
+        metavar="PERCENT",
+        help="stop when the interval's ends are this close to the median or ratio (default: 1%%)",
+    )
+    add(
+        "--seconds",
+        type=number(float),
+        default=10.0,
+        metavar="S",
+        help="stop after this time at the latest, warm-up not counted (default: 10)",
+    )
+    add("--json", action="store_true", help="print the result as JSON, with the time of each round")
+    add(
+        "--fail-if",
+        dest="gate",
+        metavar="EXPR",
+        help="exit with status 1 if it holds: 'time > +5%%' (of the baseline), 'time > 2ms'",
+    )
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the result; 1 where the gate's expression holds."""
+    args = _parser().parse_args(arguments)
+    _check(args)
+    # What a program prints is no part of the result.
+    with contextlib.redirect_stdout(sys.stderr):
+        result = _measured(args)
+    failed = False
+    if args.gate is not None:
+        states = [_at(result, end) for end in ("low", "value", "high")]
+        outcomes = [_fails(each, args.gate) for each in states]
+        failed = outcomes[1]
+        if len({*outcomes}) > 1:
+            result = _undecided(result)
+    if args.json:
+        from tileprof.bench.json_form import to_json
+
+        terminal.show(json.dumps(to_json(result)) + "\n")
+    else:
+        from .bench_text import text_of
+
+        terminal.show(text_of(result))
+    if failed:
+        terminal.complain(f"the gate failed: {args.gate}")
+    return int(failed)
+
+
+def _check(args: argparse.Namespace) -> None:
+    from tileprof.profile.transform.gate import parse
+
+    if args.seconds <= 0:
+        raise UsageError(f"`--seconds {args.seconds:g}` is no time", hint="For example 10.")
+    if args.graph and args.clock == "host":
+        raise UsageError("`--graph` needs the GPU's clock", hint="Leave out --clock host.")
+    if args.gate is None:
+        return
+    for each in chain.from_iterable(parse(args.gate, _Compared(nan, nan).metrics)):
+        if each.metric != "time":
+            raise UsageError(
+                f"`{each.metric}` is not measured here", hint="`tileprof bench` measures `time`."
+            )
+        if each.of_change and args.against is None:
+            raise UsageError(
+                f"`{args.gate}` compares with a baseline",
+                hint="Add --against FILE:FUNCTION, or give a limit without a sign: 'time > 2ms'.",
+            )
+
+
+def _measured(args: argparse.Namespace) -> Result:
+    from tileprof.bench import Plan, Side, measure
+    from tileprof.bench.doubts import known_before
+    from tileprof.runtime.cuda.device import find_device
+
+    from . import bench_calls
+
+    names = [args.function] + ([args.against] if args.against is not None else [])
+    device = _device(args.device)
+    gpu = int(device.partition(":")[2] or 0) if device.startswith("cuda") else _gpu_number()
+    look = _looker(gpu)
+    before = look()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    # Nothing is drawn on the terminal while times are taken.
+    with terminal.progress(), working("") as task:
+        task.tell(f"loading {' and '.join(names)}")
+        found = find_callables(*names)
+        calls = bench_calls.calls_of(found, bindings(args.bindings), device)
+        for name, call in zip(names, calls):
+            task.tell(f"calling {name} for the first time")
+            bench_calls.once(call, name)
+    plan = Plan(args.within, args.seconds, args.graph, args.flush_l2)
+    timer, empty_ns = _timer(args.clock, plan, gpu, find_device)
+    on_gpu = timer.clock == "gpu"
+    return measure(
+        [Side(name, call) for name, call in zip(names, calls)],
+        timer,
+        plan,
+        look=look if on_gpu else lambda: None,
+        empty_ns=empty_ns,
+        doubts=known_before(before if on_gpu else None, load, os.cpu_count() or 1),
+    )
+
+
+def _device(asked: str | None) -> str:
+    """Return the device of kernels: the one asked for, of the environment, a GPU, or the host."""
+    from tileprof.runtime.selection import choose, environment_device, parse_device
+
+    if asked is not None:
+        return parse_device(asked)
+    return environment_device() or ("cuda:0" if _gpu_number() is not None else choose([]))
+
+
+def _gpu_number() -> int | None:
+    """Return the number of the GPU that functions use: PyTorch's current one, else the first."""
+    from tileprof.runtime.cuda.driver import load_driver
+
+    try:
+        if load_driver().number("cuDeviceGetCount") == 0:
+            return None
+    except TileprofError:
+        return None
+    torch = sys.modules.get("torch")
+    return torch.cuda.current_device() if torch and torch.cuda.is_initialized() else 0
+
+
+def _looker(gpu: int | None) -> Callable[[], GpuState | None]:
+    """Return a function that reads the state of a GPU, None where it cannot be read."""
+    from tileprof.bench import read_gpu
+    from tileprof.runtime.cuda.driver import load_driver
+    from tileprof.runtime.roofs.keeping import uuid_of
+
+    if gpu is None:
+        return lambda: None
+    uuid = uuid_of(load_driver(), gpu)
+    return lambda: read_gpu(uuid)
+
+
+def _timer(
+    clock: str, plan: Plan, gpu: int | None, find: Callable[[int], CudaDevice]
+) -> tuple[Timer, float]:
+    """Return the timer, and the time of nothing between two events in ns."""
+    from tileprof.bench import CudaTimer, HostTimer
+    from tileprof.bench.timers import flusher, torch_stream
+    from tileprof.runtime.cuda.driver import load_driver
+
+    in_use = gpu is not None and load_driver().in_use(gpu)
+    if clock == "auto":
+        clock = "gpu" if in_use else "host"
+    if gpu is None or not in_use:
+        if clock == "gpu" or plan.graph or plan.flushed:
+            option = "--clock gpu" if clock == "gpu" else "--graph" if plan.graph else "--flush-l2"
+            raise UsageError(
+                f"`{option}` is for functions that use a GPU, and these do not",
+                hint="Leave it out: they are timed by the host's clock.",
+            )
+        return HostTimer(), 0.0
+    device = find(gpu)
+    events = CudaTimer(device, torch_stream, flush=plan.flushed)
+    if clock == "gpu":
+        return events, events.empty_ns()
+    flush = flusher(device, torch_stream) if plan.flushed else None
+    return HostTimer(events.wait, flush=flush), 0.0
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Times in ns of a baseline and of what is compared with it, for a gate's expression."""
+
+    old: float
+    new: float
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """Time alone."""
+        from tileprof.profile.metrics import STANDARD
+
+        return {"time": STANDARD["time"]}
+
+    def whole(self, metric: str) -> Change:
+        """Return the change of the time."""
+        from tileprof.profile import Change
+
+        return Change(self.old, self.new)
+
+
+def _at(result: Result, end: str) -> _Compared:
+    """Return the times at the low end, the middle or the high end of the interval."""
+    new = getattr(result.timed.time, end)
+    return _Compared(new / getattr(result.ratio, end) if result.ratio else nan, new)
+
+
+def _fails(times: _Compared, gate: str) -> bool:
+    from tileprof.profile import fail_if
+
+    return fail_if(times, gate)
+
+
+def _undecided(result: Result) -> Result:
+    from tileprof.bench import Doubt
+
+    middle = result.timed.time.value
+    found = result.ratio or result.timed.time
+    scale = 1.0 if result.ratio else 1 / middle
+    doubt = Doubt("gate", {"low": found.low * scale, "high": found.high * scale,
+                           "name": "baseline" if result.ratio else "median"})  # fmt: skip
+    return replace(result, doubts=(*result.doubts, doubt))
+
+
+def _percent(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a percentage above 0, as 1%")
+    return share
+
+
+COMMAND = Command("bench", "time a function or kernel, and compare it with another", main)

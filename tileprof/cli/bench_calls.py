@@ -1,0 +1,154 @@
+"""Calls that `tileprof bench` times: functions, and kernels with arguments made for them.
+
+In: what `FILE:FUNCTION` names, and the values of `--set`.  Out: functions without arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.errors import ExecutionError, TileprofError, UsageError, from_extra
+from tileprof.runtime.selection import device as on_device
+
+from .kernels import compiled, is_kernel, last_place, said
+
+if TYPE_CHECKING:
+    from tileprof.lang.jit_function import Kernel
+
+_SEED = 0
+
+
+def calls_of(
+    found: Sequence[Callable[..., Any]], values: Mapping[str, Any], device: str
+) -> list[Callable[[], Any]]:
+    """Return a call of each function or kernel; UsageError for a value that is missing or unknown.
+
+    Functions get the values that they have parameters for, kernels get all.
+    """
+    taken = set[str]()
+    calls = []
+    for each in found:
+        if is_kernel(each):
+            calls.append(_kernel_call(each, values, device))
+            taken |= values.keys()
+        else:
+            bound = _bound(each, values)
+            taken |= bound.keys()
+            calls.append(partial(each, **bound) if bound else each)
+    for name in values:
+        if name not in taken:
+            raise UsageError(f"no function has a parameter `{name}`", hint=f"Drop --set {name}=….")
+    return calls
+
+
+def once(call: Callable[[], Any], name: str) -> None:
+    """Call for the first time; an error of the function is an `ExecutionError` with its place."""
+    try:
+        call()
+    except (TileprofError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        code = getattr(getattr(call, "func", call), "__code__", None)
+        place = last_place(error, code.co_filename) if code else None
+        raise ExecutionError(f"`{name}` failed: {said(error)}", location=place) from None
+
+
+def _bound(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    bound = {n: v for n, v in values.items() if n in parameters or open_ended}
+    missing = [
+        each.name
+        for each in parameters.values()
+        if each.default is each.empty
+        and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        and each.name not in bound
+    ]
+    if missing:
+        name = getattr(function, "__name__", "the function")
+        raise UsageError(
+            f"`{name}` needs a value for {', '.join(f'`{n}`' for n in missing)}",
+            hint=f"Give it: {' '.join(f'--set {n}=…' for n in missing)}; for arrays, write a "
+            "function without arguments that makes them once and calls it.",
+        )
+    return bound
+
+
+def _kernel_call(found: Any, values: Mapping[str, Any], device: str) -> Callable[[], Any]:
+    from tileprof.lang.functions import PrimFunc
+
+    extents = values
+    if isinstance(found, PrimFunc):
+        extents = {n: v for n, v in values.items() if n not in found.signature.parameters}
+    kernel = compiled(found, extents)
+    arguments = _arguments(kernel, values, device)
+
+    def call() -> Any:
+        with on_device(device):
+            return kernel(*arguments)
+
+    # Where arrays lie on the GPU, they say where the kernel runs, and a warm call costs less.
+    return partial(kernel, *arguments) if device.startswith("cuda") else call
+
+
+def _arguments(kernel: Kernel, values: Mapping[str, Any], device: str) -> list[Any]:
+    """Return arguments for a kernel: random arrays, and scalars from `--set`."""
+    params = {each.name: each for each in kernel.traced.params}
+    random = np.random.default_rng(_SEED)
+    made = []
+    for name in kernel.arguments:
+        kind = params[name].type
+        if not isinstance(kind, ir.BufferType):
+            if name not in values:
+                raise _unbound(kernel, name)
+            made.append(values[name])
+            continue
+        for extent in kind.shape:
+            if not isinstance(extent, int):
+                raise _unbound(kernel, extent)
+        made.append(_array(kind.static_shape, kind.dtype, device, random))
+    return made
+
+
+def _unbound(kernel: Kernel, name: str) -> UsageError:
+    return UsageError(
+        f"`{kernel.__name__}` needs a value for `{name}`",
+        location=kernel.location,
+        hint=f"Give it: --set {name}=…",
+    )
+
+
+def _array(
+    shape: tuple[int, ...], dtype: ir.DType, device: str, random: np.random.Generator
+) -> Any:
+    """Return normally distributed floats, or integers 0 and 1, which are valid as most indices."""
+    if device.startswith("cuda"):
+        return _tensor(shape, dtype, device)
+    values: Any = (
+        random.standard_normal(shape, np.float32)
+        if dtype.is_float
+        else random.integers(0, 2, shape)
+    )
+    return values.astype(dtype.to_numpy())
+
+
+def _tensor(shape: tuple[int, ...], dtype: ir.DType, device: str) -> Any:
+    with from_extra("torch"):
+        import torch
+    generator = torch.Generator(device).manual_seed(_SEED)
+    name = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}.get(dtype.name, dtype.name)
+    made = (
+        torch.randn(shape, device=device, generator=generator)
+        if dtype.is_float
+        else torch.randint(0, 2, shape, device=device, generator=generator)
+    )
+    return made.to(getattr(torch, name))
