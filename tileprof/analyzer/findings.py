@@ -8,8 +8,9 @@ a `warning`. Both have no number. `ignore` says of a warning that is true that i
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -116,6 +117,15 @@ class Finding:
         gain = f", program {self.program_gain}" if self.program_gain else ""
         return f"Finding({self.severity} {self.rule}: {short(self.title)}{gain})"
 
+    def headline(self) -> str:
+        """Return one line: severity, title, rule, place and gain."""
+        place = self.place
+        named = place.kernel and plain(place.kernel)
+        where = named or " → ".join(place.path[-2:]) or "the program"
+        at = f" ({place.location.short})" if place.location else ""
+        gain = f", program {self.program_gain}" if self.program_gain else ""
+        return f"{self.severity}: {short(self.title)} ({self.rule}) in {short(where)}{at}{gain}"
+
     def text(self) -> str:
         """Return all of it as plain lines: what, where, the gain, why, what to do."""
         place = self.place
@@ -139,3 +149,22 @@ class Finding:
     def dynamic(self) -> tuple[Evidence, ...]:
         """What was measured."""
         return tuple(each for each in self.evidence if each.tier != "static")
+
+
+def identified(findings: Iterable[Finding]) -> dict[str, Finding]:
+    """Return findings by ids that the same cause at the same place has in every recording.
+
+    An id is the rule and a digest of the place; numbers, and lines that moved, are no part of it.
+    """
+    found: dict[str, Finding] = {}
+    for each in findings:
+        place = each.place
+        function = "" if place.location is None else place.location.function
+        parts = (place.kernel, place.op, function, *place.path)
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:6]
+        key, count = f"{each.rule}-{digest}", 1
+        while key in found:
+            count += 1
+            key = f"{each.rule}-{digest}-{count}"
+        found[key] = each
+    return found

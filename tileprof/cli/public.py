@@ -27,6 +27,7 @@ from . import (
     doctor,
     export,
     inspect_command,
+    mcp_command,
     report,
     run,
     terminal,
@@ -38,11 +39,11 @@ __all__ = ["COMMANDS", "main"]
 
 _MODULES = (
     run, ctl, view, report, diff, bench, export, compile_command, inspect_command, cache_command,
-    doctor,
+    doctor, mcp_command,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
-_QUIET = {"bench"}
-"""Commands that show progress themselves, where it disturbs nothing."""
+_QUIET = {"bench", "mcp"}
+"""Commands during which nothing is drawn: it would disturb times, and a server never ends."""
 WRONG_USE = (
     UsageError, ArgumentError, ProfileFileError, CubinError, OutputError, MissingDependencyError,
 )  # fmt: skip
