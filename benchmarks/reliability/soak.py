@@ -15,12 +15,12 @@ on a second stream, and copies in both directions.  All launch a known number of
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import json
 import os
 import platform
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -35,6 +35,7 @@ import torch
 import tileprof
 from benchmarks.reliability.process_state import memory_parts, print_state, resident_mb
 from benchmarks.reliability.soak_kernels import shift_and_scale
+from tileprof.bench import read_gpu
 from tileprof.profile import Profile, load
 
 __all__ = ["main", "soak"]
@@ -52,8 +53,6 @@ STALL_S = 20.0
 """So long without a launch, and threads count as hung: what they wait for is printed."""
 GROWTH_MB = 5.0
 """What memory may differ by afterwards."""
-CLOCKS = ("clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.draw")
-"""What `nvidia-smi` is asked for."""
 
 Job = Callable[[], int]
 """Does one batch; returns how many kernels or copies it has launched."""
@@ -317,14 +316,8 @@ def machine(device: str) -> dict[str, Any]:
     }
     if device == "cuda":
         found["device"] = torch.cuda.get_device_name()
-        asked = ("driver_version", *CLOCKS)
-        command = ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader"]
-        try:
-            line = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-            values = [each.strip() for each in line.stdout.splitlines()[0].split(",")]
-            found |= dict(zip(asked, values))
-        except (OSError, subprocess.SubprocessError, IndexError) as error:
-            found["driver_version"] = f"nvidia-smi failed: {error}"
+        state = read_gpu()
+        found["gpu"] = "NVML knows no GPU" if state is None else dataclasses.asdict(state)
     return found
 
 

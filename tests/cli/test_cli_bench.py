@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.cli.test_cli_run import KERNEL
 from tileprof import bench as timing
-from tileprof.cli import bench
+from tileprof.cli import bench, bench_text
 
 FUNCTIONS = """
 import time
@@ -102,6 +103,34 @@ def test_set_gives_arguments(cli: Any) -> None:
     assert (unknown.code, unknown.err) == (
         2, "tileprof: no function has a parameter `z`\nDrop --set z=….\n",
     )  # fmt: skip
+
+
+def test_ratio_in_words() -> None:
+    """Less, more, or times the time; nothing where the interval holds 1."""
+    said = {
+        (0.5, 0.4, 0.6): "50.0 % less time than the baseline",
+        (1.1, 1.05, 1.2): "10.0 % more time than the baseline",
+        (506.25, 500.0, 510.0): "506 times the baseline's time",
+        (1.1, 0.9, 1.2): "no difference shown",
+    }
+    assert [bench_text._said(timing.Interval(*each)) for each in said] == list(said.values())
+
+
+def test_gpu_and_clocks_are_in_the_text() -> None:
+    """The span of the clock over the rounds, the temperature, and what the time is of."""
+    one = timing.GpuState("H200", "580.1", 1755, 1980, 3201, 60, 300.0, 0.0, ())
+    states = (one, replace(one, sm_mhz=1980, celsius=71))
+    side = timing.Timed("f", timing.median_interval([1e6]), 4, (1e6,))
+    result = timing.Result(side, None, None, "gpu", timing.Plan(), 1.0, states, ())
+    assert bench_text.text_of(result).splitlines()[1] == (
+        "medians with 95 % bootstrap intervals; clock: GPU events, L2 warm, H200, driver 580.1, "
+        "SM at 1755 to 1980 of 1980 MHz, 71 °C"
+    )
+    graph = replace(result, plan=timing.Plan(graph=True, flushed=True), gpu=())
+    assert bench_text.text_of(graph).splitlines()[1] == (
+        "medians with 95 % bootstrap intervals; clock: GPU events around graph replays, L2 flushed "
+        "before each call, GPU clocks unknown (no NVML)"
+    )
 
 
 @pytest.mark.parametrize("device", ["interpreter", "cpu"])

@@ -124,7 +124,8 @@ class Finding:
         where = named or " → ".join(place.path[-2:]) or "the program"
         at = f" ({place.location.short})" if place.location else ""
         gain = f", program {self.program_gain}" if self.program_gain else ""
-        return f"{self.severity}: {short(self.title)} ({self.rule}) in {short(where)}{at}{gain}"
+        said = f"{self.severity}: {short(self.title, 160)} ({self.rule})"
+        return f"{said} in {short(where)}{at}{gain}"
 
     def text(self) -> str:
         """Return all of it as plain lines: what, where, the gain, why, what to do."""

@@ -17,13 +17,12 @@ from tileprof.errors import TileprofError, UsageError
 from tileprof.progress import working
 
 from . import terminal
-from .kernels import bindings, find_callables
+from .kernels import bindings, find_callables, is_kernel
 from .parsing import Command, Parser, number, one_of
 
 if TYPE_CHECKING:
     from tileprof.bench import GpuState, Plan, Result, Timer
     from tileprof.profile import Change, Metric
-    from tileprof.runtime.cuda.device import CudaDevice
 
 USAGE = (
     "FILE:FUNCTION [--against FILE:FUNCTION] [--set NAME=VALUE]… [--device D]\n"
@@ -149,15 +148,12 @@ def _check(args: argparse.Namespace) -> None:
 def _measured(args: argparse.Namespace) -> Result:
     from tileprof.bench import Plan, Side, measure
     from tileprof.bench.doubts import known_before
-    from tileprof.runtime.cuda.device import find_device
 
     from . import bench_calls
 
     names = [args.function] + ([args.against] if args.against is not None else [])
     device = _device(args.device)
-    gpu = int(device.partition(":")[2] or 0) if device.startswith("cuda") else _gpu_number()
-    look = _looker(gpu)
-    before = look()
+    before = _looker(_gpu_of(device))()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     # Nothing is drawn on the terminal while times are taken.
     with terminal.progress(), working("") as task:
@@ -167,9 +163,14 @@ def _measured(args: argparse.Namespace) -> Result:
         for name, call in zip(names, calls):
             task.tell(f"calling {name} for the first time")
             bench_calls.once(call, name)
+    has_kernel = any(map(is_kernel, found))
+    # Functions choose a GPU themselves, when they are loaded or called.
+    gpu = _gpu_of(device) if has_kernel else _gpu_number()
+    on_host = has_kernel and not device.startswith("cuda")
+    clock = "host" if args.clock == "auto" and on_host else args.clock
     plan = Plan(args.within, args.seconds, args.graph, args.flush_l2)
-    timer, empty_ns = _timer(args.clock, plan, gpu, find_device)
-    on_gpu = timer.clock == "gpu"
+    timer, empty_ns = _timer(clock, plan, gpu)
+    on_gpu, look = timer.clock == "gpu", _looker(gpu)
     return measure(
         [Side(name, call) for name, call in zip(names, calls)],
         timer,
@@ -187,6 +188,11 @@ def _device(asked: str | None) -> str:
     if asked is not None:
         return parse_device(asked)
     return environment_device() or ("cuda:0" if _gpu_number() is not None else choose([]))
+
+
+def _gpu_of(device: str) -> int | None:
+    """Return the number of the GPU that a kernel's device names, else the one of functions."""
+    return int(device.partition(":")[2] or 0) if device.startswith("cuda") else _gpu_number()
 
 
 def _gpu_number() -> int | None:
@@ -214,12 +220,11 @@ def _looker(gpu: int | None) -> Callable[[], GpuState | None]:
     return lambda: read_gpu(uuid)
 
 
-def _timer(
-    clock: str, plan: Plan, gpu: int | None, find: Callable[[int], CudaDevice]
-) -> tuple[Timer, float]:
+def _timer(clock: str, plan: Plan, gpu: int | None) -> tuple[Timer, float]:
     """Return the timer, and the time of nothing between two events in ns."""
     from tileprof.bench import CudaTimer, HostTimer
     from tileprof.bench.timers import flusher, torch_stream
+    from tileprof.runtime.cuda.device import find_device
     from tileprof.runtime.cuda.driver import load_driver
 
     in_use = gpu is not None and load_driver().in_use(gpu)
@@ -233,7 +238,7 @@ def _timer(
                 hint="Leave it out: they are timed by the host's clock.",
             )
         return HostTimer(), 0.0
-    device = find(gpu)
+    device = find_device(gpu)
     events = CudaTimer(device, torch_stream, flush=plan.flushed)
     if clock == "gpu":
         return events, events.empty_ns()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tileprof.bench import Result
+from tileprof.bench import Interval, Result
 from tileprof.profile.units import format_value
 
 
@@ -23,17 +23,22 @@ def _lines(result: Result) -> Iterator[str]:
             f"{len(each.batches)} rounds × {each.calls:,} calls"
         )
     if (ratio := result.ratio) is not None:
-        change = 100 * abs(ratio.value - 1)
-        # An interval that holds 1 does not say which of the two is faster.
-        says = (
-            "no difference shown" if ratio.low <= 1 <= ratio.high
-            else f"{change:.1f} % {'less' if ratio.value < 1 else 'more'} time than the baseline"
-        )  # fmt: skip
-        span = f"[{ratio.low:.3f} – {ratio.high:.3f}]"
-        yield f"{'ratio':<{width}}  {ratio.value:>8.3f}  {span}  {says}"
+        span = f"[{ratio.low:.4g} – {ratio.high:.4g}]"
+        yield f"{'ratio':<{width}}  {ratio.value:>8.4g}  {span}  {_said(ratio)}"
     yield f"medians with 95 % bootstrap intervals; {_circumstances(result)}"
     for doubt in result.doubts:
         yield f"doubtful: {doubt}"
+
+
+def _said(ratio: Interval) -> str:
+    """Return what a ratio of times means in words."""
+    if ratio.low <= 1 <= ratio.high:
+        # An interval that holds 1 does not say which of the two is faster.
+        return "no difference shown"
+    if ratio.value >= 2:
+        return f"{ratio.value:.3g} times the baseline's time"
+    more = "less" if ratio.value < 1 else "more"
+    return f"{100 * abs(ratio.value - 1):.1f} % {more} time than the baseline"
 
 
 def _circumstances(result: Result) -> str:

@@ -60,13 +60,14 @@ def find_callables(*places: str) -> list[Callable[..., Any]]:
 
 
 def _forget_modules(folder: Path, next_folder: Path) -> None:
+    """Forget modules that were found in a folder because a file there was loaded."""
     if folder == next_folder:
         return
     sys.path[:] = [each for each in sys.path if each != str(folder)]
     for name, module in list(sys.modules.items()):
+        place = folder.joinpath(*name.split("."))
         file = getattr(module, "__file__", None) or ""
-        inside = Path(file).is_relative_to(folder) and "site-packages" not in file
-        if inside and not name.startswith((_MODULE, "__main__", "tileprof")):
+        if file in (f"{place}.py", f"{place / '__init__.py'}"):
             del sys.modules[name]
 
 

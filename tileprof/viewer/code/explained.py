@@ -16,7 +16,7 @@ from tileprof.analyzer import Report
 from tileprof.analyzer.findings import identified
 from tileprof.errors import Location, UsageError
 from tileprof.profile import Profile
-from tileprof.profile.units import format_value
+from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.line_costs import LineCosts, line_costs
 from tileprof.viewer.code.pc_functions import stall_text
 from tileprof.viewer.findings.entry import kernel_text
@@ -112,12 +112,17 @@ def _here(profile: Profile, file: str, line: int) -> npt.NDArray[np.int8]:
 
 
 def _cost(listing: LineCosts, here: npt.NDArray[np.int8], file: str, line: int) -> Iterator[str]:
-    own = listing.costs.get(file, {}).get(line)
-    name = listing.metrics[0]
-    total = float(listing.profile.total(name)[here == 1].sum())
-    if own is not None or total:
-        itself = listing.amount(own[0] if own else 0.0)
-        yield f"{name}: {itself} itself, {listing.amount(total)} with all that it calls"
+    """Yield the time of devices and of the host: itself, and with all that the line calls."""
+    profile, own = listing.profile, listing.costs.get(file, {}).get(line)
+    for name in dict.fromkeys((listing.metrics[0], "time", "cpu_time")):
+        whole = float(profile.whole.get(name, 0))
+        total = float(profile.total(name)[here == 1].sum()) if whole else 0.0
+        parts = [total] if name != listing.metrics[0] else [own[0] if own else 0.0, total]
+        if any(parts):
+            unit = profile.metrics[name].unit
+            said = [f"{format_value(n, unit)} ({format_percent(n / whole)} %)" for n in parts]
+            itself = f"{said[0]} itself, " if len(said) > 1 else ""
+            yield f"{name}: {itself}{said[-1]} with all that it calls"
 
 
 def _runs(profile: Profile, here: npt.NDArray[np.int8]) -> Iterator[str]:
