@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
+
+from tileprof.bench import median_interval
 
 from .catalog import named
 
@@ -18,19 +19,13 @@ NOTHING = 1.05
 """Where no change brings as much, silence is right."""
 _SCORED = 0.02
 """Gains (S − 1) below are noise: the error of their prediction is not scored."""
-_DRAWS = 2000
 
 
 def gain_of(base: Sequence[float], changed: Sequence[float]) -> dict[str, Any]:
     """Return the median of paired ratios, base over changed, and its 90 % bootstrap interval."""
     ratios = [b / c for b, c in zip(base, changed, strict=True)]
-    draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(_DRAWS))
-    return {
-        "gain": statistics.median(ratios),
-        "low": medians[round(0.05 * (_DRAWS - 1))],
-        "high": medians[round(0.95 * (_DRAWS - 1))],
-    }
+    gain = median_interval(ratios, 0.9)
+    return {"gain": gain.value, "low": gain.low, "high": gain.high}
 
 
 def judged(report: Json, changes: Json) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,8 @@ def timed(calls: list[Callable[[], Any]]) -> list[float]:
     """The median time of each call in ms."""
     once = [measuring.batch_ms(call, 3) for call in calls]
     counts = [max(1, round(BATCH_MS / max(ms, 1e-4))) for ms in once]
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(TURNS):
-        for call, count, held in zip(calls, counts, times):
-            held.append(measuring.batch_ms(call, count))
-    return [statistics.median(held) for held in times]
+    batches = [partial(measuring.batch_ms, *each) for each in zip(calls, counts)]
+    return [statistics.median(held) for held in measuring.times(batches, TURNS)]
 
 
 def rate(size: int, ms: float) -> float:

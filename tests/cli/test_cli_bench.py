@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from tests.cli.test_cli_run import KERNEL
+from tests.cuda.fake_driver import FakeDriver
 from tileprof import bench as timing
 from tileprof.cli import bench, bench_text
+from tileprof.runtime.cuda.device import CudaDevice
 
 FUNCTIONS = """
 import time
@@ -204,3 +206,64 @@ def test_nothing_is_imported_for_help(cli: Any, monkeypatch: pytest.MonkeyPatch)
     """Wrong options are refused before the file runs."""
     monkeypatch.setitem(sys.modules, "tileprof.bench.measuring", None)
     assert cli("bench", "--help").code == 0
+
+
+class OnGpu:
+    """A GPU without one: the driver records calls, and two events are 12.5 µs apart."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.driver = FakeDriver()
+        self.driver.context = self.driver.device.context
+        self.asked: list[str] = []
+        monkeypatch.setattr("tileprof.runtime.cuda.driver.load_driver", lambda: self.driver.driver)
+        monkeypatch.setattr("tileprof.runtime.cuda.device.find_device", lambda number: self.device)
+        monkeypatch.setattr("tileprof.bench.public.read_gpu", self.read)
+        monkeypatch.setattr(timing, "read_gpu", self.read, raising=False)
+
+    @property
+    def device(self) -> CudaDevice:
+        """The first GPU."""
+        return self.driver.device
+
+    def read(self, uuid: str) -> timing.GpuState:
+        """Return a busy, hot GPU, and note which one was asked for."""
+        self.asked.append(uuid)
+        return timing.GpuState("H200", "580.1", 1755, 1980, 3201, 71, 700.0, 0.5, ("power cap",))
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> OnGpu:
+    """A GPU that is in use."""
+    return OnGpu(monkeypatch)
+
+
+def test_function_that_uses_a_gpu_is_timed_by_events(cli: Any, on_gpu: OnGpu) -> None:
+    """Its state is read before and meanwhile, by its unique id, and gives doubts."""
+    found = cli("bench", "funcs.py:quick", "--json", *SHORT)
+    assert found.code == 0
+    form = json.loads(found.out)
+    assert form["clock"] == "gpu"
+    assert form["gpu"]["name"] == "H200"
+    assert {each["code"] for each in form["doubts"]} >= {"busy_gpu", "throttled"}
+    assert {*on_gpu.asked} == {"GPU-abababab-abab-abab-abab-ababababab00"}
+    assert "cuEventRecord" in on_gpu.driver.names()
+    assert "cuMemsetD8Async" not in on_gpu.driver.names()
+
+
+def test_l2_is_flushed_with_either_clock(cli: Any, on_gpu: OnGpu) -> None:
+    """The host's clock waits for the GPU to be idle before and after each call."""
+    for clock in ("gpu", "host"):
+        on_gpu.driver.calls.clear()
+        found = cli("bench", "funcs.py:slow", "--flush-l2", "--clock", clock, "--json", *SHORT)
+        form = json.loads(found.out)
+        assert (form["clock"], form["flushed_l2"]) == (clock, True)
+        names = on_gpu.driver.names()
+        assert names.count("cuMemsetD8Async") > 3
+        assert ("cuEventRecord" in names) == (clock == "gpu")
+
+
+def test_kernel_on_the_processor_is_timed_by_the_host_beside_a_gpu(cli: Any, on_gpu: OnGpu) -> None:
+    """Events would not see it."""
+    bound = ("--set", "M=16", "--set", "N=4", "--device", "cpu")
+    found = cli("bench", "prog.py:row_sums", *bound, "--json", *SHORT)
+    assert json.loads(found.out)["clock"] == "host"

@@ -22,7 +22,8 @@ from .timers import Batch, Clock, Run, Timer, replayed
 Look = Callable[[], GpuState | None]
 
 WARM_UP_NS = 300_000_000
-"""Least time of warming up, in ns: an H200 takes about 0.2 s from its idle to its full clock."""
+"""Least time of warming up, in ns, for clocks to rise and caches to fill. A drift that is left is
+reported as a doubt."""
 FEWEST_ROUNDS, SURE_ROUNDS = 3, 7
 """Rounds that are always run, and rounds from which the interval can end the measurement."""
 _GROWTH = 1.25

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 BATCH_NS = 4_000_000
-"""Calls are repeated until a batch takes about this long: a thousand times what an event costs."""
+"""Time of a batch, in ns, for which calls are repeated: long beside the few µs of an event."""
 
 
 def batch_sizes(times_ns: Sequence[float], most: int) -> list[int]:
