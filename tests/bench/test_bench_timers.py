@@ -97,15 +97,21 @@ class Nvml:
         if name.startswith("nvmlDeviceGetHandle"):
             self.asked.append(arguments[0])
             return 0
-        if name in ("nvmlDeviceGetName", "nvmlSystemGetDriverVersion"):
-            arguments[-2].value = b"NVIDIA H200" if "Name" in name else b"580.159"
+        texts = {
+            "nvmlDeviceGetName": b"NVIDIA H200",
+            "nvmlSystemGetDriverVersion": b"580.159",
+            "nvmlDeviceGetUUID": f"GPU-{self.asked[-1] if self.asked else ''}".encode(),
+        }
+        if name in texts:
+            arguments[-2].value = texts[name]
             return 0
         out = arguments[-1]._obj
         if name == "nvmlDeviceGetUtilizationRates":
             out.gpu = 37
             return 0
         out.value = {
-            "nvmlDeviceGetClockInfo": 1755 if arguments[1] == 1 else 3201,
+            "nvmlDeviceGetCount_v2": 2,
+            "nvmlDeviceGetClockInfo": 3201 if arguments[1:2] == (2,) else 1755,
             "nvmlDeviceGetMaxClockInfo": 1980,
             "nvmlDeviceGetTemperature": 71,
             "nvmlDeviceGetPowerUsage": 698_500,
@@ -124,6 +130,16 @@ def test_state_of_a_gpu_is_what_nvml_says(monkeypatch: pytest.MonkeyPatch) -> No
         "NVIDIA H200", "580.159", 1755, 1980, 3201, 71, 698.5, 0.37,
         ("power cap", "temperature (software)"),
     )  # fmt: skip
+
+
+def test_all_gpus_are_known_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their states before anything runs, without the driver; none where NVML is missing."""
+    monkeypatch.setattr(gpu_state, "_library", lambda: Nvml())
+    assert [*gpu_state.read_gpus()] == ["GPU-0", "GPU-1"]
+    monkeypatch.setattr(gpu_state, "_library", lambda: Nvml("nvmlDeviceGetCount_v2"))
+    assert gpu_state.read_gpus() == {}
+    monkeypatch.setattr(gpu_state, "_library", lambda: None)
+    assert gpu_state.read_gpus() == {}
 
 
 def test_what_nvml_does_not_know_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_cli_compile import FACTORY
 from tests.cli.test_cli_run import KERNEL
 from tests.cuda.fake_driver import FakeDriver
 from tileprof import bench as timing
@@ -35,6 +36,23 @@ def needs(x, y=2):
 
 def broken():
     raise ValueError("no luck")
+
+def later():
+    calls.append(1)
+    if len(calls) > 3:
+        raise ValueError("too late")
+
+def pieces():
+    yield 1
+
+async def waiting():
+    pass
+
+class Held:
+    def __call__(self):
+        calls.append(1)
+
+held = Held()
 """
 SHORT = ("--seconds", "0.05", "--within", "50%")
 
@@ -135,6 +153,25 @@ def test_gpu_and_clocks_are_in_the_text() -> None:
     )
 
 
+def test_object_that_can_be_called_is_a_function(cli: Any) -> None:
+    """A compiled function of a framework is an object."""
+    assert cli("bench", "funcs.py:held", *SHORT).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"), [("make", ["M=16", "N=4"]), ("flat", ["L=64"])], ids=["factory", "prim_func"]
+)
+def test_every_kind_of_kernel_is_called(cli: Any, write: Any, name: str, bound: list[str]) -> None:
+    """A factory of kernels takes its arguments from `--set`, a `prim_func` its extents."""
+    write(factory=FACTORY)
+    given = [part for each in bound for part in ("--set", each)]
+    found = cli("bench", f"factory.py:{name}", *given, *SHORT)
+    assert (found.code, found.err) == (0, "")
+    missing = cli("bench", f"factory.py:{name}")
+    assert missing.code == 2
+    assert f"--set {bound[0][0]}=…" in missing.err
+
+
 @pytest.mark.parametrize("device", ["interpreter", "cpu"])
 def test_kernel_is_called_with_arrays_of_its_shapes(cli: Any, device: str) -> None:
     """Constants come from `--set`; a function may be the baseline and does not get them."""
@@ -171,6 +208,9 @@ def test_modules_beside_two_files_are_separate(cli: Any, folder: Path) -> None:
         ),
         (["funcs.py:slo"], 2, "funcs.py has no function `slo`\nDid you mean `slow`? Its functions"),
         (["funcs.py:broken"], 1, "`funcs.py:broken` failed: ValueError: no luck\n"),
+        (["funcs.py:later"], 1, "`funcs.py:later` failed: ValueError: too late\n"),
+        (["funcs.py:pieces"], 2, "`pieces` is a generator function: a call of it does none of"),
+        (["funcs.py:waiting"], 2, "`waiting` is a coroutine function: a call of it does none of"),
         (["funcs.py:slow", "--seconds", "0"], 2, "`--seconds 0` is no time\n"),
         (["funcs.py:slow", "--within", "0%"], 2, "argument --within: `0%` is not a percentage"),
         (["funcs.py:slow", "--clock", "gpu"], 2, "`--clock gpu` is for functions that use a GPU"),
@@ -217,8 +257,8 @@ class OnGpu:
         self.asked: list[str] = []
         monkeypatch.setattr("tileprof.runtime.cuda.driver.load_driver", lambda: self.driver.driver)
         monkeypatch.setattr("tileprof.runtime.cuda.device.find_device", lambda number: self.device)
-        monkeypatch.setattr("tileprof.bench.public.read_gpu", self.read)
         monkeypatch.setattr(timing, "read_gpu", self.read, raising=False)
+        monkeypatch.setattr(timing, "read_gpus", self.read_all, raising=False)
 
     @property
     def device(self) -> CudaDevice:
@@ -229,6 +269,11 @@ class OnGpu:
         """Return a busy, hot GPU, and note which one was asked for."""
         self.asked.append(uuid)
         return timing.GpuState("H200", "580.1", 1755, 1980, 3201, 71, 700.0, 0.5, ("power cap",))
+
+    def read_all(self) -> dict[str, timing.GpuState]:
+        """Return the state of that GPU, which nothing has asked the driver about yet."""
+        assert self.driver.names() == []
+        return {"GPU-abababab-abab-abab-abab-ababababab00": self.read("")}
 
 
 @pytest.fixture
@@ -245,7 +290,7 @@ def test_function_that_uses_a_gpu_is_timed_by_events(cli: Any, on_gpu: OnGpu) ->
     assert form["clock"] == "gpu"
     assert form["gpu"]["name"] == "H200"
     assert {each["code"] for each in form["doubts"]} >= {"busy_gpu", "throttled"}
-    assert {*on_gpu.asked} == {"GPU-abababab-abab-abab-abab-ababababab00"}
+    assert {*on_gpu.asked} == {"", "GPU-abababab-abab-abab-abab-ababababab00"}
     assert "cuEventRecord" in on_gpu.driver.names()
     assert "cuMemsetD8Async" not in on_gpu.driver.names()
 

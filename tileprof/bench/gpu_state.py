@@ -55,8 +55,23 @@ def read_gpu(uuid: str = "") -> GpuState | None:
     """Return the state of the GPU with this unique id, `GPU-…`; '' is the first one."""
     library = _library()
     handle = None if library is None else _handle(library, uuid)
-    if library is None or handle is None:
-        return None
+    return None if handle is None else _state(library, handle)
+
+
+def read_gpus() -> dict[str, GpuState]:
+    """Return the state of every GPU by its unique id, without the CUDA driver."""
+    library, count = _library(), c_uint()
+    if library is None or library.nvmlDeviceGetCount_v2(byref(count)):
+        return {}
+    found = {}
+    for index in range(count.value):
+        handle = c_void_p()
+        if library.nvmlDeviceGetHandleByIndex_v2(index, byref(handle)) == 0:
+            found[_text(library, "nvmlDeviceGetUUID", handle)] = _state(library, handle)
+    return found
+
+
+def _state(library: Any, handle: c_void_p) -> GpuState:
     used = _Utilization()
     known = library.nvmlDeviceGetUtilizationRates(handle, byref(used)) == 0
     watts = _number(library, "nvmlDeviceGetPowerUsage", handle)

@@ -1,7 +1,7 @@
 """Names of `tileprof.bench`, loaded when one is first used."""
 
 from tileprof.bench.doubts import Doubt
-from tileprof.bench.gpu_state import GpuState, read_gpu
+from tileprof.bench.gpu_state import GpuState, read_gpu, read_gpus
 from tileprof.bench.intervals import Interval, median_interval
 from tileprof.bench.json_form import SCHEMA
 from tileprof.bench.measuring import Plan, Result, Side, Timed, measure
@@ -11,5 +11,5 @@ from tileprof.bench.timers import Batch, CudaTimer, HostTimer, Timer, replayed, 
 __all__ = [
     "SCHEMA", "Batch", "CudaTimer", "Doubt", "GpuState", "HostTimer", "Interval", "Plan", "Result",
     "Side", "Timed", "Timer", "batch_sizes", "in_turns", "measure", "median_interval", "read_gpu",
-    "replayed", "torch_timer",
+    "read_gpus", "replayed", "torch_timer",
 ]  # fmt: skip

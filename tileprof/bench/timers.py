@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tileprof.errors import from_extra
+from tileprof.errors import ExecutionError, from_extra
 from tileprof.runtime.cuda.device import CudaDevice, find_device
 from tileprof.runtime.cuda.driver import L2_BYTES
 
@@ -218,9 +218,16 @@ def replayed(calls: Sequence[Run]) -> Run:
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     kept = []
-    with torch.cuda.graph(graph):
-        for call in calls:
-            kept.append(call())
+    try:
+        with torch.cuda.graph(graph):
+            for call in calls:
+                kept.append(call())
+    except RuntimeError as error:
+        raise ExecutionError(
+            f"the calls cannot be captured as a CUDA graph: {error}",
+            hint="What waits for the GPU or copies to the host cannot be: leave that out, or time "
+            "without a graph.",
+        ) from error
 
     def replay(graph: Any = graph, kept: Any = kept) -> None:
         graph.replay()

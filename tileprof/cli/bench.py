@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import nan
@@ -21,7 +21,7 @@ from .kernels import bindings, find_callables, is_kernel
 from .parsing import Command, Parser, number, one_of
 
 if TYPE_CHECKING:
-    from tileprof.bench import GpuState, Plan, Result, Timer
+    from tileprof.bench import Plan, Result, Timer
     from tileprof.profile import Change, Metric
 
 USAGE = (
@@ -126,7 +126,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     from tileprof.profile.transform.gate import parse
+    from tileprof.runtime.selection import parse_device
 
+    if args.device is not None:
+        parse_device(args.device)
     if args.seconds <= 0:
         raise UsageError(f"`--seconds {args.seconds:g}` is no time", hint="For example 10.")
     if args.graph and args.clock == "host":
@@ -146,39 +149,43 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _measured(args: argparse.Namespace) -> Result:
-    from tileprof.bench import Plan, Side, measure
+    from tileprof.bench import Plan, Side, measure, read_gpu, read_gpus
     from tileprof.bench.doubts import known_before
+    from tileprof.runtime.cuda.driver import load_driver
+    from tileprof.runtime.roofs.keeping import uuid_of
 
     from . import bench_calls
 
     names = [args.function] + ([args.against] if args.against is not None else [])
-    device = _device(args.device)
-    before = _looker(_gpu_of(device))()
+    # The driver starts after the files are loaded: they may choose what it is to see.
+    before = read_gpus()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     # Nothing is drawn on the terminal while times are taken.
     with terminal.progress(), working("") as task:
         task.tell(f"loading {' and '.join(names)}")
         found = find_callables(*names)
+        has_kernel = any(map(is_kernel, found))
+        device = _device(args.device) if has_kernel else ""
         calls = bench_calls.calls_of(found, bindings(args.bindings), device)
         for name, call in zip(names, calls):
             task.tell(f"calling {name} for the first time")
-            bench_calls.once(call, name)
-    has_kernel = any(map(is_kernel, found))
-    # Functions choose a GPU themselves, when they are loaded or called.
-    gpu = _gpu_of(device) if has_kernel else _gpu_number()
+            with bench_calls.failures_of([name], [call]):
+                call()
+    gpu = int(device.partition(":")[2] or 0) if device.startswith("cuda") else _gpu_number()
     on_host = has_kernel and not device.startswith("cuda")
     clock = "host" if args.clock == "auto" and on_host else args.clock
     plan = Plan(args.within, args.seconds, args.graph, args.flush_l2)
     timer, empty_ns = _timer(clock, plan, gpu)
-    on_gpu, look = timer.clock == "gpu", _looker(gpu)
-    return measure(
-        [Side(name, call) for name, call in zip(names, calls)],
-        timer,
-        plan,
-        look=look if on_gpu else lambda: None,
-        empty_ns=empty_ns,
-        doubts=known_before(before if on_gpu else None, load, os.cpu_count() or 1),
-    )
+    uuid = "" if gpu is None or timer.clock == "host" else uuid_of(load_driver(), gpu)
+    with bench_calls.failures_of(names, calls):
+        return measure(
+            [Side(name, call) for name, call in zip(names, calls)],
+            timer,
+            plan,
+            look=(lambda: read_gpu(uuid)) if uuid else (lambda: None),
+            empty_ns=empty_ns,
+            doubts=known_before(before.get(uuid), load, os.cpu_count() or 1),
+        )
 
 
 def _device(asked: str | None) -> str:
@@ -188,11 +195,6 @@ def _device(asked: str | None) -> str:
     if asked is not None:
         return parse_device(asked)
     return environment_device() or ("cuda:0" if _gpu_number() is not None else choose([]))
-
-
-def _gpu_of(device: str) -> int | None:
-    """Return the number of the GPU that a kernel's device names, else the one of functions."""
-    return int(device.partition(":")[2] or 0) if device.startswith("cuda") else _gpu_number()
 
 
 def _gpu_number() -> int | None:
@@ -206,18 +208,6 @@ def _gpu_number() -> int | None:
         return None
     torch = sys.modules.get("torch")
     return torch.cuda.current_device() if torch and torch.cuda.is_initialized() else 0
-
-
-def _looker(gpu: int | None) -> Callable[[], GpuState | None]:
-    """Return a function that reads the state of a GPU, None where it cannot be read."""
-    from tileprof.bench import read_gpu
-    from tileprof.runtime.cuda.driver import load_driver
-    from tileprof.runtime.roofs.keeping import uuid_of
-
-    if gpu is None:
-        return lambda: None
-    uuid = uuid_of(load_driver(), gpu)
-    return lambda: read_gpu(uuid)
 
 
 def _timer(clock: str, plan: Plan, gpu: int | None) -> tuple[Timer, float]:

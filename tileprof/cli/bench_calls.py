@@ -6,7 +6,8 @@ In: what `FILE:FUNCTION` names, and the values of `--set`.  Out: functions witho
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ def calls_of(
             calls.append(_kernel_call(each, values, device))
             taken |= values.keys()
         else:
+            _refuse_unfinished(each)
             bound = _bound(each, values)
             taken |= bound.keys()
             calls.append(partial(each, **bound) if bound else each)
@@ -47,16 +49,34 @@ def calls_of(
     return calls
 
 
-def once(call: Callable[[], Any], name: str) -> None:
-    """Call for the first time; an error of the function is an `ExecutionError` with its place."""
+@contextmanager
+def failures_of(names: Sequence[str], calls: Sequence[Callable[[], Any]]) -> Iterator[None]:
+    """Turn errors that come from the code of these calls into `ExecutionError`s with a place."""
     try:
-        call()
+        yield
     except (TileprofError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        code = getattr(getattr(call, "func", call), "__code__", None)
-        place = last_place(error, code.co_filename) if code else None
-        raise ExecutionError(f"`{name}` failed: {said(error)}", location=place) from None
+        for name, call in zip(names, calls):
+            code = getattr(getattr(call, "func", call), "__code__", None)
+            place = last_place(error, code.co_filename) if code else None
+            if place is not None:
+                raise ExecutionError(f"`{name}` failed: {said(error)}", location=place) from None
+        raise
+
+
+def _refuse_unfinished(function: Callable[..., Any]) -> None:
+    """Raise `UsageError` for a function whose call does none of its work."""
+    for is_one, what in (
+        (inspect.iscoroutinefunction, "is a coroutine function"),
+        (inspect.isasyncgenfunction, "is an asynchronous generator"),
+        (inspect.isgeneratorfunction, "is a generator function"),
+    ):
+        if is_one(function):
+            raise UsageError(
+                f"`{function.__name__}` {what}: a call of it does none of its work",
+                hint="Time a function that runs it to its end, as `asyncio.run` or `list` does.",
+            )
 
 
 def _bound(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
