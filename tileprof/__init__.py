@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tileprof.analyzer.report import analyze
+    from tileprof.checker import check
     from tileprof.compiler.cuda.controls import Controls
     from tileprof.errors import TileprofError
     from tileprof.lang.jit_function import compile, jit
+    from tileprof.lang.recorded import events
     from tileprof.lang.saved import load_kernel
     from tileprof.profile import Profile, load
     from tileprof.profiler import (
@@ -39,9 +41,11 @@ __all__ = [
     "__version__",
     "activate",
     "analyze",
+    "check",
     "compile",
     "deactivate",
     "device",
+    "events",
     "finalize",
     "jit",
     "load",
@@ -59,9 +63,11 @@ _LATE = {
     "TileprofError": "tileprof.errors",
     "activate": "tileprof.profiler",
     "analyze": "tileprof.analyzer",
+    "check": "tileprof.checker",
     "compile": "tileprof.lang",
     "deactivate": "tileprof.profiler",
     "device": "tileprof.runtime.selection",
+    "events": "tileprof.lang.recorded",
     "finalize": "tileprof.profiler",
     "jit": "tileprof.lang",
     "load": "tileprof.profile",

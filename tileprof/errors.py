@@ -33,6 +33,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 MOST_SOURCE_BYTES = 16 << 20
 """Size of a source file whose lines are shown."""
@@ -196,8 +197,29 @@ class ArgumentError(TileprofError, TypeError):
     """A call does not match the kernel's signature."""
 
 
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a buffer, and who accessed it."""
+
+    buffer: str
+    index: tuple[int, ...]
+    block: tuple[int, ...] | None
+    """Indices of the block; None outside a launch."""
+    point: tuple[tuple[str, int], ...] = ()
+    """Loop variables of the `T.Parallel`s around, with their values."""
+
+
 class ExecutionError(TileprofError):
     """A kernel went wrong while it ran."""
+
+    elements: tuple[Element, ...] = ()
+    """The accesses that show it: one that is out of bounds or reads what nobody wrote, or two that
+    race.  Both have the error's location, as far as the interpreter knows."""
+
+    def at(self, *elements: Element) -> Self:
+        """Return the error with the accesses that show it."""
+        self.elements = elements
+        return self
 
 
 class BoundsError(ExecutionError, IndexError):

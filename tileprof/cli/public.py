@@ -21,10 +21,12 @@ from tileprof.progress import working
 from . import (
     bench,
     cache_command,
+    check,
     compile_command,
     ctl,
     diff,
     doctor,
+    events,
     export,
     inspect_command,
     mcp_command,
@@ -38,8 +40,8 @@ from .parsing import Command
 __all__ = ["COMMANDS", "main"]
 
 _MODULES = (
-    run, ctl, view, report, diff, bench, export, compile_command, inspect_command, cache_command,
-    doctor, mcp_command,
+    run, ctl, view, report, diff, bench, export, compile_command, inspect_command, events, check,
+    cache_command, doctor, mcp_command,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 _QUIET = {"bench", "mcp"}

@@ -59,18 +59,30 @@ def guard_reasons(kernel: ir.Kernel) -> dict[ir.OpBase, MayLeave]:
     return prover.outside
 
 
-class _Prover:
+def never_fails(kernel: ir.Kernel) -> set[ir.OpBase]:
+    """Return the accesses that cannot be out of bounds: those proved inside, and those of a global
+    buffer whose indices are proved to be at least 0, because a guard takes care of the rest."""
+    prover = _Prover(kernel)
+    prover.block(kernel.body, ())
+    guarded = {op for op in prover.outside if op not in prover.below}
+    return prover.inside | guarded
+
+
+class Walk:
+    """A walk over a kernel that knows, at each op, what is at least 0 there."""
+
     def __init__(self, kernel: ir.Kernel) -> None:
-        self.inside: set[ir.OpBase] = set()
-        self.outside: dict[ir.OpBase, MayLeave] = {}
         self._ranges = Ranges(kernel)
         self._effort = Effort()
 
+    def visit(self, op: ir.OpBase, facts: tuple[Linear, ...]) -> None:
+        """Look at an op that runs only where `facts` are at least 0."""
+        raise NotImplementedError
+
     def block(self, block: ir.Block, facts: tuple[Linear, ...]) -> None:
-        """Look at the accesses of a block that runs only where `facts` are at least 0."""
+        """Look at the ops of a block that runs only where `facts` are at least 0."""
         for op in block.ops:
-            if isinstance(op, Access):
-                self._access(op, facts)
+            self.visit(op, facts)
             self._ranges.enter(op)
             for inner, more in self._inside(op):
                 self.block(inner, (*facts, *more))
@@ -89,44 +101,6 @@ class _Prover:
             case _:
                 for block in op.blocks():
                     yield block, ()
-
-    def _access(self, op: Access, facts: tuple[Linear, ...]) -> None:
-        if isinstance(op, ir.View):
-            base, sizes = op.base, op.sizes
-            starts = [self._ranges.of(offset) for offset in op.offsets]
-            while isinstance(base.owner, ir.View):
-                # The edge of a view of a view is that of the buffer.
-                outer = base.owner
-                starts = [s + self._ranges.of(o) for s, o in zip(starts, outer.offsets)]
-                base = outer.base
-        else:
-            base, sizes = op.buffer, (1,) * len(op.indices)
-            starts = [self._ranges.of(index) for index in op.indices]
-        # Without dimensions there is nothing that a guard would check.
-        if not starts:
-            return
-        for at, (start, size, dim) in enumerate(zip(starts, sizes, base.buffer.shape, strict=True)):
-            reason = self._reason(start, size, dim, facts)
-            if reason:
-                if base.buffer.space == "global":
-                    self.outside[op] = MayLeave(at, reason)
-                return
-        self.inside.add(op)
-
-    def _reason(
-        self, start: Linear, size: int, dim: ir.Dim, facts: tuple[Linear, ...]
-    ) -> Reason | None:
-        """Why a range of one dimension may leave its extent; None where it cannot."""
-        stop = start.plus(size)
-        if not is_nonnegative(start, facts, self._effort):
-            return IndexSign()
-        if is_nonnegative(self._ranges.extent(dim) - stop, facts, self._effort):
-            return None
-        if isinstance(dim, str):
-            return IndexBelow(dim)
-        if stop.high > LOOSE:
-            return IndexUnbounded(dim)
-        return IndexReach(int(stop.high) - 1, dim)
 
     def _facts(self, condition: ir.Value, holds: bool) -> Iterator[Linear]:
         """Expressions that are at least 0 where a condition holds, or where it does not."""
@@ -149,6 +123,57 @@ class _Prover:
                 case _:
                     pass
             asked += [part for part in parts if part not in asked][: MOST_CONDITIONS - len(asked)]
+
+
+class _Prover(Walk):
+    def __init__(self, kernel: ir.Kernel) -> None:
+        super().__init__(kernel)
+        self.inside: set[ir.OpBase] = set()
+        self.outside: dict[ir.OpBase, MayLeave] = {}
+        self.below: set[ir.OpBase] = set()
+        """Accesses of which some index may be negative."""
+
+    def visit(self, op: ir.OpBase, facts: tuple[Linear, ...]) -> None:
+        """Look at an access."""
+        if not isinstance(op, Access):
+            return
+        if isinstance(op, ir.View):
+            base, starts = self._ranges.window(op)
+            sizes = op.sizes
+        else:
+            base, sizes = op.buffer, (1,) * len(op.indices)
+            starts = [self._ranges.of(index) for index in op.indices]
+        # Without dimensions there is nothing that a guard would check.
+        if not starts:
+            return
+        reasons = [
+            self._reason(start, size, dim, facts)
+            for start, size, dim in zip(starts, sizes, base.buffer.shape, strict=True)
+        ]
+        if any(isinstance(reason, IndexSign) for reason in reasons):
+            self.below.add(op)
+        at = next((at for at, reason in enumerate(reasons) if reason), None)
+        if at is None:
+            self.inside.add(op)
+        elif base.buffer.space == "global":
+            reason = reasons[at]
+            assert reason is not None
+            self.outside[op] = MayLeave(at, reason)
+
+    def _reason(
+        self, start: Linear, size: int, dim: ir.Dim, facts: tuple[Linear, ...]
+    ) -> Reason | None:
+        """Why a range of one dimension may leave its extent; None where it cannot."""
+        stop = start.plus(size)
+        if not is_nonnegative(start, facts, self._effort):
+            return IndexSign()
+        if is_nonnegative(self._ranges.extent(dim) - stop, facts, self._effort):
+            return None
+        if isinstance(dim, str):
+            return IndexBelow(dim)
+        if stop.high > LOOSE:
+            return IndexUnbounded(dim)
+        return IndexReach(int(stop.high) - 1, dim)
 
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}

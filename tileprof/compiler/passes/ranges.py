@@ -30,6 +30,8 @@ class Ranges:
         self._count = 0
         self._known: dict[ir.Value, Linear] = {}
         self._quotients: dict[tuple[object, ...], Linear] = {}
+        self.dividends: dict[Atom, Linear] = {}
+        """What a quotient is made of: where this is the same, so is the quotient."""
         self._symbols = kernel.symbol_values()
         types = [p.type for p in kernel.params if isinstance(p.type, ir.BufferType)]
         extents = {dim for type_ in types for dim in type_.shape}
@@ -47,6 +49,20 @@ class Ranges:
     def extent(self, dim: ir.Dim) -> Linear:
         """The expression of an extent."""
         return Linear(dim) if isinstance(dim, int) else self.of(self._symbols[dim])
+
+    @property
+    def made(self) -> int:
+        """Number of the newest atom; later ones have larger numbers."""
+        return self._count
+
+    def window(self, view: ir.View) -> tuple[ir.Value, list[Linear]]:
+        """Return the buffer of a view and where the view starts in it; offsets of views of views
+        add up."""
+        base, starts = view.base, [self.of(offset) for offset in view.offsets]
+        while isinstance(base.owner, ir.View):
+            starts = [s + self.of(o) for s, o in zip(starts, base.owner.offsets)]
+            base = base.owner.base
+        return base, starts
 
     def enter(self, op: ir.OpBase) -> None:
         """Bound the block arguments of an op whose blocks come next."""
@@ -185,5 +201,7 @@ class Ranges:
             low, high = int(rest.low // by), int(rest.high // by)
             upper = rest.times(Fraction(1, by))
             lower = upper.plus(Fraction(1 - by, by))
-            self._quotients[key] = self._atom(low, high, lowers=(lower,), uppers=(upper,))
+            made = self._atom(low, high, lowers=(lower,), uppers=(upper,))
+            self._quotients[key] = made
+            self.dividends |= dict.fromkeys(made.terms, rest)
         return outside + self._quotients[key]

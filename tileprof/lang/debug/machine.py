@@ -10,6 +10,7 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.errors import Location
+from tileprof.runtime.events.access import block_indices
 from tileprof.runtime.interpreter.executable import _limit
 from tileprof.runtime.interpreter.facts import Facts
 from tileprof.runtime.interpreter.recording import Recorder
@@ -55,13 +56,14 @@ class Machine(State):
         self.begin(np.zeros(1, np.int64), launched=False)
         self.around.clear()
 
-    def where(self, lane: tuple[int, ...]) -> str:
-        """`block (1, 0), point (i=3)`, '' outside a launch."""
+    def lane_place(
+        self, lane: tuple[int, ...]
+    ) -> tuple[tuple[int, ...] | None, tuple[tuple[str, int], ...]]:
+        """Return the indices of the block, None outside a launch, and the point."""
         if not self.launched:
-            return ""
-        block = f"block {self.block_name(int(self.blocks[0]))}"
-        points = [f"{n}={i}" for names, at in self.around for n, i in zip(names, at)]
-        return f"{block}, point ({', '.join(points)})" if points else block
+            return None, ()
+        points = [(n, i) for names, at in self.around for n, i in zip(names, at)]
+        return block_indices(int(self.blocks[0]), self.grid), tuple(points)
 
     def count_guarded(self, op: ir.OpBase, count: int) -> None:
         """Note elements that were guarded, by source line."""

@@ -6,8 +6,9 @@ argument, the index, the shape, the block and the source line.
 
 Many blocks run at once, in lock step with masks where they part (`control.py`).  What is checked:
 bounds, reads of what nobody wrote, writes by two blocks or by two points of a `parallel`, integer
-division by zero, assertions.  Not checked: that one block reads what another one writes.  Where
-several blocks go wrong in different ways, the error whose op runs first is the one that is raised.
+division by zero, assertions.  That one block reads what another one writes is found by
+`tileprof.checker`.  Where several blocks go wrong in different ways, the error whose op runs first
+is the one that is raised.
 
 To add an op: its meaning as a function, and one line in `dispatch.HANDLERS`.
 """

@@ -36,14 +36,18 @@ def loop(state: State, op: ir.For) -> None:
     """`ir.For`: to the last iteration of any lane; lanes whose own is past are masked."""
     entry, outer = state.mask, state.loop
     state.loop = frame = Loop()
-    for index, takes_part in _iterations(state, op):
+    ring = state.trip, state.stages
+    for trip, (index, takes_part) in enumerate(_iterations(state, op)):
         active = both(without(entry, frame.broken), takes_part)
         if not some(active):
             break
         state.mask = active
         state.env[op.body.args[0]] = index
+        if op.kind == "pipelined":
+            state.trip, state.stages = trip, op.num_stages
         run(state, op.body)
     state.mask, state.loop = entry, outer
+    state.trip, state.stages = ring
 
 
 def _iterations(state: State, op: ir.For) -> Iterator[tuple[Scalar, Mask]]:

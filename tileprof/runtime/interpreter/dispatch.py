@@ -179,6 +179,8 @@ def _launch(state: State, op: ir.Launch) -> None:
             hint=f"It runs up to {MAX_BLOCKS:,}; run this kernel on `cpu`.",
         )
     state.grids.append(state.grid)
+    if state.events is not None:
+        state.events.launch(op, state.grid)
     for held in state.env.values():
         # Launches run one after another: what an earlier one wrote may be written again.
         if isinstance(held, Buffer):

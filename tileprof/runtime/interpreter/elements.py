@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tileprof import ir
+from tileprof.runtime.events.access import AccessKind
 
 from . import faults, races
 from .arithmetic import binary
@@ -16,6 +17,10 @@ from .lanes import Array, Mask, Scalar, as_mask, both, either, some, span, tidy,
 from .state import State
 
 Indices = list[Scalar]
+KIND: Mapping[type[ir.OpBase], AccessKind] = {
+    ir.Load: "read", ir.Store: "write", ir.Atomic: "atomic",
+}  # fmt: skip
+"""Kind of access that an op makes of the elements that it names."""
 
 
 def load(state: State, op: ir.Load) -> Scalar:
@@ -97,6 +102,8 @@ def _locate(
     """Return the indices, those outside moved inside, and which lanes were inside. BoundsError for
     a negative index, and for one outside a buffer of a block."""
     asked = [state.env[v] for v in values]
+    if state.events is not None:
+        state.note(op, KIND[type(op)], buffer, asked, (1,) * len(asked))
     inside: Mask = True
     indices: Indices = []
     for index, extent in zip(asked, buffer.shape):

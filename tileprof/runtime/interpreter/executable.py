@@ -14,6 +14,7 @@ from tileprof.errors import ArgumentError, InternalError, TileprofError, UsageEr
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import as_array, is_writable
 from tileprof.runtime.device import RunResult
+from tileprof.runtime.events.access import current
 from tileprof.runtime.interpreter.state import Output
 
 from . import control
@@ -87,8 +88,10 @@ class InterpreterExecutable:
         recorder = Recorder(clock)
         state = State(
             self.kernel, self._facts, self.options, recorder, Output(), self._code,
-            self._constants, tick,
+            self._constants, tick, current.get(),
         )  # fmt: skip
+        if state.events is not None:
+            state.events.begin(self.kernel)
         state.begin(np.zeros(1, np.int64), launched=False)
         for param, held, value in zip(self.kernel.params, self.kernel.param_values(), values):
             state.env[held] = (

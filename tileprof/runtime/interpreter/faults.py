@@ -8,6 +8,7 @@ from typing import Literal, NoReturn
 from tileprof import ir
 from tileprof.errors import (
     BoundsError,
+    Element,
     ExecutionError,
     InternalError,
     RaceError,
@@ -15,7 +16,7 @@ from tileprof.errors import (
 )
 
 from .buffers import Buffer
-from .state import State
+from .state import State, named
 
 Access = Literal["read", "written"]
 Index = Sequence[int]
@@ -26,6 +27,10 @@ def _in(state: State, lane: tuple[int, ...]) -> str:
     return f", in {where}" if where else ""
 
 
+def _element(state: State, name: str, index: Index, lane: tuple[int, ...]) -> Element:
+    return Element(name, tuple(index), *state.lane_place(lane))
+
+
 def negative(
     state: State, op: ir.OpBase, name: str, access: Access, index: Index, lane: tuple[int, ...]
 ) -> NoReturn:
@@ -34,7 +39,7 @@ def negative(
         f"`{name}` is {access} at {list(index)}: the index is negative{_in(state, lane)}",
         location=op.span,
         hint="A negative index never counts from the end in a kernel; guard the access with `if`.",
-    )
+    ).at(_element(state, name, index, lane))
 
 
 def outside(
@@ -58,7 +63,7 @@ def outside(
         location=op.span,
         hint=f"Only global tensors are guarded; a {buffer.type.space} buffer is not. "
         "Keep the index below the extent, or guard the access with `if`.",
-    )
+    ).at(_element(state, buffer.name, index, lane))
 
 
 def nothing_inside(
@@ -76,7 +81,7 @@ def nothing_inside(
         location=op.span,
         hint="Strict bounds (--debug, TILEPROF_CHECK=1) refuse an access that is guarded as a"
         " whole. Check the grid and the offsets, or skip such blocks with `if`.",
-    )
+    ).at(_element(state, buffer.name, index, lane))
 
 
 def unwritten(
@@ -90,7 +95,7 @@ def unwritten(
         hint="It is an output, allocated by the call with no values in it: write it first."
         if out
         else "Write it first, with T.clear, T.fill, T.copy or an assignment.",
-    )
+    ).at(_element(state, name, index, lane))
 
 
 def zero_divisor(state: State, op: ir.OpBase, lane: tuple[int, ...]) -> NoReturn:
@@ -102,9 +107,7 @@ def zero_divisor(state: State, op: ir.OpBase, lane: tuple[int, ...]) -> NoReturn
     )
 
 
-def race(
-    state: State, op: ir.OpBase, buffer: Buffer, index: Index, who: tuple[str, str]
-) -> NoReturn:
+def race(state: State, op: ir.OpBase, buffer: Buffer, a: Element, b: Element) -> NoReturn:
     """Two blocks, or two points of one `parallel`, write one element."""
     if op in state.facts.accumulating:
         hint = (
@@ -113,9 +116,17 @@ def race(
         )
     else:
         hint = "They run in any order: give each its own elements, or combine with T.atomic_add."
-    at = f" at {list(index)}" if len(index) else ""
+    first, second = (named(element.block) for element in (a, b))
+    if a.block == b.block:
+        first, second = (f"point ({_shown(element)})" for element in (a, b))
+        second += f" of one T.Parallel in {named(a.block)}"
+    at = f" at {list(a.index)}" if a.index else ""
     raise RaceError(
-        f"{who[0]} and {who[1]} both write `{buffer.name}`{at} of shape {list(buffer.shape)}",
+        f"{first} and {second} both write `{buffer.name}`{at} of shape {list(buffer.shape)}",
         location=op.span,
         hint=hint,
-    )
+    ).at(a, b)
+
+
+def _shown(element: Element) -> str:
+    return ", ".join(f"{name}={value}" for name, value in element.point)

@@ -6,7 +6,7 @@ outside of any.  In nested `parallel`s the stamp of a point of an inner one, les
 the outermost one, leaves the outermost point as its rest by their number.  Of three levels and
 more, a clash in a middle one is not seen.
 
-Reads are not followed: that one block reads what another one writes goes unnoticed.
+Reads are not followed here; `tileprof.checker` does, over the stream of accesses.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import NoReturn
 import numpy as np
 
 from tileprof import ir
+from tileprof.errors import Element
+from tileprof.runtime.events.access import block_indices
 
 from . import faults
 from .buffers import Buffer
@@ -82,29 +84,33 @@ def refuse(
     at = found[np.argmin(codes[1:][found])]
     shape = buffer.data.shape
     index = np.unravel_index(int(elements[at]), shape)[buffer.lead :]
-    who = _authors(state, int(codes[at]), int(codes[at + 1]))
-    faults.race(state, op, buffer, [int(i) for i in index], who)
+    place = tuple(int(i) for i in index)
+    a, b = (int(code) for code in codes[at : at + 2])
+    in_one = a >> STAMP_BITS == b >> STAMP_BITS
+    faults.race(
+        state, op, buffer, *(_author(state, buffer, place, code, in_one) for code in (a, b))
+    )
 
 
-def _authors(state: State, a: int, b: int) -> tuple[str, str]:
-    blocks = [state.block_name((code >> STAMP_BITS) - 1) for code in (a, b)]
-    if blocks[0] != blocks[1]:
-        return f"block {blocks[0]}", f"block {blocks[1]}"
-    points = [_point(state, code & _STAMP) for code in (a, b)]
-    return f"point {points[0]}", f"point {points[1]} of one T.Parallel in block {blocks[0]}"
+def _author(
+    state: State, buffer: Buffer, index: tuple[int, ...], code: int, in_one: bool
+) -> Element:
+    """Return the access of an author; its point only where both are points `in_one` block."""
+    block = block_indices((code >> STAMP_BITS) - 1, state.grid)
+    return Element(buffer.name, index, block, _point(state, code & _STAMP) if in_one else ())
 
 
-def _point(state: State, stamp: int) -> str:
+def _point(state: State, stamp: int) -> tuple[tuple[str, int], ...]:
     outer = state.parallels[0]
     size = state.size_of(outer)
     at, shown = (stamp - outer.base) % size, []
     for arg, axis in reversed(list(zip(outer.op.body.args, outer.axes))):
         at, index = divmod(at, state.points[axis - 1])
-        shown.append(f"{arg.name or 'i'}={index}")
+        shown.append((arg.name or "i", index))
     inner = [(a, x) for p in state.parallels[1:] for a, x in zip(p.op.body.args, p.axes)]
     rest = (stamp - outer.base) // size - state.parallels[-1].rounds
     if inner and 0 <= rest < math.prod(state.points[x - 1] for _, x in inner):
         for arg, axis in reversed(inner):
             rest, index = divmod(rest, state.points[axis - 1])
-            shown.insert(0, f"{arg.name or 'i'}={index}")
-    return f"({', '.join(reversed(shown))})"
+            shown.insert(0, (arg.name or "i", index))
+    return tuple(reversed(shown))

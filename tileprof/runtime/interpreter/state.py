@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.errors import ExecutionError, Location
+from tileprof.runtime.events.access import Access, AccessKind, Listener, block_indices
+from tileprof.runtime.interpreter.buffers import Buffer
 from tileprof.runtime.interpreter.facts import Facts
 from tileprof.runtime.interpreter.lanes import Array, Mask, Scalar
 from tileprof.runtime.interpreter.recording import Recorder
@@ -77,6 +79,8 @@ class State:
     constants: Mapping[ir.OpBase, Scalar]
     tick: Callable[[ir.OpBase, int], None] | None = None
     """Tells a clock of executed ops about one, and for how many blocks."""
+    events: Listener | None = None
+    """Listener that is called with every access."""
     env: dict[ir.Value, Any] = field(default_factory=dict)
     mask: Mask = True
     op: ir.OpBase | None = None
@@ -90,6 +94,10 @@ class State:
     """Linear index of each block of the batch, first grid axis fastest."""
 
     loop: Loop = field(default_factory=Loop)
+    trip: int = -1
+    """Iteration of the innermost pipelined loop around, from 0; -1 outside of any."""
+    stages: int = 0
+    """Stages of that loop."""
     yielded: list[Scalar] = field(default_factory=list)
     parallels: list[Parallel] = field(default_factory=list)
     axis_of: dict[ir.Value, int] = field(default_factory=dict)
@@ -215,23 +223,25 @@ class State:
 
     def where(self, lane: tuple[int, ...]) -> str:
         """`block (1, 0), point (i=3)`: the lane in words; '' outside a launch."""
-        if not self.launched:
+        block, point = self.lane_place(lane)
+        if block is None:
             return ""
-        block = self.block_name(int(self.blocks[lane[0]]))
+        shown = ", ".join(f"{name}={value}" for name, value in point)
+        return f"{named(block)}, point ({shown})" if point else named(block)
+
+    def lane_place(
+        self, lane: tuple[int, ...]
+    ) -> tuple[tuple[int, ...] | None, tuple[tuple[str, int], ...]]:
+        """Return the indices of a lane's block, None outside a launch, and the loop variables of
+        its point."""
+        if not self.launched:
+            return None, ()
         point = [
-            f"{arg.name or 'i'}={lane[axis]}"
+            (arg.name or "i", lane[axis])
             for p in self.parallels
             for arg, axis in zip(p.op.body.args, p.axes)
         ]
-        return f"block {block}, point ({', '.join(point)})" if point else f"block {block}"
-
-    def block_name(self, linear: int) -> str:
-        """Return the indices of a block from its linear index."""
-        indices = []
-        for extent in self.grid:
-            linear, at = divmod(linear, extent)
-            indices.append(at)
-        return f"({', '.join(map(str, indices))})"
+        return block_indices(int(self.blocks[lane[0]]), self.grid), tuple(point)
 
     def first(self, mask: Mask) -> tuple[int, ...]:
         """Return the first lane of a mask in which some lane is."""
@@ -258,11 +268,34 @@ class State:
         line = None if op.span is None else Location(op.span.file, op.span.line)
         self.guarded[line] += count
 
+    def note(
+        self,
+        op: ir.OpBase,
+        kind: AccessKind,
+        buffer: Buffer,
+        starts: Sequence[Scalar],
+        sizes: tuple[int, ...],
+    ) -> None:
+        """Call the listener, where there is one, with an access of the active lanes."""
+        if self.events is not None:
+            launch = len(self.grids) - 1 if self.launched else -1
+            self.events.note(
+                Access(
+                    self.kernel, op, kind, buffer, launch, self.blocks, self.lanes, self.mask,
+                    tuple(starts), sizes, self.trip, self.stages,
+                )
+            )  # fmt: skip
+
     def at(self, scalar: Scalar, lane: tuple[int, ...]) -> Any:
         """Return the value of a scalar in one lane."""
         if np.ndim(scalar) == 0:
             return scalar
         return scalar[tuple(min(i, n - 1) for i, n in zip(lane, scalar.shape))]
+
+
+def named(block: tuple[int, ...] | None) -> str:
+    """Return a block in words."""
+    return "" if block is None else f"block ({', '.join(map(str, block))})"
 
 
 @dataclass(slots=True)

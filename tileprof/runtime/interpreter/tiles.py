@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tileprof import ir
+from tileprof.runtime.events.access import AccessKind
 
 from . import faults, races
 from .buffers import Buffer, Tile, whole
@@ -133,6 +134,10 @@ def flat_elements(state: State, op: ir.OpBase, tile: Tile) -> tuple[Array, Array
 
 
 def _place(state: State, op: ir.OpBase, tile: Tile, access: faults.Access) -> _Place:
+    if state.events is not None:
+        done: AccessKind = "read" if access == "read" else "write"
+        kind: AccessKind = "atomic" if isinstance(op, ir.TileAtomic) and done == "write" else done
+        state.note(op, kind, tile.buffer, tile.offsets, tile.sizes)
     active = state.active_blocks(state.mask)
     shape, sizes = tile.buffer.shape, tile.sizes
     # A global buffer is one for all blocks, so each block's write is one of its own.

@@ -1,0 +1,150 @@
+"""`tileprof check`: findings and verdicts as text and as JSON, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+KERNELS = """
+    import tileprof
+    import tileprof.lang as T
+
+    @tileprof.jit
+    def double(A):
+        N = T.dynamic("N")
+        A: T.Tensor((N,), T.float32)
+        B = T.empty((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, 4), threads=32) as bx:
+            for i in T.Parallel(4):
+                B[bx * 4 + i] = A[bx * 4 + i] * 2.0
+        return B
+
+    @tileprof.jit
+    def shift(A):
+        N = T.dynamic("N")
+        A: T.Tensor((N,), T.float32)
+        with T.Kernel(T.ceildiv(N, 4), threads=32) as bx:
+            f = T.alloc_fragment((4,), T.float32)
+            for i in T.Parallel(4):
+                f[i] = A[bx * 4 + i + 1]
+            for i in T.Parallel(4):
+                A[bx * 4 + i] = f[i]
+
+    @tileprof.jit
+    def scatter(A, At):
+        A: T.Tensor((8,), T.float32)
+        At: T.Tensor((4,), T.int32)
+        with T.Kernel(4, threads=32) as bx:
+            A[At[bx]] = 1.0
+
+    @tileprof.jit
+    def divide(A):
+        A: T.Tensor((4,), T.int32)
+        with T.Kernel(4, threads=32) as bx:
+            A[bx] = 1 // A[bx]
+"""
+
+
+def test_a_kernel_whose_properties_are_proved(cli: Any, write: Callable[..., None]) -> None:
+    """Exit code 0; the proof holds for all extents."""
+    write(k=KERNELS)
+    found = cli("check", "k.py:double", "--no-run")
+    assert (found.code, found.err) == (0, "")
+    assert found.out == (
+        "double, launch at k.py:9\n"
+        "  no race between blocks: proved for all inputs\n"
+        "  no uninitialized read: proved for all inputs\n"
+        "  no access out of bounds: proved for all inputs\n"
+        "0 findings\n"
+    )
+
+
+def test_a_race_is_two_accesses_with_lines_and_blocks(cli: Any, write: Callable[..., None]) -> None:
+    """Exit code 1."""
+    write(k=KERNELS)
+    found = cli("check", "k.py:shift", "--set", "N=12")
+    assert (found.code, found.err) == (1, "")
+    assert found.out == (
+        "k.py:21: race-between-blocks: race between blocks on `A`, kernel `shift`\n"
+        "    f[i] = A[bx * 4 + i + 1]\n"
+        "    A[bx * 4 + i] = f[i]\n"
+        "  block (0) reads A[4] at k.py:21\n"
+        "  block (1) writes A[4] at k.py:23\n"
+        "\n"
+        "shift, launch at k.py:18\n"
+        "  no race between blocks: refuted, see above\n"
+        "  no uninitialized read: proved for all inputs\n"
+        "  no access out of bounds: proved for all inputs\n"
+        "1 finding\n"
+    )
+
+
+def test_what_is_neither_proved_nor_run_is_named(cli: Any, write: Callable[..., None]) -> None:
+    """A run needs the extents."""
+    write(k=KERNELS)
+    found = cli("check", "k.py:shift")
+    assert found.code == 0
+    assert (
+        "  no race between blocks: not proved, and not run\n"
+        "    `A` at k.py:21 and k.py:23: what is known of the indices does not exclude it\n"
+    ) in found.out
+    assert (
+        "The kernel was not run: give its extents (--set N=…) or --input FILE.npz.\n"
+    ) in found.out
+
+
+def test_tensors_of_a_file_decide_what_is_explored(
+    cli: Any, write: Callable[..., None], folder: Path
+) -> None:
+    """Indices that are 0 race; those of the file do not."""
+    write(k=KERNELS)
+    assert cli("check", "k.py:scatter").code == 1
+    np.savez(folder / "in.npz", At=np.arange(4, dtype=np.int32))
+    found = cli("check", "k.py:scatter", "--input", "in.npz")
+    assert found.code == 0
+    assert (
+        "  no race between blocks: explored only: nothing found in this run\n"
+        "    `A` at k.py:30: the index depends on data\n"
+    ) in found.out
+
+
+def test_another_error_of_the_kernel_is_a_finding(cli: Any, write: Callable[..., None]) -> None:
+    """What ended the run is said."""
+    write(k=KERNELS)
+    found = cli("check", "k.py:divide")
+    assert found.code == 1
+    assert "an integer is divided by zero, in block (0)" in found.out
+    assert "what comes after it was not explored" in found.out
+
+
+def test_json_has_the_same_facts(cli: Any, write: Callable[..., None]) -> None:
+    """Codes, places, indices, blocks and reasons, as fields."""
+    write(k=KERNELS)
+    found = cli("check", "k.py:shift", "--set", "N=12", "--json")
+    assert found.code == 1
+    report = json.loads(found.out)
+    assert (report["schema"], report["stopped"]) == (1, False)
+    (finding,) = report["findings"]
+    assert finding["code"] == "race-between-blocks"
+    assert [
+        (a["kind"], a["location"]["line"], a["index"], a["block"]) for a in finding["accesses"]
+    ] == [("read", 21, [4], [0]), ("write", 23, [4], [1])]
+    (launch,) = report["launches"]
+    assert {n: v["status"] for n, v in launch["verdicts"].items()} == {
+        "races": "refuted",
+        "initialization": "proved",
+        "bounds": "proved",
+    }
+    assert [each["why"] for each in launch["verdicts"]["races"]["unproved"]] == ["form"]
+
+
+def test_wrong_use(cli: Any, write: Callable[..., None]) -> None:
+    """A kernel that is not there is exit code 2."""
+    write(k=KERNELS)
+    found = cli("check", "k.py:dubble")
+    assert found.code == 2
+    assert "Did you mean `double`?" in found.err

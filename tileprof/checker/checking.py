@@ -1,0 +1,123 @@
+"""`tileprof.check`: proofs first, then a run for what is not proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tileprof import ir
+from tileprof.errors import (
+    BoundsError,
+    ExecutionError,
+    InternalError,
+    RaceError,
+    UninitializedError,
+    UsageError,
+)
+from tileprof.runtime.events.access import listening
+from tileprof.runtime.selection import device
+
+from .explore import Explorer, Run
+from .findings import (
+    PROPERTIES,
+    PROPERTY_OF,
+    Code,
+    Finding,
+    FoundAccess,
+    LaunchVerdict,
+    Report,
+    Status,
+    Verdict,
+)
+from .proofs import Proof, prove
+
+
+def check(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+    """Call `kernel` with the arguments in the interpreter, watch what its blocks access, and prove
+    what can be proved for all arguments.
+
+    `kernel` may also be a Python function that calls kernels.  A fault of a kernel is a finding and
+    is not raised; any other error is.  UsageError where no kernel ran.
+    """
+    watch, error = Explorer(), None
+    with device("interpreter"), listening(watch):
+        try:
+            kernel(*args, **kwargs)
+        except InternalError:
+            raise
+        except ExecutionError as fault:
+            error = fault
+    if not watch.runs:
+        raise UsageError(
+            f"{kernel!r:.60} ran no kernel",
+            hint="Pass a kernel or a function that calls kernels; one under `debug=True` runs as"
+            " plain Python and is not checked.",
+        )
+    if error is not None:
+        _add_error(error, watch)
+    findings = [finding for run in watch.runs for finding in run.findings.values()]
+    return Report(tuple(findings), tuple(_verdicts(watch.runs, error)), error is not None)
+
+
+def check_proofs(kernel: ir.Kernel) -> Report:
+    """Return what is proved about a kernel, which is not run."""
+    return Report((), tuple(_launch(kernel, proof, (), False) for proof in prove(kernel)))
+
+
+def _add_error(error: ExecutionError, watch: Explorer) -> None:
+    """Add the finding that an error is, unless the watch found the same race."""
+    run, access = watch.runs[-1], watch.last
+    launch = run.position(run.launches[-1]) if run.launches else -1
+    code: Code = "failed"
+    match error:
+        case RaceError():
+            blocks = {element.block for element in error.elements}
+            if len(blocks) == 2 and run.findings:
+                return
+            code = "race-between-blocks" if len(blocks) == 2 else "race-in-block"
+        case UninitializedError():
+            code = "uninitialized-read"
+        case BoundsError():
+            code = "out-of-bounds"
+    kind = access.kind if access is not None else "read"
+    if code == "uninitialized-read":
+        kind = "read"
+    accesses = tuple(
+        FoundAccess(kind, error.location, each.index, each.block, each.point)
+        for each in error.elements
+    )
+    buffer = error.elements[0].buffer if error.elements else ""
+    run.findings[error] = Finding(code, run.kernel.name, launch, buffer, accesses, error.message)
+
+
+def _verdicts(runs: Sequence[Run], error: ExecutionError | None) -> list[LaunchVerdict]:
+    """Return one verdict for each launch of each kernel, however often it ran."""
+    made: list[LaunchVerdict] = []
+    kernels = {id(run.kernel): run.kernel for run in runs}
+    for key, kernel in kernels.items():
+        alike = [run for run in runs if id(run.kernel) == key]
+        ran = {op for run in alike for op in run.launches}
+        if error is not None and runs[-1] in alike:
+            # What comes after the error was not explored.
+            ran -= set(runs[-1].launches[-1:])
+        own = [finding for run in alike for finding in run.findings.values()]
+        made += [_launch(kernel, proof, own, proof.op in ran) for proof in prove(kernel)]
+    return made
+
+
+def _launch(
+    kernel: ir.Kernel, proof: Proof, findings: Sequence[Finding], ran: bool
+) -> LaunchVerdict:
+    launches = [op for op in kernel.ops() if isinstance(op, ir.Launch)]
+    number = launches.index(proof.op)
+    refuted = {PROPERTY_OF.get(each.code) for each in findings if each.launch == number}
+    verdicts = {}
+    for name in PROPERTIES:
+        unproved = tuple(proof.unproved[name])
+        status: Status = "explored" if ran else "unchecked"
+        if name in refuted:
+            status = "refuted"
+        elif not unproved:
+            status = "proved"
+        verdicts[name] = Verdict(status, unproved)
+    return LaunchVerdict(kernel.name, number, proof.op.span, verdicts)

@@ -1,0 +1,160 @@
+"""Which properties of a kernel's launches are proved, for all inputs and all extents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tileprof import ir
+from tileprof.compiler.passes.affine import Effort, Linear
+from tileprof.compiler.passes.bounds import Access, Walk, never_fails
+from tileprof.ir.memory import base
+
+from .disjoint import Blocks, Box, apart
+from .findings import PROPERTIES, Property, Unproved, Why
+from .written import unwritten_reads
+
+MOST_TERMS = 1_000_000
+"""Terms that the proofs for one launch may add up, about a second of work."""
+
+
+@dataclass(eq=False)
+class Proof:
+    """A launch, and what is not proved about it."""
+
+    op: ir.Launch
+    unproved: dict[Property, list[Unproved]] = field(
+        default_factory=lambda: {name: [] for name in PROPERTIES}
+    )
+
+
+def prove(kernel: ir.Kernel) -> list[Proof]:
+    """Return what is proved about each launch of a kernel, in the order of its program."""
+    proofs = [Proof(op) for op in kernel.ops() if isinstance(op, ir.Launch)]
+    inside = {op: proof for proof in proofs for op in ir.walk(proof.op.body)}
+    fine = never_fails(kernel)
+    for op, proof in inside.items():
+        if isinstance(op, Access) and op not in fine and _has_dimensions(op):
+            values = op.offsets if isinstance(op, ir.View) else op.indices
+            held = base(op.base if isinstance(op, ir.View) else op.buffer)
+            why: Why = "data" if _from_memory(values) else "form"
+            proof.unproved["bounds"].append(Unproved(held.name or "buffer", (op.span,), why))
+    for op, value in unwritten_reads(kernel):
+        if op in inside:
+            found = Unproved(value.name or "buffer", (op.span,), "order")
+            inside[op].unproved["initialization"].append(found)
+    collected = _Collected(kernel)
+    collected.block(kernel.body, ())
+    for proof in proofs:
+        proof.unproved["races"] += collected.races(proof.op)
+    for proof in proofs:
+        proof.unproved = {k: list(dict.fromkeys(v)) for k, v in proof.unproved.items()}
+    return proofs
+
+
+def _has_dimensions(op: Access) -> bool:
+    return bool(op.offsets if isinstance(op, ir.View) else op.indices)
+
+
+def _from_memory(values: Iterable[ir.Value]) -> bool:
+    """Return whether numbers are computed from what is loaded."""
+    asked, seen = list(values), set[ir.Value]()
+    while asked:
+        value = asked.pop()
+        if value in seen or value.owner is None:
+            continue
+        seen.add(value)
+        if isinstance(value.owner, ir.Load | ir.Atomic):
+            return True
+        asked += [v for v in value.owner.operand_values() if not isinstance(v.type, ir.BufferType)]
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """An access of a global buffer in a launch."""
+
+    op: ir.OpBase
+    kind: str
+    shaped: ir.Value
+    """The buffer under the shape that indices are of."""
+    indices: tuple[ir.Value, ...]
+    box: Box
+
+
+class _Collected(Walk):
+    """The accesses of global buffers in each launch."""
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        super().__init__(kernel)
+        self._params = [p for p in kernel.param_values() if not isinstance(p.type, ir.BufferType)]
+        self._uses: dict[ir.Launch, dict[ir.Value, list[_Use]]] = {}
+        self._uniform: dict[ir.Launch, int] = {}
+        launches = [op for op in kernel.ops() if isinstance(op, ir.Launch)]
+        self._launch_of = {op: launch for launch in launches for op in ir.walk(launch.body)}
+
+    def visit(self, op: ir.OpBase, facts: tuple[Linear, ...]) -> None:
+        """Note the accesses of an op."""
+        if isinstance(op, ir.Launch):
+            for param in self._params:
+                # Scalars are the same in all blocks: they are atoms from before the launch.
+                if param.dtype.is_integer:
+                    self._ranges.of(param)
+            self._uses[op], self._uniform[op] = {}, self._ranges.made
+        launch = self._launch_of.get(op)
+        if launch is None:
+            return
+        for access in op.accesses():
+            held = base(access.value)
+            if held.buffer.space == "global":
+                kind = "write" if access.writes else "read"
+                if access.writes and isinstance(op, ir.Atomic | ir.TileAtomic):
+                    kind = "atomic"
+                shaped, indices, box = self._box(access.value, access.indices, facts)
+                use = _Use(op, kind, shaped, indices, box)
+                self._uses[launch].setdefault(held, []).append(use)
+
+    def _box(
+        self, value: ir.Value, indices: tuple[ir.Value, ...] | None, facts: tuple[Linear, ...]
+    ) -> tuple[ir.Value, tuple[ir.Value, ...], Box]:
+        if indices is not None:
+            starts = tuple(map(self._ranges.of, indices))
+            return value, indices, Box(starts, (Linear(1),) * len(starts), facts)
+        if isinstance(value.owner, ir.View):
+            view = value.owner
+            shaped, at = self._ranges.window(view)
+            sizes = tuple(map(Linear, view.sizes))
+            return shaped, tuple(view.offsets), Box(tuple(at), sizes, facts)
+        extents = tuple(map(self._ranges.extent, value.buffer.shape))
+        return value, (), Box((Linear(),) * len(extents), extents, facts)
+
+    def races(self, launch: ir.Launch) -> Iterator[Unproved]:
+        """Yield the pairs of accesses that are not proved to be apart."""
+        axes = [a for arg in launch.body.args for a in self._ranges.of(arg).terms]
+        effort = Effort(MOST_TERMS)
+        blocks = Blocks(
+            tuple(axes), self._uniform[launch], self._ranges.dividends, self._ranges.made, effort
+        )
+        for held, uses in self._uses[launch].items():
+            for at, first in enumerate(uses):
+                for second in uses[at:]:
+                    if _conflict(first.kind, second.kind):
+                        why = self._why_not(first, second, blocks)
+                        if why is not None:
+                            places = (first.op.span, second.op.span)
+                            yield Unproved(held.name or "buffer", places, why)
+
+    def _why_not(self, first: _Use, second: _Use, blocks: Blocks) -> Why | None:
+        """Return why two accesses are not proved to be apart; None where they are."""
+        alike = first.shaped.buffer.shape == second.shaped.buffer.shape
+        alike = alike and first.shaped.dtype == second.shaped.dtype
+        if alike and apart(first.box, second.box, blocks):
+            return None
+        if blocks.effort.terms < 0:
+            return "effort"
+        return "data" if _from_memory((*first.indices, *second.indices)) else "form"
+
+
+def _conflict(a: str, b: str) -> bool:
+    """Return whether two accesses of one element by two blocks are a race."""
+    return (a, b) not in (("read", "read"), ("atomic", "atomic"))

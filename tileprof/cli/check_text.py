@@ -1,0 +1,154 @@
+"""The report of `tileprof check`, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tileprof.checker import Finding, FoundAccess, Report, Unproved, Verdict
+    from tileprof.checker.findings import Code, Property, Status, Why
+    from tileprof.errors import Location
+
+SCHEMA = 1
+_TITLES: Mapping[Code, str] = {
+    "race-between-blocks": "race between blocks on `{}`",
+    "race-in-block": "race between points of a T.Parallel on `{}`",
+    "uninitialized-read": "`{}` is read where nothing was written",
+    "out-of-bounds": "access outside of `{}`",
+    "failed": "the kernel failed",
+}
+_VERBS = {"read": "reads", "write": "writes", "atomic": "atomically updates"}
+_PROPERTIES: Mapping[Property, str] = {
+    "races": "no race between blocks",
+    "initialization": "no uninitialized read",
+    "bounds": "no access out of bounds",
+}
+_STATUS: Mapping[Status, str] = {
+    "proved": "proved for all inputs",
+    "refuted": "refuted, see above",
+    "explored": "explored only: nothing found in this run",
+    "unchecked": "not proved, and not run",
+}
+_WHY: Mapping[Why, str] = {
+    "data": "the index depends on data",
+    "form": "what is known of the indices does not exclude it",
+    "order": "no write of all of it comes before",
+    "effort": "the proof took too long",
+}
+
+
+def render(report: Report, unknown: Sequence[str]) -> str:
+    """Return findings, then verdicts; `unknown` are extents whose values a run would need."""
+    lines = []
+    for finding in report.findings:
+        lines += [*_finding(finding), ""]
+    for launch in report.launches:
+        lines.append(f"{launch.kernel}, launch at {_place(launch.location)}")
+        for name, verdict in launch.verdicts.items():
+            lines.append(f"  {_PROPERTIES[name]}: {_STATUS[verdict.status]}")
+            if verdict.status in ("explored", "unchecked"):
+                lines += [f"    {each}" for each in dict.fromkeys(map(_unproved, verdict.unproved))]
+    if report.stopped:
+        lines.append("The run ended at the error above; what comes after it was not explored.")
+    if unknown:
+        wanted = " ".join(f"--set {name}=…" for name in unknown)
+        lines.append(f"The kernel was not run: give its extents ({wanted}) or --input FILE.npz.")
+    count = len(report.findings)
+    lines.append(f"{count} finding{'' if count == 1 else 's'}")
+    return "\n".join(lines) + "\n"
+
+
+def _finding(finding: Finding) -> list[str]:
+    first = finding.accesses[0].location if finding.accesses else None
+    title = _TITLES[finding.code].format(finding.buffer)
+    lines = [f"{_place(first)}: {finding.code}: {title}, kernel `{finding.kernel}`"]
+    if finding.message and not finding.accesses:
+        lines.append(f"  {finding.message}")
+    excerpts: list[str] = []
+    for access in finding.accesses:
+        lines.append(f"  {_access(finding.buffer, access)}")
+        if access.location is not None and (text := access.location.excerpt()):
+            excerpts.append(text.splitlines()[0])
+    lines[1:1] = list(dict.fromkeys(excerpts))
+    return lines
+
+
+def _access(buffer: str, access: FoundAccess) -> str:
+    who = "the kernel" if access.block is None else f"block {_tuple(access.block)}"
+    if access.point:
+        who += f", point ({', '.join(f'{name}={value}' for name, value in access.point)}),"
+    index = ", ".join(map(str, access.index))
+    place = _place(access.location)
+    return f"{who} {_VERBS[access.kind]} {buffer}[{index}] at {place}"
+
+
+def _tuple(values: Sequence[int]) -> str:
+    return f"({', '.join(map(str, values))})"
+
+
+def _place(location: Location | None) -> str:
+    return "?" if location is None else location.short
+
+
+def _unproved(unproved: Unproved) -> str:
+    places = " and ".join(dict.fromkeys(map(_place, unproved.locations)))
+    return f"`{unproved.buffer}` at {places}: {_WHY[unproved.why]}"
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """Return the report as JSON values."""
+    return {
+        "schema": SCHEMA,
+        "stopped": report.stopped,
+        "findings": [
+            {
+                "code": each.code,
+                "kernel": each.kernel,
+                "launch": each.launch,
+                "buffer": each.buffer,
+                "message": each.message,
+                "accesses": [_access_json(access) for access in each.accesses],
+            }
+            for each in report.findings
+        ],
+        "launches": [
+            {
+                "kernel": each.kernel,
+                "launch": each.launch,
+                "location": _location_json(each.location),
+                "verdicts": {n: _verdict_json(v) for n, v in each.verdicts.items()},
+            }
+            for each in report.launches
+        ],
+    }
+
+
+def _access_json(access: FoundAccess) -> dict[str, Any]:
+    return {
+        "kind": access.kind,
+        "location": _location_json(access.location),
+        "index": list(access.index),
+        "block": None if access.block is None else list(access.block),
+        "point": dict(access.point),
+    }
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "status": verdict.status,
+        "unproved": [
+            {
+                "buffer": each.buffer,
+                "locations": [_location_json(place) for place in each.locations],
+                "why": each.why,
+            }
+            for each in verdict.unproved
+        ],
+    }
+
+
+def _location_json(location: Location | None) -> dict[str, Any] | None:
+    if location is None:
+        return None
+    return {"file": location.file, "line": location.line, "function": location.function}
