@@ -11,7 +11,7 @@ from typing import Any
 import gpu_kernels as kernels
 import torch
 
-from tileprof.cli.compile_cuda import empty_cache
+from tileprof.cli.kernel.compile_cuda import empty_cache
 
 LAUNCHES = 10_000
 QUEUED = 500

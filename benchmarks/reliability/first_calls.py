@@ -143,6 +143,18 @@ def specialise(seed: int, folder: Path) -> None:
     _check(bool((made(x, s) == x * s[:, None]).all()), "scale for given extents")
 
 
+def watch(seed: int, folder: Path) -> None:
+    """List what a kernel reads and writes, and check it for races."""
+    import tileprof
+
+    from . import launch_kernels as kernels
+
+    x = _numbers(100, seed)
+    events = tileprof.events(kernels.shift, x, 1.0)
+    _check(bool((events["buffer"] == "X").any()), "an access to X")
+    _check(not tileprof.check(kernels.shift, x, 1.0).findings, "a kernel without faults")
+
+
 def control(seed: int, folder: Path) -> None:
     """Compile for a GPU that is not there, with a choice of the compiler forbidden."""
     import tileprof
@@ -303,7 +315,7 @@ def command_line(seed: int, folder: Path) -> None:
 
 ENTRIES: tuple[Callable[[int, Path], None], ...] = (
     launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, record, analyze,
-    render, examine, specialise, control, misuse, profile_block, pause, step, compare, view,
+    render, examine, specialise, watch, control, misuse, profile_block, pause, step, compare, view,
     convert, report, command_line,
 )  # fmt: skip
 """All entry points; the first two are those of most runs."""

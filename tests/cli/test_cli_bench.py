@@ -14,7 +14,7 @@ from tests.cli.test_cli_compile import FACTORY
 from tests.cli.test_cli_run import KERNEL
 from tests.cuda.fake_driver import FakeDriver
 from tileprof import bench as timing
-from tileprof.cli import bench, bench_text
+from tileprof.cli.kernel import bench, bench_text
 from tileprof.runtime.cuda.device import CudaDevice
 
 FUNCTIONS = """

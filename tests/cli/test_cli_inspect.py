@@ -15,7 +15,7 @@ from tests.cli.test_cli_compile import BOUND, FACTORY
 from tests.cli.test_cli_run import KERNEL
 from tests.viewer.pc_profile import pc_profile
 from tileprof.binary import disassembly
-from tileprof.cli import inspect_command
+from tileprof.cli.kernel import inspect_command
 from tileprof.profile import PcText, save
 from tileprof.profiler.native import native_recorder
 

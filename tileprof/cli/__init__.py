@@ -4,7 +4,8 @@ In: arguments.  Out: text on standard output, one message on standard error when
 and an exit code: that of the user's program for `run`, 2 for wrong use, 1 for a failed gate and for
 a kernel that is wrong itself.
 
-To add a command: one file with a `COMMAND` and one word in `COMMANDS`.
+To add a command: one file with a `COMMAND`, in `kernel` if it is about a kernel in a file, and one
+word in `COMMANDS`.
 """
 
 from typing import TYPE_CHECKING

@@ -19,22 +19,18 @@ from tileprof.errors import (
 from tileprof.progress import working
 
 from . import (
-    bench,
     cache_command,
-    check,
-    compile_command,
     ctl,
     diff,
     doctor,
-    events,
     export,
-    inspect_command,
     mcp_command,
     report,
     run,
     terminal,
     view,
 )
+from .kernel import bench, check, compile_command, events, inspect_command
 from .parsing import Command
 
 __all__ = ["COMMANDS", "main"]

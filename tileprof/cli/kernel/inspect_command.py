@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tileprof.cli import terminal
+from tileprof.cli.parsing import Command, Parser, number, one_of
 from tileprof.errors import UsageError
 
-from . import terminal
 from .compile_cuda import CudaCompilation
 from .inspect_text import matching, render_details, render_resources
 from .kernels import bindings, check_target, find, traced
-from .parsing import Command, Parser, number, one_of
 
 if TYPE_CHECKING:
     from tileprof.binary import Cubin, Function, Line

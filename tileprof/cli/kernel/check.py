@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from . import terminal
+from tileprof.cli import terminal
+from tileprof.cli.parsing import Command, Parser
+
 from .check_text import render, report_json
 from .events import add_kernel
 from .inputs import arguments as inputs
 from .inputs import unknown_extents
 from .kernels import bindings, compiled, find
-from .parsing import Command, Parser
 
 USAGE = "FILE:KERNEL [--set NAME=VALUE]… [--input FILE.npz] [--no-run] [--json]"
 

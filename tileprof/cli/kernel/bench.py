@@ -13,12 +13,12 @@ from itertools import chain
 from math import nan
 from typing import TYPE_CHECKING
 
+from tileprof.cli import terminal
+from tileprof.cli.parsing import Command, Parser, number, one_of
 from tileprof.errors import TileprofError, UsageError
 from tileprof.progress import working
 
-from . import terminal
 from .kernels import bindings, find_callables, is_kernel
-from .parsing import Command, Parser, number, one_of
 
 if TYPE_CHECKING:
     from tileprof.bench import Plan, Result, Timer

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tileprof.cli import terminal
+from tileprof.cli.parsing import Command, Parser
 from tileprof.errors import UsageError
 
-from . import terminal
 from .inputs import arguments as inputs
 from .kernels import bindings, compiled, find
-from .parsing import Command, Parser
 
 if TYPE_CHECKING:
     from tileprof.runtime.events.table import Events

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tileprof.cli.compile_cuda import Stages, empty_cache
+from tileprof.cli import terminal
+from tileprof.cli.parsing import Command, Parser, one_of
 from tileprof.errors import UsageError, suggestion
 from tileprof.once import cached_property
 
-from . import compile_cuda, terminal
+from . import compile_cuda
+from .compile_cuda import Stages, empty_cache
 from .kernels import bindings, check_target, find, traced
-from .parsing import Command, Parser, one_of
 
 if TYPE_CHECKING:
     from tileprof import ir
