@@ -63,6 +63,9 @@ class HostTimer:
         flush: Run | None = None,
     ) -> None:
         self._wait, self._now, self._flush = wait, clock, flush
+        if flush is not None:
+            # Flushing is not timed, and takes many times as long as a short call.
+            self.most_calls = CudaTimer.most_calls
 
     def batch(self, run: Run, calls: int) -> Batch:
         """Time calls from the first one's begin until all they started is over."""
