@@ -1,4 +1,4 @@
-"""What the stream of accesses costs the interpreter: `python benchmarks/events.py [OUT.json]`.
+"""Cost of the stream of accesses for the interpreter: `python benchmarks/events.py [OUT.json]`.
 
 Each kernel runs without a listener, with a log of the default window and with a log of every block,
 one after the other in each round; the median over the rounds is processor time in ms.  The times

@@ -36,7 +36,7 @@ NATIVE = 9
 
 @dataclass(frozen=True)
 class Row:
-    """What a launch takes in one stack; times in ns."""
+    """Times of a launch in one stack, in ns."""
 
     stack: str
     frames: int
@@ -46,7 +46,7 @@ class Row:
     launch_native: float
     """A launch with them."""
     frame: float
-    """What each frame adds."""
+    """Time that each frame adds."""
     slow: int
     """Stacks that were left to the compiler's runtime library."""
     backtrace: float

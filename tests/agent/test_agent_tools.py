@@ -1,4 +1,4 @@
-"""What an agent gets: pages of bounded size, ids that last, and errors with a way out."""
+"""Answers to an agent: pages of bounded size, ids that last, and errors with a way out."""
 
 from __future__ import annotations
 

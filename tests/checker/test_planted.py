@@ -113,7 +113,7 @@ def _is(case: Case, finding: Finding) -> bool:
     "case", [c for c in CASES if c.code in PROPERTY_OF], ids=lambda case: case.name
 )
 def test_no_proof_of_a_property_that_a_planted_fault_breaks(case: Case) -> None:
-    """What is false is not proved."""
+    """A property that the fault makes false has another verdict than `proved`."""
     kernel = getattr(planted, case.name).compile(*case.arguments)
     (launch,) = check_proofs(kernel.program.kernel).launches
     assert launch.verdicts[PROPERTY_OF[case.code]].status == "unchecked"

@@ -9,20 +9,9 @@ from typing import Any
 
 import numpy as np
 
-KERNELS = """
-    import tileprof
-    import tileprof.lang as T
+from tests.cli.programs import DOUBLE
 
-    @tileprof.jit
-    def double(A):
-        N = T.dynamic("N")
-        A: T.Tensor((N,), T.float32)
-        B = T.empty((N,), T.float32)
-        with T.Kernel(T.ceildiv(N, 4), threads=32) as bx:
-            for i in T.Parallel(4):
-                B[bx * 4 + i] = A[bx * 4 + i] * 2.0
-        return B
-
+KERNELS = f"""{DOUBLE}
     @tileprof.jit
     def shift(A):
         N = T.dynamic("N")
@@ -113,7 +102,7 @@ def test_tensors_of_a_file_decide_what_is_explored(
 
 
 def test_another_error_of_the_kernel_is_a_finding(cli: Any, write: Callable[..., None]) -> None:
-    """What ended the run is said."""
+    """The report states the error that ended the run."""
     write(k=KERNELS)
     found = cli("check", "k.py:divide")
     assert found.code == 1

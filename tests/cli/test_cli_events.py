@@ -9,20 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-DOUBLE = """
-    import tileprof
-    import tileprof.lang as T
-
-    @tileprof.jit
-    def double(A):
-        N = T.dynamic("N")
-        A: T.Tensor((N,), T.float32)
-        B = T.empty((N,), T.float32)
-        with T.Kernel(T.ceildiv(N, 4), threads=32) as bx:
-            for i in T.Parallel(4):
-                B[bx * 4 + i] = A[bx * 4 + i] * 2.0
-        return B
-"""
+from tests.cli.programs import DOUBLE
 
 
 def test_totals_by_line(cli: Any, write: Callable[..., None]) -> None:

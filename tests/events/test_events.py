@@ -154,7 +154,7 @@ def test_rows_above_the_limit_are_counted() -> None:
 
 
 def test_an_error_of_the_kernel_is_raised() -> None:
-    """What was noted until then stays with the log."""
+    """Accesses up to the error stay in the log."""
     with pytest.raises(UninitializedError):
         tileprof.events(early, np.zeros(4, np.float32))
     log = EventLog()
@@ -177,7 +177,7 @@ def test_several_kernels_are_one_stream() -> None:
 
 
 def test_a_frame_has_all_columns() -> None:
-    """In the order of `names`."""
+    """Columns of the frame stand in the order of `names`."""
     pytest.importorskip("pandas")
     events = tileprof.events(add, X, X)
     frame = events.frame()

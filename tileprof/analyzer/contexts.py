@@ -19,7 +19,6 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Place, duration, percent
 from tileprof.analyzer.numbers import CONTEXTS_ALL, CONTEXTS_RECORDING_PART
 from tileprof.analyzer.program import masks
-from tileprof.analyzer.program.compilers import compiling
 from tileprof.analyzer.program.masks import Column, Ids, Mask
 from tileprof.errors import Location
 from tileprof.once import cached_property
@@ -312,7 +311,7 @@ class Contexts:
     @cached_property
     def compiling(self) -> Mask:
         """What compiles, or tries variants, with all below."""
-        return compiling(self.profile)
+        return self.steps.compiling
 
     @cached_property
     def order(self) -> list[int]:

@@ -66,7 +66,7 @@ def pool(device: int = 0) -> dict[str, Any]:
 
 
 def test_peak_is_dealt_out_to_what_was_alive_then() -> None:
-    """What came later, or was released before, has no part in it."""
+    """Blocks that came later or were released before the peak have no part in it."""
     allocate("early", 1, 100)
     release(1)
     allocate("weights", 2, 400)
@@ -197,7 +197,7 @@ def test_growth_counts_from_the_third_step_on() -> None:
 
 
 def test_reserved_and_failed_requests_are_told() -> None:
-    """What the allocator has of the driver, and what it could not have."""
+    """Bytes that the allocator took from the driver, and requests that it could not meet."""
     recorder.memory_event(EVENTS["reserved"], 0, 0x1000, 2 << 20)
     recorder.memory_event(EVENTS["mapped"], 0, 0x9000, 1 << 20)
     recorder.memory_event(EVENTS["returned"], 0, 0x1000, 2 << 20)

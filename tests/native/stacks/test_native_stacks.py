@@ -96,7 +96,7 @@ def test_frames_of_a_launch_are_those_that_called_it(native: Fake, library: Path
 
 
 def test_no_frames_of_the_interpreter_are_around_them(native: Fake, library: Path) -> None:
-    """What is outside of the innermost Python function belongs to functions around it."""
+    """Frames outside of the innermost Python function belong to functions around that."""
 
     def inner() -> None:
         C.CDLL(str(library)).chain_run(launching(native))
@@ -113,7 +113,7 @@ def test_without_the_option_there_are_none(fake: Fake, library: Path) -> None:
 
 
 def test_a_thread_without_python_begins_with_its_function(native: Fake, library: Path) -> None:
-    """What starts threads in the C library is left out."""
+    """Functions of the C library that start threads are left out."""
     chained = C.CDLL(str(library))
     (chain,) = calls(native, lambda: chained.chain_thread(launching(native)))
     code = NativeCode(native.recorder)

@@ -76,6 +76,11 @@ class Steps:
         return (self.late & inside if by_scopes else self.late) & ~self._compiled_once
 
     @cached_property
+    def compiling(self) -> Mask:
+        """What compiles, or tries variants, with all below."""
+        return compiling(self.profile)
+
+    @cached_property
     def _compiled_once(self) -> Mask:
         """What was compiled in one visit of a compiler's scope, with all below, and trials of XLA.
 
@@ -99,7 +104,7 @@ class Steps:
         if not self.repeats:
             return idle
         seen = (self.count >= self.least) | self._seen(idle)
-        compiled = compiling(self.profile) & (self.count < self._usual / 2)
+        compiled = self.compiling & (self.count < self._usual / 2)
         return idle & seen & ~self._of_lines_run_once & ~compiled
 
     @cached_property

@@ -18,7 +18,7 @@ from tileprof.cli.parsing import Command, Parser, number, one_of
 from tileprof.errors import TileprofError, UsageError
 from tileprof.progress import working
 
-from .kernels import bindings, find_callables, is_kernel
+from .kernels import add_bindings, bindings, find_callables, is_kernel
 
 if TYPE_CHECKING:
     from tileprof.bench import Plan, Result, Timer
@@ -43,14 +43,10 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("function", metavar="FILE:FUNCTION", help="Python file and a function or kernel in it")
     add("--against", metavar="FILE:FUNCTION", help="baseline to compare with")
-    add(
-        "--set",
-        dest="bindings",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an argument of the function, or a value that the kernel needs at compile time or as "
-        "a scalar; may be repeated",
+    add_bindings(
+        parser,
+        "an argument of the function, or a value that the kernel needs at compile time or as a "
+        "scalar; may be repeated",
     )
     add(
         "--device",

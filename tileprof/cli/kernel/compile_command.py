@@ -15,7 +15,7 @@ from tileprof.once import cached_property
 
 from . import compile_cuda
 from .compile_cuda import Stages, empty_cache
-from .kernels import bindings, check_target, find, traced
+from .kernels import add_bindings, bindings, check_target, find, traced
 
 if TYPE_CHECKING:
     from tileprof import ir
@@ -39,14 +39,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("kernel", metavar="FILE:KERNEL", help="Python file and the name of a kernel in it")
     add("--target", default="cpu", metavar="TARGET", help="cpu (default), sm_90a or sm_80")
-    add(
-        "--set",
-        dest="bindings",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="bind a name to a value; may be repeated",
-    )
+    add_bindings(parser, "bind a name to a value; may be repeated")
     add(
         "--instrument",
         type=one_of("off", "scopes", "stages", "ops", "sample"),

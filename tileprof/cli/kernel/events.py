@@ -11,7 +11,7 @@ from tileprof.cli.parsing import Command, Parser
 from tileprof.errors import UsageError
 
 from .inputs import arguments as inputs
-from .kernels import bindings, compiled, find
+from .kernels import add_bindings, bindings, compiled, find
 
 if TYPE_CHECKING:
     from tileprof.runtime.events.table import Events
@@ -44,14 +44,7 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a kernel and what it is called with."""
     add = parser.add_argument
     add("kernel", metavar="FILE:KERNEL", help="Python file and the name of a kernel in it")
-    add(
-        "--set",
-        dest="bindings",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="bind a value known at compile time or an extent; may be repeated",
-    )
+    add_bindings(parser, "bind a value known at compile time or an extent; may be repeated")
     add(
         "--input",
         metavar="FILE.npz",

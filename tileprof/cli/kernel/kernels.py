@@ -6,6 +6,7 @@ what is not bound yet, or where the file itself is wrong.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import importlib.util
@@ -158,6 +159,18 @@ def check_target(name: str) -> None:
     if name not in known:
         targets = f"Targets are: {', '.join(known)}."
         raise UsageError(f"there is no target `{name}`", hint=suggestion(name, known) + targets)
+
+
+def add_bindings(parser: argparse.ArgumentParser, told: str) -> None:
+    """Add `--set`, whose texts `bindings` reads; `told` is its help."""
+    parser.add_argument(
+        "--set",
+        dest="bindings",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=told,
+    )
 
 
 def bindings(texts: Iterable[str]) -> dict[str, Any]:

@@ -15,7 +15,12 @@ from typing import Any
 
 from tileprof.errors import TileprofError
 from tileprof.profiler import native
-from tileprof.profiler.frameworks.observer_library import Tell, load_memory, to_stderr
+from tileprof.profiler.frameworks.observer_library import (
+    Tell,
+    load_memory,
+    named_apart,
+    to_stderr,
+)
 from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.locks import new_lock
 
@@ -65,23 +70,15 @@ def _when_imported(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
     if torch.version.cuda is None:
         return
     try:
-        _library = _library or _loaded(recorder, torch, tell)
+        if _library is None:
+            with named_apart(recorder, "watcher of PyTorch's allocator (tileprof)"):
+                _library = load_memory(torch, tell)
         _reason = ""
         # The allocator takes a tracker once CUDA is in use, which this must not begin: a program
         # may want to fork before that. PyTorch calls what waits here right after its beginning.
         torch.cuda._lazy_call(lambda: _start(recorder))
     except (TileprofError, OSError, AttributeError) as error:
         _reason = error.message if isinstance(error, TileprofError) else str(error)
-
-
-def _loaded(recorder: ModuleType, torch: ModuleType, tell: Tell) -> Any:
-    """Return the library, compiled where it is new: under a name of its own, not as the import's
-    time."""
-    entered = recorder.enter_op("watcher of PyTorch's allocator (tileprof)", -1, 0)
-    try:
-        return load_memory(torch, tell)
-    finally:
-        recorder.leave(entered)
 
 
 def _start(recorder: ModuleType) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from tileprof.errors import TileprofError
 from tileprof.native.building import find_compiler
 from tileprof.profiler import native
-from tileprof.profiler.frameworks.observer_library import Tell, load, to_stderr
+from tileprof.profiler.frameworks.observer_library import Tell, load, named_apart, to_stderr
 from tileprof.profiler.frameworks.observer_threads import NewThreads, others
 from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.locks import new_lock
@@ -129,7 +129,9 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
             return
         _hide_calls_of_ranges(torch)
         try:
-            _library = _library or _loaded(recorder, torch, tell)
+            if _library is None:
+                with named_apart(recorder, "observer of PyTorch (tileprof)"):
+                    _library = load(torch, tell)
             _attached = _Observer(recorder, torch, _library, _backward_ops)
             _reason = ""
             if _paused:
@@ -137,16 +139,6 @@ def _start(recorder: ModuleType, torch: ModuleType, tell: Tell) -> None:
         except (TileprofError, OSError, AttributeError) as error:
             _reason = error.message if isinstance(error, TileprofError) else str(error)
             use_ranges()
-
-
-def _loaded(recorder: ModuleType, torch: ModuleType, tell: Tell) -> Any:
-    """Return the library, compiled where it is new: under a name of its own, not as the import's
-    time."""
-    entered = recorder.enter_op("observer of PyTorch (tileprof)", -1, 0)
-    try:
-        return load(torch, tell)
-    finally:
-        recorder.leave(entered)
 
 
 def _hide_calls_of_ranges(torch: Any) -> None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from ctypes import c_char_p, c_int32, c_uint64, c_void_p
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from tileprof.native import FOLDER
@@ -43,6 +44,17 @@ def to_stderr(line: str) -> None:
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"tileprof: {line}\n")
         sys.stderr.flush()
+
+
+@contextmanager
+def named_apart(recorder: ModuleType, name: str) -> Iterator[None]:
+    """Record what happens inside, as compiling a library, as an operation of that name and not as
+    time of PyTorch's import."""
+    entered = recorder.enter_op(name, -1, 0)
+    try:
+        yield
+    finally:
+        recorder.leave(entered)
 
 
 def load(torch: Any, tell: Tell) -> Any:
