@@ -3,11 +3,13 @@
 // Usage: clock COMMAND [SECONDS]; prints what test_native_clock.py says it does.
 #include <dlfcn.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,10 +27,39 @@ std::atomic<int64_t> ahead{0}, parts_per_million{0};
 // Until when the thread is stopped in reading it.
 thread_local std::atomic<bool> *stopped_until = nullptr;
 
+// Where threads are interrupted: so many instructions after every third of their readings of
+// CLOCK_MONOTONIC, with which a line is renewed. Each time it is one instruction later.
+constexpr int kLast = 400;
+std::atomic<int> next_interruption{0};
+thread_local bool interruptible = false;
+thread_local int readings = 0, instructions_left = 0;
+
 int64_t bent(int64_t ns) {
   const int64_t turn = 80'000'000, phase = ns % (2 * turn);
   return ns + ahead + std::min(phase, 2 * turn - phase) / 1000 * parts_per_million / 1000;
 }
+
+#if defined(__x86_64__)
+constexpr uint64_t kTrapFlag = 0x100;
+
+// After each instruction of a thread with the trap flag.
+void after_instruction(int, siginfo_t *, void *context) {
+  if (--instructions_left > 0) return;
+  static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL] &= ~greg_t(kTrapFlag);
+  usleep(3000);
+}
+
+void interrupt_soon() {
+  const int at = next_interruption.load();
+  if (!interruptible || !at || at > kLast || ++readings % 3) return;
+  instructions_left = next_interruption.fetch_add(1);
+  // The compiler may keep data below the stack pointer.
+  asm volatile("sub $128, %%rsp; pushfq; orq %0, (%%rsp); popfq; add $128, %%rsp" ::"i"(kTrapFlag)
+               : "memory", "cc");
+}
+#else
+void interrupt_soon() {}
+#endif
 
 } // namespace
 
@@ -42,6 +73,7 @@ extern "C" int clock_gettime(clockid_t id, timespec *into) noexcept {
   const int status = real(id, into);
   const int64_t ns = bent(into->tv_sec * 1'000'000'000 + into->tv_nsec);
   into->tv_sec = ns / 1'000'000'000, into->tv_nsec = ns % 1'000'000'000;
+  interrupt_soon();
   return status;
 }
 
@@ -94,13 +126,15 @@ int64_t worst_error(uint64_t seconds) {
 }
 
 // How far a thread's time is behind one that it has been told by another, at most, and of how many.
-void hand_over(uint64_t seconds) {
+template <class Done>
+void hand_over(Done done) {
   std::atomic<uint64_t> latest{0}, told{0};
   std::atomic<int64_t> worst{0};
   std::atomic<bool> ended{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
+      interruptible = true;
       while (!ended) {
         uint64_t before = latest.load();
         const uint64_t now = ordered_ns();
@@ -110,10 +144,32 @@ void hand_over(uint64_t seconds) {
         }
       }
     });
-  usleep(useconds_t(seconds * 1'000'000));
+  const uint64_t begun = monotonic_ns();
+  do usleep(10'000);
+  while (!done() && monotonic_ns() < begun + 20'000'000'000);
   ended = true;
   for (auto &thread : threads) thread.join();
   printf("%ld %lu\n", long(worst), (unsigned long)told);
+}
+
+void hand_over_for(uint64_t seconds) {
+  const uint64_t end = monotonic_ns() + seconds * 1'000'000'000;
+  hand_over([end] { return monotonic_ns() > end; });
+}
+
+// The same while threads are interrupted for 3 ms at all places of renewing the line.
+void hand_over_interrupted() {
+#if defined(__x86_64__)
+  struct sigaction action = {};
+  action.sa_sigaction = after_instruction;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+#endif
+  parts_per_million = 1000;
+  // Once there is a line, only who renews it reads CLOCK_MONOTONIC.
+  std::thread begin([] { usleep(100'000), next_interruption = 1; });
+  hand_over([] { return next_interruption > kLast; });
+  begin.join();
 }
 
 // CLOCK_MONOTONIC jumps, or stands still while the counter goes on: what the clock shows of it, its
@@ -222,10 +278,12 @@ int main(int count, char **arguments) {
   if (is("error")) {
     printf("%ld\n", long(worst_error(seconds)));
   } else if (is("hand-over")) {
-    hand_over(seconds);
+    hand_over_for(seconds);
   } else if (is("hand-over-bent")) {
     parts_per_million = 50;
-    hand_over(seconds);
+    hand_over_for(seconds);
+  } else if (is("hand-over-interrupted")) {
+    hand_over_interrupted();
   } else if (is("jump")) {
     jump(5'000'000, 100);
   } else if (is("step")) {

@@ -56,6 +56,14 @@ def test_no_thread_is_behind_what_another_told_it(program: Path, command: str) -
     assert told > 100_000
 
 
+def test_no_thread_is_behind_while_who_renews_the_line_is_interrupted(program: Path) -> None:
+    """For 3 ms at each of the next 400 instructions, under a time that changes its rate."""
+    _need_counter()
+    behind, told = ask(program, "hand-over-interrupted")
+    assert behind <= 0
+    assert told > 100_000
+
+
 @pytest.mark.alone
 def test_it_follows_a_jump_at_once_and_a_step_gradually(program: Path) -> None:
     """As after a machine was suspended: the time that passed is there, and nothing goes back."""

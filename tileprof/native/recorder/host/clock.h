@@ -3,7 +3,9 @@
 // In: CLOCK_MONOTONIC, and the processor's time-stamp counter where the kernel itself tells the time
 // by it. Out: `now_ns` on any thread, without a lock. The counter is turned into ns by a line that
 // is drawn again every 50 ms by one of its readers, so that it keeps to CLOCK_MONOTONIC within
-// a microsecond, and goes on where the line before it has come to: time never goes back.
+// a microsecond. Each line begins where the one before it ends, at a value of the counter that no
+// thread has come to. So the time depends on the counter alone and never goes back, however long
+// the thread that draws a line is interrupted.
 //
 // The counter is read as the processor comes to it, not in order with loads (which would take as
 // long again): a time may be from before the end of a load that stands ahead of it, and so behind a
@@ -25,21 +27,24 @@ namespace clock_line {
 
 constexpr int kShift = 31;
 
-// Time is `ns + ((counter - start) * slope >> kShift)` for the first `ticks` of it; `rate` is the
-// slope in the upper half and the ticks in the lower. Without ticks there is no line.
+// Time is `ns + ((counter - start) * slope >> kShift)`; `rate` is the slope in the upper half, and in
+// the lower the ticks for which that needs no second look. A line of slope 0 stands for
+// CLOCK_MONOTONIC itself, or `ns` as long as that is later.
 struct Place {
   std::atomic<uint64_t> start{0}, ns{0}, rate{0};
 };
 
-// The newest line is at the place of its number's parity. The other is where the next is written:
-// who has read from a place that was written meanwhile finds the number changed.
+// The newest line is at the place of its number's parity. The other has the line before it, until the
+// next one is written there: who has read from a place that was written meanwhile finds the number
+// changed. Below the number is how often the line was extended.
+constexpr int kNumberShift = 40;
 struct alignas(64) Published {
-  std::atomic<uint64_t> number{0};
+  std::atomic<uint64_t> state{0};
   Place places[2];
 };
 inline constinit Published published;
 
-// The clock where the line gives no time: it is being drawn or renewed, or there is none.
+// The clock where the line is near its end, has not begun, or there is none.
 uint64_t read_slowly();
 
 } // namespace clock_line
@@ -47,13 +52,13 @@ uint64_t read_slowly();
 inline uint64_t now_ns() {
 #if defined(__x86_64__)
   using clock_line::published;
-  const uint64_t number = published.number.load(std::memory_order_acquire);
-  const clock_line::Place &place = published.places[number & 1];
+  const uint64_t state = published.state.load(std::memory_order_acquire);
+  const clock_line::Place &place = published.places[state >> clock_line::kNumberShift & 1];
   const uint64_t start = place.start.load(std::memory_order_acquire);
   const uint64_t ns = place.ns.load(std::memory_order_acquire);
   const uint64_t rate = place.rate.load(std::memory_order_acquire);
   const uint64_t since = __rdtsc() - start;
-  if (since < uint32_t(rate) && published.number.load(std::memory_order_relaxed) == number)
+  if (since < uint32_t(rate) && published.state.load(std::memory_order_relaxed) == state)
       [[likely]]
     return ns + (since * (rate >> 32) >> clock_line::kShift);
 #endif
