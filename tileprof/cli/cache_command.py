@@ -13,8 +13,7 @@ SCHEMA = 1
 _WORDS = ("size", "clear", "path")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print what the cache holds, or remove it."""
+def _parser() -> Parser:
     parser = Parser(
         "cache",
         "size|clear|path [--json]",
@@ -26,7 +25,12 @@ def main(arguments: Sequence[str]) -> int:
         "what", metavar="size|clear|path", type=one_of(*_WORDS), help="what to show or do"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    args = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what the cache holds, or remove it."""
+    args = _parser().parse_args(arguments)
     found = _done(args.what)
     if args.json:
         terminal.show(json.dumps({"schema": SCHEMA, **found}, indent=1) + "\n")
@@ -76,4 +80,4 @@ def _size(number: int) -> str:
     return f"{number} B"
 
 
-COMMAND = Command("cache", "show or remove compiled kernels on disk", main)
+COMMAND = Command("cache", "show or remove compiled kernels on disk", main, _parser)

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+def _parser() -> Parser:
     parser = Parser(
         "ctl",
         USAGE,
@@ -62,7 +62,11 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("values", metavar="VALUE", nargs="*", help="SECONDS and FILE, as above")
     parser.add_argument("--clear", action="store_true", help="forget what was recorded before")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    args: argparse.Namespace = parser.parse_args(arguments)
+    return parser
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    args: argparse.Namespace = _parser().parse_args(arguments)
     if args.pid is not None:
         _check(args)
     return args
@@ -146,4 +150,4 @@ def _sentence(state: State) -> str:
     return f"{state.pid} {does}, {state.recorded_s:.1f} s recorded: {state.program}{child}\n"
 
 
-COMMAND = Command("ctl", "start, stop or save the recording of a program that runs", main)
+COMMAND = Command("ctl", "start, stop or save the recording of a program that runs", main, _parser)

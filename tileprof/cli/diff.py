@@ -72,4 +72,4 @@ def main(arguments: Sequence[str]) -> int:
     return int(failed)
 
 
-COMMAND = Command("diff", "compare two profiles", main)
+COMMAND = Command("diff", "compare two profiles", main, _parser)

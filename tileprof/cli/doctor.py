@@ -23,12 +23,16 @@ _EXTRAS = (
 _ROOFS = "measure the peak rates of each GPU, print and store them; takes a few seconds"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print one line a thing, the missing ones with the command that would get them."""
+def _parser() -> Parser:
     description = "List what is installed, what is missing, and how to install it."
     parser = Parser("doctor", "[--roofs]", description)
     parser.add_argument("--roofs", action="store_true", help=_ROOFS)
-    if parser.parse_args(arguments).roofs:
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print one line a thing, the missing ones with the command that would get them."""
+    if _parser().parse_args(arguments).roofs:
         return doctor_roofs.measure()
     findings = list(examine())
     width = max(len(each.name) for each in findings)
@@ -112,4 +116,4 @@ def _cache() -> Finding:
     return Finding("cache folder", found, purpose, "set TILEPROF_CACHE")
 
 
-COMMAND = Command("doctor", "list what is installed and what is missing", main)
+COMMAND = Command("doctor", "list what is installed and what is missing", main, _parser)

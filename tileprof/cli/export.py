@@ -102,4 +102,4 @@ def _writing(output: str) -> Iterator[None]:
         ) from None
 
 
-COMMAND = Command("export", "write a profile in another tool's format", main)
+COMMAND = Command("export", "write a profile in another tool's format", main, _parser)

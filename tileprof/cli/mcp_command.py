@@ -41,4 +41,4 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-COMMAND = Command("mcp", "serve profiles to an agent (MCP)", main)
+COMMAND = Command("mcp", "serve profiles to an agent (MCP)", main, _parser)

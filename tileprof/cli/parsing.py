@@ -28,6 +28,7 @@ class Command:
     """One line for `tileprof --help`."""
     main: Callable[[Sequence[str]], int]
     """Takes the arguments after the command's name, returns the exit code."""
+    parser: Callable[[], Parser]
 
 
 class Parser(argparse.ArgumentParser):
@@ -87,17 +88,24 @@ class Parser(argparse.ArgumentParser):
         return f"See `{self.prog} --help`."
 
 
-def one_of(*names: str) -> Callable[[str], str]:
-    """Return the type of an option that takes one of these words."""
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Type of an option that takes one of some words."""
 
-    def check(text: str) -> str:
-        if text not in names:
-            meant = suggestion(text, names).rstrip()
-            refused = f"invalid choice: '{text}' (choose {_alternatives(names)})"
+    names: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        """Return the word; argparse makes a message of the error."""
+        if text not in self.names:
+            meant = suggestion(text, self.names).rstrip()
+            refused = f"invalid choice: '{text}' (choose {_alternatives(self.names)})"
             raise argparse.ArgumentTypeError(f"{refused}. {meant}" if meant else refused)
         return text
 
-    return check
+
+def one_of(*names: str) -> OneOf:
+    """Return the type of an option that takes one of these words."""
+    return OneOf(names)
 
 
 frames = one_of("user", "library", "all")

@@ -20,6 +20,7 @@ from tileprof.progress import working
 
 from . import (
     cache_command,
+    completion,
     ctl,
     diff,
     doctor,
@@ -40,6 +41,7 @@ _MODULES = (
     cache_command, doctor, mcp_command,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
+COMMANDS["completion"] = completion.command(COMMANDS)
 _QUIET = {"bench", "mcp"}
 """Commands during which nothing is drawn: it would disturb times, and a server never ends."""
 WRONG_USE = (
@@ -91,7 +93,7 @@ def _meant(name: str) -> str:
 
 
 def _help() -> str:
-    lines = "".join(f"  {each.name:<9} {each.help}\n" for each in COMMANDS.values())
+    lines = "".join(f"  {each.name:<10} {each.help}\n" for each in COMMANDS.values())
     return (
         "usage: tileprof COMMAND …\n"
         "       tileprof COMMAND --help\n"

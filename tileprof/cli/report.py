@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from tileprof.errors import UsageError
 from tileprof.progress import working
 
-from . import terminal
+from . import sarif, terminal
 from .parsing import Command, Parser, frames, one_of
 
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
 
-USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --html OUT [--frames WHICH]]"
+USAGE = "FILE… [-i RE] [--for author|compiler] [--json | --sarif OUT | --html OUT [--frames WHICH]]"
 _HEIGHT = 50
 """Lines of a report that goes to no terminal."""
 
@@ -56,6 +56,11 @@ def _parser() -> Parser:
     shape.add_argument(
         "--json", action="store_true", help="print the full report as JSON, one line per FILE"
     )
+    shape.add_argument(
+        "--sarif",
+        metavar="OUT",
+        help="write what can be changed as SARIF, which editors and code hosts show on lines",
+    )
     shape.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
     return parser
 
@@ -68,6 +73,10 @@ def main(arguments: Sequence[str]) -> int:
     if args.frames is not None:
         raise UsageError("`--frames` needs `--html`", hint="Add `--html OUT`.")
     reports = _analyzed(args.files)
+    if args.sarif is not None:
+        sarif.write(args.sarif, sarif.of_reports(reports, args.include))
+        terminal.complain(f"wrote {args.sarif}")
+        return 0
     terminal.show(_json(reports, args) if args.json else _text(reports, args))
     return 0
 
@@ -129,4 +138,4 @@ def _height() -> int:
     )
 
 
-COMMAND = Command("report", "report what to change, and the expected gain", main)
+COMMAND = Command("report", "report what to change, and the expected gain", main, _parser)

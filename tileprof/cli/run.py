@@ -414,4 +414,4 @@ def _hottest(profile: Profile) -> str:
     return text
 
 
-COMMAND = Command("run", "run a program and record where its time goes", main)
+COMMAND = Command("run", "run a program and record where its time goes", main, _parser)

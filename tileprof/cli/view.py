@@ -213,4 +213,4 @@ def split_names(text: str | None) -> tuple[str, ...]:
     return tuple(n.strip() for n in (text or "").split(",") if n.strip())
 
 
-COMMAND = Command("view", "show a profile", main)
+COMMAND = Command("view", "show a profile", main, _parser)

@@ -286,4 +286,4 @@ def _percent(text: str) -> float:
     return share
 
 
-COMMAND = Command("bench", "time a function or kernel, and compare it with another", main)
+COMMAND = Command("bench", "time a function or kernel, and compare it with another", main, _parser)

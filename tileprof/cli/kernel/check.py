@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from tileprof.cli import terminal
+from tileprof.cli import sarif, terminal
 from tileprof.cli.parsing import Command, Parser
 
 from .check_text import render, report_json
@@ -14,7 +14,7 @@ from .inputs import arguments as inputs
 from .inputs import unknown_extents
 from .kernels import bindings, compiled, find
 
-USAGE = "FILE:KERNEL [--set NAME=VALUE]… [--input FILE.npz] [--no-run] [--json]"
+USAGE = "FILE:KERNEL [--set NAME=VALUE]… [--input FILE.npz] [--no-run] [--json] [--sarif OUT]"
 
 
 def _parser() -> Parser:
@@ -30,6 +30,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("--no-run", action="store_true", help="only prove; without it, the kernel also runs")
     add("--json", action="store_true", help="print JSON")
+    add("--sarif", metavar="OUT", help="also write the findings as SARIF, for editors")
     return parser
 
 
@@ -48,7 +49,11 @@ def main(arguments: Sequence[str]) -> int:
         terminal.show(json.dumps(report_json(report), indent=1) + "\n")
     else:
         terminal.show(render(report, () if args.no_run else unknown))
+    if args.sarif is not None:
+        sarif.write(args.sarif, sarif.of_check(report))
     return 1 if report.findings else 0
 
 
-COMMAND = Command("check", "find races, uninitialized reads and accesses out of bounds", main)
+COMMAND = Command(
+    "check", "find races, uninitialized reads and accesses out of bounds", main, _parser
+)

@@ -61,20 +61,25 @@ def render(report: Report, unknown: Sequence[str]) -> str:
 
 def _finding(finding: Finding) -> list[str]:
     first = finding.accesses[0].location if finding.accesses else None
-    title = _TITLES[finding.code].format(finding.buffer)
-    lines = [f"{_place(first)}: {finding.code}: {title}, kernel `{finding.kernel}`"]
+    lines = [f"{_place(first)}: {finding.code}: {title(finding)}, kernel `{finding.kernel}`"]
     if finding.message and not finding.accesses:
         lines.append(f"  {finding.message}")
     excerpts: list[str] = []
     for access in finding.accesses:
-        lines.append(f"  {_access(finding.buffer, access)}")
+        lines.append(f"  {access_sentence(finding.buffer, access)}")
         if access.location is not None and (text := access.location.excerpt()):
             excerpts.append(text.splitlines()[0])
     lines[1:1] = list(dict.fromkeys(excerpts))
     return lines
 
 
-def _access(buffer: str, access: FoundAccess) -> str:
+def title(finding: Finding) -> str:
+    """Return what is wrong, without the place."""
+    return _TITLES[finding.code].format(finding.buffer)
+
+
+def access_sentence(buffer: str, access: FoundAccess) -> str:
+    """Return who accesses which element where."""
     who = "the kernel" if access.block is None else f"block {_tuple(access.block)}"
     if access.point:
         who += f", point ({', '.join(f'{name}={value}' for name, value in access.point)}),"

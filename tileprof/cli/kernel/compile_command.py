@@ -193,4 +193,4 @@ def _time_build(stages: Stages, kernel: Any, source: Any) -> None:
         stages.timed("load", lambda: cpu.CpuExecutable(kernel, source))
 
 
-COMMAND = Command("compile", "compile a kernel and print any stage of it", main)
+COMMAND = Command("compile", "compile a kernel and print any stage of it", main, _parser)

@@ -124,4 +124,4 @@ def _totals(events: Events) -> str:
     return f"{_window(events)}\n\n{line(heads)}{''.join(map(line, rows))}"
 
 
-COMMAND = Command("events", "list what the blocks of a kernel read and write", main)
+COMMAND = Command("events", "list what the blocks of a kernel read and write", main, _parser)

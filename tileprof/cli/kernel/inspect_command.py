@@ -248,4 +248,4 @@ def _chain(chain: Sequence[Line]) -> list[dict[str, Any]]:
     return [{"file": each.file, "line": each.line, "function": each.function} for each in chain]
 
 
-COMMAND = Command("inspect", "show the resources and machine code of a kernel", main)
+COMMAND = Command("inspect", "show the resources and machine code of a kernel", main, _parser)
