@@ -8,6 +8,7 @@ import os
 import random
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -151,6 +152,34 @@ def test_flushes_wait_for_one_that_hangs_instead_of_hanging_too(fake: Fake) -> N
     fake.option("flush_ms", 0)
     assert fake.recorder.gpu_flush(False, 10) == (0, "")
     assert fake.recorder.gpu_counts()["kernels"] == 1
+
+
+def test_flushes_and_launches_keep_apart(fake: Fake) -> None:
+    """Of four threads; CUPTI 13.0 crashes otherwise."""
+    launching = threading.Thread(target=fake.c.fake_threads, args=(4, 5000, 0))
+    launching.start()
+    flushes = 0
+    while launching.is_alive():
+        assert fake.recorder.gpu_flush(False) == (0, "")
+        flushes += 1
+    launching.join()
+    assert flushes > 10
+    assert fake.option_now("met_launches") == 0
+
+
+def test_a_flush_does_not_wait_for_a_launch_that_never_returns(fake: Fake) -> None:
+    """As where the device's queue is full; records of others are handed over."""
+    stuck = fake.c.fake_enter(LAUNCH)
+    fake.kernel()
+    assert fake.recorder.gpu_flush(False) == (0, "")
+    assert fake.option_now("met_launches") == 1
+    assert [row.count for row in fake.rows("kernel")] == [1]
+    fake.c.fake_exit(LAUNCH, stuck, 0)
+
+
+def test_cupti_is_asked_for_more_device_memory(fake: Fake) -> None:
+    """Otherwise it allocates within launches after 300,000 records, which may never end."""
+    assert fake.option_now("device_buffers") == 20
 
 
 def test_a_forced_flush_waits_for_what_was_launched(fake: Fake) -> None:

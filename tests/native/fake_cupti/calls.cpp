@@ -22,9 +22,10 @@ API void fake_reset() {
   f.queue.clear();
   f.witness.clear();
   f.dropped = 0;
+  f.launching = 0;
   for (const char *name :
        {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms", "flush_result",
-        "unfinished", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
+        "unfinished", "met_launches", "device_buffers", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
         "pc_stop_result", "pc_data_result", "pc_no_stalls", "pc_copies", "pc_only_stopped",
         "pc_moved", "pc_stop_ms", "device", "chip", "chip_result", "initialize_result",
         "range_enable_result", "range_size_result", "range_image_result", "range_config_result",
@@ -53,6 +54,10 @@ API void fake_symbol(const char *name) { symbol = name ? kept(name) : nullptr; }
 static thread_local bool capturing = false;
 API void fake_capturing(uint32_t on) { capturing = on; }
 
+static bool launches(uint32_t number) {
+  return number == 307 || number == 442 || number == 477 || number == 514 || number == 652;
+}
+
 API uint32_t fake_enter(uint32_t number) {
   const uint32_t correlation = ++fake().correlation;
   CallbackData data;
@@ -60,15 +65,15 @@ API uint32_t fake_enter(uint32_t number) {
   put(data.bytes, 40, current);
   put<uint32_t>(data.bytes, 64, correlation);
   if (on(kDriver, number)) fake().callback(fake().user, kDriver, number, &data);
+  if (launches(number)) ++fake().launching;
   return correlation;
 }
 API void fake_exit(uint32_t number, uint32_t correlation, int32_t returned) {
   CallbackData data;
   put<uint32_t>(data.bytes, 0, 1);
   put<const int32_t *>(data.bytes, 24, &returned);
-  const bool launches = number == 307 || number == 442 || number == 477 || number == 514 ||
-                        number == 652;
-  if (launches && !returned && !capturing) count_launch(current, number == 514 ? "" : symbol);
+  if (launches(number)) --fake().launching;
+  if (launches(number) && !returned && !capturing) count_launch(current, number == 514 ? "" : symbol);
   put(data.bytes, 40, current);
   put<uint32_t>(data.bytes, 64, correlation);
   if (on(kDriver, number)) fake().callback(fake().user, kDriver, number, &data);

@@ -47,6 +47,7 @@ struct Fake {
   Completed completed = nullptr;
   uint64_t (*clock)() = nullptr;
   std::atomic<uint32_t> correlation{0};
+  std::atomic<int64_t> launching{0};  // launches under way
   // Nobody is called back any more, as by CUPTI 13.0 once a device that is busy refused to sample.
   std::atomic<bool> mute{false};
   std::vector<Record> queue;

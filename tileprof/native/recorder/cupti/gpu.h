@@ -40,12 +40,13 @@ public:
   Graphs graphs;
   Waits waits;
   Activities activities{correlations, graphs};
-  Gate gate;
+  Gate gate;  // samples are read while no launch is under way
+  Gate flush_gate;  // records are handed over while none is
   PcSampling pcs{correlations, gate};
   Counters counters;
   PmSampling pms{gate};
   SassMetrics sass{pcs.modules, gate};
-  Subscriber subscriber{correlations, graphs, waits, gate, pcs, pms, sass, counters};
+  Subscriber subscriber{correlations, graphs, waits, gate, flush_gate, pcs, pms, sass, counters};
   Buffers buffers;
 
   GpuStatus start(const std::string &path, const GpuOptions &options);
@@ -88,9 +89,11 @@ private:
   GpuStatus resume_locked();
   void be_silent();
   CuptiResult collect(bool on);
+  void provide_device_memory();
   GpuStatus flush_locked(bool force, double timeout_s);
   GpuStatus settle_locked(double timeout_s);
   GpuStatus flush_once(bool force, double timeout_s);
+  GpuStatus flush_at_once(bool force, double timeout_s);
   void see_where_records_go();
 };
 

@@ -19,6 +19,24 @@ struct Open {
   Wait wait;
   uint64_t entered_ns;
 };
+// A call of this thread's that went through a gate, until its end is reported.
+struct Passage {
+  bool inside;
+  uint32_t correlation, round;
+
+  void enter(Gate &gate, uint32_t entering) {
+    // CUPTI may not have reported the end of the thread's last call.
+    if (inside) gate.leave(round);
+    round = gate.enter();
+    inside = true;
+    correlation = entering;
+  }
+  void leave(Gate &gate, uint32_t leaving) {
+    if (!inside || correlation != leaving) return;
+    inside = false;
+    gate.leave(round);
+  }
+};
 struct Calling {
   static constexpr uint32_t kDeepest = 8;
   Open open[kDeepest];
@@ -26,9 +44,7 @@ struct Calling {
   uint32_t number;  // of the thread, from 1; 0: not numbered yet
   uint64_t blocked_until_ns;
   Blocked blocked;
-  // The launch that went through the gate, and the argument of its end there.
-  bool gated;
-  uint32_t gated_correlation, gated_round;
+  Passage sampled, flushed;  // through the gates of samples and of flushes
 };
 thread_local Calling calling;
 std::atomic<uint32_t> threads_numbered{0}, rounds{0};
@@ -41,9 +57,11 @@ std::string_view without_version(std::string_view name) {
 } // namespace
 
 Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, Gate &gate,
-                       PcSampling &pcs, PmSampling &pms, SassMetrics &sass, Counters &counters)
-    : correlations_(correlations), graphs_(graphs), waits_(waits), gate_(gate), pcs_(pcs),
-      pms_(pms), sass_(sass), counters_(counters), calls_(new Call[kCalls]) {}
+                       Gate &flush_gate, PcSampling &pcs, PmSampling &pms, SassMetrics &sass,
+                       Counters &counters)
+    : correlations_(correlations), graphs_(graphs), waits_(waits), gate_(gate),
+      flush_gate_(flush_gate), pcs_(pcs), pms_(pms), sass_(sass), counters_(counters),
+      calls_(new Call[kCalls]) {}
 
 // -- which calls
 
@@ -113,6 +131,7 @@ void Subscriber::unsubscribe() {
   if (handle_) cupti_.unsubscribe(handle_);
   handle_ = nullptr;
   gate_.reset();
+  flush_gate_.reset();
 }
 
 CuptiResult Subscriber::listen(bool on) {
@@ -126,7 +145,10 @@ CuptiResult Subscriber::listen(bool on) {
   // Samples can go on without a recording, and then launches have to pass their gate.
   for (uint32_t number : numbers_)
     if (on || !gated() || !calls_[number].launches()) enable(cupti::kDriver, number);
-  if (!on && !gated()) gate_.reset();
+  if (!on && !gated()) {
+    gate_.reset();
+    flush_gate_.reset();
+  }
   // Never "module profiled": with it there are no samples of program counters. Graphs that are
   // captured during an interruption are replayed after it, so these two stay.
   if (on && cupti_.graph_node_id) {
@@ -175,13 +197,8 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const Call &call = calls_[number];
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   const bool sampled = call.launches() && gated();
-  if (sampled) {
-    // CUPTI may not have reported the end of the thread's last launch.
-    if (calling.gated) gate_.leave(calling.gated_round);
-    calling.gated = true;
-    calling.gated_correlation = correlation;
-    calling.gated_round = gate_.enter();
-  }
+  if (call.launches()) calling.flushed.enter(flush_gate_, correlation);
+  if (sampled) calling.sampled.enter(gate_, correlation);
   if (call.kind == CallKind::none || !listening()) return;
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (calling.listening != round) {
@@ -234,10 +251,8 @@ void Subscriber::leave(const void *data) {
   const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
-  if (calling.gated && calling.gated_correlation == correlation) {
-    calling.gated = false;
-    gate_.leave(calling.gated_round);
-  }
+  calling.sampled.leave(gate_, correlation);
+  calling.flushed.leave(flush_gate_, correlation);
   uint32_t at = calling.depth;
   while (at && calling.open[at - 1].correlation != correlation) --at;
   if (!at) return;  // entered before the callbacks were on

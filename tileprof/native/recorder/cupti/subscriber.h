@@ -48,7 +48,7 @@ private:
 class Subscriber {
 public:
   Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits, Gate &gate,
-             PcSampling &pcs, PmSampling &pms, SassMetrics &sass, Counters &counters);
+             Gate &flush_gate, PcSampling &pcs, PmSampling &pms, SassMetrics &sass, Counters &counters);
 
   // Subscribes, with all callbacks off. The result, and of another subscriber its name.
   CuptiResult subscribe(const Cupti &cupti, std::string &other);
@@ -76,7 +76,7 @@ private:
   Correlations &correlations_;
   Graphs &graphs_;
   Waits &waits_;
-  Gate &gate_;
+  Gate &gate_, &flush_gate_;
   PcSampling &pcs_;
   PmSampling &pms_;
   SassMetrics &sass_;
