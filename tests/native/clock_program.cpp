@@ -194,6 +194,9 @@ void jump(int64_t by, uint64_t then_ms) {
     const uint64_t now = now_ns();
     back = std::max(back, int64_t(last - now)), last = now;
   }
+  // The thread may have been stopped after its last reading, and the time it waits for be over.
+  const uint64_t now = now_ns();
+  back = std::max(back, int64_t(last - now)), last = now;
   int64_t off = 0;
   for (int i = 0; i < 1000; ++i) off = std::max(off, error_ns());
   printf("%ld %ld %ld\n", long(last - begun), long(back), long(off));
