@@ -28,6 +28,7 @@ KINDS = (KERNEL, MEMCPY, MEMSET, PEER, OVERHEAD, MEMORY)
 LAUNCH, LAUNCH_PTSZ, LAUNCH_EX, COOPERATIVE, GRAPH_LAUNCH = 307, 442, 652, 477, 514
 HTOD, HTOD_ASYNC, DTOH, DTOH_ASYNC, PEER_ASYNC, FILL = 276, 277, 278, 279, 319, 216
 STREAM_SYNC, CTX_SYNC, ALLOC, FREE, HOST_FUNC, EVENT_QUERY = 126, 17, 243, 245, 527, 211
+BEGIN_CAPTURE, END_CAPTURE, ADD_NODE = 528, 529, 530
 NODE_CREATED, NODE_CLONED = 13, 20
 PAGEABLE, PINNED, DEVICE = 1, 2, 3
 
@@ -187,6 +188,22 @@ class Fake:
     def node(self, number: int, node: int, original: int = 0) -> None:
         """Tell of a graph's node."""
         self.c.fake_node(number, C.c_uint64(node), C.c_uint64(original))
+
+    def capture(self, node: int, number: int = LAUNCH) -> None:
+        """Make a driver call that becomes a node of a graph."""
+        correlation = self.c.fake_enter(number)
+        self.node(NODE_CREATED, node)
+        self.c.fake_exit(number, correlation, 0)
+
+    def pause(self) -> None:
+        """Record nothing, as Python's side does."""
+        self.recorder.gpu_pause()
+        self.recorder.set_epoch(0)
+
+    def resume(self, epoch: int = 1) -> None:
+        """Go on."""
+        self.recorder.gpu_resume()
+        self.recorder.set_epoch(epoch)
 
     def many(self, count: int, name: str = "kernel", number: int = LAUNCH, start: int = 10**6,
              ns: int = 100, step: int = 1000, batch: int = 0) -> None:  # fmt: skip

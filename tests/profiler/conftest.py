@@ -25,7 +25,8 @@ def names(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     """Calls of the played driver by their names, for programs of tests; no Python of them shows."""
     from tests.profiler.played_calls import played_calls
 
-    calls = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option")
+    calls = ("kernel", "copy", "call", "node", "wait", "memory", "deliver", "option",
+             "capture")  # fmt: skip
     with played_calls(library, monkeypatch, *calls) as held:
         yield held
 

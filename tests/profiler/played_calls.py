@@ -24,7 +24,9 @@ def played_calls(
     monkeypatch.setenv("TILEPROF_CUPTI", str(library))
     recorder.gpu_after_fork()
     fake = Fake(library, recorder)
-    for method in (Fake.kernel, Fake.call, Fake.copy, Fake.node, Fake.wait, Fake.memory):
+    for method in (
+        Fake.kernel, Fake.call, Fake.copy, Fake.node, Fake.wait, Fake.memory, Fake.capture,
+    ):  # fmt: skip
         paths.hide(method.__code__)
     yield {name: _hidden(getattr(fake, name)) for name in names}
     if recorder.gpu_started():

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from types import CodeType
 
 from tests.native.cupti_programs import (
+    ADD_NODE,
     ALLOC,
+    BEGIN_CAPTURE,
     COOPERATIVE,
+    CTX_SYNC,
     DEVICE,
     DTOH_ASYNC,
+    END_CAPTURE,
     EVENT_QUERY,
     GRAPH_LAUNCH,
     HOST_FUNC,
@@ -22,6 +27,9 @@ from tests.native.cupti_programs import (
     PINNED,
     Fake,
 )
+
+NO_CAPTURE, SPOILED, WRONG_THREAD = 401, 901, 908
+"""Results of the driver's calls that begin and end captures."""
 
 
 def test_launches_are_told_by_the_drivers_call(fake: Fake) -> None:
@@ -261,6 +269,113 @@ def test_captures_during_an_interruption_are_known_after_it(fake: Fake) -> None:
     fake.recorder.gpu_resume()
     fake.kernel(correlation=fake.call(GRAPH_LAUNCH), node=400)
     assert [r.path for r in fake.rows("kernel")] == ["cuGraphLaunch [capture]"]
+
+
+def test_captures_of_a_pause_have_their_paths(fake: Fake) -> None:
+    """Of captured calls and of nodes that are added by hand, from the first replay on."""
+    fake.pause()
+    with fake.range("unseen"):  # ranges of a pause are not recorded
+        entered = fake.recorder.enter_kernel(42)
+        assert entered == 0
+        fake.call(BEGIN_CAPTURE)
+        fake.capture(600)
+        fake.capture(601, HTOD_ASYNC)
+        fake.call(END_CAPTURE)
+        fake.capture(602, ADD_NODE)
+    fake.node(NODE_CLONED, 700, 600)
+    fake.resume()
+    launched = fake.call(GRAPH_LAUNCH)
+    for node in (700, 700, 602):
+        fake.kernel(correlation=launched, node=node)
+    fake.copy(HTOD_ASYNC, PINNED, DEVICE, 8, 2000, 2100, correlation=launched, node=601)
+    assert [(r.path, r.what, r.count) for r in fake.rows() if r.what != "idle"] == [
+        ("cuGraphLaunch [cuGraphAddKernelNode]", "kernel", 1),
+        ("cuGraphLaunch [cuLaunchKernel]", "kernel", 2),
+        ("cuGraphLaunch [cuMemcpyHtoDAsync]", "memcpy", 1),
+    ]
+    assert "uncaptured" not in fake.counts()
+
+
+def test_captured_frames_of_a_pause(fake: Fake) -> None:
+    """Among them are some that the recorder has not seen before."""
+    fake.recorder.set_frames(True)
+    fake.pause()
+
+    def forward() -> None:
+        fake.call(BEGIN_CAPTURE)
+        fake.capture(800)
+        fake.call(END_CAPTURE)
+
+    forward()
+    fake.resume()
+    fake.kernel(correlation=fake.call(GRAPH_LAUNCH), node=800)
+    assert fake.recorder.gpu_flush() == (0, "")
+    (replayed,) = (int(c) for c in fake.recorder.gpu_drain()["context"] if c)
+    _, _, captured, _ = fake.recorder.contexts(replayed, 1)[0]
+    frames = []
+    while captured:
+        captured, _, code, _ = fake.recorder.contexts(captured, 1)[0]
+        if isinstance(code, CodeType):
+            frames.append(code.co_name)
+    assert frames[:3] == ["capture", "forward", "test_captured_frames_of_a_pause"]
+
+
+def test_a_pause_listens_to_launches_only_while_a_graph_is_captured(fake: Fake) -> None:
+    """On any stream, until the last capture has ended, however it did; and records nothing."""
+    listened = fake.c.fake_listened
+
+    def launches() -> list[int]:
+        return [listened(1, n) for n in (LAUNCH, HTOD_ASYNC, GRAPH_LAUNCH, CTX_SYNC, ALLOC)]
+
+    def end(returned: int) -> None:
+        fake.c.fake_exit(END_CAPTURE, fake.c.fake_enter(END_CAPTURE), returned)
+
+    fake.call(BEGIN_CAPTURE)  # goes on when the pause begins
+    fake.pause()
+    assert launches() == [1, 1, 1, 0, 0]
+    fake.call(BEGIN_CAPTURE)
+    end(0)
+    assert launches() == [1, 1, 1, 0, 0]
+    end(WRONG_THREAD)
+    end(NO_CAPTURE)
+    fake.kernel(correlation=fake.call())
+    assert launches() == [1, 1, 1, 0, 0]
+    end(SPOILED)
+    assert launches() == [0, 0, 0, 0, 0]
+    end(0)
+    fake.c.fake_exit(BEGIN_CAPTURE, fake.c.fake_enter(BEGIN_CAPTURE), NO_CAPTURE)
+    assert launches() == [0, 0, 0, 0, 0]
+    fake.resume()
+    assert launches() == [1, 1, 1, 1, 1]
+    assert fake.rows("kernel") == []
+
+
+def test_a_call_that_is_open_when_a_pause_begins_ends_there(fake: Fake) -> None:
+    """Its end is not seen: neither the pause nor what is captured in it is the call's."""
+
+    def waits() -> tuple[int, int]:
+        """Return how often and how long the program has waited until now."""
+        for context, count, own_ns, *_ in fake.recorder.host_times():
+            if fake.path_of(context) == "cuCtxSynchronize":
+                return count, own_ns
+        return 0, 0
+
+    count, own_ns = waits()
+    fake.recorder.set_time(1000)
+    fake.c.fake_enter(CTX_SYNC)
+    fake.recorder.set_time(1500)
+    fake.pause()
+    fake.recorder.set_time(9000)
+    fake.call(BEGIN_CAPTURE)
+    fake.capture(900)
+    fake.call(END_CAPTURE)
+    fake.recorder.set_time(90_000)
+    fake.resume()
+    launched = fake.call(GRAPH_LAUNCH)
+    fake.recorder.set_time(0)
+    fake.kernel(correlation=launched, node=900)
+    assert [r.path for r in fake.rows("kernel")] == ["cuGraphLaunch [cuLaunchKernel]"]
+    assert waits() == (count + 1, own_ns + 500)
 
 
 def test_a_long_replay_keeps_its_launch(fake: Fake) -> None:

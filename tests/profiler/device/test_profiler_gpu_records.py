@@ -93,6 +93,41 @@ def test_replays_carry_the_path_of_their_capture(names: dict[str, Any]) -> None:
     assert "captured before" in profile.tables.provenance["lost"]
 
 
+def test_replays_carry_the_path_of_a_capture_in_a_pause(names: dict[str, Any]) -> None:
+    """From the first replay on that is recorded; the capture itself has no numbers."""
+    profile = run(
+        """
+        def build():
+            call(528)
+            capture(7)
+            call(529)
+        def replay():
+            kernel("mul", 1000, 1100, call(514), node=7)
+        profiler.deactivate()
+        with scope("warm up"):
+            build()
+        replay()
+        profiler.activate()
+        replay()
+        deliver()
+        """,
+        native=True,
+        names=names,
+    )
+    assert tree(profile, "time", "count") == expect("""
+        frame <module>:12
+          frame replay:6
+            api cuGraphLaunch count=1
+              scope captured at
+                frame <module>:8
+                  scope warm up
+                    frame build:3
+                      api cuLaunchKernel
+                        kernel mul time=100 count=1
+    """)
+    assert "lost" not in profile.tables.provenance
+
+
 def test_copies_waits_and_allocations(names: dict[str, Any]) -> None:
     """Each has its kind of node; waits of the host are no time of a device."""
     profile = run(

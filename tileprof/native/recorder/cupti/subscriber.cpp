@@ -45,6 +45,8 @@ struct Calling {
   uint64_t blocked_until_ns;
   Blocked blocked;
   Passage sampled, flushed;  // through the gates of samples and of flushes
+  // In a pause, the path of the call that is open and may add a node to a graph.
+  ContextId foreseen;
 };
 thread_local Calling calling;
 std::atomic<uint32_t> threads_numbered{0}, rounds{0};
@@ -67,12 +69,17 @@ Subscriber::Subscriber(Correlations &correlations, Graphs &graphs, Waits &waits,
 
 // Looked up by name, because drivers number and version their calls differently.
 Subscriber::Call Subscriber::call_of(const char *full_name) {
+  using enum Graphing;
   static constexpr struct {
     std::string_view start;
     CallKind kind;
     Wait wait = Wait::none;
+    Graphing graphing = none;
   } kStarts[] = {
       {"cuLaunchHostFunc", CallKind::none},  // runs on the host, leaves no record
+      {"cuStreamBeginCapture", CallKind::none, Wait::none, begins_capture},
+      {"cuStreamEndCapture", CallKind::none, Wait::none, ends_capture},
+      {"cuGraphAdd", CallKind::none, Wait::none, adds_node},
       {"cuLaunch", CallKind::launch},
       {"cuGraphLaunch", CallKind::graph},
       {"cuMemcpy", CallKind::memcpy},
@@ -84,25 +91,28 @@ Subscriber::Call Subscriber::call_of(const char *full_name) {
       {"cuMemFree", CallKind::memory},
   };
   const std::string_view name = without_version(full_name);
-  for (const auto &[start, kind, wait] : kStarts) {
+  for (const auto &[start, kind, wait, graphing] : kStarts) {
     if (name.substr(0, start.size()) != start) continue;
     const bool copies = kind == CallKind::memcpy && name.find("Async") == name.npos;
     const Blocked blocks = kind == CallKind::sync ? Blocked::sync
                            : copies               ? Blocked::copy
                                                   : Blocked::never;
-    return {kind, blocks, wait, kind == CallKind::none ? 0 : host::names().intern(name)};
+    const bool named = kind != CallKind::none || graphing == adds_node;
+    return {kind, graphing, blocks, wait, named ? host::names().intern(name) : 0};
   }
   return {};
 }
 
 void Subscriber::find_calls() {
   numbers_.clear();
+  graphing_.clear();
   for (uint32_t number = 1; number < kCalls; ++number) {
     const char *name = nullptr;
     calls_[number] = Call{};
     if (cupti_.callback_name(cupti::kDriver, number, &name) != cupti::kSuccess || !name) continue;
     calls_[number] = call_of(name);
     if (calls_[number].kind != CallKind::none) numbers_.push_back(number);
+    if (calls_[number].graphing != Graphing::none) graphing_.push_back(number);
   }
 }
 
@@ -132,33 +142,60 @@ void Subscriber::unsubscribe() {
   handle_ = nullptr;
   gate_.reset();
   flush_gate_.reset();
+  captures_ = 0;
+}
+
+CuptiResult Subscriber::enable(uint32_t domain, uint32_t number, bool on) {
+  return cupti_.enable_callback(on, handle_, domain, number);
+}
+
+// Whether a call is listened to at present. Samples can go on without a recording, and then launches
+// have to pass their gate.
+bool Subscriber::wants(const Call &call) const {
+  return listening() || (gated() && call.launches()) || (captures_.load() && call.captured());
 }
 
 CuptiResult Subscriber::listen(bool on) {
+  const uint32_t captures = captures_.load();
+  const CuptiResult worst = listen_locked(on, std::unique_lock(enabling_));
+  // Some began or ended meanwhile, and did not wait for the lock.
+  if (!captures != !captures_.load()) listen_to_captures();
+  return worst;
+}
+
+CuptiResult Subscriber::listen_locked(bool on, Lock) {
   if (on) round_.store(++rounds, std::memory_order_relaxed);
+  if (!on && listening()) silent_since_ns_.store(now_ns(), std::memory_order_relaxed);
   listening_ = on;
   CuptiResult worst = cupti::kSuccess;
-  auto enable = [&](uint32_t domain, uint32_t number) {
-    const CuptiResult result = cupti_.enable_callback(on, handle_, domain, number);
+  auto set = [&](uint32_t domain, uint32_t number, bool wanted) {
+    const CuptiResult result = enable(domain, number, wanted);
     if (result != cupti::kSuccess) worst = result;
   };
-  // Samples can go on without a recording, and then launches have to pass their gate.
-  for (uint32_t number : numbers_)
-    if (on || !gated() || !calls_[number].launches()) enable(cupti::kDriver, number);
+  for (uint32_t number : numbers_) set(cupti::kDriver, number, wants(calls_[number]));
   if (!on && !gated()) {
     gate_.reset();
     flush_gate_.reset();
   }
   // Never "module profiled": with it there are no samples of program counters. Graphs that are
-  // captured during an interruption are replayed after it, so these two stay.
+  // captured during an interruption are replayed after it, so what concerns them stays.
   if (on && cupti_.graph_node_id) {
-    enable(cupti::kResource, cupti::kNodeCreated);
-    enable(cupti::kResource, cupti::kNodeCloned);
+    for (uint32_t number : graphing_) set(cupti::kDriver, number, true);
+    set(cupti::kResource, cupti::kNodeCreated, true);
+    set(cupti::kResource, cupti::kNodeCloned, true);
   }
   if (on && (pcs_.wanted() || counters_.wanted() || sass_.wanted()))
-    enable(cupti::kResource, cupti::kContextEnds);
+    set(cupti::kResource, cupti::kContextEnds, true);
   if (worst != cupti::kSuccess) listening_ = false;
   return worst;
+}
+
+// Called when the first capture begins and when the last one ends, in callbacks: they wait for nobody.
+void Subscriber::listen_to_captures() {
+  const Lock lock(enabling_, std::try_to_lock);
+  if (!lock || listening()) return;  // to all of them already
+  for (uint32_t number : numbers_)
+    if (calls_[number].captured()) enable(cupti::kDriver, number, wants(calls_[number]));
 }
 
 CuptiResult Subscriber::state() const {
@@ -183,7 +220,7 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
       if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
         subscriber.enter(number, data);
       else
-        subscriber.leave(data);
+        subscriber.leave(number, data);
     } else if (domain == cupti::kResource) {
       subscriber.resource(number, data);
     }
@@ -197,16 +234,12 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const Call &call = calls_[number];
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   const bool sampled = call.launches() && gated();
-  if (call.launches()) calling.flushed.enter(flush_gate_, correlation);
+  if (call.launches() && (listening() || gated())) calling.flushed.enter(flush_gate_, correlation);
   if (sampled) calling.sampled.enter(gate_, correlation);
-  if (call.kind == CallKind::none || !listening()) return;
+  if (call.kind == CallKind::none || !listening()) return foresee(call);
   const uint32_t round = round_.load(std::memory_order_relaxed);
-  if (calling.listening != round) {
-    // CUPTI did not report the ends of calls that were open when the callbacks went off.
-    if (calling.depth && calling.open[0].context) host::leave(calling.open[0].context);
-    calling.depth = 0;
-    calling.listening = round;
-  }
+  if (calling.listening != round) leave_unseen();
+  calling.listening = round;
   if (calling.depth == Calling::kDeepest) return;
   Launch launch;
   launch.kind = call.kind;
@@ -247,8 +280,41 @@ void Subscriber::count(const void *data, const Launch &launch) {
                   {launch.epoch, launch.context, function});
 }
 
-void Subscriber::leave(const void *data) {
+// Calls that were open when the callbacks went off, whose ends CUPTI did not report.
+void Subscriber::leave_unseen() {
+  if (calling.depth && calling.open[0].context)
+    host::leave_unseen(calling.open[0].context, silent_since_ns_.load(std::memory_order_relaxed));
+  calling.depth = 0;
+}
+
+// Finds the path of a call that is not recorded and may add a node to a graph. This may wait for the
+// GIL, which a node's own callback must not: the driver holds locks there.
+void Subscriber::foresee(const Call &call) {
+  const bool captured = captures_.load(std::memory_order_relaxed) && call.captured();
+  if ((call.graphing != Graphing::adds_node && !captured) || host::unrecorded()) return;
+  if (!listening()) leave_unseen();
+  calling.foreseen = host::path_of(call.name);
+}
+
+void Subscriber::follow_capture(const Call &call, int32_t returned) {
+  // A capture that was spoiled has ended too. These have ended none: there is none, or another
+  // thread has to end it.
+  constexpr int32_t kIllegalState = 401, kWrongThread = 908;
+  if (call.graphing == Graphing::begins_capture && !returned) {
+    if (!captures_.fetch_add(1)) listen_to_captures();
+  } else if (call.graphing == Graphing::ends_capture && returned != kIllegalState &&
+             returned != kWrongThread) {
+    uint32_t before = captures_.load();
+    while (before && !captures_.compare_exchange_weak(before, before - 1)) {
+    }
+    if (before == 1) listen_to_captures();
+  }
+}
+
+void Subscriber::leave(uint32_t number, const void *data) {
   const int32_t *returned = read<const int32_t *>(data, cupti::CallbackData::returned);
+  calling.foreseen = 0;
+  if (number < kCalls) follow_capture(calls_[number], returned ? *returned : 0);
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
   calling.sampled.leave(gate_, correlation);
@@ -288,7 +354,9 @@ void Subscriber::graph_node(uint32_t number, const void *data) {
       graphs_.cloned(node, original);
     return;
   }
-  if (!host::epoch()) return;
+  if (calling.foreseen) return graphs_.created(node, calling.foreseen);
+  if (!listening()) leave_unseen();
+  if (!listening() || !host::epoch()) return graphs_.created(node, host::known_here());
   graphs_.created(node, host::here());
   // A call that is captured leaves no record of its own.
   if (calling.depth) correlations_.forget(calling.open[calling.depth - 1].correlation);

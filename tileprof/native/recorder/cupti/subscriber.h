@@ -64,12 +64,19 @@ public:
   uint64_t launches() const;
 
 private:
+  // What a call does to graphs, which is seen in pauses too.
+  enum class Graphing : uint8_t { none, begins_capture, ends_capture, adds_node };
   struct Call {
     CallKind kind = CallKind::none;
+    Graphing graphing = Graphing::none;
     Blocked blocks = Blocked::never;  // what the thread waits for until it returns
     Wait wait = Wait::none;
     NameId name = 0;
     bool launches() const { return kind == CallKind::launch || kind == CallKind::graph; }
+    // Whether it adds a node to a graph that is being captured.
+    bool captured() const {
+      return launches() || kind == CallKind::memcpy || kind == CallKind::memset;
+    }
   };
   static constexpr uint32_t kCalls = 2048;
 
@@ -86,7 +93,13 @@ private:
   std::atomic<bool> listening_{false};
   std::atomic<uint32_t> round_{0};  // number of the time for which callbacks are on
   std::unique_ptr<Call[]> calls_;
-  std::vector<uint32_t> numbers_;  // of the calls that are listened to
+  std::vector<uint32_t> numbers_;  // of the calls that are listened to while all is recorded
+  std::vector<uint32_t> graphing_;  // of those that are listened to from the first recording on
+  // Captures that are under way: while there are some, calls that they take up are listened to in
+  // pauses, too.
+  std::atomic<uint32_t> captures_{0};
+  std::mutex enabling_;  // CUPTI wants callbacks to be turned on and off by one thread at a time
+  std::atomic<uint64_t> silent_since_ns_{0};  // when callbacks were turned off
   // Counted in several places, so that threads do not share one.
   struct alignas(64) Count {
     std::atomic<uint64_t> value{0};
@@ -95,12 +108,20 @@ private:
 
   // Whether launches go through the gate: something samples.
   bool gated() const { return pcs_.wanted() || pms_.wanted() || sass_.wanted(); }
+  bool wants(const Call &call) const;
+  using Lock = std::unique_lock<std::mutex>;
+  CuptiResult listen_locked(bool on, Lock);
+  CuptiResult enable(uint32_t domain, uint32_t number, bool on);
+  void listen_to_captures();
+  void leave_unseen();
+  void foresee(const Call &call);
+  void follow_capture(const Call &call, int32_t returned);
   void find_calls();
   static Call call_of(const char *name);
   static void called(void *self, uint32_t domain, uint32_t number, const void *data);
   void enter(uint32_t number, const void *data);
   void count(const void *data, const Launch &launch);
-  void leave(const void *data);
+  void leave(uint32_t number, const void *data);
   void resource(uint32_t number, const void *data);
   void graph_node(uint32_t number, const void *data);
 };

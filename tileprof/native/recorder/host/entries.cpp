@@ -99,10 +99,19 @@ void Thread::add_sample(ContextId context, double bytes) {
   add(work.sampled_visits, since);
 }
 
+// What an entry of this kind is under that begins at this moment.
+ContextId Thread::parent_of(Kind kind, const Moment &moment) {
+  const ContextId parent = path(moment);
+  return wants_native() && kind == Kind::api ? through_native(parent, moment) : parent;
+}
+
+ContextId Thread::path_of(Kind kind, NameId name) {
+  return child(parent_of(kind, moment()), kind, name);
+}
+
 ContextId Thread::enter(Kind kind, NameId name, uint64_t b, const void *on_stack) {
   const Moment now = moment();
-  ContextId parent = path(now);
-  if (wants_native() && kind == Kind::api) parent = through_native(parent, now);
+  const ContextId parent = parent_of(kind, now);
   push(child(parent, kind, name, b), parent, now, on_stack);
   if (kind == Kind::op) entries_.back().operation = name + 1;
   return entries_.back().context;
@@ -113,11 +122,22 @@ ContextId Thread::enter_under(ContextId parent, Kind kind, NameId name, uint64_t
   return push(child(parent, kind, name, b), parent, moment(), on_stack);
 }
 
-void Thread::leave(ContextId context) {
-  settle();
+// The place after that of an entry; 0: it began before the recording.
+size_t Thread::find_entered(ContextId context) const {
   size_t at = entries_.size();
   while (at && (entries_[at - 1].range || entries_[at - 1].entered != context)) --at;
-  if (at) close(at - 1, now_ns());  // else it began before the recording
+  return at;
+}
+
+void Thread::leave(ContextId context) {
+  settle();
+  if (const size_t at = find_entered(context)) close(at - 1, now_ns());
+}
+
+void Thread::leave_unseen(ContextId context, uint64_t since_ns) {
+  settle();
+  if (const size_t at = find_entered(context))
+    close(at - 1, std::min(now_ns(), std::max(since_ns, entries_[at - 1].began_ns)));
 }
 
 // -- the timeline

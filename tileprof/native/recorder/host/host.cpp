@@ -22,6 +22,12 @@ ContextId enter(NameId call) { return this_thread().enter(Kind::api, call); }
 
 void leave(ContextId context) { this_thread().leave(context); }
 
+void leave_unseen(ContextId context, uint64_t since_ns) {
+  this_thread().leave_unseen(context, since_ns);
+}
+
+ContextId path_of(NameId call) { return this_thread().path_of(Kind::api, call); }
+
 bool unrecorded() { return is_unrecorded; }
 
 void set_unrecorded(bool on) { is_unrecorded = on; }

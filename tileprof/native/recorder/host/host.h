@@ -17,9 +17,12 @@ uint32_t epoch();
 ContextId here();
 ContextId known_here();  // without waiting for the GIL; see Thread::known_here
 ContextId kernel();
-// Enters a call into the driver, and leaves it.
+// Enters a call into the driver, and leaves it: now, or at a time since which its end was not seen.
 ContextId enter(NameId call);
 void leave(ContextId context);
+void leave_unseen(ContextId context, uint64_t since_ns);
+// The context that entering a call would give, without entering it.
+ContextId path_of(NameId call);
 // Whether what the calling thread does is the measurement's own, and is not recorded.
 bool unrecorded();
 void set_unrecorded(bool on);

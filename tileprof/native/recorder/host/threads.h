@@ -118,6 +118,10 @@ public:
                         const void *on_stack = nullptr);
   // Leaves the innermost entry that had this context; operations above it are left too.
   void leave(ContextId context);
+  // The same where nobody saw how it ended: time after `since_ns` is in no entry.
+  void leave_unseen(ContextId context, uint64_t since_ns);
+  // The context that `enter` would give.
+  ContextId path_of(Kind kind, NameId name);
 
   // A range has no lasting frame: what is called later is recognised by the frames that it shares.
   // Its number is the thread's own; 0: too much is open, and it is left out.
@@ -234,12 +238,14 @@ private:
                            std::vector<NativeFrame> *met = nullptr);
   ContextId native_chain(ContextId base, const NativeFrame *innermost, size_t count);
   uintptr_t native_limit(const Moment &moment) const;
+  ContextId parent_of(Kind kind, const Moment &moment);
   ContextId push(ContextId context, ContextId under, const Moment &moment,
                  const void *on_stack = nullptr, std::shared_ptr<const RangeStart> start = nullptr);
   void pop(uint64_t now);
   void count(const Entry &entry);
   void close(size_t at, uint64_t now);
   ContextId past(ContextId context, const Entry &gone);
+  size_t find_entered(ContextId context) const;
   size_t find_range(uint64_t range) const;
   // Sees to what has changed since the thread's last event: a new recording, ranges that another
   // thread ended.

@@ -1,6 +1,6 @@
 // Places where nodes of CUDA graphs were captured: the calling context by a node's number.
 //
-// In: CUPTI's callbacks while a graph is captured and instantiated, on any thread. Out: the context
+// In: CUPTI's callbacks while a graph is captured and instantiated, on any thread, also in pauses. Out: the context
 // of a node that a replay ran. The newest `kNodes` nodes at least are known.
 #pragma once
 
@@ -19,7 +19,7 @@ public:
   void created(uint64_t node, ContextId context);
   // A node of an executable graph is a copy of one that was captured.
   void cloned(uint64_t node, uint64_t original);
-  // 0: captured before the recording began.
+  // 0: captured before CUPTI was asked for such callbacks.
   ContextId find(uint64_t node);
 
 private:
