@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -20,6 +21,44 @@ from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.session import snapshot
 from tileprof.profiler.session.provenance import git_state
 from tileprof.profiler.tree.sources import MAX_BYTES, MAX_FILES, Sources
+
+
+SUB_INTERPRETER = """\
+import importlib
+for name in ("_interpreters", "_xxsubinterpreters"):
+    try:
+        interpreters = importlib.import_module(name)
+        break
+    except ImportError:
+        pass
+else:
+    raise SystemExit(77)
+code = '''
+import tileprof
+for name in ("start", "scope", "profile"):
+    try:
+        getattr(tileprof, name)
+    except tileprof.TileprofError as error:
+        print(error)
+'''
+made = interpreters.create()
+interpreters.run_string(made, code)
+import tileprof
+with tileprof.profile(context="scopes"):
+    print("recorded")
+"""
+
+
+def test_a_sub_interpreter_is_refused() -> None:
+    """With a sentence, before anything is imported that could not be; the main one goes on."""
+    done = subprocess.run([sys.executable, "-c", SUB_INTERPRETER], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("this Python lets nobody make sub-interpreters")
+    assert done.returncode == 0, done.stderr
+    *refused, recorded = done.stdout.splitlines()
+    assert refused[::2] == ["tileprof does not record in a sub-interpreter"] * 3
+    assert "main interpreter" in refused[1]
+    assert recorded == "recorded"
 
 
 def test_each_session_gets_what_happened_while_it_was_active() -> None:
