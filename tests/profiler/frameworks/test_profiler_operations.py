@@ -148,6 +148,32 @@ def test_strange_stacks() -> None:
     """)
 
 
+def test_operations_of_a_copied_context() -> None:
+    """They are in the scope of the thread that was copied from; its own time stays its own."""
+    profile = run(
+        """
+        import contextvars, threading
+        def work():
+            op("a", 5)
+            with scope("inner"):
+                op("b", 7)
+        with scope("request"):
+            context = contextvars.copy_context()
+            thread = threading.Thread(target=context.run, args=(work,))
+            thread.start()
+            thread.join()
+        """,
+        native=True,
+        context="scopes",
+    )
+    assert tree(profile, "count", "cpu_time") == expect("""
+        scope request count=1 cpu_time=12
+          scope inner count=1
+            op b count=1 cpu_time=7
+          op a count=1 cpu_time=5
+    """)
+
+
 def test_deep_recursion() -> None:
     """Each of 200 calls of a function is a node of its own."""
     profile = run(

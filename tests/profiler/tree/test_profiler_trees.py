@@ -282,6 +282,65 @@ def test_tasks_with_frames() -> None:
     ]
 
 
+def test_a_thread_that_runs_in_a_copied_context_is_in_its_scope() -> None:
+    """As of `asyncio.to_thread`; a pool's other work begins outside of all scopes.
+
+    Time passes for the threads that wait, too.
+    """
+    profile = run("""
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+        def query(ns):
+            with scope("query"):
+                spend(ns)
+            with scope("again"):
+                spend(1)
+        async def request(name, ns):
+            with scope(name):
+                await asyncio.to_thread(query, ns)
+        async def main():
+            await request("a", 10)
+            await request("b", 200)
+        asyncio.run(main())
+        with ThreadPoolExecutor(1) as pool, scope("batch"):
+            pool.submit(query, 3000).result()
+        """, context="scopes",
+    )  # fmt: skip
+    assert tree(profile, "count", "cpu_time") == expect("""
+        scope a count=1 cpu_time=11
+          scope query count=1 cpu_time=10
+          scope again count=1 cpu_time=1
+        scope b count=1 cpu_time=201
+          scope query count=1 cpu_time=200
+          scope again count=1 cpu_time=1
+        scope batch count=1 cpu_time=3001
+        scope query count=1 cpu_time=3000
+        scope again count=1 cpu_time=1
+    """)
+
+
+def test_scopes_of_a_generator_are_not_around_another_thread() -> None:
+    """A thread that begins in a copy of a context in which one is suspended is outside of it."""
+    profile = run("""
+        import contextvars, threading
+        def steps():
+            with scope("step"):
+                yield
+        def work():
+            with scope("work"):
+                spend(5)
+        generator = steps()
+        next(generator)
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(work,))
+        thread.start()
+        thread.join()
+        generator.close()
+        """, context="scopes",
+    )  # fmt: skip
+    assert "scope work count=1 cpu_time=5" in tree(profile, "count", "cpu_time").split("\n")
+
+
 def test_threads() -> None:
     """A thread starts at its target, outside of every scope; all threads share one forest."""
     profile = run("""

@@ -38,7 +38,7 @@ class Listener:
         recorder = self._recorder
         above = top.get()
         if above[THREAD].ident != _get_ident():
-            above = recorder.adopt()
+            above = recorder.adopt(above)
         anchor = above[NODE].cache.launches.get(kernel.key)
         node: Node | None = None
         if recorder.events is not None and recorder.events.inside():

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from tileprof.errors import UsageError
 from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
 from tileprof.profiler.device.timeline import Part, TimelineStore
-from tileprof.profiler.host.entries import NOBODY, NODE, STOP, Entry, ThreadState, top
+from tileprof.profiler.host.entries import NOBODY, NODE, STOP, THREAD, Entry, ThreadState, top
 from tileprof.profiler.host.late_measurements import Late, add_late, site_infos
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.locks import new_lock
@@ -84,8 +84,12 @@ class Recorder:
         self.closed = False
         """Whether what still arrives goes nowhere."""
 
-    def adopt(self) -> Entry:
-        """Return the root entry of the calling thread, and let this context start from it."""
+    def adopt(self, above: Entry = NOBODY) -> Entry:
+        """Return the root entry of the calling thread, and let this context start from it.
+
+        `above` is the entry of another thread, whose context was copied, as `asyncio.to_thread`
+        does: this thread is then inside of its scope.
+        """
         if self.closed:
             return NOBODY
         state: ThreadState | None = getattr(self._local, "state", None)
@@ -96,8 +100,11 @@ class Recorder:
             state = ThreadState(ident, self.tree.root.twin(), self.clock(), base)
             self._local.state = self.threads[ident] = state
             self._names[ident] = threading.current_thread().name
-        top.set(state.root)
-        return state.root
+        entry = state.root
+        if above[NODE].index and self.threads.get(above[THREAD].ident) is above[THREAD]:
+            entry = [state.root, None, above[NODE], state, None, state, 0]
+        top.set(entry)
+        return entry
 
     def begin_waits(self) -> None:
         """Note that there is a scope that stays open while others run in its thread."""

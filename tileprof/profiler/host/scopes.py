@@ -87,7 +87,7 @@ class Scope:
         recorder = _recorder
         above = _get_top()
         if above[THREAD].ident != _get_ident():
-            above = recorder.adopt()
+            above = recorder.adopt(above)
         _, _, parent, thread, stop, _, _ = above
         frame = _getframe(1)
         anchor = parent.cache.scopes.get(self.name)

@@ -14,7 +14,9 @@ ContextId Thread::push(ContextId context, ContextId under, const Moment &moment,
                        const void *on_stack, std::shared_ptr<const RangeStart> start) {
   const PythonScope &scope = moment.scope;
   const bool outermost = entries_.empty() || entries_.back().scope != scope.identity;
-  const ContextId claims = outermost ? scope_context(scope, false) : 0;
+  // The time of a scope that is open in another thread is that thread's.
+  const ContextId claims =
+      outermost ? scope_context(scope.elsewhere ? PythonScope{} : scope, false) : 0;
   Entry &entry = entries_.emplace_back();
   entry.context = entry.entered = context;
   entry.under = under;

@@ -130,6 +130,7 @@ const PythonScope &ScopeReader::read(PyThreadState *thread) {
 }
 
 const void *ScopeReader::stop() const {
+  if (scope_.elsewhere) return nullptr;
   // Read again each time: a scope that another task closes lets go of its frame.
   return entry_ ? frame_behind(PyList_GET_ITEM(entry_, kStop)) : nullptr;
 }
@@ -151,20 +152,21 @@ void ScopeReader::resolve(PyObject *variables) {
   PyGILState_Release(state);
 }
 
-// Takes a scope over; false where it belongs to another thread, whose context was copied.
+// Takes a scope over; false where it is one of a recording that has ended.
 bool ScopeReader::adopt(PyObject *entry) {
   if (!PyList_CheckExact(entry) || PyList_GET_SIZE(entry) <= kStop) return false;
   PyObject *owner = PyObject_GetAttrString(PyList_GET_ITEM(entry, kThread), "ident");
   PyObject *number = PyObject_GetAttrString(PyList_GET_ITEM(entry, kNode), "index");
-  const bool mine = owner && number && PyLong_AsLong(owner) == long(PyThread_get_thread_ident());
-  if (mine) {
+  const long ident = owner && number ? PyLong_AsLong(owner) : -1;
+  if (ident != -1) {
     scope_.node = PyLong_AsUnsignedLong(number);
+    scope_.elsewhere = ident != long(PyThread_get_thread_ident());
     // Outside of all scopes is the same for a thread that was never in one.
-    scope_.identity = scope_.node ? entry : nullptr;
+    scope_.identity = scope_.node && !scope_.elsewhere ? entry : nullptr;
   }
   Py_XDECREF(owner);
   Py_XDECREF(number);
-  return mine;
+  return ident != -1;
 }
 
 void ScopeReader::forget() {

@@ -28,6 +28,7 @@ struct Frame {
 struct PythonScope {
   const void *identity = nullptr;  // of the open scope, nullptr outside of all
   uint64_t node = 0;  // its number in Python's tree; 0: outside of all
+  bool elsewhere = false;  // opened in another thread, whose context this one runs in a copy of
 };
 
 // The interpreter's state of the calling thread, nullptr where it has none. Asked for once for each
