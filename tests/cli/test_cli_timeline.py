@@ -92,7 +92,7 @@ def test_bytes_go_to_standard_output_as_they_are(cli: Any, write: Any, folder: P
 
 
 def test_threads_have_their_time(cli: Any, write: Any) -> None:
-    """A scope that two threads are in is divided by the time that each was in it."""
+    """A scope that two threads are in is divided as the samples of each, without a timeline."""
     write(
         a="""
         import threading, time, tileprof
@@ -111,17 +111,17 @@ def test_threads_have_their_time(cli: Any, write: Any) -> None:
             each.join()
         """
     )
-    assert cli("run", "--timeline", "--quiet", "a.py").code == 0
+    assert cli("run", "--quiet", "a.py").code == 0
     nodes = json.loads(cli("view", "a.tprof", "--group", "thread", "--json").out)["nodes"]
     tops = {each["name"]: each["metrics"] for each in nodes if each["parent"] is None}
     assert {"short", "long"} < set(tops)
     assert [tops[name]["count"]["total"] for name in ("short", "long")] == [1, 1]
     short, long = (tops[name]["cpu_time"]["total"] for name in ("short", "long"))
-    assert 0.1e9 <= short < 0.3e9 <= long
+    assert 0.05e9 <= short < long
     whole = load("a.tprof").whole["cpu_time"]
     assert sum(each["cpu_time"]["total"] for each in tops.values()) == whole
     found = cli("view", "a.tprof", "--group", "stream")
-    assert (found.code, "Its timeline has threads alone." in found.err) == (2, True)
+    assert (found.code, "Nothing was recorded on a GPU's stream" in found.err) == (2, True)
 
 
 def test_children_have_their_own(cli: Any, write: Any, folder: Path) -> None:

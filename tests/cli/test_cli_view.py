@@ -188,7 +188,7 @@ def test_ascii_streams_get_ascii(cli: Any, sample: str, monkeypatch: pytest.Monk
         ("--json --csv", "argument --csv: not allowed with argument --json\n"),
         ("--group kernel --flat", "`--group` and `--flat` are two views\nChoose one.\n"),
         ("--group rank --bottom-up", "`--group` and `--bottom-up` are two views\n"),
-        ("--group stream", "the profile has no timeline with streams, which tell the stream of "),
+        ("--group stream", "the profile does not know the stream of any kernel or copy\n"),
         ("--group tread", "argument --group: invalid choice: 'tread' (choose module, phase, "),
         ("--lines --csv", "`--lines` has no `--csv`\nUse `--json`.\n"),
         ("--sass --csv", "`--sass` has no `--csv`\nUse `--json`.\n"),

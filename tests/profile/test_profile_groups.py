@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies_profile import profiles
 from tests.viewer.samples import node, profile_of, with_children
-from tileprof.errors import UsageError
+from tileprof.errors import InternalError, ProfileFileError, UsageError
 from tileprof.profile import (
     Group,
     KernelInfo,
@@ -22,12 +24,18 @@ from tileprof.profile import (
     Timeline,
     TimelineEvents,
     Track,
+    TrackSums,
+    TrackTotals,
     TreeBuilder,
+    filter_nodes,
     grouped,
+    load,
     merge,
     merge_by,
+    save,
     with_frames,
 )
+from tileprof.profile.storage import track_bytes
 
 MAIN, WORKER = Track("thread", "MainThread", 140), Track("thread", "worker", 141)
 FIRST, SECOND = Track("stream", "cuda:0 stream 7", 7, 0), Track("stream", "cuda:1 stream 7", 7, 1)
@@ -146,12 +154,63 @@ def test_events_follow_their_part() -> None:
 
 
 @pytest.mark.parametrize("group", ["stream", "thread"])
-def test_without_a_timeline_there_is_a_way_out(group: Group) -> None:
-    """The error for a profile without a timeline, as a sum of several, says how to record one."""
+def test_without_tracks_there_is_a_way_out(group: Group) -> None:
+    """Files of earlier versions without a timeline, and sums of several of them, have none."""
     for profile in (profile_of(node("kernel", "k", time=9)), merge([recorded(), recorded()])):
-        with pytest.raises(UsageError, match=f"no timeline with {group}s") as caught:
+        with pytest.raises(UsageError, match=f"does not know the {group} of") as caught:
             grouped(profile, group)
-        assert "tileprof run --timeline" in str(caught.value)
+        assert "Record it again" in str(caught.value)
+
+
+def with_totals(*rows: tuple[int, int, int, int]) -> Profile:
+    """The same with the parts of its nodes by track, as recordings have them, and no timeline."""
+    profile = recorded()
+    totals = TrackTotals.of(TRACKS, *np.array(rows, np.int64).T)
+    return replace(
+        profile, tables=replace(profile.tables, track_totals=totals, timeline=Timeline())
+    )
+
+
+TOTALS = ((0, 0, 1, 80), (0, 1, 1, 20), (2, 2, 3, 90), (2, 3, 1, 10), (4, 2, 1, 7))
+
+
+def test_totals_by_track_need_no_timeline() -> None:
+    """What a device did has the thread of its launch; streams have the device's work alone."""
+    profile = with_totals(*TOTALS)
+    threads, streams = grouped(profile, "thread"), grouped(profile, "stream")
+    assert by_group(threads, "time") == {"MainThread": 86, "worker": 21}
+    assert by_group(threads, "cpu_time") == {"MainThread": 88, "worker": 22}
+    first, second = FIRST.name, SECOND.name
+    assert by_group(streams, "time") == {first: 97, second: 10}
+    assert by_group(streams, "count") == {first: 3, second: 1, "(no stream)": 2}
+    assert by_group(streams, "cpu_time") == {"(no stream)": 110}
+
+
+def test_totals_by_track_follow_their_nodes(tmp_path: Path) -> None:
+    """Through filters, files and sums of several profiles; without them nothing is known."""
+    profile = with_totals(*TOTALS)
+    cut_off = filter_nodes(profile, exclude="^k$")
+    assert by_group(grouped(cut_off, "stream"), "time") == {FIRST.name: 97, SECOND.name: 10}
+    save(profile, tmp_path / "a.tprof")
+    again = load(tmp_path / "a.tprof")
+    assert again.tables.track_totals == profile.tables.track_totals
+    both = merge([profile, again])
+    assert by_group(grouped(both, "stream"), "time") == {FIRST.name: 194, SECOND.name: 20}
+    with pytest.raises(UsageError, match="does not know the thread"):
+        grouped(merge([profile, recorded()]), "thread")
+
+
+def test_damaged_totals_are_refused() -> None:
+    """A node, or a track, that does not exist; columns that are not even."""
+    for rows in ([(9, 0, 1, 1)], [(0, 4, 1, 1)], [(0, 0, -1, 1)]):
+        totals = TrackTotals(TRACKS, TrackSums.typed(*np.array(rows).T))
+        with pytest.raises(InternalError, match="does not exist"):
+            totals.check(5)
+    columns = track_bytes.to_bytes(TrackSums.typed([0], [0], [1], [1]))
+    with pytest.raises(ProfileFileError, match="`time` of the tracks ends within a number"):
+        track_bytes.from_bytes(TRACKS, {**columns, "time": columns["node"]}, 1)
+    with pytest.raises(ProfileFileError, match="threads and streams are damaged"):
+        track_bytes.from_bytes(TRACKS, {"node": columns["node"]}, 1)
 
 
 def test_ranks_stand_beside_each_other() -> None:

@@ -69,8 +69,7 @@ def _parser() -> Parser:
         "--group",
         metavar="WHAT",
         type=one_of(*_GROUPS),
-        help=f"a tree with a node at the top for each {', '.join(_GROUPS[:-1])} or {_GROUPS[-1]}; "
-        "thread and stream need a file recorded with --timeline",
+        help=f"a tree with a node at the top for each {', '.join(_GROUPS[:-1])} or {_GROUPS[-1]}",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(

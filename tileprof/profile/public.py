@@ -23,6 +23,7 @@ from tileprof.profile.tables import (
     Tables,
 )
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
+from tileprof.profile.track_totals import TrackSums, TrackTotals
 from tileprof.profile.transform.diff import Change, Diff, diff
 from tileprof.profile.transform.frames import (
     Frames,
@@ -57,7 +58,7 @@ __all__ = [
     "InstructionCounts", "KernelInfo", "Metric", "NativeModule", "Node", "PcBlame", "PcFunction",
     "PcInstruction", "PcRecording", "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric",
     "SiteInfo", "Sketch", "StepTimes", "Symbol", "Tables", "Timeline", "TimelineEvents", "Track",
-    "TreeBuilder",
+    "TrackSums", "TrackTotals", "TreeBuilder",
     "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes",
     "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled", "leave_out",
     "limit_depth", "load", "merge", "merge_by", "prune", "rank_of", "save", "split_sketches",

@@ -12,6 +12,7 @@ from tileprof.profile.ctas import CtaTimelines
 from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.timeline import Timeline
+from tileprof.profile.track_totals import TrackTotals
 from tileprof.profile.tree.node_sketches import NodeSketches
 from tileprof.remarks import Remark
 
@@ -124,6 +125,8 @@ class Tables:
     """Distributions of the values that an operation folded into the node."""
     timeline: Timeline = field(default_factory=Timeline)
     """Single events, where they were asked for. Profiles that are added up have none."""
+    track_totals: TrackTotals = field(default_factory=TrackTotals)
+    """Parts of nodes by thread and stream; without tracks in files of earlier versions."""
     ctas: CtaTimelines = field(default_factory=CtaTimelines)
     """Timelines of single CTAs inside kernels that were measured."""
     pc: PcSamples = field(default_factory=PcSamples)

@@ -12,7 +12,7 @@ import pytest
 
 import tileprof.profiler as profiler
 from tests.profiler_programs import expect, run, tree
-from tileprof.profile import Profile
+from tileprof.profile import Profile, grouped
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 
@@ -126,6 +126,31 @@ def test_replays_carry_the_path_of_a_capture_in_a_pause(names: dict[str, Any]) -
                         kernel mul time=100 count=1
     """)
     assert "lost" not in profile.tables.provenance
+
+
+def test_streams_of_a_recording(names: dict[str, Any]) -> None:
+    """Without a timeline: each stream has its kernels and copies, with the paths to them."""
+    profile = run(
+        """
+        def step():
+            kernel("a", 1000, 1100, stream=7)
+            kernel("a", 2000, 2030, stream=8)
+            kernel("a", 3000, 3100, stream=7)
+            kernel("a", 4000, 4010, stream=7, device=1)
+        step()
+        deliver()
+        """,
+        native=True,
+        names=names,
+    )
+    streams = grouped(profile, "stream")
+    time = streams.total("time")
+    assert {streams.names[top]: time[top] for top in streams.roots() if time[top]} == {
+        "cuda:0 stream 7": 200, "cuda:0 stream 8": 30, "cuda:1 stream 7": 10,
+    }  # fmt: skip
+    threads = grouped(profile, "thread")
+    time = threads.total("time")
+    assert {threads.names[top] for top in threads.roots() if time[top]} == {"MainThread"}
 
 
 def test_copies_waits_and_allocations(names: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ import pytest
 import tileprof.profiler as profiler
 from tests.profiler_programs import Clock, expect, tree
 from tileprof.errors import UsageError
-from tileprof.profile import Profile
+from tileprof.profile import Profile, grouped
 from tileprof.profiler import scope
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.session import snapshot
@@ -58,6 +58,39 @@ def test_a_sub_interpreter_is_refused() -> None:
     assert refused[::2] == ["tileprof does not record in a sub-interpreter"] * 3
     assert "main interpreter" in refused[1]
     assert recorded == "recorded"
+
+
+def test_threads_of_a_recording() -> None:
+    """Scopes that several threads visit are divided by their visits; in each session its own."""
+    clock = Clock()
+
+    def work(visits: int) -> None:
+        for _ in range(visits):
+            with scope("work"):
+                clock.spend(1)
+
+    def in_thread(name: str, visits: int) -> None:
+        thread = threading.Thread(target=work, args=(visits,), name=name)
+        thread.start()
+        thread.join()
+
+    def counts(profile: Profile) -> dict[str, int]:
+        tree = grouped(profile, "thread")
+        total = tree.total("count")
+        return {tree.names[top]: int(total[top]) for top in tree.roots()}
+
+    first = profiler.start(clock=clock, context="scopes")
+    work(5)
+    in_thread("a", 3)
+    second = profiler.start(context="scopes")
+    in_thread("b", 2)
+    in_thread("a", 4)
+    first.deactivate()
+    work(1)
+    first.activate()
+    work(1)
+    assert counts(first.finalize()) == {"MainThread": 6, "a": 7, "b": 2}
+    assert counts(second.finalize()) == {"b": 2, "a": 4, "MainThread": 2}
 
 
 def test_each_session_gets_what_happened_while_it_was_active() -> None:

@@ -28,6 +28,7 @@ from tileprof.profile.storage import (
     schema,
     series_tables,
     timeline_bytes,
+    track_bytes,
 )
 from tileprof.profile.storage.database import Database, check_ascending
 from tileprof.profile.tables import (
@@ -77,6 +78,11 @@ def from_database(database: Database) -> Profile:
         sketches=_sketches(database, list(metrics), "own"),
         absorbed_sketches=_sketches(database, list(metrics), "absorbed"),
         timeline=_timeline(database, len(nodes)),
+        track_totals=track_bytes.from_bytes(
+            tuple(Track(*row) for row in database.rows(schema.TRACKS).tuples()),
+            dict(database.rows(schema.TRACK_TOTALS).tuples()),
+            len(nodes),
+        ),
         ctas=_ctas(database),
         pc=pc_reading.read(database, places),
         devices=_devices(database),

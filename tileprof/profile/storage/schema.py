@@ -193,6 +193,13 @@ TIMELINE_TRACKS: Final = _table(
     "timeline_tracks", _id(), _line("kind", ("stream", "thread")), _line("name"),
     _integer("number", 0, _INT64), _integer("device", -1), rows=limits.TRACKS,
 )  # fmt: skip
+TRACKS: Final = _table(
+    "tracks", _id(), _line("kind", ("stream", "thread")), _line("name"),
+    _integer("number", 0, _INT64), _integer("device", -1), rows=limits.TRACKS,
+)  # fmt: skip
+TRACK_TOTALS: Final = _table(
+    "track_totals", _line("name"), _bytes("content"), key=("name",), rows=64
+)
 TIMELINE: Final = _table("timeline", _line("name"), _bytes("content"), key=("name",), rows=64)
 CTA_LAUNCHES: Final = _table(
     "cta_launches", _id(), _to("kernel", "kernels"), _line("function"), _line("device"),
@@ -306,9 +313,9 @@ COUNTER_COLUMNS: Final = _table(
 
 BASE: Final = (
     PROVENANCE, FILES, LOCATIONS, SYMBOLS, NODES, METRICS, NODE_VALUES, SKETCHES,
-    TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES, CTA_COLUMNS, KERNELS,
-    KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES, DEVICES, DEVICE_PEAKS,
-    NATIVE_MODULES, SOURCES,
+    TRACKS, TRACK_TOTALS, TIMELINE_TRACKS, TIMELINE, CTA_LAUNCHES, CTAS, CTA_WARPS, CTA_QUEUES,
+    CTA_COLUMNS, KERNELS, KERNEL_ATTRIBUTES, KERNEL_IR, NODE_KERNELS, REMARKS, REJECTIONS, SITES,
+    DEVICES, DEVICE_PEAKS, NATIVE_MODULES, SOURCES,
 )  # fmt: skip
 """Tables of every file that this version writes."""
 PC_TABLES: Final = (

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
 
 import numpy as np
@@ -19,10 +19,11 @@ from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.pc_samples import PcFunction, PcSamples
 from tileprof.profile.series import CounterSeries
 from tileprof.profile.sketch import Sketch
-from tileprof.profile.storage import cta_bytes, ir_bytes, series_tables, timeline_bytes
+from tileprof.profile.storage import cta_bytes, ir_bytes, series_tables, timeline_bytes, track_bytes
 from tileprof.profile.storage.schema import PC_TABLES, SCHEMA, SERIES_TABLES, statements
 from tileprof.profile.tables import Attribute, KernelInfo
-from tileprof.profile.timeline import Timeline
+from tileprof.profile.timeline import Timeline, Track
+from tileprof.profile.track_totals import TrackTotals
 from tileprof.profile.tree.model import Profile
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.stored import stored
@@ -57,6 +58,7 @@ class _Writer:
             self._metric(i, metric, profile)
         self._sketches(profile)
         self._timeline(profile.tables.timeline)
+        self._track_totals(profile.tables.track_totals)
         for i, kernel in enumerate(profile.tables.kernels):
             self._kernel(i, kernel)
         programs = [each.program for each in profile.tables.kernels]
@@ -110,13 +112,15 @@ class _Writer:
         )
         self._insert("sketches", rows)
 
+    def _track_totals(self, totals: TrackTotals) -> None:
+        if totals.tracks:
+            self._insert("tracks", _tracks(totals.tracks))
+            self._insert("track_totals", track_bytes.to_bytes(totals.sums).items())
+
     def _timeline(self, timeline: Timeline) -> None:
         if not timeline.tracks:
             return
-        rows = (
-            (i, t.kind, _text(t.name), t.number, t.device) for i, t in enumerate(timeline.tracks)
-        )
-        self._insert("timeline_tracks", rows)
+        self._insert("timeline_tracks", _tracks(timeline.tracks))
         self._insert("timeline", timeline_bytes.to_bytes(timeline.events).items())
 
     def _ctas(self, timelines: CtaTimelines) -> None:
@@ -266,6 +270,12 @@ def _statement(statement: Decision | Candidate | Reason) -> tuple[str, str, str]
     held = stored(statement)
     facts = json.dumps(held.facts, separators=(",", ":"), ensure_ascii=False)
     return _text(held.code), _text(facts), _text(held.text)
+
+
+def _tracks(tracks: Sequence[Track]) -> Iterator[tuple[object, ...]]:
+    """Yield the row of each track."""
+    for number, track in enumerate(tracks):
+        yield number, track.kind, _text(track.name), track.number, track.device
 
 
 def _texts(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

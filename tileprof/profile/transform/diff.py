@@ -119,6 +119,7 @@ def _moved(tables: Tables, to: Column) -> Tables:
         sketches=carried(tables.sketches, to),
         absorbed_sketches=carried(tables.absorbed_sketches, to),
         timeline=tables.timeline.moved(to),
+        track_totals=tables.track_totals.moved(to),
         pc=tables.pc.moved(to),
     )
 

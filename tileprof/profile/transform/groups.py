@@ -29,7 +29,7 @@ from tileprof.profile.tree.symbol import Symbol
 Group = Literal["module", "phase", "kernel", "line", "thread", "stream"]
 """Innermost module by its name in the model, or its class where that is not known; part of a
 training step; kernel, copy or fill by its name; innermost line of the user's files; thread of the
-program that made a call, or stream of a device that ran it, both from the timeline."""
+program that made a call, or stream of a device that ran it."""
 
 _OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
 _LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
@@ -49,7 +49,7 @@ class _Placed(NamedTuple):
 def grouped(profile: Profile, group: Group) -> Profile:
     """Return the tree by a group; its nodes at the top are scopes with the groups' names.
 
-    Raises `UsageError` for `thread` and `stream` where the profile has no timeline.
+    Raises `UsageError` for `thread` and `stream` where the profile does not know them.
     """
     return _hung_up(_WAYS[group](profile))
 

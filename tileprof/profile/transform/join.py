@@ -13,6 +13,7 @@ from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.pc_samples import PcSamples
 from tileprof.profile.tables import KernelInfo, Tables
 from tileprof.profile.timeline import Timeline
+from tileprof.profile.track_totals import TrackTotals
 from tileprof.profile.tree.model import Profile, build
 from tileprof.profile.tree.node_sketches import NodeSketches
 
@@ -84,6 +85,7 @@ def merged_tables(tables: Sequence[Tables], starts: Sequence[int]) -> Tables:
         _beside([table.absorbed_sketches for table in tables], starts),
         # Runs have no common time: that of one stays, those of several are left out.
         tables[0].timeline if len(tables) == 1 else Timeline(),
+        TrackTotals.joined([table.track_totals for table in tables], starts),
         CtaTimelines.joined(ctas),
         PcSamples.joined([table.pc for table in tables], starts),
         tuple(dict.fromkeys(device for table in tables for device in table.devices)),

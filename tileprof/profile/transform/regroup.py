@@ -50,6 +50,7 @@ def rehang(profile: Profile, grown: Grown) -> Profile:
             sketches=carried(profile.tables.sketches, grown.target),
             absorbed_sketches=carried(profile.tables.absorbed_sketches, grown.target),
             timeline=profile.tables.timeline.moved(grown.top),
+            track_totals=profile.tables.track_totals.moved(grown.target),
             pc=profile.tables.pc.moved(grown.target),
         ),
     )
@@ -98,7 +99,8 @@ def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) ->
     """Return tables in which what belongs to removed nodes goes to the nearest kept node above."""
     own, absorbed = profile.tables.sketches, profile.tables.absorbed_sketches
     timeline, pc = profile.tables.timeline, profile.tables.pc
-    if not (own or absorbed or timeline.tracks or pc):
+    totals = profile.tables.track_totals
+    if not (own or absorbed or timeline.tracks or totals.tracks or pc):
         return profile.tables
     # Where no node above is kept, the home is -1: there `new_id` has the hidden node.
     home = new_id[nearest(profile.parents, keep)]
@@ -108,6 +110,7 @@ def _cut_tables(profile: Profile, keep: npt.NDArray[np.bool_], new_id: Nodes) ->
         sketches=carried(own, np.where(keep, home, -1)),
         absorbed_sketches=merged(folded),
         timeline=timeline.moved(home),
+        track_totals=totals.moved(home),
         pc=pc.moved(home),
     )
 

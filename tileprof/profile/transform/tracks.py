@@ -1,7 +1,7 @@
-"""Nodes divided by stream of a device or thread of the program, as the timeline shows them.
+"""Nodes divided by stream of a device or thread of the program.
 
-In: a profile with a timeline.  Out: the same tree, where each node's values are of one track, and
-the name of that track for each node.
+In: a profile with totals by track, or of an earlier version with a timeline.  Out: the same tree,
+where each node's values are of one track, and the name of that track for each node.
 
     a node with events on one track    keeps its values
     with events on several tracks      becomes a node for each: times in proportion to the time of
@@ -10,10 +10,8 @@ the name of that track for each node.
     without events                     has the tracks of the node around it; for streams only
                                        places inside a kernel do, because other nodes ran on none
 
-Where the timeline has lost the oldest events of the host, the newest stand for all of a node.
-
-A recording keeps totals for each node, not for each node and track: that would take memory for
-all combinations, and time at each call. The timeline has the tracks already.
+What a device did has the threads of its launch. Where a timeline has lost the oldest events of the
+host, the newest stand for all of a node.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from tileprof.profile import metrics as law
 from tileprof.profile.kernel_places import DEVICE_WORK, inside_kernels, whole_kernels
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.timeline import Timeline, TimelineEvents
+from tileprof.profile.track_totals import TrackTotals
 from tileprof.profile.tree.forest import Nodes, Weights, nearest
 from tileprof.profile.tree.model import Profile, build
 
@@ -38,8 +37,16 @@ Kind = Literal["stream", "thread"]
 NOT_KEPT = "(not on the timeline)"
 """Values whose event, or whose launch, the timeline does not have; and those of sampled frames
 outside of scopes and operations, which have no events."""
+_UNKNOWN = "(thread not known)"
+"""Values that no thread is known of, where there are totals by thread."""
 _WITHOUT: Mapping[Kind, str] = {"stream": "(no stream)", "thread": NOT_KEPT}
 """Name for nodes without events."""
+_WORK: Mapping[Kind, str] = {"stream": "any kernel or copy", "thread": "any call"}
+_HINTS: Mapping[Kind, str] = {
+    "stream": "Nothing was recorded on a GPU's stream: kernels of the `cpu` have none.",
+    "thread": "Its timeline has streams alone.",
+}
+"""Why a profile with tracks has none of a kind."""
 
 
 def divided(profile: Profile, kind: Kind) -> tuple[Profile, list[str]]:
@@ -49,20 +56,22 @@ def divided(profile: Profile, kind: Kind) -> tuple[Profile, list[str]]:
     added are siblings of those that they are parts of, without children. Raises `UsageError` where
     the profile has no such tracks.
     """
-    tracks = profile.tables.timeline.tracks
+    totals = profile.tables.track_totals
+    tracks = totals.tracks or profile.tables.timeline.tracks
     if not any(track.kind == kind for track in tracks):
-        others = f"Its timeline has {tracks[0].kind}s alone." if tracks else ""
         raise UsageError(
-            f"the profile has no timeline with {kind}s, which tell the {kind} of each call",
-            hint=others
-            or "Record one with `tileprof run --timeline`, and view that file alone: files that "
-            "are added up have none.",
+            f"the profile does not know the {kind} of {_WORK[kind]}",
+            hint=_HINTS[kind]
+            if tracks
+            else "Record it again: earlier versions of tileprof kept "
+            "threads and streams with `--timeline` alone.",
         )
     names = list(dict.fromkeys(track.name for track in tracks if track.kind == kind))
-    parts = _parts(profile, kind, names)
+    parts = (_totals if totals.tracks else _parts)(profile, kind, names)
     source = _sources(profile, kind, parts)
     made, part = _split(profile, parts, source)
-    labels = [*names, NOT_KEPT, _WITHOUT[kind]]
+    without = _UNKNOWN if kind == "thread" and totals.tracks else _WITHOUT[kind]
+    labels = [*names, NOT_KEPT, without]
     label = np.append(parts.label, len(names) + 1)[part]
     return made, [labels[each] for each in label.tolist()]
 
@@ -113,6 +122,33 @@ def _parts(profile: Profile, kind: Kind, names: list[str]) -> _Parts:
     return _Parts(keys // span, keys % span, times[order], numbers[order], of_event)
 
 
+def _totals(profile: Profile, kind: Kind, names: list[str]) -> _Parts:
+    """Return the parts of each node by the totals of tracks, which have all of a node."""
+    totals = profile.tables.track_totals
+    numbers = {name: number for number, name in enumerate(names)}
+    of_track = np.array(
+        [numbers[each.name] if each.kind == kind else -1 for each in totals.tracks], np.int64
+    )
+    counts = of_track[totals.sums.track] >= 0
+    node, label = totals.sums.node[counts].astype(np.int64), of_track[totals.sums.track[counts]]
+    span = len(names) + 1
+    keys, part = np.unique(node * span + label, return_inverse=True)
+    part = part.reshape(-1)
+    time = _sums(part, totals.sums.time[counts].astype(np.float64), len(keys))
+    number = _sums(part, totals.sums.events[counts].astype(np.float64), len(keys))
+    order = np.lexsort((-number, -time, keys // span))
+    place = np.empty(len(keys) + 1, np.int64)
+    place[order], place[-1] = np.arange(len(keys)), -1
+    timeline = profile.tables.timeline
+    of_event = np.full(len(timeline.events), -1, np.int64)
+    if len(keys) and len(of_event):
+        labels = _labels(timeline, kind, names)
+        wanted = np.where(labels >= 0, timeline.events.node * span + labels, -1)
+        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        of_event = place[np.where(keys[found] == wanted, found, -1)]
+    return _Parts(keys[order] // span, keys[order] % span, time[order], number[order], of_event)
+
+
 def _lost(
     profile: Profile, events: TimelineEvents, on_device: npt.NDArray[np.bool_]
 ) -> tuple[Nodes, Weights, Weights]:
@@ -152,7 +188,8 @@ def _labels(timeline: Timeline, kind: Kind, names: list[str]) -> Nodes:
     events = timeline.events
     numbers = {name: number for number, name in enumerate(names)}
     of_track = np.array(
-        [numbers[each.name] if each.kind == kind else -1 for each in timeline.tracks], np.int64
+        [numbers.get(each.name, -1) if each.kind == kind else -1 for each in timeline.tracks],
+        np.int64,
     )
     label: Nodes = of_track[events.track]
     if kind == "thread":
@@ -260,7 +297,9 @@ def _split(profile: Profile, parts: _Parts, source: Nodes) -> tuple[Profile, Nod
         own,
         absorbed,
         profile.whole,
-        replace(profile.tables, timeline=timeline, node_kernels=kernels),
+        replace(
+            profile.tables, timeline=timeline, node_kernels=kernels, track_totals=TrackTotals()
+        ),
     )
     return made, of_node
 

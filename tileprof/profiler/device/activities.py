@@ -33,7 +33,7 @@ from tileprof.profiler.device import devices
 from tileprof.profiler.device.timeline import NOTHING, Part, device_part
 from tileprof.profiler.tree.contexts import Contexts
 from tileprof.profiler.tree.sampled_nodes import Trail
-from tileprof.profiler.tree.totals import DeviceTotals
+from tileprof.profiler.tree.totals import DeviceTotals, Parts
 from tileprof.profiler.tree.tree import Node, Tree
 
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA",
@@ -87,12 +87,15 @@ class Activities:
         drained = self._native.gpu_drain(settle)
         names = ("epoch", "context", "what", "detail")
         sketches = sketches_of(drained)
+        streams = _streams_of(drained["streams"])
         nodes: dict[tuple[int, int, int], int] = {}
         for row, key in enumerate(zip(*(drained[name].tolist() for name in names))):
             epoch, context, what, detail = key
             node = self._node(context, self._whats[what], detail, drained, row)
             nodes[context, what, detail] = node.index
-            yield epoch, node, _totals(self._whats[what], drained, row, sketches[row])
+            totals = _totals(self._whats[what], drained, row, sketches[row])
+            totals.streams = streams.get(row, {})
+            yield epoch, node, totals
 
         for gap in drained["gaps"]:
             yield from self._gap(*gap)
@@ -188,6 +191,15 @@ def _loads_data(node: Node) -> bool:
             return True
         at = at.parent
     return False
+
+
+def _streams_of(drained: Any) -> dict[int, Parts]:
+    """Return the parts of each row by stream; none of what ran on no device."""
+    found: dict[int, Parts] = {}
+    names = ("row", "device", "stream", "count", "sum")
+    for row, device, stream, count, ns in zip(*(drained[name].tolist() for name in names)):
+        found.setdefault(row, {})[device << 32 | stream] = count, ns
+    return found
 
 
 def _once(what: str, value: int) -> DeviceTotals:

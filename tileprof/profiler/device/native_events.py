@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, ModuleType
 
 from tileprof.errors import Location
@@ -221,13 +221,18 @@ class Events:
         return self._contexts.node(context) if context else None
 
     def collect(
-        self, kept: dict[int, HostTotals] | None = None
+        self,
+        keys: Callable[[Iterable[int]], dict[int, int]],
+        kept: dict[int, HostTotals] | None = None,
     ) -> Iterator[tuple[int, Node, DeviceTotals]]:
         """Add what the host did since the last time to the nodes; hand out what devices did.
 
-        With `kept`, what it did in scopes is added there, by index of the node.
+        `keys` numbers threads by their identities. With `kept`, what the host did in scopes is
+        added there, by index of the node.
         """
-        for part in self._contexts.host_parts():
+        parts = self._contexts.host_parts()
+        numbers = keys({ident for part in parts for ident in part.threads})
+        for part in parts:
             host = part.node.host
             if kept is not None and part.node.kind == "scope":
                 host = kept.setdefault(part.node.index, HostTotals())
@@ -235,6 +240,8 @@ class Events:
             host.count += part.count if part.node.kind != "kernel" else 0
             host.own_ns += part.own_ns
             host.claimed_ns += part.claimed_ns
+            for ident, (events, ns) in part.threads.items():
+                host.add_thread(numbers[ident], events, ns)
             for metric in ("flops", "bytes", "op_bytes"):
                 if value := getattr(part, metric):
                     host.add(metric, value)

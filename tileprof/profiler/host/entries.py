@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, Final, TypeAlias
@@ -25,14 +27,50 @@ BEGAN: Final = 6
 """Index of the time of opening, in ns if it goes on a timeline; else 0."""
 
 
+class ThreadNames:
+    """Threads that there were, by numbers from 1 on."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[int, str], int] = {}
+        self._latest: dict[int, str] = {}
+        """Names of threads that entered scopes or launched, by identity; some have ended."""
+
+    def enter(self) -> int:
+        """Return the number of the calling thread."""
+        ident, name = threading.get_ident(), threading.current_thread().name
+        self._latest[ident] = name
+        return self._keys.setdefault((ident, name), len(self._keys) + 1)
+
+    def keys(self, idents: Iterable[int]) -> dict[int, int]:
+        """Return the numbers of threads that run now, or else ran last, by identity."""
+        names = self.names()
+        of = ((ident, names.get(ident, f"thread {ident:#x}")) for ident in idents)
+        return {each[0]: self._keys.setdefault(each, len(self._keys) + 1) for each in of}
+
+    def names(self) -> dict[int, str]:
+        """Return the names of threads that run now, or else ran last, by identity."""
+        running = {each.ident: each.name for each in threading.enumerate() if each.ident}
+        return {**self._latest, **running}
+
+    def all(self) -> dict[int, tuple[int, str]]:
+        """Return the identity and the name of each thread by its number."""
+        return {key: each for each, key in list(self._keys.items())}
+
+
 class ThreadState:
     """Position of a thread's clock."""
 
     __slots__ = (
-        "claimed", "credited", "current", "ident", "last", "launching", "root", "seen", "where",
+        "claimed", "credited", "current", "ident", "key", "last", "launching", "root", "seen",
+        "where",
     )  # fmt: skip
 
-    def __init__(self, ident: int, root: Node, now: int, base: FrameType | None) -> None:
+    def __init__(
+        self, ident: int, root: Node, now: int, base: FrameType | None, key: int = 0
+    ) -> None:
+        self.key = key
+        """Number of the thread among all that there were (`ThreadNames`): `ident` is given to a
+        later one again."""
         self.ident = ident
         """-1 once the recorder is closed: entries left over in contexts are then no one's."""
         self.root: Entry = [None, None, root, self, base, self, 0]

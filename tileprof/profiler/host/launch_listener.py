@@ -6,7 +6,7 @@ import sys
 import threading
 
 from tileprof.errors import Location
-from tileprof.profiler.host.entries import NODE, STOP, THREAD, Entry, enclosing, top
+from tileprof.profiler.host.entries import NODE, STOP, THREAD, Entry, ThreadState, enclosing, top
 from tileprof.profiler.host.late_measurements import Late
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.tree.path_cache import Link, follow
@@ -48,7 +48,11 @@ class Listener:
             node = follow(anchor, _getframe(1), stop) if recorder.frames else anchor.at_stop
         if node is None:
             node = self._learn(kernel, above, anchor)
-        above[THREAD].launching = True
+        thread: ThreadState = above[THREAD]
+        thread.launching = True
+        if node.host.thread != thread.key:
+            launched = node.launches.count if node.launches is not None else 0
+            node.host.enter_thread(thread.key, launched)
         if recorder.events is not None:
             self._entered.context = recorder.events.enter_kernel(node.index)
         return node.index

@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING
 from tileprof.errors import UsageError
 from tileprof.profile import CounterSeries, KernelInfo, PcSamples, TreeBuilder
 from tileprof.profiler.device.timeline import Part, TimelineStore
-from tileprof.profiler.host.entries import NOBODY, NODE, STOP, THREAD, Entry, ThreadState, top
+from tileprof.profiler.host.entries import (
+    NOBODY,
+    NODE,
+    STOP,
+    THREAD,
+    Entry,
+    ThreadNames,
+    ThreadState,
+    top,
+)
 from tileprof.profiler.host.late_measurements import Late, add_late, site_infos
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.locks import new_lock
@@ -78,8 +87,7 @@ class Recorder:
         self.on_waits: Callable[[], None] = lambda: None
         """Called once there is one."""
         self._local = threading.local()
-        self._names: dict[int, str] = {}
-        """Names of threads that entered scopes or launched; some of them have ended."""
+        self.thread_names = ThreadNames()
         self._lock = new_lock()
         self.closed = False
         """Whether what still arrives goes nowhere."""
@@ -97,9 +105,9 @@ class Recorder:
             ident = threading.get_ident()
             main = ident == threading.main_thread().ident
             base = self.paths.base if main else None
-            state = ThreadState(ident, self.tree.root.twin(), self.clock(), base)
+            key = self.thread_names.enter()
+            state = ThreadState(ident, self.tree.root.twin(), self.clock(), base, key)
             self._local.state = self.threads[ident] = state
-            self._names[ident] = threading.current_thread().name
         entry = state.root
         if above[NODE].index and self.threads.get(above[THREAD].ident) is above[THREAD]:
             entry = [state.root, None, above[NODE], state, None, state, 0]
@@ -247,7 +255,7 @@ class Recorder:
         """
         if self.events is None:
             return
-        for epoch, node, totals in self.events.collect(kept):
+        for epoch, node, totals in self.events.collect(self.thread_names.keys, kept):
             for store in self._listened.get(epoch, ()):
                 store.take_device(node.index, totals)
         for part in self.events.traced():
@@ -289,8 +297,7 @@ class Recorder:
 
     def _hand_out_events(self, part: Part) -> None:
         stores: dict[int, TimelineStore] = {}
-        running = {each.ident: each.name for each in threading.enumerate() if each.ident}
-        names = {**self._names, **running}
+        names = self.thread_names.names()
         for epoch, rows in part.by_epoch():
             for store in self._listened.get(epoch, ()):
                 if store.timeline is not None:

@@ -137,6 +137,7 @@ class Sampler:
             elapsed = state.outside(self._recorder.clock())
             state.credited += elapsed
             state.where.host.sampled_ns += elapsed
+            state.where.host.add_thread(state.key, 0, elapsed)
 
     def _states(self) -> list[ThreadState]:
         return [*self._strangers.values(), *self._recorder.threads.values()]
@@ -169,7 +170,7 @@ class Sampler:
             if trail is not None:
                 trail.add(now, node)
             if elapsed > 0:
-                _add(node, elapsed)
+                _add(node, state.key, elapsed)
                 if outside:
                     state.where = node
 
@@ -193,7 +194,8 @@ class Sampler:
         if state is None:
             recorder = self._recorder
             base = recorder.paths.base if ident == self._main else None
-            state = ThreadState(ident, recorder.tree.root.twin(), now, base)
+            key = recorder.thread_names.keys([ident])[ident]
+            state = ThreadState(ident, recorder.tree.root.twin(), now, base, key)
             self._strangers[ident] = state
         return state
 
@@ -207,6 +209,7 @@ class Sampler:
         return self._recorder.paths.find_sampled(frame, scope, entry[STOP])
 
 
-def _add(node: Node, elapsed: int) -> None:
+def _add(node: Node, key: int, elapsed: int) -> None:
     node.host.samples += 1
     node.host.sampled_ns += elapsed
+    node.host.add_thread(key, 1, elapsed)

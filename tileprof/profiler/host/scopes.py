@@ -102,6 +102,8 @@ class Scope:
         if node is None:
             node = self._learn(recorder, above, frame, anchor)
         host = node.host
+        if host.thread != thread.key:
+            host.enter_thread(thread.key, host.count)
         host.count += 1
         if self.metrics is not None:
             for metric, value in self.metrics.items():

@@ -32,8 +32,10 @@ from tileprof.profiler.options import Options, tagged
 from tileprof.profiler.pcs.kernel_samples import Period
 from tileprof.profiler.pcs.listings import files_of
 from tileprof.profiler.session import provenance
+from tileprof.profiler.session.node_tracks import track_totals
 from tileprof.profiler.session.snapshot import build_tree, device_ns, gather
 from tileprof.profiler.session.steps import Steps, WarmUp
+from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.sources import Sources
 from tileprof.profiler.tree.totals import LaunchTotals
 
@@ -247,6 +249,7 @@ class Session:
         launches: dict[int, list[LaunchTotals]] = {}
         files: list[str] = []
         periods: list[Period] = []
+        parts: list[tuple[Numbers, list[int]]] = []
         *setups, store = self._stores
         stores = (*(setups if setup else ()), store)
         native = recorder.events.native_code if recorder.events and self.options.native else None
@@ -265,6 +268,7 @@ class Session:
             )  # fmt: skip
             kernel_of |= kernels_of
             periods.append(Period(numbers, made))
+            parts.append((numbers, made))
             for index, totals in enumerate(numbers.launches):
                 if totals is not None and index in recorder.kernel_of:
                     launches.setdefault(recorder.kernel_of[index], []).append(totals)
@@ -305,6 +309,7 @@ class Session:
                 **(self._steps.provenance(*device_ns(numbers)) if self._steps is not None else {}),
             },
             timeline=timeline.timeline(made) if timeline is not None else Timeline(),
+            track_totals=track_totals(parts, recorder.thread_names.all()),
             ctas=ctas,
             devices=devices.described(ran_on),
             device_peaks=devices.peaks(ran_on),

@@ -87,7 +87,7 @@ def _give_work_to_kernels(nodes: list[Node], host: list[HostTotals | None]) -> N
 
 
 def _host_sum(before: HostTotals | None, now: HostTotals) -> HostTotals | None:
-    if before is None and now.empty() and not now.metrics:
+    if before is None and now.empty() and not now.metrics and not now.thread:
         return None
     return _sum(HostTotals(), before, now)
 
@@ -104,7 +104,7 @@ def host_times(numbers: Numbers) -> list[int]:
     nodes, host = numbers.nodes, numbers.host
     weights = [totals.sampled_ns if totals else 0 for totals in host]
     measured = _measured(nodes, host)
-    scope = _scopes(nodes)
+    scope = scopes_around(nodes)
     total = [0] * len(nodes)
     for node in nodes:
         total[scope[node.index]] += weights[node.index]
@@ -153,7 +153,7 @@ def _measured(nodes: list[Node], host: list[HostTotals | None]) -> list[int]:
     return [max(each, 0) for each in own]
 
 
-def _scopes(nodes: list[Node]) -> list[int]:
+def scopes_around(nodes: list[Node]) -> list[int]:
     """Return, for each node, the index of the innermost scope around it, its own for a scope; 0
     outside."""
     scope = [0] * len(nodes)

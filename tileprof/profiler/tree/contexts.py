@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tileprof.errors import Location
 from tileprof.profiler.tree.module_names import Call
 from tileprof.profiler.tree.paths import function_of, line_at, path_of, shares, shows
+from tileprof.profiler.tree.totals import Parts
 from tileprof.profiler.tree.tree import NATIVE, Node, Tree
 
 _ROOT, _FRAME, _SCOPE, _OP, _BACKWARD, _RANGE, _API, _CAPTURED, _KERNEL, _NATIVE = range(10)
@@ -34,6 +35,7 @@ class HostPart:
     """Time of operations and calls right in a scope, in the thread that was in it."""
     flops: float
     bytes: float
+    threads: Parts
     op_bytes: float
     """Bytes that an operation's visits have to move, estimated from those that were sampled."""
 
@@ -77,6 +79,7 @@ class Contexts:
         self._places: dict[int, _Place] = {0: _Place(tree.root)}
         self._names: dict[int, str] = {}
         self._told: dict[int, tuple[float, ...]] = {}
+        self._told_by_thread: dict[tuple[int, int], tuple[int, int]] = {}
         self._valued: dict[int, int] = {}
         """Visits of operations whose bytes were handed out, where that are not all."""
         self.skip()
@@ -97,6 +100,7 @@ class Contexts:
     def host_parts(self) -> list[HostPart]:
         """Return what was measured since the last call."""
         parts = []
+        threads = self._threads()
         for context, *now in self._native.host_times():
             before = self._told.get(context, (0, 0, 0, 0.0, 0.0, 0.0, 0))
             if before != tuple(now):
@@ -104,9 +108,21 @@ class Contexts:
                 count, own, claimed, flops, moved, *sampled = (a - b for a, b in zip(now, before))
                 op_bytes = self._estimated(context, now, sampled)
                 node = self.node(context)
-                numbers = int(count), int(own), int(claimed), flops, moved, op_bytes
-                parts.append(HostPart(node, *numbers))
+                numbers = int(count), int(own), int(claimed), flops, moved
+                parts.append(HostPart(node, *numbers, threads.get(context, {}), op_bytes))
         return parts
+
+    def _threads(self) -> dict[int, Parts]:
+        """Return what each thread did since the last call, by context."""
+        found: dict[int, Parts] = {}
+        for context, ident, count, own_ns in self._native.host_times_by_thread():
+            before = self._told_by_thread.get((context, ident), (0, 0))
+            if before != (count, own_ns):
+                self._told_by_thread[context, ident] = count, own_ns
+                # A thread may have ended, whose numbers another one goes on with.
+                part = max(count - before[0], 0), max(own_ns - before[1], 0)
+                found.setdefault(context, {})[ident] = part
+        return found
 
     def _estimated(self, context: int, now: list[float], newest: list[float]) -> float:
         """Return the bytes of a context's visits that had none until now, by its newest samples.
@@ -125,6 +141,8 @@ class Contexts:
         """Count nothing of what was measured until now."""
         self._told = {context: tuple(now) for context, *now in self._native.host_times()}
         self._valued = {context: int(now[0]) for context, now in self._told.items()}
+        self._told_by_thread = {}
+        self._threads()
 
     def _place(self, above: _Place, kind: int, a: Any, b: int) -> _Place:
         if kind == _FRAME:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,17 @@ Ints = npt.NDArray[np.int64]
 _Layout = tuple[bytes, bytes]
 
 
+Parts: TypeAlias = dict[int, tuple[int, int]]
+"""Parts of a node's numbers by thread or stream: how many events, and their time in ns. Threads
+have the numbers of `ThreadNames`."""
+
+
+def add_part(parts: Parts, track: int, events: int, time: int) -> None:
+    """Add to the part of a thread or stream."""
+    known = parts.get(track, (0, 0))
+    parts[track] = known[0] + events, known[1] + time
+
+
 @dataclass(slots=True, eq=False)
 class HostTotals:
     """Totals of the host at a frame or in a scope."""
@@ -36,6 +47,32 @@ class HostTotals:
     """Wall time that the samples stand for."""
     metrics: dict[str, int | float] | None = None
     """The user's own, given to `scope`."""
+    thread: int = 0
+    """The one thread of all visits of a scope, or launches of a kernel; -1 for several."""
+    visits: dict[int, int] | None = None
+    """How often each of several threads visited the scope."""
+    threads: Parts | None = None
+    """What each thread was measured, or sampled, to do here."""
+
+    def add_thread(self, key: int, events: int, time: int) -> None:
+        """Add to the part of a thread."""
+        if self.threads is None:
+            self.threads = {}
+        add_part(self.threads, key, events, time)
+
+    def enter_thread(self, key: int, before: int) -> None:
+        """Note that a thread is not `thread` and visits the scope, after so many other visits."""
+        if not self.thread:
+            self.thread = key
+            return
+        if self.visits is None:
+            self.visits = {self.thread: before}
+            self.thread = -1
+        self.visits[key] = self.visits.get(key, 0) + 1
+
+    def visited_by(self) -> dict[int, int]:
+        """Return how often each thread visited the scope; 0 where that is not known."""
+        return self.visits or ({self.thread: self.count} if self.thread else {})
 
     def empty(self) -> bool:
         """Tell whether nothing was recorded."""
@@ -49,6 +86,16 @@ class HostTotals:
 
     def take(self, other: HostTotals) -> None:
         """Add the numbers of another period."""
+        if other.thread and other.thread != self.thread:
+            visits = {**self.visited_by()}
+            for key, times in other.visited_by().items():
+                visits[key] = visits.get(key, 0) + times
+            several = len(visits) > 1
+            self.thread = -1 if several else other.thread
+            self.visits = visits if several else None
+        elif other.visits is not None and self.visits is not None:
+            for key, times in list(other.visits.items()):
+                self.visits[key] = self.visits.get(key, 0) + times
         self.count += other.count
         self.own_ns += other.own_ns
         self.claimed_ns += other.claimed_ns
@@ -56,6 +103,8 @@ class HostTotals:
         self.sampled_ns += other.sampled_ns
         for name, value in (other.metrics or {}).items():
             self.add(name, value)
+        for key, part in list((other.threads or {}).items()):
+            self.add_thread(key, *part)
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +126,8 @@ class DeviceTotals:
     sketch: Sketch | None = None
     counters: dict[Metric, float] = field(default_factory=dict)
     """Hardware counters of launches, where they were asked for."""
+    streams: Parts = field(default_factory=dict)
+    """What ran on each stream, by number of the device << 32 | number of the stream."""
 
     def count_up(self, metric: Metric, value: float) -> None:
         """Add to a hardware counter."""
@@ -95,6 +146,8 @@ class DeviceTotals:
         self.blocks += other.blocks
         for metric, value in other.counters.items():
             self.count_up(metric, value)
+        for stream, part in other.streams.items():
+            add_part(self.streams, stream, *part)
         if other.sketch is not None:
             self.sketch = self.sketch.merge(other.sketch) if self.sketch else other.sketch
 

@@ -53,6 +53,26 @@ void add_sketches(const std::vector<Total> &totals, nb::dict &d) {
   add_sketch_columns(starts, entries, d);
 }
 
+// All totals' parts by stream: of the total at `row`, on which device and stream, how many and how
+// long.
+nb::dict stream_columns(const std::vector<Total> &totals) {
+  std::vector<uint32_t> rows;
+  std::vector<StreamPart> parts;
+  for (size_t i = 0; i < totals.size(); ++i)
+    for (const StreamPart &part : totals[i].streams) {
+      rows.push_back(uint32_t(i));
+      parts.push_back(part);
+    }
+  const size_t n = parts.size();
+  nb::dict d;
+  d["row"] = column<uint32_t>(n, [&](size_t i) { return rows[i]; });
+  d["device"] = column<uint32_t>(n, [&](size_t i) { return uint32_t(parts[i].stream >> 32); });
+  d["stream"] = column<uint32_t>(n, [&](size_t i) { return uint32_t(parts[i].stream); });
+  d["count"] = column<uint64_t>(n, [&](size_t i) { return parts[i].count; });
+  d["sum"] = column<uint64_t>(n, [&](size_t i) { return parts[i].sum; });
+  return d;
+}
+
 nb::dict timeline_columns(const Drained &drained) {
   const std::vector<TimelineEvent> &events = drained.timeline;
   const size_t n = events.size();
@@ -90,6 +110,7 @@ nb::dict gpu_drain(bool settle) {
   }
   nb::dict d = totals_columns(drained.totals);
   add_sketches(drained.totals, d);
+  d["streams"] = stream_columns(drained.totals);
   d["gaps"] = gaps_list(drained.gaps);
   d["timeline"] = timeline_columns(drained);
   return d;

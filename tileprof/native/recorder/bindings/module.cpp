@@ -60,6 +60,25 @@ nb::list host_times() {
   return all;
 }
 
+// Host times by thread: (context, `threading.get_ident()`, count, own ns), cumulative. Those of a
+// thread that has ended may be with a later one, which goes on with its numbers.
+nb::list host_times_by_thread() {
+  nb::list all;
+  const uint32_t size = recorder().contexts.size();
+  for (Thread *thread : recorder().threads())
+    for (uint32_t id = 1; id < size; ++id) {
+      const HostTime *time = thread->times().find(id);
+      if (!time) {
+        id |= Blocks<HostTime>::kBlock - 1;  // none of this block
+        continue;
+      }
+      const uint64_t count = time->count.load(std::memory_order_relaxed);
+      const uint64_t own = time->own_ns.load(std::memory_order_relaxed);
+      if (count || own) all.append(nb::make_tuple(id, thread->ident(), count, own));
+    }
+  return all;
+}
+
 // Host time that entries took, by `threading.get_ident()`, cumulative.
 nb::dict claimed() {
   nb::dict all;
@@ -118,6 +137,7 @@ NB_MODULE(_recorder, m) {
   m.def("folded", [] { return recorder().contexts.folded(); });
   m.def("name", [](NameId id) { return recorder().names.at(id); });
   m.def("host_times", host_times);
+  m.def("host_times_by_thread", host_times_by_thread);
   m.def("claimed", claimed);
   m.def("sampled", sampled);
   m.def("inside", [] { return this_thread().inside(); });

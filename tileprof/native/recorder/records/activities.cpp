@@ -147,7 +147,9 @@ struct Activities::Times {
 
 void Activities::ran(const Place &place, const Times &times, Total &total) {
   if (!place.known) ++counts_.unattributed;
-  if (!times.start || times.end < times.start || !times.end) {
+  const bool timed = times.start && times.end >= times.start && times.end;
+  total.add_on(times.device, times.stream, timed ? times.end - times.start : 0);
+  if (!timed) {
     ++counts_.untimed;
     total.add_untimed();
     return;

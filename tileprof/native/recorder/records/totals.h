@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "host/contexts.h"
@@ -39,6 +40,12 @@ struct TotalKey {
   bool operator==(const TotalKey &) const = default;
 };
 
+// Part of a total that ran on one stream.
+struct StreamPart {
+  uint64_t stream;  // number of the device << 32 | number of the stream
+  uint64_t count = 0, sum = 0;
+};
+
 struct Total {
   TotalKey key;
   uint64_t count = 0;    // of all, those without a time included
@@ -49,7 +56,17 @@ struct Total {
   uint64_t blocks = 0;
   uint32_t grid[3] = {};  // of the last launch
   Sketch sketch = {};
+  std::vector<StreamPart> streams = {};  // the one that ran last in front: mostly there is one
 
+  void add_on(uint32_t device, uint32_t stream, uint64_t value) {
+    const uint64_t wanted = uint64_t(device) << 32 | stream;
+    size_t at = 0;
+    while (at < streams.size() && streams[at].stream != wanted) ++at;
+    if (at == streams.size()) streams.push_back({wanted});
+    if (at) std::swap(streams[0], streams[at]);
+    ++streams[0].count;
+    streams[0].sum += value;
+  }
   void add(uint64_t value) {
     ++count;
     sum += value;
