@@ -150,14 +150,16 @@ def _phases(profile: Profile) -> list[str]:
 def _hung_up(placed: _Placed) -> Profile:
     """Hang the path of each node with values up below its group."""
     profile, names, inside = placed
-    groups = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    held = np.flatnonzero(with_values(profile)).tolist()
+    used = dict.fromkeys(names[node] for node in held)
+    groups = {name: number for number, name in enumerate(used)}
     whole = _with_roots(profile, list(groups))
     above, ends = profile.parents.tolist(), inside.tolist()
     # New nodes, the groups first: what is above each, and the node that each is of.
     parents, chosen = [-1] * len(groups), [*range(len(profile), len(whole))]
     places: dict[tuple[int, int], int] = {}
     target = np.full(len(whole), -1, np.int64)
-    for node in np.flatnonzero(with_values(profile)).tolist():
+    for node in held:
         group = groups[names[node]]
         path, at = [], node
         while at >= 0 and at != ends[node] and (group, at) not in places:
