@@ -551,5 +551,8 @@ def test_files_of_children_are_counted_and_named(cli: Any, folder: Path, write: 
     (folder / "prog.pid1.tprof").touch()
     os.utime(folder / "prog.pid1.tprof", (0, 0))
     found = cli("run", "--context", "scopes", "prog.py")
-    names = ", ".join(sorted(f"prog.pid{pid}.tprof" for pid in found.out.split()))
-    assert f"tileprof: 2 child processes wrote {names}\n" in found.err
+    files = sorted(f"prog.pid{pid}.tprof" for pid in found.out.split())
+    names = f"2 child processes wrote {', '.join(files)}; see all added up with "
+    shown = " ".join(found.err.split())
+    assert f"tileprof: {names}`tileprof view prog.tprof {' '.join(files)}`" in shown
+    assert "3 profiles, added up." in cli("view", "prog.tprof", *files).out

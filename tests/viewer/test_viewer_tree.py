@@ -76,7 +76,7 @@ def test_a_tree_begins_with_what_the_program_did() -> None:
     said = (
         "The program ran for 4.00 s. Devices were busy for 500 ms (92.6 %) with 2,001 kernels and"
         " copies, and idle for 40.0 ms in between (waiting for its launch 75.0 %, waiting for the"
-        " host 25.0 %)."
+        " host 25.0 %). The host's cpu_time is 3.00 s."
     )
     assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
     for parts in (ViewOptions(include="k"), ViewOptions(mode="flat"), ViewOptions(("time",))):
@@ -100,6 +100,23 @@ def test_set_up_is_no_part_of_what_devices_did() -> None:
     said = (
         "The program ran for 6.00 s. After set-up, devices were busy for 300 ms (75.0 %) with 20"
         " kernels and copies, and idle for 100 ms in between (waiting for its launch 100.0 %)."
+    )
+    assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("cpu_time", "ran for 6.00 s; after set-up, cpu_time, the host's wall time in all threads, "
+         "waiting included, is 2.00 s."),
+        ("time", "ran for 6.00 s. After set-up, devices were busy for 2.00 s (33.3 %)."),
+    ],
+)  # fmt: skip
+def test_steps_alone_are_said_to_be_after_set_up(metric: str, said: str) -> None:
+    """The wall time is that of the whole program, so the host has no share of it."""
+    provenance = {"duration": "6.000 s", "set-up": "2 steps of optimizers, and what was before"}
+    profile = profile_of(
+        node("scope", "main", **{metric: 2e9}), tables=Tables(provenance=provenance)
     )
     assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
 

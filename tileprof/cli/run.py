@@ -304,7 +304,7 @@ def _record_native(
     if not path.exists() or path.stat().st_mtime < began - CLOCK_STEP_S:
         of_children = _files_of_children(path, began)
         nothing = "nothing was recorded: the program used no GPU through CUDA, and no NVTX"
-        terminal.complain(_of_children(of_children, here) if of_children else nothing)
+        terminal.complain(_of_children(of_children, path, here) if of_children else nothing)
         return code
     with working("reading the profile"):
         profile = load(path)
@@ -372,7 +372,7 @@ def _summarize(profile: Profile, path: Path, here: Path, began: float) -> None:
     terminal.show(f"\n{_hottest(profile)}", sys.stderr)
     terminal.complain(f"wrote {shown}; see it again with `tileprof view {shown}`")
     if children := _files_of_children(path, began):
-        terminal.complain(_of_children(children, here))
+        terminal.complain(_of_children(children, path, here))
 
 
 def _relative(path: Path, here: Path) -> Path:
@@ -389,12 +389,15 @@ def _files_of_children(path: Path, began: float) -> list[Path]:
     return sorted(found)
 
 
-def _of_children(files: list[Path], here: Path) -> str:
+def _of_children(files: list[Path], path: Path, here: Path) -> str:
     named = [str(_relative(each, here)) for each in files[:NAMED_CHILDREN]]
     more = len(files) - len(named)
     listed = ", ".join(named) + (f" and {more:,} more" if more else "")
     whose = "a child process" if len(files) == 1 else f"{len(files):,} child processes"
-    return f"{whose} wrote {listed}"
+    own = _relative(path, here)
+    several = [f"{own.with_suffix('')}.pid*{own.suffix}"] if more else named
+    shown = " ".join([str(own), *several] if path.exists() else several)
+    return f"{whose} wrote {listed}; see all added up with `tileprof view {shown}`"
 
 
 def _hottest(profile: Profile) -> str:

@@ -158,17 +158,26 @@ def headline(profile: Profile) -> str:
         return ""
     ran = f"The program ran for {format_value(seconds * 1e9, 'ns')}"
     steps = ~np.array([phase.startswith(SETUP) for phase in profile.phases], bool)
+    after = bool("set-up" in profile.tables.provenance and steps.all())
     if busy := _sum_in(profile, "time", steps):
         idle = _idle_by_reason(profile, steps)
         whole = sum(idle.values())
         share = format_percent(busy / (busy + whole if whole else seconds * 1e9))
-        devices = "Devices" if steps.all() else "After set-up, devices"
+        devices = "After set-up, devices" if after or not steps.all() else "Devices"
         found = f"{ran}. {devices} were busy for {format_value(busy, 'ns')} ({share} %)"
         if launches := _launches(profile, steps):
             found += f" with {launches:,} kernel{'s' * (launches > 1)} and copies"
-        return f"{found}{_idle(idle)}."
+        took = _sum_in(profile, "cpu_time", steps)
+        host = f" The host's cpu_time is {format_value(took, 'ns')}." if took else ""
+        return f"{found}{_idle(idle)}.{host}"
     if host := float(profile.whole.get("cpu_time", 0)):
         took, share = format_value(host, "ns"), format_percent(host / (seconds * 1e9))
+        if after:
+            # How long the program ran after its set-up is not known.
+            return (
+                f"{ran}; after set-up, cpu_time, the host's wall time in all threads, waiting"
+                f" included, is {took}."
+            )
         return (
             f"{ran}; cpu_time, the host's wall time in all threads, waiting included, is {took}"
             f" ({share} % of that)."
