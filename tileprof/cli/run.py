@@ -71,6 +71,7 @@ _PM_SAMPLING = (
     "sample hardware counters of GPUs over time, every MICROSECONDS (default: 200), without"
     " repeating kernels; --metrics selects them (default: memory,tensor,occupancy)"
 )
+_LAYERS = "record each layer of PyTorch's containers by itself, for `tileprof view --layers`"
 _MEMORY = (
     "record the device memory that PyTorch's allocator hands out: by call path, at the peak, over"
     " time, and what grows from step to step"
@@ -108,6 +109,7 @@ def _parser() -> Parser:
     )
     add("--inside", metavar="WHAT", help=_INSIDE)
     add("--backward-ops", action="store_true", help=_BACKWARD_OPS)
+    add("--layers", action="store_true", help=_LAYERS)
     add("--debug", action="store_true", help="run kernels line by line as plain Python")
     add("--quiet", action="store_true", help="do not print the tree at the end")
     add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help=_PC_SAMPLING)
@@ -225,6 +227,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
         instrument=args.instrument,
         inside=args.inside,
         backward_ops=args.backward_ops,
+        layers=args.layers,
         timeline=args.timeline,
         pc_sampling=args.pc_sampling,
         pc_sampling_exact=args.pc_sampling_exact,
@@ -267,8 +270,8 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     return code
 
 
-_PYTHONS = ("device", "instrument", "inside", "backward_ops", "debug", "duty", "every", "warm_up",
-            "control", "paused")  # fmt: skip
+_PYTHONS = ("device", "instrument", "inside", "backward_ops", "layers", "debug", "duty", "every",
+            "warm_up", "control", "paused")  # fmt: skip
 """Options that say something about Python in the program."""
 
 

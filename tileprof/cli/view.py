@@ -25,7 +25,8 @@ _SHAPES = {
 `NAME-json`, with `--csv` `NAME-csv`, where there is one."""
 _GROUPS = ("module", "phase", "kernel", "line", "thread", "stream", "rank")
 USAGE = (
-    "FILE… [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--group WHAT]\n"
+    "FILE… [-m METRIC,…] [-i RE] [-e RE] [-t PERCENT] [-d DEPTH] [--frames WHICH]\n"
+    f"{'':21}[--group WHAT] [--layers RE]\n"
     f"{'':21}[--bottom-up | --flat | {' | '.join(f'--{each}' for each in _SHAPES)}]"
     " [--json | --csv]\n"
     "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
@@ -64,6 +65,12 @@ def _parser() -> Parser:
         type=frames,
         help="frames of Python to show: user (your files, and modules of libraries), library (all "
         "but those that only pass calls on), or all (default: user; all for --json and --csv)",
+    )
+    add(
+        "--layers",
+        metavar="RE",
+        help="show matching layers one by one, by their names in the model, as 'h\\.3$', or all; "
+        "for files recorded with --layers",
     )
     add(
         "--group",
@@ -122,6 +129,7 @@ def main(arguments: Sequence[str]) -> int:
         depth=args.depth,
         mode="bottom-up" if args.bottom_up else "flat" if args.flat else "top-down",
         frames=args.frames,
+        layers="" if args.layers == "all" else args.layers,
         group=None if args.group == "rank" else args.group,
     )
     text = render_view(

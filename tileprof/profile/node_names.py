@@ -23,3 +23,6 @@ MODULE_CALLER = "_wrapped_call_impl"
 The recorder keeps this name where the module's is not known."""
 CALL_SUFFIX = ".__call__"
 """End of the recorder's name for a frame of that function, after the name of the module."""
+LAYER_SUFFIX = ".__layer__"
+"""End of the name of a frame right in that one, after the layer's key in its container, where
+single layers are recorded."""

@@ -1,4 +1,4 @@
-"""What of each node's numbers is of which thread or stream: sums, where a timeline has events.
+"""Parts of nodes' numbers by thread and stream: sums, where a timeline has single events.
 
 In: columns, one row for a node and a track.  Out: the same for another tree. Each recording has
 them; `transform/tracks.py` divides trees by them.

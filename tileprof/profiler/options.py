@@ -40,6 +40,9 @@ class Options:
     """Options of records inside launches on GPUs; may be given as a mapping or a text."""
     backward_ops: bool = False
     """Whether operations inside nodes of a backward pass are recorded too, not the nodes alone."""
+    layers: bool = False
+    """Whether layers that a loop goes through are told apart: those of PyTorch's containers that
+    are made while the session is open."""
     flush_interval: float = 10.0
     """Seconds between two flushes to the file, while there is something new."""
     timeline: int = 0

@@ -167,9 +167,9 @@ def headline(profile: Profile) -> str:
         found = f"{ran}. {devices} were busy for {format_value(busy, 'ns')} ({share} %)"
         if launches := _launches(profile, steps):
             found += f" with {launches:,} kernel{'s' * (launches > 1)} and copies"
-        took = _sum_in(profile, "cpu_time", steps)
-        host = f" The host's cpu_time is {format_value(took, 'ns')}." if took else ""
-        return f"{found}{_idle(idle)}.{host}"
+        of_host = _sum_in(profile, "cpu_time", steps)
+        said = f" The host's cpu_time is {format_value(of_host, 'ns')}." if of_host else ""
+        return f"{found}{_idle(idle)}.{said}"
     if host := float(profile.whole.get("cpu_time", 0)):
         took, share = format_value(host, "ns"), format_percent(host / (seconds * 1e9))
         if after:

@@ -37,6 +37,9 @@ class ViewOptions:
     mode: Mode = "top-down"
     frames: Frames | None = None
     """Frames of Python that a tree shows; none means `user` in a tree for people, else `all`."""
+    layers: str | None = None
+    """A regular expression: layers of a model that are shown one by one, by their names in it;
+    others of a container are one."""
     group: Group | None = None
     """What the nodes at the top of a tree are, in place of where the program began; those of
     several processes are there already (`merge_by`)."""

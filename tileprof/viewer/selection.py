@@ -88,7 +88,7 @@ def arranged(profile: Profile, options: ViewOptions, frames: Frames = "all") -> 
     left_out = 0
     match options.mode:
         case "top-down":
-            shown = with_frames(current, options.frames or frames, options.include)
+            shown = with_frames(current, options.frames or frames, options.include, options.layers)
             current, left_out = shown.profile, shown.left_out
             current = current if options.group is None else grouped(current, options.group)
         case "bottom-up":

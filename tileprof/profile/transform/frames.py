@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tileprof.errors import Location, UsageError
 from tileprof.profile.installed import is_installed
-from tileprof.profile.node_names import CALL_SUFFIX, MODULE_CALLER, MODULE_FILE
+from tileprof.profile.node_names import CALL_SUFFIX, LAYER_SUFFIX, MODULE_CALLER, MODULE_FILE
 from tileprof.profile.transform.operations import leave_out, regular, with_values
 from tileprof.profile.tree.forest import Nodes
 from tileprof.profile.tree.model import Profile
@@ -41,7 +41,7 @@ _PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\][^/\\]+[/\\]")
 _LAUNCH = re.compile(r"cu(da)?Launch")
 """Calls of the driver that stand between an operation and its kernels."""
 _PASSED_ON: tuple[tuple[str, str], ...] = (
-    (r"torch/nn/modules/module\.py", r"_wrapped_call_impl|_call_impl|inner|__call__"),
+    (r"torch/nn/modules/module\.py", r"_wrapped_call_impl|_call_impl|inner|__call__|__layer__"),
     (r"torch/nn/modules/container\.py", r"forward"),
     (r"torch/(_tensor|autograd/(__init__|graph|function))\.py", r".*"),
     (r"torch/(overrides|_ops|_jit_internal|_compile)\.py", r".*"),
@@ -75,13 +75,18 @@ class Shown:
     """Place here of each node of the profile before, or that of a node above."""
 
 
-def with_frames(profile: Profile, frames: Frames, include: str | None = None) -> Shown:
-    """Return a profile with those frames alone, and those whose names match `include`."""
+def with_frames(
+    profile: Profile, frames: Frames, include: str | None = None, layers: str | None = None
+) -> Shown:
+    """Return a profile with those frames alone, and those whose names match `include`.
+
+    Layers that a loop goes through are one, but those whose names in the model match `layers`.
+    """
     if frames == "all":
         return Shown(profile, 0, np.arange(len(profile)))
     wanted, own = re.compile(include) if include else None, _own_patterns()
     packages = _of_program(profile)
-    profile = with_module_names(profile)
+    profile = with_module_names(profile, layers)
     symbols, outside = list(profile.symbols), np.zeros(len(profile.symbols), bool)
     for number, symbol in enumerate(profile.symbols):
         shown = users(symbol, packages) if frames == "user" else symbol
@@ -112,22 +117,33 @@ def _is_native_library(symbol: Symbol) -> bool:
     return is_installed(place.file) and not place.file.endswith((".py", ".pyx"))
 
 
-def with_module_names(profile: Profile) -> Profile:
+def with_module_names(profile: Profile, layers: str | None = None) -> Profile:
     """Return the profile in which the forward passes of modules have the modules' names, as the
-    fields `module` and `called` of their symbols."""
+    fields `module` and `called` of their symbols.
+
+    Layers that were recorded one by one are `h.*` together, and `h.3` where that name in the model
+    matches `layers`, a regular expression; `UsageError` where it is none.
+    """
     calls = [_called(symbol) for symbol in profile.symbols]
     if not any(calls):
         return profile
     modules = [is_module(symbol) for symbol in profile.symbols]
+    wanted = None if layers is None else regular(layers)
     symbols, numbers = list(profile.symbols), profile.symbol.copy()
     places: dict[tuple[int, str], int] = {}
-    # By node: the name of the module around, and what was called since.
-    around = list[tuple[str, str | None]]()
+    folded: dict[int, set[str]] = {}
+    # By node: the name of the module around, what was called since, and the layer that it is.
+    around = list[tuple[str, str | None, str]]()
     for node, (above, number) in enumerate(
         zip(profile.parents.tolist(), profile.symbol.tolist(), strict=True)
     ):
-        module, called = around[above] if above >= 0 else ("", "")
-        if (call := calls[number]) is not None:
+        module, called, layer = around[above] if above >= 0 else ("", "", "")
+        if (key := _layer(profile.symbols[number])) is not None:
+            if called is not None and called.endswith("*"):
+                name = f"{called[:-1]}{key}"
+                opened = wanted is not None and wanted.search(f"{module}.{name}".strip("."))
+                called, layer = (name, "") if opened else (called, key)
+        elif (call := calls[number]) is not None:
             called = f"{called}.{call}".strip(".") if called is not None and call else None
         elif modules[number]:
             symbol = profile.symbols[number]
@@ -138,9 +154,22 @@ def with_module_names(profile: Profile) -> Profile:
                 if place == len(symbols):
                     symbols.append(replace(symbol, module=module, called=called))
                 numbers[node] = place
-            called = ""
-        around.append((module, called))
+                if layer:
+                    folded.setdefault(place, set()).add(layer)
+            called, layer = "", ""
+        around.append((module, called, layer))
+    for place, keys in folded.items():
+        symbols[place] = replace(symbols[place], layers=len(keys))
     return replace(profile, symbols=tuple(symbols), symbol=numbers)
+
+
+def _layer(symbol: Symbol) -> str | None:
+    """Return the key in its container of the layer that a frame of PyTorch's calls; else None."""
+    place = symbol.location
+    if symbol.kind != "frame" or place is None or not symbol.name.endswith(LAYER_SUFFIX):
+        return None
+    of_torch = place.file.replace("\\", "/").endswith(MODULE_FILE)
+    return symbol.name.removesuffix(LAYER_SUFFIX) if of_torch else None
 
 
 def _called(symbol: Symbol) -> str | None:
@@ -157,8 +186,12 @@ def _called(symbol: Symbol) -> str | None:
 
 
 def labelled(symbol: Symbol) -> Symbol:
-    """Return a module's symbol with the name of its call before that of its class."""
-    return replace(symbol, name=f"{symbol.called}: {symbol.name}") if symbol.called else symbol
+    """Return a module's symbol with the name of its call before that of its class, and behind it
+    how many layers it stands for."""
+    if not symbol.called:
+        return symbol
+    several = f" ×{symbol.layers}" if symbol.layers > 1 else ""
+    return replace(symbol, name=f"{symbol.called}: {symbol.name}{several}")
 
 
 def is_module(symbol: Symbol) -> bool:

@@ -26,6 +26,8 @@ class Symbol:
     in a tree that the frames of its calls were left out of, and no part of a file."""
     called: str = ""
     """The part of that name after the module around: `mlp`."""
+    layers: int = 0
+    """Number of layers of a container that `h.*` stands for, where single layers were recorded."""
 
     def key(self) -> tuple[str, str, str, str, int, str]:
         """Return what makes two siblings the same node: lines tell frames apart, nothing else."""

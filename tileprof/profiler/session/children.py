@@ -58,8 +58,8 @@ def follow_spawned(session: Session) -> None:
 
 
 def _attended(session: Session, path: Path) -> str:
-    names = ("context", "instrument", "backward_ops", "flush_interval", "timeline", "duty", "every",
-             "pc_sampling", "pc_sampling_exact", "metrics")  # fmt: skip
+    names = ("context", "instrument", "backward_ops", "layers", "flush_interval", "timeline",
+             "duty", "every", "pc_sampling", "pc_sampling_exact", "metrics")  # fmt: skip
     chosen = {name: getattr(session.options, name) for name in names}
     chosen["inside"] = str(session.options.inside) or None
     # A child records, or does not, as this process does when it starts it.

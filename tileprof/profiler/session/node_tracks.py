@@ -1,4 +1,4 @@
-"""Which threads and streams had which part of a session's numbers.
+"""Parts of a session's numbers by thread and by stream.
 
 In: numbers of the recorder's nodes, and the profile's node for each.  Out: `TrackTotals`.
 

@@ -19,7 +19,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[2])
 
 def of_start(options: Options) -> dict[str, str]:
     """Return what a program may change later: its command line and its folder."""
-    names = ("context", "instrument", "backward_ops", "duty", "every")
+    names = ("context", "instrument", "backward_ops", "layers", "duty", "every")
     chosen = {name: getattr(options, name) for name in names}
     chosen["inside"] = str(options.inside)
     if options.over_time is not None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tileprof.errors import UsageError
 from tileprof.profiler.endings.termination import Termination
+from tileprof.profiler.frameworks import layers
 from tileprof.profiler.host import scopes
 from tileprof.profiler.host.entries import top
 from tileprof.profiler.host.launch_listener import Listener
@@ -91,6 +92,8 @@ class Recording:
     def join(self, session: Session) -> None:
         """Take a session in."""
         self.sessions.append(session)
+        if session.options.layers:
+            layers.attach()
         self.recorder.frames = self.recorder.frames or session.options.frames
         self.refresh()
         self.work()
@@ -101,6 +104,8 @@ class Recording:
         with _lock:
             if session in self.sessions:
                 self.sessions.remove(session)
+                if session.options.layers:
+                    layers.detach()
             if self.sessions:
                 self._limit_timeline()
                 return
@@ -282,13 +287,14 @@ def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session
     Options: `context` ("scopes", "python", "full", "native"), `instrument` ("off", "scopes",
     "stages", "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded,
     as {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
-    too), `metrics` (hardware counters of each launch: "memory", "tensor", "occupancy", or metrics
-    of CUPTI's; or "instructions", which are counted one by one), `pm_sampling` (True, or each how
-    many µs they are sampled over time instead), `pc_sampling` (True, or each how many cycles a GPU
-    says where its warps are) and `pc_sampling_exact` (by launch), `memory` (True: allocations of
-    PyTorch's allocator), `timeline` (True, or how many events of devices and of the host to keep at
-    most), `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds,
-    `clock` (a function that returns ns).
+    too), `layers` (True: those of PyTorch's containers are told apart), `metrics` (hardware
+    counters of each launch: "memory", "tensor", "occupancy", or metrics of CUPTI's; or
+    "instructions", which are counted one by one), `pm_sampling` (True, or each how many µs they are
+    sampled over time instead), `pc_sampling` (True, or each how many cycles a GPU says where its
+    warps are) and `pc_sampling_exact` (by launch), `memory` (True: allocations of PyTorch's
+    allocator), `timeline` (True, or how many events of devices and of the host to keep at most),
+    `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock`
+    (a function that returns ns).
     Raises `UsageError` for others and `OutputError` for a path that cannot be written.
     """
     global _current

@@ -52,7 +52,7 @@ class HostTotals:
     visits: dict[int, int] | None = None
     """How often each of several threads visited the scope."""
     threads: Parts | None = None
-    """What each thread was measured, or sampled, to do here."""
+    """Parts by thread, measured or sampled."""
 
     def add_thread(self, key: int, events: int, time: int) -> None:
         """Add to the part of a thread."""
@@ -127,7 +127,7 @@ class DeviceTotals:
     counters: dict[Metric, float] = field(default_factory=dict)
     """Hardware counters of launches, where they were asked for."""
     streams: Parts = field(default_factory=dict)
-    """What ran on each stream, by number of the device << 32 | number of the stream."""
+    """Parts by stream, keyed by number of the device << 32 | number of the stream."""
 
     def count_up(self, metric: Metric, value: float) -> None:
         """Add to a hardware counter."""
