@@ -50,7 +50,7 @@ class HostTotals:
     thread: int = 0
     """The one thread of all visits of a scope, or launches of a kernel; -1 for several."""
     visits: dict[int, int] | None = None
-    """How often each of several threads visited the scope."""
+    """Visits of the scope by each of several threads."""
     threads: Parts | None = None
     """Parts by thread, measured or sampled."""
 
