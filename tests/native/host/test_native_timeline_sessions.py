@@ -229,13 +229,13 @@ def test_streams_and_threads_share_a_path(played: Fake) -> None:
     assert sum(host.values()) == profile.whole["cpu_time"]
 
 
-def test_streams_of_lost_events_are_not_known(played: Fake) -> None:
-    """Time of kernels whose events were overwritten is in a group of its own; the total stays."""
+def test_streams_of_lost_events_are_known(played: Fake) -> None:
+    """Kernels whose events were overwritten are in the totals of their streams."""
     session = profiler.start(timeline=2, context="scopes")
     played.kernel("gone", start=100, end=107, stream=3)
     for at, stream in enumerate((3, 3, 9, 3)):
         played.kernel("k", start=1000 * at + 1000, end=1000 * at + 1010 + at, stream=stream)
     played.deliver()
     assert _by_group(session.finalize(), "stream", "time") == {
-        "cuda:0 stream 3": 13, "cuda:0 stream 9": 12, "(not on the timeline)": 28
+        "cuda:0 stream 3": 41, "cuda:0 stream 9": 12
     }  # fmt: skip

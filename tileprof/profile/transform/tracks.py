@@ -56,7 +56,7 @@ def divided(profile: Profile, kind: Kind) -> tuple[Profile, list[str]]:
     added are siblings of those that they are parts of, without children. Raises `UsageError` where
     the profile has no such tracks.
     """
-    totals = profile.tables.track_totals
+    totals = TrackTotals() if _is_better_known(profile, kind) else profile.tables.track_totals
     tracks = totals.tracks or profile.tables.timeline.tracks
     if not any(track.kind == kind for track in tracks):
         raise UsageError(
@@ -74,6 +74,14 @@ def divided(profile: Profile, kind: Kind) -> tuple[Profile, list[str]]:
     labels = [*names, NOT_KEPT, without]
     label = np.append(parts.label, len(names) + 1)[part]
     return made, [labels[each] for each in label.tolist()]
+
+
+def _is_better_known(profile: Profile, kind: Kind) -> bool:
+    """Return whether the timeline has all events, with the launch of each on a device: totals have
+    the threads of launches alone."""
+    tracks = profile.tables.timeline.tracks
+    whole = "overwritten" not in profile.tables.provenance
+    return kind == "thread" and whole and any(track.kind == kind for track in tracks)
 
 
 @dataclass(frozen=True, slots=True)
