@@ -1,0 +1,36 @@
+"""The exercises in their order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tileprof.errors import UsageError, suggestion
+
+from .exercise import Exercise
+from .exercises import add, matmul, mend_race, outer_sum, row_sums, softmax
+
+COURSE: tuple[Exercise, ...] = tuple(
+    module.EXERCISE for module in (add, outer_sum, row_sums, softmax, matmul, mend_race)
+)
+"""All exercises, the easiest of each track first."""
+
+
+def find(name: str | int) -> Exercise:
+    """Return an exercise by its name, its number or its file; UsageError where there is none."""
+    text = str(name)
+    if text.isdigit() and 1 <= int(text) <= len(COURSE):
+        return COURSE[int(text) - 1]
+    stem = Path(text).stem if text.endswith(".py") else text
+    for each in COURSE:
+        if each.name == stem:
+            return each
+    raise UsageError(
+        f"there is no exercise `{name}`",
+        hint=f"{suggestion(stem, [each.name for each in COURSE])}`tileprof learn` lists all "
+        f"{len(COURSE)}.",
+    )
+
+
+def number(exercise: Exercise) -> int:
+    """Return the number of an exercise, from 1."""
+    return COURSE.index(exercise) + 1
