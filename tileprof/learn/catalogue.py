@@ -7,11 +7,37 @@ from pathlib import Path
 from tileprof.errors import UsageError, suggestion
 
 from .exercise import Exercise
-from .exercises import add, matmul, mend_race, outer_sum, row_sums, softmax
-
-COURSE: tuple[Exercise, ...] = tuple(
-    module.EXERCISE for module in (add, outer_sum, row_sums, softmax, matmul, mend_race)
+from .exercises import (
+    add,
+    attention,
+    bank_conflicts,
+    causal,
+    dequant,
+    fuse,
+    gather,
+    halo,
+    histogram,
+    layer_norm,
+    matmul,
+    mend_race,
+    online_softmax,
+    outer_sum,
+    pipeline,
+    row_sums,
+    scan,
+    softmax,
+    transpose,
 )
+
+_MODULES = (
+    add, outer_sum, fuse, gather,
+    row_sums, softmax, layer_norm, histogram, scan,
+    matmul, pipeline, dequant,
+    online_softmax, attention, causal,
+    halo, mend_race,
+    transpose, bank_conflicts,
+)  # fmt: skip
+COURSE: tuple[Exercise, ...] = tuple(module.EXERCISE for module in _MODULES)
 """All exercises, the easiest of each track first."""
 
 

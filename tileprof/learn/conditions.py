@@ -57,19 +57,19 @@ class ReadOnce:
 
 @dataclass(frozen=True)
 class ReadsAtMost:
-    """A tensor's elements are not read more often than a function of the case says."""
+    """A tensor is read no more often, over all its elements, than a function of the case says."""
 
     tensor: str
     text: str
-    most: Callable[..., int]
-    """Takes the arguments; returns the number of reads of elements, over all blocks."""
+    most: Callable[[Ran], int]
+    """Returns the number of reads of elements that are needed, over all blocks."""
     advice: str
 
     def failure(self, ran: Ran) -> Failure | None:
         """Count the reads of all elements together."""
         traffic = ran.watch.tensors.get(self.tensor)
         count = 0 if traffic is None else int(traffic.reads.sum())
-        most = self.most(*ran.args)
+        most = self.most(ran)
         if count <= most:
             return None
         return Failure(
@@ -88,13 +88,12 @@ class OnlyArguments:
 
     def failure(self, ran: Ran) -> Failure | None:
         """Compare the tensors that blocks accessed with the parameters."""
-        known = {param.name for param in ran.kernel.traced.params}
         returned = {ran.kernel.traced.params[at].name for at in ran.kernel.variant.traced.returned}
         for name, traffic in ran.watch.tensors.items():
             held = name in ran.kernel.arguments or name in returned
             if held and not (name in returned and traffic.reads.any()):
                 continue
-            what = "a result that is also read" if name in known else "an intermediate tensor"
+            what = "a result that is also read" if name in returned else "an intermediate tensor"
             size = len(traffic.reads)
             return Failure(
                 "condition",
@@ -170,12 +169,14 @@ class Decided:
     advice: str
 
     def failure(self, ran: Ran) -> Failure | None:
-        """Compile the kernel for the case's extents."""
+        """Compile the kernel for the extents of the first case."""
+        if not ran.first:
+            return None
+        where = f"compiler for {TARGET}"
         try:
             remarks = ran.kernel.program.lowered(TARGET).remarks
         except TileprofError as error:
-            return Failure("condition", f"for {TARGET}: {error.message}", error.location,
-                           error.hint, ran.case, "interpreter")  # fmt: skip
+            return Failure("condition", error.message, error.location, error.hint, ran.case, where)
         found = self.test(remarks)
         if found is None:
             return None
@@ -191,6 +192,8 @@ class Decided:
             f"the values are right, but not the condition “{self.text}”",
             place,
             f"The compiler says for {TARGET}: {said}\n{self.advice}",
+            ran.case,
+            where,
         )
 
 

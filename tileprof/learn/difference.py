@@ -47,8 +47,10 @@ class Difference:
 
         `watch`: of the run; None where it was not watched.
         """
-        one, right = got.astype(np.float64), expected.astype(np.float64)
-        wrong = ~np.isclose(one, right, rtol, atol, equal_nan=True)
+        # Memory that nobody wrote may hold any bits, also those about which NumPy warns.
+        with np.errstate(all="ignore"):
+            one, right = got.astype(np.float64), expected.astype(np.float64)
+            wrong = ~np.isclose(one, right, rtol, atol, equal_nan=True)
         missing = np.zeros(one.shape, np.bool_)
         if watch is not None:
             traffic = watch.tensors.get(name)
@@ -58,7 +60,8 @@ class Difference:
             return None
         at = int(np.flatnonzero(wrong)[0])
         index = _index(at, one.shape)
-        alike = np.flatnonzero(np.isclose(right, one[index], 1e-6, 0.0)).tolist()
+        with np.errstate(all="ignore"):
+            alike = np.flatnonzero(np.isclose(right, one[index], 1e-6, 0.0)).tolist()
         belongs = _index(alike[0], one.shape) if len(alike) == 1 and one[index] else None
         return cls(
             name, index, got[index], expected[index], int(wrong.sum()), wrong.size,

@@ -36,6 +36,8 @@ class Ran:
     args: tuple[Any, ...]
     watch: Watch
     case: str
+    first: bool = True
+    """Whether it is the first case, which has the extents of ordinary use."""
 
 
 class Condition(Protocol):
@@ -81,7 +83,7 @@ class KernelJudge:
         cases = list(self.cases(np.random.default_rng(SEED)))
         held: list[Ran] = []
         for args in cases:
-            ran = self._interpret(function, args)
+            ran = self._interpret(function, args, not held)
             if isinstance(ran, Failure):
                 return Result(self.name, ran)
             held.append(ran)
@@ -96,7 +98,9 @@ class KernelJudge:
                     return Result(self.name, wrong)
         return Result(self.name, None, len(cases), tuple(devices), self.conditions)
 
-    def _interpret(self, function: JitFunction, args: tuple[Any, ...]) -> Ran | Failure:
+    def _interpret(
+        self, function: JitFunction, args: tuple[Any, ...], first: bool
+    ) -> Ran | Failure:
         watch, shown = Watch(), self._shown(args)
         given = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
         try:
@@ -119,7 +123,7 @@ class KernelJudge:
         except TileprofError as error:
             return _refused(error, shown, "interpreter")
         outputs = [kernel.traced.params[at].name for at in kernel.variant.traced.returned]
-        ran = Ran(function, kernel, args, watch, shown)
+        ran = Ran(function, kernel, args, watch, shown, first)
         for name, before, after in zip(self.arguments, args, given):
             if isinstance(before, np.ndarray) and before.tobytes() != after.tobytes():
                 said = f"the kernel changes its argument `{name}`"
