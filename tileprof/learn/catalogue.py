@@ -13,20 +13,24 @@ from .exercises import (
     bank_conflicts,
     causal,
     dequant,
+    find_race,
     fuse,
     gather,
     halo,
     histogram,
+    judge_warning,
     layer_norm,
     matmul,
     mend_race,
     online_softmax,
     outer_sum,
     pipeline,
+    read_profile,
     row_sums,
     scan,
     softmax,
     transpose,
+    why_not_tma,
 )
 
 _MODULES = (
@@ -34,8 +38,9 @@ _MODULES = (
     row_sums, softmax, layer_norm, histogram, scan,
     matmul, pipeline, dequant,
     online_softmax, attention, causal,
-    halo, mend_race,
+    halo, find_race, mend_race,
     transpose, bank_conflicts,
+    why_not_tma, read_profile, judge_warning,
 )  # fmt: skip
 COURSE: tuple[Exercise, ...] = tuple(module.EXERCISE for module in _MODULES)
 """All exercises, the easiest of each track first."""

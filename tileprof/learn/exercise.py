@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -57,9 +56,9 @@ class Result:
     exercise: str
     failure: Failure | None = None
     cases: int = 0
-    """Hidden tests that passed."""
+    """Hidden tests that passed, or answers that are right."""
     devices: tuple[str, ...] = ()
-    """Devices on which they ran."""
+    """Devices on which they ran; none for answers."""
     conditions: tuple[str, ...] = ()
     """Conditions that hold."""
     said: str = ""
@@ -74,7 +73,8 @@ class Result:
         """Return the result as lines."""
         if self.failure is not None:
             return f"{self.exercise}: not yet\n{self.failure.text()}"
-        tests = f"{self.cases} hidden test{'s' * (self.cases != 1)}"
+        what = "hidden test" if self.devices else "answer"
+        tests = f"{self.cases} {what}{'s' * (self.cases != 1)}"
         where = f" on {' and '.join(self.devices)}" if self.devices else ""
         lines = [f"{self.exercise}: solved ({tests}{where})"]
         lines += [f"  {each}: yes" for each in self.conditions]
@@ -96,8 +96,6 @@ class Attempt:
     members: Mapping[str, Any]
     place: str
     """Name of the file, or `this notebook`."""
-    folder: Path | None = None
-    """Folder of the file."""
 
 
 class Judge(Protocol):

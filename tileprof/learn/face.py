@@ -111,16 +111,16 @@ def check(
     """Run the hidden tests of an exercise on its file, or on a kernel or answers that are given.
 
     In a notebook: `check("add", add)` for a kernel of a cell, `check("find_race", LINES={9, 11})`
-    for an exercise that asks for values.  What is right is noted in the folder.
+    for an exercise that asks for values, which take the places of those in its file.  What is right
+    is noted in the folder.
     UsageError where there is no file.
     """
     exercise, held = find(name), Folder.open(folder)
-    if solution is not None or answers:
-        members = {exercise.name: solution, **answers}
-        attempt = Attempt(members, "this notebook", held.path)
+    path = held.file(exercise)
+    if solution is not None:
+        attempt = Attempt({exercise.name: solution, **answers}, "this notebook")
         result = exercise.judge.judge(attempt)
     else:
-        path = held.file(exercise)
         if not path.is_file():
             raise UsageError(
                 f"there is no file {path}",
@@ -130,7 +130,7 @@ def check(
         loaded = load(path)
         if isinstance(loaded, Failure):
             return Result(exercise.name, loaded)
-        result = exercise.judge.judge(loaded)
+        result = exercise.judge.judge(replace(loaded, members={**loaded.members, **answers}))
     if result.passed:
         held.solve(exercise)
         result = replace(result, said=exercise.said)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from tileprof.errors import OutputError, UsageError
 from tileprof.files import replace_bytes
 
 from .exercise import Exercise
+from .stored import stored
 
 PROGRESS = ".tileprof-learn.json"
 """Name of the file with what is solved and how many hints were given."""
@@ -59,8 +59,7 @@ class Folder:
         file = self.file(exercise)
         texts: dict[Path, bytes] = {file: exercise.file_text().encode()}
         for name, source in (exercise.data or {}).items():
-            stored = resources.files("tileprof.learn") / "data" / source
-            texts[self.path / name] = stored.read_bytes()
+            texts[self.path / name] = stored(source)
         written = not file.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -48,4 +48,4 @@ def load(path: Path) -> Attempt | Failure:
         )
     finally:
         sys.modules.pop(_MODULE, None)
-    return Attempt(vars(module), path.name, path.parent)
+    return Attempt(vars(module), path.name)

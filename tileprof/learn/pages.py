@@ -62,7 +62,8 @@ def task_text(task: Task) -> str:
         wanted = "\n".join(f"  - {text}" for text in each.judge.conditions)
         parts.append(f"Beyond right values:\n{wanted}")
     if each.uses:
-        parts.append("To read: " + ", ".join(f"docs/{use}" for use in each.uses))
+        uses = "To read: " + ", ".join(f"docs/{use}" for use in each.uses)
+        parts.append(textwrap.fill(uses, _WIDTH, break_on_hyphens=False, subsequent_indent=" " * 9))
     state = "Your file" if task.written else "Your file, left as it is"
     parts.append(
         f"{state}: {task.file}\n"
