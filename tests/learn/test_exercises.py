@@ -99,3 +99,10 @@ def test_names_and_tracks() -> None:
     assert {path.stem for path in SOLUTIONS.glob("*.py")} == {each.name for each in COURSE}
     tracks = [TRACKS.index(each.track) for each in COURSE]
     assert tracks == sorted(tracks)
+
+
+def test_the_page_lists_all_exercises() -> None:
+    """The table has a row for each, in order."""
+    page = (ROOT / "docs" / "learn.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| (.*) \| (\w+) \|$", page, re.MULTILINE)
+    assert rows == [(str(at), e.name, e.title, e.track) for at, e in enumerate(COURSE, 1)]
