@@ -65,7 +65,7 @@ def test_check_as_json(cli: Any) -> None:
 def test_hints_go_down_the_ladder_and_stay_at_the_last(cli: Any) -> None:
     """Each call gives one more; JSON has number and text."""
     first = cli("learn", "add", "--hint").out
-    assert first.startswith("Hint 1 of 3: Every block runs the same lines.")
+    assert first.startswith("Hint 1 of 3\nEvery block runs the same lines.")
     numbers = [json.loads(cli("learn", "add", "--hint", "--json").out)["hint"] for _ in range(3)]
     assert numbers == [2, 3, 3]
 

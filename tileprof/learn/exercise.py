@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
@@ -11,6 +12,8 @@ import numpy as np
 
 from tileprof.errors import Location
 
+_WIDTH = 96
+"""Columns of a hint's text."""
 Array: TypeAlias = Any
 """A NumPy array; specifications are read by learners, and NumPy's types would hide the formula."""
 Track = Literal["basics", "reductions", "products", "attention", "faults", "speed", "reading"]
@@ -121,7 +124,7 @@ class Hint:
 
     def shown(self) -> str:
         """Return the hint with the lines that it replaces."""
-        parts = [self.text]
+        parts = [textwrap.fill(self.text, _WIDTH)]
         for old, new in self.patch:
             parts += [f"- {line}" for line in old.splitlines()]
             parts += [f"+ {line}" for line in new.splitlines()]

@@ -72,7 +72,7 @@ class GivenHint:
 
     def __repr__(self) -> str:
         count = len(self.exercise.hints)
-        return f"Hint {self.at + 1} of {count}: {self.exercise.hints[self.at].shown()}"
+        return f"Hint {self.at + 1} of {count}\n{self.exercise.hints[self.at].shown()}"
 
     def _repr_html_(self) -> str:
         from .pages import preformatted

@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from .catalogue import COURSE, number
-from .exercise import TRACKS, Result
+from .exercise import TRACKS, Exercise, Result
 
 if TYPE_CHECKING:
     from .face import Course, Task
@@ -60,7 +60,7 @@ def task_text(task: Task) -> str:
         parts.append("As NumPy:\n\n" + textwrap.indent(each.spec_text(), "    "))
     if each.judge.conditions:
         wanted = "\n".join(f"  - {text}" for text in each.judge.conditions)
-        parts.append(f"Beyond right values:\n{wanted}")
+        parts.append(f"{_head(each)}:\n{wanted}")
     if each.uses:
         uses = "To read: " + ", ".join(f"docs/{use}" for use in each.uses)
         parts.append(textwrap.fill(uses, _WIDTH, break_on_hyphens=False, subsequent_indent=" " * 9))
@@ -78,15 +78,23 @@ def task_html(task: Task) -> str:
     each = task.exercise
     title = html.escape(f"{number(each)} of {len(COURSE)} · {each.name}: {each.title}")
     parts = [f"<div><b>{title}</b></div>"]
-    parts += [f"<p>{html.escape(' '.join(p.split()))}</p>" for p in each.task.split("\n\n")]
+    parts += [
+        preformatted(text) if is_table else f"<p>{html.escape(text)}</p>"
+        for text, is_table in _paragraphs(each.task)
+    ]
     if each.spec is not None:
         parts.append(preformatted(each.spec_text()))
     if each.judge.conditions:
         held = "".join(f"<li>{html.escape(text)}</li>" for text in each.judge.conditions)
-        parts.append(f"<div>Beyond right values:<ul>{held}</ul></div>")
+        parts.append(f"<div>{_head(each)}:<ul>{held}</ul></div>")
     parts.append("<div>The starter:</div>" + preformatted(each.starter.strip()))
-    call = html.escape(f'tileprof.learn.check("{each.name}", {each.name})')
-    parts.append(f"<div>Check the kernel of a cell: <code>{call}</code></div>")
+    if each.spec is not None:
+        call = html.escape(f'tileprof.learn.check("{each.name}", {each.name})')
+        parts.append(f"<div>Check the kernel of a cell: <code>{call}</code></div>")
+    else:
+        name = each.judge.conditions[0].partition(":")[0]
+        call = html.escape(f'tileprof.learn.check("{each.name}", {name}=…)')
+        parts.append(f"<div>Check answers: <code>{call}</code></div>")
     return f'<div style="{_STYLE}">{"".join(parts)}</div>'
 
 
@@ -103,8 +111,17 @@ def preformatted(text: str) -> str:
 
 def _wrapped(text: str) -> str:
     """Return paragraphs filled to a width; indented lines stay as they are."""
-    paragraphs = textwrap.dedent(text).strip().split("\n\n")
     return "\n\n".join(
-        each if each.startswith("  ") else textwrap.fill(" ".join(each.split()), _WIDTH)
-        for each in paragraphs
+        held if is_table else textwrap.fill(held, _WIDTH) for held, is_table in _paragraphs(text)
     )
+
+
+def _paragraphs(text: str) -> list[tuple[str, bool]]:
+    """Return paragraphs on one line each, and tables as they are; whether each is a table."""
+    held = textwrap.dedent(text).strip().split("\n\n")
+    return [(p, True) if p.startswith("  ") else (" ".join(p.split()), False) for p in held]
+
+
+def _head(exercise: Exercise) -> str:
+    """Return what stands above the conditions or questions of an exercise."""
+    return "To answer" if exercise.spec is None else "Beyond right values"

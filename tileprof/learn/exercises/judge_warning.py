@@ -75,7 +75,7 @@ EXERCISE = Exercise(
         mended:
 
           transpose   load tile: 8-way bank conflict                     0.1404 → 0.1389 ms
-          scale       load X: 32 sectors a request, 4 needed             0.9093 → 0.0939 ms
+          scale       load X: lanes of a warp are apart in memory        0.9093 → 0.0939 ms
           convert     load X: 8 bytes a thread where 16 would do         0.3711 → 0.3695 ms
           softmax     load X: 2 bytes a thread where 16 would do         0.0758 → 0.0659 ms
 
