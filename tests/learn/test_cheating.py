@@ -44,6 +44,12 @@ ATTEMPTS = {
         "values",
         "the kernel changes its argument `A`",
     ),
+    "an error while it is traced": (
+        "@tileprof.jit\ndef add(A, B):\n    A: T.Tensor((T.const('N'),), T.float32)\n"
+        "    return int('x')\n",
+        "kernel",
+        "the kernel cannot be traced: ValueError: invalid literal",
+    ),
     "nothing": ("pass\n", "file", "add.py has no kernel `add`"),
     "an error": ("1 / 0\n", "file", "the file cannot be imported: ZeroDivisionError"),
     "no Python": ("def add(:\n", "file", "this is not Python"),

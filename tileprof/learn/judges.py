@@ -16,6 +16,7 @@ from tileprof.runtime.selection import device
 
 from .difference import Difference
 from .exercise import Array, Attempt, Cases, Failure, Result
+from .loading import last_line, said
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -122,13 +123,20 @@ class KernelJudge:
             raise
         except TileprofError as error:
             return _refused(error, shown, "interpreter")
+        except Exception as error:
+            # Python that runs while the kernel is traced is the learner's, and so are its errors.
+            place = last_line(error, function.location.file if function.location else "")
+            if place is None:
+                raise
+            message = f"the kernel cannot be traced: {said(error)}"
+            return Failure("kernel", message, place, "", shown, "interpreter")
         outputs = [kernel.traced.params[at].name for at in kernel.variant.traced.returned]
         ran = Ran(function, kernel, args, watch, shown, first)
         for name, before, after in zip(self.arguments, args, given):
             if isinstance(before, np.ndarray) and before.tobytes() != after.tobytes():
-                said = f"the kernel changes its argument `{name}`"
+                message = f"the kernel changes its argument `{name}`"
                 advice = "Write results to `T.empty` only."
-                return Failure("values", said, function.location, advice, shown, "interpreter")
+                return Failure("values", message, function.location, advice, shown, "interpreter")
         return self._compared(result, outputs, ran, "interpreter") or ran
 
     def _compute(self, function: JitFunction, ran: Ran) -> Failure | None:

@@ -37,15 +37,24 @@ def load(path: Path) -> Attempt | Failure:
     except TileprofError as error:
         return Failure("kernel", error.message, error.location, error.hint)
     except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {error}".removesuffix(": ")
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [each.lineno for each in frames if each.filename == str(path) and each.lineno]
         return Failure(
             "file",
-            f"the file cannot be imported: {said}",
-            Location(str(path), lines[-1]) if lines else None,
+            f"the file cannot be imported: {said(error)}",
+            last_line(error, str(path)),
             'What runs the kernel belongs under `if __name__ == "__main__":`.',
         )
     finally:
         sys.modules.pop(_MODULE, None)
     return Attempt(vars(module), path.name)
+
+
+def said(error: BaseException) -> str:
+    """Return an error as `ValueError: text`."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def last_line(error: BaseException, file: str) -> Location | None:
+    """Return the innermost line of a file that an error came through; None for none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [each.lineno for each in frames if each.filename == file and each.lineno]
+    return Location(file, lines[-1]) if lines else None
