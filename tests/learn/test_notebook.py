@@ -30,3 +30,20 @@ def test_a_kernel_of_a_cell_is_checked_without_a_file(tmp_path: Path) -> None:
     assert learn.check(1, module.add, folder=tmp_path).passed
     assert learn.course(tmp_path).folder.solved == ["add"]
     assert not (tmp_path / "add.py").exists()
+
+
+def test_an_edited_file_is_read_again(tmp_path: Path) -> None:
+    """Checks of one process see what an editor saved meanwhile, in the error's line too."""
+    file = learn.start("add", tmp_path).file
+    first = learn.check("add", folder=tmp_path).failure
+    assert first is not None
+    assert first.location is not None
+    text = file.read_text()
+    file.write_text("# one line more\n" + text)
+    second = learn.check("add", folder=tmp_path).failure
+    assert second is not None
+    assert second.location is not None
+    assert second.location.line == first.location.line + 1
+    assert second.text().splitlines()[1].strip() == "C[i] = A[i] + B[i]"
+    file.write_text((SOLUTIONS / "add.py").read_text())
+    assert learn.check("add", folder=tmp_path).passed
