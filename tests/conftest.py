@@ -46,7 +46,7 @@ LONGEST = (
     "analyzer/test_training_steps.py", "cuda/test_attention_emulated.py",
     "cuda/test_gemm_ladder.py", "cuda/test_cuda_differential.py", "viewer/test_html_browser.py",
     "instrument/test_placing.py", "profiler/cupti/test_profiler_others_torch.py",
-    "cuda/test_gemm.py",
+    "cuda/test_gemm.py", "learn/test_exercises.py",
 )  # fmt: skip
 """Files whose tests take more than five seconds of processor time together, the longest first."""
 

@@ -25,6 +25,7 @@ from . import (
     diff,
     doctor,
     export,
+    learn,
     mcp_command,
     report,
     run,
@@ -38,7 +39,7 @@ __all__ = ["COMMANDS", "main"]
 
 _MODULES = (
     run, ctl, view, report, diff, bench, export, compile_command, inspect_command, events, check,
-    cache_command, doctor, mcp_command,
+    learn, cache_command, doctor, mcp_command,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 COMMANDS["completion"] = completion.command(COMMANDS)

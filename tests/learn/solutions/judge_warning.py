@@ -1,0 +1,4 @@
+COSTS = "bank_conflict"
+LINE = 34
+HARMLESS = "copy_wait"
+REAL = ["softmax", "scale"]
