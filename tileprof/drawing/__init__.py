@@ -8,3 +8,12 @@ elements of global tensors as boxes (`boxes.py`), and the order of accesses for 
 `machine.py` asks the compiler for the layouts, instructions and conflicts on a GPU.  `page` puts
 both into a document.  It uses styles and scripts of the page of a report (`viewer/html`).
 """
+
+from typing import TYPE_CHECKING
+
+from tileprof.once import names_of
+
+if TYPE_CHECKING:
+    from .public import *
+else:
+    __getattr__, __dir__ = names_of(__name__)
