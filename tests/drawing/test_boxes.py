@@ -108,7 +108,9 @@ def test_growing_and_uniting_keep_the_elements(drawn: list[Any]) -> None:
     expected = elements(Boxes.joined(plain, 2))
     once = united(cover.boxes())
     assert elements(once) == expected
-    assert covered(once) == len({place for _, *place in map(tuple, expected) for place in [tuple(place)]})
+    assert covered(once) == len(
+        {place for _, *place in map(tuple, expected) for place in [tuple(place)]}
+    )
     assert (np.diff(once.blocks) >= 0).all()
 
 

@@ -190,7 +190,7 @@ def patterns(layout: SharedLayout) -> list[Pattern]:
         asked.append(("32 rows of a column", lanes, lanes * 0, size))
     if layout.rows >= 8 and layout.columns >= chunk:
         eight = np.where(lanes < 8, lanes, -1)
-        asked.append(("8 rows of 16 bytes, as `ldmatrix`", eight, lanes * 0, 16))
+        asked.append(("8 rows of 16 bytes (ldmatrix)", eight, lanes * 0, 16))
     return [
         Pattern(name, *_counted(layout, plain, rows, columns, width))
         for name, rows, columns, width in asked

@@ -53,12 +53,15 @@ class Drawing:
                 f"{path} cannot be written: {error.strerror}", hint="Choose another place."
             ) from None
 
-    def __repr__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """Number of launches and blocks, in words."""
         launches = self.watch.launches
-        return (
-            f"<drawing of {len(launches)} launch{'es' if len(launches) != 1 else ''},"
-            f" {sum(each.blocks for each in launches):,} blocks; `.save('x.html')` writes the page>"
-        )
+        ran, blocks = len(launches), sum(each.blocks for each in launches)
+        return f"{ran:,} launch{'es' if ran != 1 else ''}, {blocks:,} block{'s' if blocks != 1 else ''}"
+
+    def __repr__(self) -> str:
+        return f"<drawing of {self.summary}; `.save('x.html')` writes the page>"
 
     def _repr_html_(self) -> str:
         return (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +21,8 @@ Ints = NDArray[np.int64]
 SHOWN_BLOCKS = 6
 """Blocks of a launch whose accesses are kept in order unless the caller chooses: the first, the
 last and some between, so that a page of a long loop stays below 2 MB."""
-MOST_STEPS = 16_000
-"""Accesses that are kept in order for one launch, over its blocks; about 1 MB of a page."""
+MOST_STEPS = 32_000
+"""Accesses that are kept in order for one launch, over its blocks; about 0.7 MB of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +273,3 @@ def ring_slots(launch: LaunchRun) -> dict[str, int]:
         if each.site.space == "shared" and each.writes and each.stages > 1:
             held[each.site.buffer] = max(held.get(each.site.buffer, 0), each.stages)
     return held
-
-
-def steps_of(launch: LaunchRun, blocks: Sequence[int]) -> list[Step]:
-    """Return the steps of these blocks, one block after the other."""
-    return [step for block in blocks for step in launch.steps[block]]

@@ -86,9 +86,7 @@ def regions(boxes: Boxes, grid: tuple[int, ...], shape: tuple[int, ...]) -> dict
     }
 
 
-def _as_sums(
-    boxes: Boxes, grid: tuple[int, ...], shape: tuple[int, ...]
-) -> dict[str, Any] | None:
+def _as_sums(boxes: Boxes, grid: tuple[int, ...], shape: tuple[int, ...]) -> dict[str, Any] | None:
     """Return for each dimension the first and the last index of block 0 and how much a step along
     each axis of the grid adds; None where that does not give the boxes of all blocks."""
     total = int(np.prod(np.maximum(grid, 0)))

@@ -19,7 +19,9 @@ from .columns import column, regions
 MOST_BLOCKS = 1 << 20
 """Blocks of a launch whose sums are kept one by one; a page has no room for more."""
 _MOST_CELLS = 1 << 14
-"""Elements of a layout on a page, in whole rows from the first; patterns repeat before that."""
+"""Elements of a layout on a page, in whole rows from the first."""
+_ROWS = {"fragment": 64, "shared": 16}
+"""Rows of a layout on a page: swizzles repeat every 8, instructions' layouts every 64 at most."""
 _AROUND = 2
 """Lines of source kept after the last op of a kernel."""
 
@@ -174,7 +176,7 @@ def _layout(held: Held) -> list[dict[str, Any]]:
     """Return a drawing of a buffer's layout; none where it cannot be drawn as rows and columns."""
     rows = held.shape[-2] if len(held.shape) > 1 else 1
     columns = held.shape[-1]
-    kept = max(min(rows, _MOST_CELLS // max(columns, 1)), 1)
+    kept = max(min(rows, _ROWS[held.space], _MOST_CELLS // max(columns, 1)), 1)
     made: dict[str, Any] = {
         "name": held.name,
         "space": held.space,

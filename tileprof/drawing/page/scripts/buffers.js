@@ -37,7 +37,7 @@ class BufferMap {
   }
 
   get size() {
-    const side = this.slots > 1 ? 90 : 170;
+    const side = this.slots > 1 ? 76 : 132;
     const scale = Math.min(side / this.columns, side / this.rows, 20);
     return [
       Math.max(Math.round(this.columns * scale), 22),

@@ -1,6 +1,6 @@
 // The page: its head, a tab for each view, the launch that is shown, places in the address.
 
-const VIEWS = [blocksView, stepsView];
+const VIEWS = [blocksView, stepsView, accessesView, layoutsView];
 
 function head() {
   const { launch } = state,

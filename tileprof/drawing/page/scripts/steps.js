@@ -25,11 +25,11 @@ const stepsView = {
       make(
         "div.line.stepping",
         make("label", make("span.quiet", "block "), this.select),
-        button("⏮", "First step", () => 0),
+        button("«", "First step", () => 0),
         button("‹", "Step back", () => state.move - 1),
         this.slider,
         button("›", "Step forward", () => state.move + 1),
-        button("⏭", "Last step", () => state.moves.length - 1),
+        button("»", "Last step", () => state.moves.length - 1),
         this.player,
       ),
       this.said,
