@@ -43,21 +43,20 @@ def parse_nothing() -> ir.Kernel:
     return ir.Kernel("nothing", (), (), ir.Block([], []))
 
 
-def elements(boxes: Boxes) -> set[tuple[int, ...]]:
+def elements(boxes: Boxes) -> set[tuple[int, int, int]]:
     """Block and indices of every element."""
     return {
-        (int(block), *place)
+        (int(block), int(low[0]) + row, int(low[1]) + column)
         for block, low, high in zip(boxes.blocks, boxes.low, boxes.high)
-        for place in np.ndindex(*(high - low))
-        for place in [tuple(int(a + b) for a, b in zip(low, place))]
+        for row, column in np.ndindex(*(high - low))
     }
 
 
-def named(each: Access) -> set[tuple[int, ...]]:
+def named(each: Access) -> set[tuple[int, int, int]]:
     """Block and indices of every element that an access names."""
     blocks, numbers = each.flat()
-    places = np.stack([blocks, *np.unravel_index(numbers, SHAPE)], axis=-1)
-    return set(map(tuple, places.tolist()))
+    rows, columns = np.unravel_index(numbers, SHAPE)
+    return set(zip(blocks.tolist(), rows.tolist(), columns.tolist()))
 
 
 I = np.arange(4).reshape(1, 4, 1)
@@ -108,9 +107,7 @@ def test_growing_and_uniting_keep_the_elements(drawn: list[Any]) -> None:
     expected = elements(Boxes.joined(plain, 2))
     once = united(cover.boxes())
     assert elements(once) == expected
-    assert covered(once) == len(
-        {place for _, *place in map(tuple, expected) for place in [tuple(place)]}
-    )
+    assert covered(once) == len({(row, column) for _, row, column in expected})
     assert (np.diff(once.blocks) >= 0).all()
 
 

@@ -194,7 +194,7 @@ square."""
 
 
 def _without_inner(rows: Ints, rank: int) -> Ints:
-    blocks, begins, counts = np.unique(rows[:, 0], return_index=True, return_counts=True)
+    _, begins, counts = np.unique(rows[:, 0], return_index=True, return_counts=True)
     if not (counts > 1).any():
         return rows
     kept = np.ones(len(rows), np.bool_)
@@ -203,10 +203,9 @@ def _without_inner(rows: Ints, rank: int) -> Ints:
             continue
         low = rows[begin : begin + count, 1 : 1 + rank]
         high = rows[begin : begin + count, 1 + rank :]
-        inside = (low[None] <= low[:, None]).all(2) & (high[:, None] <= high[None]).all(2)
+        inside: Any = (low[None] <= low[:, None]).all(2) & (high[:, None] <= high[None]).all(2)
         np.fill_diagonal(inside, False)
         kept[begin : begin + count] = ~inside.any(axis=1)
-    del blocks
     return rows[kept]
 
 

@@ -150,7 +150,7 @@ class Holders:
 def holders(layout: RegisterLayout) -> Holders:
     """Return which thread and register hold each element of a fragment."""
     table = layout.table()
-    threads, registers, _ = table.shape
+    registers = table.shape[1]
     inside = (table < np.array(layout.shape)).all(axis=-1).reshape(-1)
     places = table.reshape(-1, layout.rank)[inside]
     number = np.ravel_multi_index(tuple(places.T), layout.shape) if layout.rank else inside[:0]

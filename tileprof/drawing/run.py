@@ -56,9 +56,10 @@ class Drawing:
     @property
     def summary(self) -> str:
         """Number of launches and blocks, in words."""
-        launches = self.watch.launches
-        ran, blocks = len(launches), sum(each.blocks for each in launches)
-        return f"{ran:,} launch{'es' if ran != 1 else ''}, {blocks:,} block{'s' if blocks != 1 else ''}"
+        ran = len(self.watch.launches)
+        blocks = sum(each.blocks for each in self.watch.launches)
+        launches = "1 launch" if ran == 1 else f"{ran:,} launches"
+        return f"{launches}, {blocks:,} block{'s' if blocks != 1 else ''}"
 
     def __repr__(self) -> str:
         return f"<drawing of {self.summary}; `.save('x.html')` writes the page>"
