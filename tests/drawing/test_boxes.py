@@ -59,21 +59,21 @@ def named(each: Access) -> set[tuple[int, int, int]]:
     return set(zip(blocks.tolist(), rows.tolist(), columns.tolist()))
 
 
-I = np.arange(4).reshape(1, 4, 1)
-J = np.arange(3).reshape(1, 1, 3)
-B = np.arange(2).reshape(2, 1, 1)
-ODD = (I + J + B) % 2 == 1
+ROW = np.arange(4).reshape(1, 4, 1)
+COLUMN = np.arange(3).reshape(1, 1, 3)
+BLOCK = np.arange(2).reshape(2, 1, 1)
+ODD = (ROW + COLUMN + BLOCK) % 2 == 1
 
 CASES = {
-    "a tile of each block": access((B * 2, 3), (2, 3), (2, 1, 1)),
-    "a tile past the edges": access((B * 4, 5), (4, 5), (2, 1, 1)),
-    "a tile outside": access((B * 6, 0), (2, 2), (2, 1, 1)),
-    "points": access((B * 3 + I, J * 1), (1, 1), (2, 4, 3)),
-    "points that repeat": access((I // 2, 0), (1, 1), (2, 4, 3)),
-    "points with a step": access((0, I * 2), (1, 1), (2, 4, 3)),
-    "a diagonal": access((I, I + B), (1, 1), (2, 4, 3)),
-    "a mask by point": access((I, J), (1, 1), (2, 4, 3), ODD),
-    "a mask by block": access((I, J), (1, 1), (2, 4, 3), B == 1),
+    "a tile of each block": access((BLOCK * 2, 3), (2, 3), (2, 1, 1)),
+    "a tile past the edges": access((BLOCK * 4, 5), (4, 5), (2, 1, 1)),
+    "a tile outside": access((BLOCK * 6, 0), (2, 2), (2, 1, 1)),
+    "points": access((BLOCK * 3 + ROW, COLUMN * 1), (1, 1), (2, 4, 3)),
+    "points that repeat": access((ROW // 2, 0), (1, 1), (2, 4, 3)),
+    "points with a step": access((0, ROW * 2), (1, 1), (2, 4, 3)),
+    "a diagonal": access((ROW, ROW + BLOCK), (1, 1), (2, 4, 3)),
+    "a mask by point": access((ROW, COLUMN), (1, 1), (2, 4, 3), ODD),
+    "a mask by block": access((ROW, COLUMN), (1, 1), (2, 4, 3), BLOCK == 1),
 }
 
 
