@@ -1,4 +1,4 @@
-"""The data of a page against the stream of accesses and the compiler: every number that it shows."""
+"""Every number of a page against the stream of accesses and the compiler."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_sums_of_each_place_are_those_of_the_stream(run: tuple[dict[str, Any], E
     """Bytes, elements, guarded elements, and points that take part."""
     page, stream = run
     expected: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
-    for row, site in enumerate(site_of(stream)):
+    for site in site_of(stream):
         if site[0] < 0:
             continue
         expected[site]["rows"] += 1

@@ -14,7 +14,7 @@ from tileprof.runtime.events.access import Access
 from tileprof.runtime.events.log import Blocks, window
 from tileprof.runtime.events.table import Site
 
-from .boxes import Boxes, Cover, boxes_of, taking_part, united
+from .boxes import Cover, boxes_of, taking_part
 
 Ints = NDArray[np.int64]
 
@@ -117,21 +117,14 @@ class LaunchRun:
         """Number of blocks."""
         return math.prod(max(extent, 0) for extent in self.grid)
 
-    def tensors(self) -> list[str]:
-        """Names of the global tensors, in the order of their first access."""
-        return list(dict.fromkeys(s.site.buffer for s in self.sites if s.cover is not None))
-
-    def region(self, tensor: str, writes: bool) -> Boxes | None:
-        """Return the elements of a tensor that each block reads or writes; None where none does."""
-        parts = [
-            each.cover.boxes()
-            for each in self.sites
-            if each.cover is not None
-            and each.site.buffer == tensor
-            and (each.writes if writes else each.reads)
-        ]
-        rank = parts[0].low.shape[1] if parts else 0
-        return united(Boxes.joined(parts, rank)) if parts else None
+    def tensors(self) -> list[list[SiteRun]]:
+        """Return the accesses of each global tensor, in the order of their first access.  Views of
+        a tensor under another shape are tensors of their own."""
+        found: dict[tuple[str, tuple[int, ...]], list[SiteRun]] = {}
+        for each in self.sites:
+            if each.cover is not None:
+                found.setdefault((each.site.buffer, each.shape), []).append(each)
+        return list(found.values())
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tileprof import ir
-from tileprof.drawing.boxes import Boxes, covered
+from tileprof.drawing.boxes import Boxes, covered, united
 from tileprof.drawing.machine import Cost, Held, Machine, holders, patterns
 from tileprof.drawing.watch import LaunchRun, SiteRun, Step, Watch, ring_slots
 
@@ -68,7 +68,11 @@ def _source(kernel: ir.Kernel) -> dict[str, Any]:
 def _launch(launch: LaunchRun, machine: Machine) -> dict[str, Any]:
     kept = min(launch.blocks, MOST_BLOCKS)
     span = launch.op.span
-    least = {site: _least(launch, [site]) for site in launch.sites if site.cover is not None}
+    least = {
+        each: covered(_covered([each])) * each.site.bytes
+        for each in launch.sites
+        if each.cover is not None
+    }
     return {
         "kernel": launch.kernel,
         "line": span.line if span is not None else 0,
@@ -77,7 +81,7 @@ def _launch(launch: LaunchRun, machine: Machine) -> dict[str, Any]:
         "written": column(launch.written[:kept]),
         "guarded": column(launch.guarded[:kept]),
         "idle": column(launch.idle[:kept]),
-        "tensors": [_tensor(launch, name) for name in launch.tensors()],
+        "tensors": [_tensor(launch, sites) for sites in launch.tensors()],
         "sites": [_site(each, least.get(each), machine) for each in launch.sites],
         "rings": ring_slots(launch),
         "shown": list(launch.shown),
@@ -86,31 +90,29 @@ def _launch(launch: LaunchRun, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _least(launch: LaunchRun, sites: Sequence[SiteRun]) -> int:
-    """Return the bytes of the different elements that these sites of a tensor access."""
-    covers = [each.cover.boxes() for each in sites if each.cover is not None]
-    rank = len(sites[0].shape) if sites else 0
-    return covered(Boxes.joined(covers, rank)) * sites[0].site.bytes if sites else 0
+def _covered(sites: Sequence[SiteRun]) -> Boxes:
+    """Return the elements of a tensor that these sites access, by block."""
+    parts = [each.cover.boxes() for each in sites if each.cover is not None]
+    return united(Boxes.joined(parts, len(sites[0].shape)))
 
 
-def _tensor(launch: LaunchRun, name: str) -> dict[str, Any]:
-    sites = [s for s in launch.sites if s.site.buffer == name and s.cover is not None]
+def _tensor(launch: LaunchRun, sites: Sequence[SiteRun]) -> dict[str, Any]:
     first = sites[0]
     held: dict[str, Any] = {
-        "name": name,
+        "name": first.site.buffer,
         "dtype": first.site.dtype,
         "width": first.site.bytes,
         "shape": list(first.shape),
     }
     for key, own in (
-        ("read", [s for s in sites if s.reads]),
-        ("written", [s for s in sites if s.writes]),
+        ("read", [each for each in sites if each.reads]),
+        ("written", [each for each in sites if each.writes]),
     ):
-        boxes = launch.region(name, writes=key == "written")
-        if boxes is not None:
+        if own:
+            boxes = _covered(own)
             held[key] = {
-                "bytes": sum(site.bytes for site in own),
-                "least": _least(launch, own),
+                "bytes": sum(each.bytes for each in own),
+                "least": covered(boxes) * first.site.bytes,
                 "regions": regions(boxes, launch.grid, first.shape),
             }
     return held

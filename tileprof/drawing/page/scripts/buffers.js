@@ -7,12 +7,18 @@ const SPACES = [
   ["local", "local to a thread"],
 ];
 
+// A buffer that is seen under another shape is drawn apart.
+function bufferKey(site) {
+  return `${site.space} ${site.buffer} ${site.shape.join()}`;
+}
+
 class BufferMap {
-  constructor(launch, site) {
+  constructor(launch, { site, low, high }) {
     this.launch = launch;
     this.name = site.buffer;
     this.site = site;
     this.shape = site.shape;
+    this.axes = pictured(site.shape, [low, high]);
     this.slots = site.space === "shared" ? (launch.rings[site.buffer] ?? 1) : 1;
     this.canvas = make("canvas", { role: "img", "aria-label": `Buffer ${site.buffer}` });
     this.said = make("div.key");
@@ -29,11 +35,11 @@ class BufferMap {
   }
 
   get rows() {
-    return this.shape.at(-2) ?? 1;
+    return this.shape[this.axes[0]] ?? 1;
   }
 
   get columns() {
-    return this.shape.at(-1) ?? 1;
+    return this.shape[this.axes[1]] ?? 1;
   }
 
   get size() {
@@ -47,7 +53,7 @@ class BufferMap {
 
   // Steps of the moves up to a place, and those of the place itself, that touch this buffer.
   touching(moves, place) {
-    const of = (move) => move.filter((each) => each.site.buffer === this.name && each.site.space === this.site.space);
+    const of = (move) => move.filter((each) => bufferKey(each.site) === bufferKey(this.site));
     return { before: moves.slice(0, place).flatMap(of), here: of(moves[place] ?? []) };
   }
 
@@ -56,22 +62,8 @@ class BufferMap {
   }
 
   pixels(step, width, height) {
-    const rank = this.shape.length,
-      [low, high] = [0, 1].map((end) =>
-        [-2, -1].map((d) => {
-          if (rank + d < 0) return end;
-          const held = (end ? step.high : step.low).at(d);
-          return Math.max(0, Math.min(this.shape.at(d), held));
-        }),
-      );
-    const x = (low[1] * width) / this.columns,
-      y = (low[0] * height) / this.rows;
-    return [
-      this.slotOf(step) * (width + 8) + x,
-      y,
-      Math.max(((high[1] - low[1]) * width) / this.columns, 1.5),
-      Math.max(((high[0] - low[0]) * height) / this.rows, 1.5),
-    ];
+    const [x, y, w, h] = placed(this.shape, this.axes, [step.low, step.high], width, height);
+    return [this.slotOf(step) * (width + 8) + x, y, Math.max(w, 1.5), Math.max(h, 1.5)];
   }
 
   paint(moves, place) {

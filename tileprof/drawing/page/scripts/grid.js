@@ -133,7 +133,7 @@ const gridMap = {
     const [pen, color] = penOf(this.canvas, width, height),
       w = width / columns,
       h = height / rows,
-      gap = w > 5 && h > 5 ? 1 : 0;
+      gap = w > 6 && h > 6 ? 1 : 0;
     pen.fillStyle = color("raised");
     pen.fillRect(0, 0, width, height);
     // Where a pixel has several blocks, the first one colours it.
@@ -149,11 +149,14 @@ const gridMap = {
         const value = launch[this.measure][block] ?? 0;
         pen.globalAlpha = value ? 0.15 + 0.75 * (value / most) : 0;
         pen.fillStyle = color("read");
+        const edge = (n, size, count) => Math.round((n * size) / count);
+        const left = edge(x, width, across),
+          top = edge(y, height, down);
         pen.fillRect(
-          (x * width) / across,
-          (y * height) / down,
-          width / across - gap,
-          height / down - gap,
+          left,
+          top,
+          edge(x + 1, width, across) - left - gap,
+          edge(y + 1, height, down) - top - gap,
         );
       }
     pen.globalAlpha = 1;

@@ -93,6 +93,30 @@ class Launch {
 
 const launches = data.launches.map((held) => new Launch(held));
 
+// The dimensions that a picture has as rows and columns: the last one, and of the others that in
+// which a box is longest. A vector has no rows.
+function pictured(shape, [low, high]) {
+  const last = shape.length - 1;
+  let rows = -1;
+  for (let d = 0; d < last; d += 1) {
+    const longer = rows < 0 ? 1 : high[d] - low[d] - (high[rows] - low[rows]);
+    if (longer > 0 || (longer === 0 && shape[d] >= shape[rows])) rows = d;
+  }
+  return [rows, last];
+}
+
+// A box in a picture of so many pixels.
+function placed(shape, [rows, columns], [low, high], width, height) {
+  const range = (d, size) => {
+    if (d < 0) return [0, size];
+    const inside = (n) => Math.max(0, Math.min(shape[d], n));
+    return [(inside(low[d]) * size) / shape[d], (inside(high[d]) * size) / shape[d]];
+  };
+  const [x0, x1] = range(columns, width),
+    [y0, y1] = range(rows, height);
+  return [x0, y0, x1 - x0, y1 - y0];
+}
+
 // `[64:128, 0:32]`.
 function boxText(low, high) {
   return `[${low.map((begin, d) => (high[d] - begin === 1 ? begin : `${begin}:${high[d]}`)).join(", ")}]`;

@@ -67,8 +67,8 @@ const stepsView = {
     this.select.value = shown;
     const seen = new Map();
     for (const step of state.moves.flat()) {
-      const key = `${step.site.space} ${step.site.buffer}`;
-      if (!seen.has(key)) seen.set(key, new BufferMap(launch, step.site));
+      const key = bufferKey(step.site);
+      if (!seen.has(key)) seen.set(key, new BufferMap(launch, step));
     }
     this.maps = [...seen.values()];
     this.buffers.replaceChildren(

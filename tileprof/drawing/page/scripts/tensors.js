@@ -5,7 +5,11 @@ class TensorMap {
     this.launch = launch;
     this.tensor = tensor;
     this.heat = {};
-    this.slice = tensor.shape.slice(0, -2).map(() => 0);
+    // Where the picture cuts through the dimensions that it does not have.
+    this.slice = tensor.shape.map(() => 0);
+    const first = this.boxes(state.block)[0] ?? [this.slice, tensor.shape];
+    this.axes = pictured(tensor.shape, first);
+    this.others = tensor.shape.map((_, d) => d).filter((d) => !this.axes.includes(d));
     this.canvas = make("canvas", { role: "img", "aria-label": `Tensor ${tensor.name}` });
     this.where = make("div.key");
     this.sums = make("div.sums");
@@ -36,14 +40,19 @@ class TensorMap {
   }
 
   get rows() {
-    return this.tensor.shape.at(-2) ?? 1;
+    return this.tensor.shape[this.axes[0]] ?? 1;
   }
 
   get columns() {
-    return this.tensor.shape.at(-1) ?? 1;
+    return this.tensor.shape[this.axes[1]] ?? 1;
   }
 
-  // Width and height of the picture; a vector is wrapped nowhere, but drawn as a bar.
+  // Boxes that a block writes and reads.
+  boxes(block) {
+    return ["written", "read"].flatMap((way) => this.tensor[way]?.regions.of(block) ?? []);
+  }
+
+  // Width and height of the picture; a vector is a bar.
   get size() {
     const scale = Math.min(220 / this.columns, 190 / this.rows, 24);
     return [
@@ -54,18 +63,11 @@ class TensorMap {
 
   // Boxes of a block in the slice that is shown, as pixels.
   pixels(boxes, width, height) {
-    const made = [];
-    for (const [low, high] of boxes) {
-      const lead = this.slice.length;
-      if (this.slice.some((at, d) => at < low[d] || at >= high[d])) continue;
-      const x0 = ((low[lead + (this.rows > 1 || low.length - lead > 1 ? 1 : 0)] ?? 0) * width) / this.columns;
-      const x1 = ((high.at(-1) ?? 1) * width) / this.columns;
-      const two = low.length - lead > 1;
-      const y0 = two ? (low[lead] * height) / this.rows : 0,
-        y1 = two ? (high[lead] * height) / this.rows : height;
-      made.push([x0, y0, x1 - x0, y1 - y0]);
-    }
-    return made;
+    return boxes
+      .filter(([low, high]) =>
+        this.others.every((d) => this.slice[d] >= low[d] && this.slice[d] < high[d]),
+      )
+      .map((box) => placed(this.tensor.shape, this.axes, box, width, height));
   }
 
   // How many blocks access each pixel.
@@ -144,31 +146,27 @@ class TensorMap {
 
   // Show the slice of a tensor of more dimensions in which the chosen block is.
   follow() {
-    const boxes = ["written", "read"].flatMap(
-      (way) => this.tensor[way]?.regions.of(state.block) ?? [],
-    );
-    if (!this.slice.length || !boxes.length) return;
-    if (this.followed !== state.block) {
+    const [first] = this.boxes(state.block);
+    if (!this.others.length) return;
+    if (first && this.followed !== state.block) {
       this.followed = state.block;
-      this.slice = boxes[0][0].slice(0, this.slice.length);
+      for (const d of this.others) this.slice[d] = first[0][d];
     }
+    const shown = this.slice.map((at, d) => (this.others.includes(d) ? at : ":"));
     this.leads.replaceChildren(
-      make("span.quiet", `[${this.slice.join(", ")}, :, :] `),
-      ...this.slice.flatMap((at, d) =>
-        [-1, 1].map((step) =>
+      make("code", `[${shown.join(", ")}]`),
+      ...this.others
+        .filter((d) => this.tensor.shape[d] > 1)
+        .map((d) =>
           make(
-            "button.plain",
-            {
-              "aria-label": `Index ${d} ${step < 0 ? "down" : "up"}`,
-              onclick: () => {
-                this.slice[d] = Math.max(0, Math.min(this.tensor.shape[d] - 1, at + step));
-                this.paint();
-              },
-            },
-            step < 0 ? "−" : "+",
+            "label.quiet",
+            `${d}: `,
+            stepper(this.slice[d], this.tensor.shape[d], (to) => {
+              this.slice[d] = Math.max(0, Math.min(this.tensor.shape[d] - 1, to));
+              this.paint();
+            }),
           ),
         ),
-      ),
     );
   }
 
@@ -214,8 +212,9 @@ class TensorMap {
       inside = (part, count) => Math.max(0, Math.min(count - 1, Math.floor(part * count)));
     const column = inside((event.clientX - box.left) / box.width, this.columns),
       row = inside((event.clientY - box.top) / box.height, this.rows);
-    const rank = this.tensor.shape.length,
-      index = [...this.slice, ...(rank > 1 ? [row, column] : rank ? [column] : [])];
+    const index = [...this.slice];
+    if (this.axes[0] >= 0) index[this.axes[0]] = row;
+    if (this.axes[1] >= 0) index[this.axes[1]] = column;
     const of = (way) => this.tensor[way]?.regions.holding(index, this.launch.blocks) ?? [];
     const readers = of("read"),
       writers = of("written");
