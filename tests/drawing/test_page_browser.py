@@ -1,4 +1,4 @@
-"""The page of a drawing in a real browser: what is seen, what keys and clicks do, what it asks for."""
+"""The page of a drawing in a real browser: what is seen, what keys and clicks do."""
 
 from __future__ import annotations
 

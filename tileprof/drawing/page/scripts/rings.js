@@ -61,7 +61,7 @@ class RingMap {
     pen.textAlign = "center";
     for (let at = 0; at < shown; at += 1) {
       const trip = this.first + at;
-      if (trip === here) {
+      if (here >= 0 && trip === here) {
         pen.globalAlpha = 0.25;
         pen.fillStyle = color("write");
         pen.fillRect(names + at * column, 0, column, height);
