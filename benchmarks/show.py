@@ -1,8 +1,8 @@
 """Size and first picture of a drawing's page: `python benchmarks/show.py [OUT.json]`.
 
-Each kernel runs in the interpreter, plain and watched; the page is opened in Chromium, and the first
-picture is the time until its first view is on the screen.  Medians over the rounds.  Without OUT it
-prints; with it, writes what `benchmarks/results/show.json` holds.
+Each kernel runs in the interpreter, plain and watched, and its page is opened in Chromium.  The
+first picture is the time until the first view is on the screen.  All are medians over the rounds.
+Without OUT it prints; with it, writes what `benchmarks/results/show.json` holds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import tileprof
 from case_studies.flash_attention import flash_attention
 from case_studies.matmul import matmul
 from case_studies.vector_add import vector_add
 from tests.viewer.browser import Browser, chromium
-
-import tileprof
 
 ROUNDS = 3
 READY = "performance.getEntriesByName('ready')[0].startTime"

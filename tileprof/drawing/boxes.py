@@ -59,6 +59,8 @@ def taking_part(access: Access) -> Access:
     if mask is True or math.prod(np.shape(mask)[1:]) > 1:
         return access
     kept = np.broadcast_to(np.asarray(mask).reshape(-1), len(access.blocks))
+    if kept.all():
+        return replace(access, mask=True)
     return replace(access.of_blocks(np.flatnonzero(kept)), mask=True)
 
 

@@ -107,7 +107,12 @@ class LaunchRun:
     idle: Ints = field(init=False)
     """Points of each block that do not take part in an access, over all accesses."""
 
+    is_shown: NDArray[np.bool_] = field(init=False)
+    """Whether each block is one of `shown`."""
+
     def __post_init__(self) -> None:
+        self.is_shown = np.zeros(self.blocks, np.bool_)
+        self.is_shown[list(self.shown)] = True
         self.read, self.written, self.guarded, self.idle = (
             np.zeros(self.blocks, np.int64) for _ in range(4)
         )
@@ -206,7 +211,7 @@ class Watch:
         self, launch: LaunchRun, place: int, access: Access, active: Ints, elements: Ints
     ) -> None:
         """Keep an access in the order of the blocks that are shown."""
-        chosen = np.flatnonzero(np.isin(access.blocks, launch.shown))
+        chosen = np.flatnonzero(launch.is_shown[access.blocks])
         if not len(chosen):
             return
         part, points = access.of_blocks(chosen), math.prod(access.lanes[1:])
