@@ -49,3 +49,17 @@ def turned(A):
         for i, j in T.Parallel(64, 64):
             B[i, j] = s[j, i] + s[i, j]
     return B
+
+
+@tileprof.jit
+def large(A, B):
+    """Asks for more shared memory than any block has, and adds everything up at one place."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((1,), T.float32)
+    with T.Kernel(T.ceildiv(N, 32), threads=32) as bx:
+        s = T.alloc_shared((1024, 128), T.float32)
+        for i in T.Parallel(32):
+            s[i, 0] = A[bx * 32 + i]
+        for i in T.Parallel(32):
+            T.atomic_add(B[0], s[i, 0])

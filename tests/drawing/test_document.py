@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tileprof
-from tests.drawing.kernels import product, scattered, turned
+from tests.drawing.kernels import large, product, scattered, turned
 from tests.drawing.reading import boxes, elements, unpacked
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -270,6 +270,37 @@ def test_the_target_is_chosen() -> None:
     assert page["kernels"][0]["target"] == "sm_80"
     with pytest.raises(UsageError, match="no CUDA target `sm_1`"):
         show(product, *ONES, target="sm_1")
+
+
+def test_a_kernel_that_cannot_run_on_the_target_is_drawn_without_layouts() -> None:
+    """The page says why; atomics count as read and as written."""
+    _, page = drawn(large, np.ones(70, np.float32), np.zeros(1, np.float32))
+    (kernel,), (launch,) = page["kernels"], page["launches"]
+    assert "shared memory" in kernel["problem"]
+    assert (kernel["layouts"], kernel["costs"]) == ([], [])
+    held = {each["name"]: each for each in launch["tensors"]}["B"]
+    assert held["read"]["bytes"] == held["written"]["bytes"] == 96 * 4
+    assert held["read"]["least"] == held["written"]["least"] == 4
+
+
+def test_a_kernel_that_runs_again_is_one_kernel() -> None:
+    """Its launches are told apart."""
+
+    def twice(a: Any, b: Any) -> None:
+        product(a, b)
+        product(a, b)
+
+    _, page = drawn(twice, *ONES)
+    assert [each["name"] for each in page["kernels"]] == ["product"]
+    assert [each["kernel"] for each in page["launches"]] == [0, 0]
+
+
+def test_a_launch_without_blocks_has_an_empty_page() -> None:
+    """Nothing is accessed."""
+    made, page = drawn(large, np.ones(0, np.float32), np.zeros(1, np.float32))
+    assert page["launches"][0]["tensors"] == []
+    assert page["launches"][0]["steps"] == []
+    assert made.summary == "1 launch, 0 blocks"
 
 
 def test_wrong_calls_say_what_to_do() -> None:

@@ -34,10 +34,8 @@ class Drawing:
 
     @cached_property
     def machines(self) -> list[Machine]:
-        """The kernels on the target, in the order in which they ran."""
-        different = {id(kernel): kernel for kernel in self.watch.kernels}
-        made = {key: machine_of(kernel, self.target) for key, kernel in different.items()}
-        return [made[id(kernel)] for kernel in self.watch.kernels]
+        """The kernels on the target, in the order in which they first ran."""
+        return [machine_of(kernel, self.target) for kernel in self.watch.kernels]
 
     @cached_property
     def page(self) -> str:

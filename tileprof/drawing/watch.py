@@ -139,20 +139,26 @@ class Watch:
 
     blocks: Blocks = None
     kernels: list[ir.Kernel] = field(default_factory=list)
+    """Different kernels that ran."""
     launches: list[LaunchRun] = field(default_factory=list)
     _places: dict[tuple[object, ...], int] = field(default_factory=dict)
     """Position of a site in its launch."""
     _room: int = 0
+    _kernel: int = 0
 
     def begin(self, kernel: ir.Kernel) -> None:
-        """Note that a kernel starts."""
-        self.kernels.append(kernel)
+        """Note that a kernel starts; one that ran before is the same."""
+        at = next((at for at, each in enumerate(self.kernels) if each is kernel), None)
+        if at is None:
+            at = len(self.kernels)
+            self.kernels.append(kernel)
+        self._kernel = at
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch: choose its blocks."""
         total = math.prod(max(extent, 0) for extent in grid)
         shown = window(total, SHOWN_BLOCKS if self.blocks is None else self.blocks)
-        made = LaunchRun(len(self.kernels) - 1, op, grid, tuple(shown.tolist()))
+        made = LaunchRun(self._kernel, op, grid, tuple(shown.tolist()))
         made.steps = {block: [] for block in made.shown}
         self.launches.append(made)
         self._places.clear()
