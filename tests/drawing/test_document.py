@@ -22,6 +22,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import Drawing, show
+from tileprof.drawing.page import columns
 from tileprof.drawing.page.document import document
 from tileprof.errors import UsageError
 from tileprof.remarks.layouts import GlobalAccess, SharedAccess
@@ -244,6 +245,33 @@ def test_the_grid_follows_from_sums_of_block_indices() -> None:
     }  # fmt: skip
     assert "number" not in tensors["C"]["written"]["regions"]
     assert len(made.page) < 250_000
+
+
+def test_a_page_keeps_the_boxes_of_the_first_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many for all of them; sums are those of all blocks."""
+    monkeypatch.setattr(columns, "MOST_BOXES", 5)
+    tensors = drawn(scattered, *ROWS)[1]["launches"][0]["tensors"]
+    tensor = next(each for each in tensors if each["name"] == "A")
+    kept = tensor["written"]["regions"]
+    assert unpacked(kept["number"]).tolist() == [0]
+    shown = elements(boxes(kept, [2], [16, 8], 0))
+    assert shown == {(row, column) for row in (0, 1) for column in (1, 3, 5, 7)}
+    assert tensor["written"]["least"] == 16 * 4  # four rows of four columns of 4 bytes
+
+
+def test_columns_hold_any_integers() -> None:
+    """In the smallest type; runs and equal values take no room for each."""
+    for values, kind in (
+        ([], None), ([7], None), ([3] * 1000, None), ([0, 255], "u8"), ([-1, 127], "i8"),
+        ([-1, 128], "i16"), ([0, 65535], "u16"), ([-1, 65535], "i32"), ([0, 1 << 52], "f64"),
+        (list(range(300)), "u16"),
+    ):  # fmt: skip
+        held = columns.column(np.array(values, np.int64))
+        assert unpacked(held).tolist() == values
+        assert held.get("type") == kind
+    runs = columns.column([1] * 500 + [9] * 500)
+    assert unpacked(runs).tolist() == [1] * 500 + [9] * 500
+    assert len(json.dumps(runs)) < 120
 
 
 def test_names_and_sources_are_text() -> None:

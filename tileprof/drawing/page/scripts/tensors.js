@@ -47,6 +47,13 @@ class TensorMap {
     return this.tensor.shape[this.axes[1]] ?? 1;
   }
 
+  // Blocks whose elements the page has.
+  get known() {
+    return Math.min(
+      ...["read", "written"].map((way) => this.tensor[way]?.regions.known ?? Infinity),
+    );
+  }
+
   // Boxes that a block writes and reads.
   boxes(block) {
     return ["written", "read"].flatMap((way) => this.tensor[way]?.regions.of(block) ?? []);
@@ -185,7 +192,8 @@ class TensorMap {
         ),
       ];
     });
-    this.where.replaceChildren(...(said.length ? said : [make("div", "not accessed by this block")]));
+    const none = state.block < this.known ? "not accessed by this block" : "not kept for this block";
+    this.where.replaceChildren(...(said.length ? said : [make("div", none)]));
   }
 
   // Bytes of all blocks against those that must move once.
@@ -223,6 +231,9 @@ class TensorMap {
       make("b", `${this.tensor.name}[${index.join(", ")}]`),
       this.tensor.read ? `read by ${blocksText(readers, this.launch.grid)}` : "",
       this.tensor.written ? `written by ${blocksText(writers, this.launch.grid)}` : "",
+      this.known < this.launch.blocks
+        ? `among the first ${this.known.toLocaleString("en")} blocks, which the page has`
+        : "",
     );
     if (!this.pinned) state.set({ sharing: [...new Set([...readers, ...writers])] });
   }
