@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tileprof.analyzer.report import analyze
     from tileprof.checker import check
     from tileprof.compiler.cuda.controls import Controls
+    from tileprof.drawing import show
     from tileprof.errors import TileprofError
     from tileprof.lang.jit_function import compile, jit
     from tileprof.lang.recorded import events
@@ -52,6 +53,7 @@ __all__ = [
     "load_kernel",
     "profile",
     "scope",
+    "show",
     "start",
     "step",
 ]
@@ -73,6 +75,7 @@ _LATE = {
     "load": "tileprof.profile",
     "load_kernel": "tileprof.lang.saved",
     "scope": "tileprof.profiler",
+    "show": "tileprof.drawing",
     "start": "tileprof.profiler",
     "step": "tileprof.profiler",
 }

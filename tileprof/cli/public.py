@@ -32,14 +32,14 @@ from . import (
     terminal,
     view,
 )
-from .kernel import bench, check, compile_command, events, inspect_command
+from .kernel import bench, check, compile_command, events, inspect_command, show
 from .parsing import Command
 
 __all__ = ["COMMANDS", "main"]
 
 _MODULES = (
     run, ctl, view, report, diff, bench, export, compile_command, inspect_command, events, check,
-    learn, cache_command, doctor, mcp_command,
+    show, learn, cache_command, doctor, mcp_command,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 COMMANDS["completion"] = completion.command(COMMANDS)

@@ -29,12 +29,10 @@ def _parser() -> Parser:
     )
     add = parser.add_argument
     add_kernel(parser)
-    add(
-        "--blocks",
-        type=_blocks,
-        metavar="N|I,J,…",
-        help="keep N blocks of each launch, spread over the grid (default: 64), or the blocks with "
-        "these linear indices; a comma makes a list, as in 3,",
+    add_blocks(
+        parser,
+        "keep N blocks of each launch, spread over the grid (default: 64), or the blocks with "
+        "these linear indices",
     )
     add("-o", dest="output", metavar="OUT", help="write a .parquet or .npz file")
     return parser
@@ -49,6 +47,16 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
         "--input",
         metavar="FILE.npz",
         help="tensors by argument name; those not in it are made: random floats, integers 0",
+    )
+
+
+def add_blocks(parser: argparse.ArgumentParser, told: str) -> None:
+    """Add `--blocks`, a number of blocks or their linear indices; `told` is its help."""
+    parser.add_argument(
+        "--blocks",
+        type=_blocks,
+        metavar="N|I,J,…",
+        help=f"{told}; a comma makes a list, as in 3,",
     )
 
 

@@ -6,12 +6,9 @@ In: a report.  Out: the text of an HTML page, or a file.
 from __future__ import annotations
 
 import html
-import json
 import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from tileprof.viewer.exports.counter_points import has_counters
 from tileprof.viewer.exports.slices import Slices
 from tileprof.viewer.findings.entry import kernel_text
 from tileprof.viewer.html.account_data import account_of
+from tileprof.viewer.html.assembly import asset, assets, embedded, filled
 from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.cta_data import ctas_of
@@ -43,10 +41,6 @@ _SCRIPTS = (
     "time_words.js", "warp_timeline.js", "event_timeline.js", "counter_timeline.js", "timelines.js",
     "main.js",
 )  # fmt: skip
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
-"""Within strings of JSON: nothing in them can end the element that they stand in."""
-
-
 _LAUNCH = "^cu(da)?Launch"
 """Calls that launch, as a regular expression."""
 
@@ -69,11 +63,11 @@ def report_page(report: Report, frames: Frames = "user") -> str:
     title = report.program.profile.tables.provenance.get("command", "") or "report"
     parts = {
         "title": html.escape(encodable(title)),
-        "style": "\n".join(_asset("styles", name) for name in _STYLES),
-        "data": _json(report_data(report, frames)),
-        "script": "\n".join(_asset("scripts", name) for name in _SCRIPTS),
+        "style": assets("styles", _STYLES),
+        "data": embedded(report_data(report, frames)),
+        "script": assets("scripts", _SCRIPTS),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _asset("page.html"))
+    return filled(asset("page.html"), parts)
 
 
 def report_data(report: Report, frames: Frames = "user") -> dict[str, Any]:
@@ -105,17 +99,6 @@ def short_names(report: Report) -> dict[str, str]:
     names |= {case.name for case in program.kernels}
     shown = {encodable(name): encodable(kernel_text(name)) for name in sorted(names)}
     return {name: text for name, text in shown.items() if text != name}
-
-
-def _asset(*path: str) -> str:
-    return resources.files("tileprof.viewer.html").joinpath(*path).read_text(encoding="utf-8")
-
-
-def _json(document: dict[str, Any]) -> str:
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
-    return text
 
 
 def timelines_of(

@@ -1,0 +1,65 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
+"""Small kernels whose drawings the tests know."""
+
+import tileprof
+import tileprof.lang as T
+
+
+@tileprof.jit
+def product(A, B, tile: int = 32):
+    """A product whose edges are no multiples of the tiles, with a ring of three slots."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float32)
+    B: T.Tensor((K, N), T.float32)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        a = T.alloc_shared((tile, tile), T.float32)
+        b = T.alloc_shared((tile, tile), T.float32)
+        c = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, tile), num_stages=3):
+            T.copy(A[by * tile, k * tile], a)
+            T.copy(B[k * tile, bx * tile], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * tile, bx * tile])
+    return C
+
+
+@tileprof.jit
+def scattered(A, at):
+    """Reads rows that a tensor names, writes odd columns, and leaves the even ones as they are."""
+    A: T.Tensor((16, 8), T.float32)
+    at: T.Tensor((4,), T.int32)
+    with T.Kernel(2, threads=32) as bx:
+        for i, j in T.Parallel(2, 8):
+            if j % 2 == 1:
+                A[bx * 2 + i, j] = A[at[bx * 2 + i], j] + 1.0
+
+
+@tileprof.jit
+def turned(A):
+    """Reads the columns of shared memory: every thread of a warp in the same bank."""
+    A: T.Tensor((64, 64), T.float32)
+    B = T.empty((64, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        s = T.alloc_shared((64, 64), T.float32)
+        for i, j in T.Parallel(64, 64):
+            s[i, j] = A[i, j]
+        for i, j in T.Parallel(64, 64):
+            B[i, j] = s[j, i] + s[i, j]
+    return B
+
+
+@tileprof.jit
+def large(A, B):
+    """Asks for more shared memory than any block has, and adds everything up at one place."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((1,), T.float32)
+    with T.Kernel(T.ceildiv(N, 32), threads=32) as bx:
+        s = T.alloc_shared((1024, 128), T.float32)
+        for i in T.Parallel(32):
+            s[i, 0] = A[bx * 32 + i]
+        for i in T.Parallel(32):
+            T.atomic_add(B[0], s[i, 0])
