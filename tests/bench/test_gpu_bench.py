@@ -119,6 +119,7 @@ def test_kernel_of_ours_runs_on_the_gpu(capsys: Any, tmp_path: Path) -> None:
     assert form["time"]["median_ns"] < 200_000
 
 
+@pytest.mark.alone
 def test_empty_pair_of_events_is_short(torch: Any) -> None:
     """Two events in a row are a few µs apart at most."""
     torch.zeros(1, device="cuda")

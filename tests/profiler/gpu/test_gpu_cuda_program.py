@@ -178,7 +178,9 @@ def test_native_frames_in_an_operation_begin_where_it_does(tmp_path: Path) -> No
         inside = [each for each in path[last + 1 :] if profile.kinds[each] == "frame"]
         files = [os.path.basename((profile.locations[each]).file) for each in inside]  # type: ignore[union-attr]
         print([profile.names[each] for each in path])
-        if last >= 0:
+        # Gradients of several uses are added between two operations of the backward pass.
+        between = any("autograd::accumulate" in profile.names[each] for each in inside)
+        if last >= 0 and not between:
             assert not any(file.startswith(("libtorch_python", "libpython")) for file in files)
             checked += any(file.startswith(("libtorch_cuda", "libcublas")) for file in files)
     assert checked
