@@ -29,7 +29,7 @@ _CHECKED_CALLS = 3
 """First calls of an operator in which its kernels are watched for writes that it did not declare.
 Each kernel is then looked at once; later calls would find the same."""
 
-_is_compiling = torch.compiler.is_compiling
+_is_compiling = torch.compiler.is_dynamo_compiling
 _modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _transforms = torch._C._are_functorch_transforms_active
@@ -87,6 +87,7 @@ class Operator(Generic[P, R]):
         """The operator of its gradients."""
         self._differentiable: frozenset[int] = frozenset()
         self._apply: Callable[..., Any] = self._refuse_gradient
+        self._straight: Callable[..., Any] = self.run
         self._transformed: Callable[..., Any] | None = None
         self._linear = 0
         self._fake = faked(self.function) if rules.fake is None else rules.fake
@@ -123,7 +124,13 @@ class Operator(Generic[P, R]):
             or hooks.listener is not None
         ):
             return self._dispatched(given, {})
-        made = self._apply(*given) if differentiable and _recording() else self.run(*given)
+        if differentiable and _recording():
+            made = self._apply(*given)
+        else:
+            try:
+                made = self._straight(*given)
+            except KernelError:
+                made = self._empty_or_raise(given)
         found: R = self._visible(made) if self._kept else made
         return found
 
@@ -144,9 +151,7 @@ class Operator(Generic[P, R]):
         try:
             made = self._watched(args) if self._unchecked else self._function(*args)
         except KernelError:
-            made = self._empty(args)
-            if made is None:
-                raise
+            made = self._empty_or_raise(args)
         for at in self._mutated:
             if not args[at].is_inference():
                 torch.autograd.graph.increment_version(args[at])
@@ -189,6 +194,8 @@ class Operator(Generic[P, R]):
         with watched(check):
             made = self._function(*args)
         self._unchecked -= 1
+        if not self._unchecked and not self._mutated and not self._linear:
+            self._straight = self._function
         return made
 
     def _refuse_gradient(self, *args: Any) -> NoReturn:
@@ -205,14 +212,15 @@ class Operator(Generic[P, R]):
     def _given_gradients(self) -> set[str]:
         return {self.parameters[at].name for at in self._differentiable}
 
-    def _empty(self, args: tuple[Any, ...]) -> Any:
-        """Return results without elements for arguments of which one has none; None where results
-        have some."""
+    def _empty_or_raise(self, args: tuple[Any, ...]) -> Any:
+        """Return results without elements where no kernel can be compiled for empty arguments; raise
+        the error that is being handled elsewhere."""
         tensors = [args[at] for at in self._tensors if args[at] is not None]
-        if all(t.numel() for t in tensors) or not self.results:
-            return None
-        made = self._filled(args)
-        return made if without_elements(made) else None
+        if self.results and not all(t.numel() for t in tensors):
+            made = self._filled(args)
+            if without_elements(made):
+                return made
+        raise
 
     def _filled(self, args: tuple[Any, ...], *, zeros: bool = False) -> Any:
         """Return results of the right shapes that no kernel has written."""
@@ -393,12 +401,14 @@ class Operator(Generic[P, R]):
 def _function(
     name: str,
     forward: Callable[..., Any],
-    keep: Callable[..., None],
+    keep: Callable[..., None] | None,
     backward: Callable[..., Any],
     vmap: Callable[..., Any] | None = None,
 ) -> Any:
     """Return a function of autograd that functorch's transforms can take apart."""
-    parts = {"forward": forward, "setup_context": keep, "backward": backward}
+    parts = {"forward": forward, "backward": backward}
+    if keep is not None:
+        parts["setup_context"] = keep
     if vmap is not None:
         parts["vmap"] = vmap
     return type(name, (torch.autograd.Function,), {n: staticmethod(f) for n, f in parts.items()})
