@@ -20,9 +20,7 @@ LOG2E = 1.4426950408889634
 
 
 @tileprof.jit
-def row_dots(
-    Out, dOut, dQ_sums, block_M: int = 64, threads: int = 128, dtype: str = "bfloat16"
-):
+def row_dots(Out, dOut, dQ_sums, block_M: int = 64, threads: int = 128, dtype: str = "bfloat16"):
     """Of every row of the result its product with its gradient; sums of dQ are cleared."""
     sums = T.float64 if dtype == "float64" else T.float32
     batch, length, heads, dim = T.const("batch, length, heads, dim")

@@ -11,9 +11,17 @@ from case_studies.attention_backward import rounded, row_dots
 from case_studies.operators.norms import name_of
 
 
-def _keys_at_once(dim: int) -> int:
-    """Keys in a tile: those of the widest heads are fewer."""
-    return 64 if dim > 128 else 128
+def _forward_tiles(q: Tensor) -> dict[str, int]:
+    """The tiles that fit into shared memory."""
+    if q.dtype.itemsize > 2:
+        return {"block_M": 64, "block_N": 64, "stages": 1, "threads": 128}
+    return {"block_N": 64 if q.shape[-1] > 128 else 128}
+
+
+def _backward_tiles(q: Tensor) -> dict[str, int]:
+    if q.dtype.itemsize > 2:
+        return {"block_M": 32, "block_N": 64, "stages": 1, "threads": 128}
+    return {"block_N": 64 if q.shape[-1] > 128 else 128}
 
 
 def attention_backward(
@@ -22,10 +30,8 @@ def attention_backward(
     kind = name_of(q)
     dq_sums = torch.empty_like(q, dtype=lse.dtype, memory_format=torch.contiguous_format)
     delta = row_dots(out, d_out, dq_sums, dtype=kind)
-    block = _keys_at_once(q.shape[-1])
-    dk, dv = by_keys(
-        q, k, v, d_out, lse, delta, dq_sums, causal=causal, block_N=block, dtype=kind
-    )
+    given = q, k, v, d_out, lse, delta, dq_sums
+    dk, dv = by_keys(*given, causal=causal, dtype=kind, **_backward_tiles(q))
     if k.shape[2] != q.shape[2]:
         # Heads of queries that share keys: the sum over them.
         shared = (*k.shape[:3], q.shape[2] // k.shape[2], k.shape[3])
@@ -38,6 +44,5 @@ def attention_backward(
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> tuple[Tensor, Tensor]:
     """Softmax attention of (batch, length, heads, width) queries over keys and values, which may
     have fewer heads."""
-    block = _keys_at_once(q.shape[-1])
-    out, lse = forward(q, k, v, causal=causal, block_N=block, dtype=name_of(q))
+    out, lse = forward(q, k, v, causal=causal, dtype=name_of(q), **_forward_tiles(q))
     return out, lse

@@ -54,7 +54,7 @@ def normalized(X, W, epsilon: float, dtype: str = "float32", block_M: int = 4):
 
 @tileprof.jit
 def normalized_backward(
-    dY, X, W, Scale, dtype: str = "float32", block_M: int = 4, rows: int = 64
+    dY, X, W, Scale, dtype: str = "float32", block_M: int = 2, rows: int = 64, threads: int = 256
 ):
     M, N = T.dynamic("M"), T.const("N")
     dY: T.Tensor((M, N), dtype)
@@ -64,7 +64,7 @@ def normalized_backward(
     dX = T.empty((M, N), dtype)
     dW = T.empty((N,), dtype)
     Parts = T.alloc_global((T.ceildiv(M, rows), N), sums_of(dtype))
-    with T.Kernel(T.ceildiv(M, rows), threads=128) as bx:
+    with T.Kernel(T.ceildiv(M, rows), threads=threads) as bx:
         unit = T.alloc_fragment((block_M, N), sums_of(dtype))
         slope = T.alloc_fragment((block_M, N), sums_of(dtype))
         product = T.alloc_fragment((block_M, N), sums_of(dtype))
@@ -134,12 +134,12 @@ def softmaxed(X, dtype: str = "float32", block_M: int = 4):
 
 
 @tileprof.jit
-def softmaxed_backward(dY, Y, dtype: str = "float32", block_M: int = 4):
+def softmaxed_backward(dY, Y, dtype: str = "float32", block_M: int = 2, threads: int = 256):
     M, N = T.dynamic("M"), T.const("N")
     dY: T.Tensor((M, N), dtype)
     Y: T.Tensor((M, N), dtype)
     dX = T.empty((M, N), dtype)
-    with T.Kernel(T.ceildiv(M, block_M), threads=128) as bx:
+    with T.Kernel(T.ceildiv(M, block_M), threads=threads) as bx:
         y = T.alloc_fragment((block_M, N), sums_of(dtype))
         slope = T.alloc_fragment((block_M, N), sums_of(dtype))
         product = T.alloc_fragment((block_M, N), sums_of(dtype))

@@ -213,8 +213,8 @@ class Operator(Generic[P, R]):
         return {self.parameters[at].name for at in self._differentiable}
 
     def _empty_or_raise(self, args: tuple[Any, ...]) -> Any:
-        """Return results without elements where no kernel can be compiled for empty arguments; raise
-        the error that is being handled elsewhere."""
+        """Return results without elements where no kernel can be compiled for empty arguments; else
+        raise the error that is being handled."""
         tensors = [args[at] for at in self._tensors if args[at] is not None]
         if self.results and not all(t.numel() for t in tensors):
             made = self._filled(args)
