@@ -31,30 +31,32 @@ def heads_at_once(heads: int, most: int) -> int:
 def attention(
     Q, K, V, causal=False, window: int = 0,
     block_M: int = 128, block_N: int = 128, stages: int = 2, threads: int = 256,
+    dtype: str = "bfloat16",
 ):  # fmt: skip
     """Queries are the last ones: with causal=True the last query sees all keys, with a window the
     last `window` of them."""
+    sums, exp2 = (T.float64, T.exp2) if dtype == "float64" else (T.float32, T.__exp2)
     batch, length, heads, dim = T.const("batch, length, heads, dim")
     keys, groups = T.const("keys, groups")
-    Q: T.Tensor((batch, length, heads, dim), T.bfloat16)
-    K: T.Tensor((batch, keys, groups, dim), T.bfloat16)
-    V: T.Tensor((batch, keys, groups, dim), T.bfloat16)
-    Out = T.empty((batch, length, heads, dim), T.bfloat16)
-    Lse = T.empty((batch, heads, length), T.float32)
+    Q: T.Tensor((batch, length, heads, dim), dtype)
+    K: T.Tensor((batch, keys, groups, dim), dtype)
+    V: T.Tensor((batch, keys, groups, dim), dtype)
+    Out = T.empty((batch, length, heads, dim), dtype)
+    Lse = T.empty((batch, heads, length), sums)
     scale = dim**-0.5 * LOG2E
     rows = T.ceildiv(length, block_M)
     near = heads_at_once(heads, heads // groups * L2_BYTES // (4 * keys * dim)) if causal else 1
 
     with T.Kernel(near, rows, batch * heads // near, threads=threads) as (bx, by, bz):
-        Q_shared = T.alloc_shared((block_M, dim), T.bfloat16)
-        K_shared = T.alloc_shared((block_N, dim), T.bfloat16)
-        V_shared = T.alloc_shared((block_N, dim), T.bfloat16)
-        scores = T.alloc_fragment((block_M, block_N), T.float32)
-        weights = T.alloc_fragment((block_M, block_N), T.bfloat16)
-        output = T.alloc_fragment((block_M, dim), T.float32)
-        top = T.alloc_fragment((block_M,), T.float32)
-        factor = T.alloc_fragment((block_M,), T.float32)
-        total = T.alloc_fragment((block_M,), T.float32)
+        Q_shared = T.alloc_shared((block_M, dim), dtype)
+        K_shared = T.alloc_shared((block_N, dim), dtype)
+        V_shared = T.alloc_shared((block_N, dim), dtype)
+        scores = T.alloc_fragment((block_M, block_N), sums)
+        weights = T.alloc_fragment((block_M, block_N), dtype)
+        output = T.alloc_fragment((block_M, dim), sums)
+        top = T.alloc_fragment((block_M,), sums)
+        factor = T.alloc_fragment((block_M,), sums)
+        total = T.alloc_fragment((block_M,), sums)
         first = (rows - 1 - by if causal else by) * block_M
         b, head = bz // (heads // near), bz % (heads // near) * near + bx
         group = head // (heads // groups)
@@ -78,14 +80,14 @@ def attention(
                 seen = k * block_N + j <= last
                 if window:
                     seen = T.all_of(seen, k * block_N + j > last - window)
-                scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
+                scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(sums))
             T.copy(top, factor)
             T.reduce_max(scores, top, dim=1, clear=False)
             for i in T.Parallel(block_M):
-                factor[i] = T.__exp2((factor[i] - top[i]) * scale)
+                factor[i] = exp2((factor[i] - top[i]) * scale)
                 total[i] *= factor[i]
             for i, j in T.Parallel(block_M, block_N):
-                scores[i, j] = T.__exp2(T.fma(scores[i, j], scale, -top[i] * scale))
+                scores[i, j] = exp2(T.fma(scores[i, j], scale, -top[i] * scale))
             T.reduce_sum(scores, total, dim=1, clear=False)
             T.copy(scores, weights)
             for i, j in T.Parallel(block_M, dim):

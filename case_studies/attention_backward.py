@@ -20,20 +20,21 @@ LOG2E = 1.4426950408889634
 
 
 @tileprof.jit
-def row_dots(Out, dOut, dQ_sums, block_M: int = 64, threads: int = 128):
+def row_dots(Out, dOut, dQ_sums, block_M: int = 64, threads: int = 128, dtype: str = "bfloat16"):
     """Of every row of the result its product with its gradient; sums of dQ are cleared."""
+    sums = T.float64 if dtype == "float64" else T.float32
     batch, length, heads, dim = T.const("batch, length, heads, dim")
-    Out: T.Tensor((batch, length, heads, dim), T.bfloat16)
-    dOut: T.Tensor((batch, length, heads, dim), T.bfloat16)
-    dQ_sums: T.Tensor((batch, length, heads, dim), T.float32)
-    Delta = T.empty((batch, heads, length), T.float32)
+    Out: T.Tensor((batch, length, heads, dim), dtype)
+    dOut: T.Tensor((batch, length, heads, dim), dtype)
+    dQ_sums: T.Tensor((batch, length, heads, dim), sums)
+    Delta = T.empty((batch, heads, length), sums)
 
     with T.Kernel(T.ceildiv(length, block_M), heads, batch, threads=threads) as (bx, head, b):
-        products = T.alloc_fragment((block_M, dim), T.float32)
-        delta = T.alloc_fragment((block_M,), T.float32)
+        products = T.alloc_fragment((block_M, dim), sums)
+        delta = T.alloc_fragment((block_M,), sums)
         for i, j in T.Parallel(block_M, dim):
             at = bx * block_M + i
-            products[i, j] = T.float32(Out[b, at, head, j]) * T.float32(dOut[b, at, head, j])
+            products[i, j] = T.cast(Out[b, at, head, j], sums) * T.cast(dOut[b, at, head, j], sums)
             dQ_sums[b, at, head, j] = 0.0
         T.reduce_sum(products, delta, dim=1)
         for i in T.Parallel(block_M):
@@ -45,36 +46,38 @@ def row_dots(Out, dOut, dQ_sums, block_M: int = 64, threads: int = 128):
 def attention_backward(
     Q, K, V, dOut, Lse, Delta, dQ_sums, causal: bool = False,
     block_M: int = 64, block_N: int = 128, stages: int = 2, threads: int = 256,
+    dtype: str = "bfloat16",
 ):  # fmt: skip
     """dK and dV, one for each head of queries; dQ, without its scale, is added to `dQ_sums`."""
+    sums, exp2 = (T.float64, T.exp2) if dtype == "float64" else (T.float32, T.__exp2)
     batch, length, heads, dim = T.const("batch, length, heads, dim")
     keys, groups = T.const("keys, groups")
-    Q: T.Tensor((batch, length, heads, dim), T.bfloat16)
-    K: T.Tensor((batch, keys, groups, dim), T.bfloat16)
-    V: T.Tensor((batch, keys, groups, dim), T.bfloat16)
-    dOut: T.Tensor((batch, length, heads, dim), T.bfloat16)
-    Lse: T.Tensor((batch, heads, length), T.float32)
-    Delta: T.Tensor((batch, heads, length), T.float32)
-    dQ_sums: T.Tensor((batch, length, heads, dim), T.float32)
-    dK = T.empty((batch, keys, heads, dim), T.bfloat16)
-    dV = T.empty((batch, keys, heads, dim), T.bfloat16)
+    Q: T.Tensor((batch, length, heads, dim), dtype)
+    K: T.Tensor((batch, keys, groups, dim), dtype)
+    V: T.Tensor((batch, keys, groups, dim), dtype)
+    dOut: T.Tensor((batch, length, heads, dim), dtype)
+    Lse: T.Tensor((batch, heads, length), sums)
+    Delta: T.Tensor((batch, heads, length), sums)
+    dQ_sums: T.Tensor((batch, length, heads, dim), sums)
+    dK = T.empty((batch, keys, heads, dim), dtype)
+    dV = T.empty((batch, keys, heads, dim), dtype)
     scale = dim**-0.5
 
     with T.Kernel(T.ceildiv(keys, block_N), heads, batch, threads=threads) as (bx, head, b):
-        K_shared = T.alloc_shared((block_N, dim), T.bfloat16)
-        V_shared = T.alloc_shared((block_N, dim), T.bfloat16)
-        Q_shared = T.alloc_shared((block_M, dim), T.bfloat16)
-        dO_shared = T.alloc_shared((block_M, dim), T.bfloat16)
-        lse = T.alloc_shared((block_M,), T.float32)
-        delta = T.alloc_shared((block_M,), T.float32)
-        dS_shared = T.alloc_shared((block_N, block_M), T.bfloat16)
-        scores = T.alloc_fragment((block_N, block_M), T.float32)
-        slopes = T.alloc_fragment((block_N, block_M), T.float32)
-        weights = T.alloc_fragment((block_N, block_M), T.bfloat16)
-        dS = T.alloc_fragment((block_N, block_M), T.bfloat16)
-        dk = T.alloc_fragment((block_N, dim), T.float32)
-        dv = T.alloc_fragment((block_N, dim), T.float32)
-        dq = T.alloc_fragment((block_M, dim), T.float32)
+        K_shared = T.alloc_shared((block_N, dim), dtype)
+        V_shared = T.alloc_shared((block_N, dim), dtype)
+        Q_shared = T.alloc_shared((block_M, dim), dtype)
+        dO_shared = T.alloc_shared((block_M, dim), dtype)
+        lse = T.alloc_shared((block_M,), sums)
+        delta = T.alloc_shared((block_M,), sums)
+        dS_shared = T.alloc_shared((block_N, block_M), dtype)
+        scores = T.alloc_fragment((block_N, block_M), sums)
+        slopes = T.alloc_fragment((block_N, block_M), sums)
+        weights = T.alloc_fragment((block_N, block_M), dtype)
+        dS = T.alloc_fragment((block_N, block_M), dtype)
+        dk = T.alloc_fragment((block_N, dim), sums)
+        dv = T.alloc_fragment((block_N, dim), sums)
+        dq = T.alloc_fragment((block_M, dim), sums)
         first, ahead = bx * block_N, keys - length
 
         T.copy(K[b, first : first + block_N, head // (heads // groups), :], K_shared)
@@ -92,7 +95,7 @@ def attention_backward(
             T.gemm(K_shared, Q_shared, scores, transpose_B=True, clear_accum=True)
             T.gemm(V_shared, dO_shared, slopes, transpose_B=True, clear_accum=True)
             for i, j in T.Parallel(block_N, block_M):
-                scores[i, j] = T.__exp2(T.fma(scores[i, j], scale * LOG2E, -lse[j]))
+                scores[i, j] = exp2(T.fma(scores[i, j], scale * LOG2E, -lse[j]))
                 if causal or length % block_M:
                     seen = j < T.int32(length - m * block_M) if length % block_M else True
                     if causal:
@@ -114,11 +117,12 @@ def attention_backward(
 
 
 @tileprof.jit
-def rounded(dQ_sums, block: int = 4096, threads: int = 256):
-    """dQ from its sums: scaled, in bfloat16."""
+def rounded(dQ_sums, block: int = 4096, threads: int = 256, dtype: str = "bfloat16"):
+    """dQ from its sums: scaled and rounded."""
+    sums = T.float64 if dtype == "float64" else T.float32
     rows, dim = T.const("rows, dim")
-    dQ_sums: T.Tensor((rows, dim), T.float32)
-    dQ = T.empty((rows, dim), T.bfloat16)
+    dQ_sums: T.Tensor((rows, dim), sums)
+    dQ = T.empty((rows, dim), dtype)
     with T.Kernel(T.ceildiv(rows, block // dim), threads=threads) as bx:
         for i, j in T.Parallel(block // dim, dim):
             dQ[bx * (block // dim) + i, j] = dQ_sums[bx * (block // dim) + i, j] * dim**-0.5

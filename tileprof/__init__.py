@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tileprof.lang.jit_function import compile, jit
     from tileprof.lang.recorded import events
     from tileprof.lang.saved import load_kernel
+    from tileprof.operators import op
     from tileprof.profile import Profile, load
     from tileprof.profiler import (
         Session,
@@ -51,6 +52,7 @@ __all__ = [
     "jit",
     "load",
     "load_kernel",
+    "op",
     "profile",
     "scope",
     "show",
@@ -74,6 +76,7 @@ _LATE = {
     "jit": "tileprof.lang",
     "load": "tileprof.profile",
     "load_kernel": "tileprof.lang.saved",
+    "op": "tileprof.operators",
     "scope": "tileprof.profiler",
     "show": "tileprof.drawing",
     "start": "tileprof.profiler",

@@ -20,6 +20,7 @@ from tileprof.runtime.device import written_params
 from tileprof.runtime.launch import LoadedKernel, load
 from tileprof.runtime.selection import choose
 
+from . import abstract
 from .trace import Given, Traced
 from .warm import LESSONS, WarmCalls
 
@@ -219,6 +220,9 @@ class Plan:
         if self.scalars:
             args = self._converted(args)
         values = [args[at] if at >= 0 else None for at in self.sources]
+        if abstract.state.written is not None:
+            kernel = self.variant.traced.kernel
+            abstract.state.written(kernel.name, [values[at] for at in written_params(kernel)])
         symbols, shapes = self.ready or self._settle(values)
         for (at, param), shape in zip(self.outputs, shapes):
             values[at] = allocate(self.first, shape, param.type.dtype)  # type: ignore[union-attr]

@@ -22,6 +22,7 @@ from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
 from tileprof.runtime.selection import chosen
 
+from . import abstract
 from .calls import Plan, Variant, given_of, place, spec_of
 from .compiled import MAX_PLANS, Kernel, check_extents, compile, debugging, options_of
 from .dtypes import dtype, is_dtype
@@ -62,6 +63,10 @@ class JitFunction(Kernelized):
         self._kernels: Kept[Any, Kernel] = Kept()
         self._depends: tuple[str, ...] | None = None
         self._warm = WarmCalls(function.__globals__, lambda: self._depends or ())
+
+    def annotation(self, name: str) -> Any:
+        """Return the annotation of a parameter in the signature; None where it has none."""
+        return self._annotations.get(name)
 
     # -- lazy: a factory of kernels
 
@@ -110,6 +115,8 @@ class JitFunction(Kernelized):
                 return made
         try:
             given = args
+            if abstract.state.calls is not None:
+                return self._abstract(args, kwargs, abstract.state.calls)
             if self._lazy or self.lazy:
                 return self._factory(args, kwargs)
             if kwargs or len(args) != len(self._names):
@@ -129,6 +136,16 @@ class JitFunction(Kernelized):
         except Exception as error:
             hide_internals(error)
             raise
+
+    def _abstract(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], calls: abstract.Calls
+    ) -> Any:
+        """Return what stands for the results of a call, or the kernel that a factory makes."""
+        bound = self._bound(args, kwargs)
+        if not self.lazy:
+            named = dict(zip(self._names, bound))
+            return abstract.results_of(self, named, self._annotations, calls)
+        return self._factory(tuple(calls.number(v) for v in bound), {})
 
     def _run_plain(self, args: Sequence[Any]) -> tuple[Any, BaseException | None]:
         """Run the function as plain Python; gives what it returns and the error that ended it."""
