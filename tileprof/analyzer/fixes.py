@@ -151,12 +151,9 @@ class LoweringControl:
     accuracy: ClassVar[Accuracy] = "rounding"
     name: str
     value: int | bool | str
-    kernel: str = ""
-    """The kernel whose control it is; empty for all."""
 
     def __str__(self) -> str:
-        whose = f" of {self.kernel}" if self.kernel else ""
-        return f"the control {self.name}={self.value!r}{whose}"
+        return f"the control {self.name}={self.value!r} for all kernels"
 
 
 Fix: TypeAlias = (

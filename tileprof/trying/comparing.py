@@ -1,0 +1,240 @@
+"""Whether the results of two processes of a program are the same, within stated tolerances.
+
+In: two `Run`s.  Out: a `Comparison`: for each kind of result how many were compared, how far they
+are apart, and how far they may be.
+
+Values, losses and what a function returned, are apart by the larger of two shares: the length of
+the difference by that of the original, and a tenth of the largest single difference by the
+original's size there (or its root mean square, where it is larger). Gradients of the first step and
+updates of all parameters are compared as one long vector each, by length. Elements whose gradient
+is smaller than gradients may differ have no sign that can be trusted, and optimizers such as Adam
+make whole steps of it; so their updates are left out unless the gradient is zero in both. Printed
+numbers may also differ in their last digit; numbers that two processes of the original do not agree
+on, such as times, are no results.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from tileprof.analyzer.fixes import Accuracy, Fix
+
+from .processes import Run
+
+Kind: TypeAlias = Literal["loss", "returned", "gradient", "update", "printed"]
+Arrays: TypeAlias = Mapping[str, np.ndarray]
+
+TOLERANCES: dict[Accuracy, float] = {"exact": 1e-6, "rounding": 1e-4, "precision": 1e-2}
+"""Largest relative difference of values, by how a change may move results. 32-bit floats have a
+resolution of 6e-8, TF32 of 5e-4 and bfloat16 of 4e-3; a program adds many of them up."""
+_OF_STEPS = 10.0
+"""Gradients and updates may differ by so many times as much as losses: these are means over many
+of them, so single differences are smaller in them."""
+_ROUNDED = 1e-5
+"""Root mean square of a parameter's gradient, as a share of that of all, below which it is a sum
+that would be zero but for rounding: a bias before a normalisation, or that of attention's keys."""
+_OF_ONE = 0.1
+"""Weight of the largest single difference beside that of the whole."""
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)"
+    r"(?!\s*(?:ns|us|µs|ms|s|sec|seconds?|min|minutes?|h|it/s|[\w ]+/s)\b)"
+)
+"""A printed number that no unit of time or of a rate follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One kind of result."""
+
+    kind: Kind
+    count: int
+    """Values that were compared."""
+    difference: float
+    """How far they are apart, as a share; infinite where a value is missing or not finite."""
+    allowed: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether they are the same within the tolerance."""
+        return self.difference <= self.allowed
+
+    def __str__(self) -> str:
+        told = {"loss": "losses", "returned": "returned values", "gradient": "gradients",
+                "update": "updates of parameters", "printed": "printed numbers"}  # fmt: skip
+        apart = "not comparable" if math.isinf(self.difference) else f"{self.difference:.1e} apart"
+        return f"{self.count:,} {told[self.kind]} {apart} ({self.allowed:.0e} allowed)"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All kinds of results that there were."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def compared(self) -> bool:
+        """Whether there was anything to compare."""
+        return bool(self.checks)
+
+    @property
+    def equal(self) -> bool:
+        """Whether there was, and all of it is the same."""
+        return self.compared and all(each.equal for each in self.checks)
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.checks)) or "results not compared"
+
+
+def tolerance_of(fixes: Sequence[Fix], given: float | None = None) -> float:
+    """Return the largest relative difference of values that changes may bring about."""
+    return given if given is not None else max(TOLERANCES[each.accuracy] for each in fixes)
+
+
+class Reference:
+    """Results of the original, by several processes of it."""
+
+    def __init__(self, run: Run) -> None:
+        self._arrays = _read(run)
+        self._outputs = [run.output]
+
+    def add(self, run: Run) -> Comparison:
+        """Take another process of the original in, and return how it compares to the first."""
+        self._outputs.append(run.output)
+        return self._compared(_read(run), None, TOLERANCES["rounding"])
+
+    def compared(self, run: Run, tolerance: float) -> Comparison:
+        """Compare a process of the changed program with the original."""
+        return self._compared(_read(run), run.output, tolerance)
+
+    def _compared(self, arrays: Arrays, output: str | None, tolerance: float) -> Comparison:
+        checks = list(_of_arrays(self._arrays, arrays, tolerance))
+        if output is not None and len(self._outputs) > 1:
+            checks += _of_printed(self._outputs, output, tolerance)
+        return Comparison(tuple(checks))
+
+
+def _read(run: Run) -> Arrays:
+    with np.load(run.results) as held:
+        return {name: held[name] for name in held.files}
+
+
+def _of_arrays(old: Arrays, new: Arrays, tolerance: float) -> Iterator[Check]:
+    kinds: tuple[tuple[str, Kind], ...] = (("value/", "loss"), ("returned/", "returned"))
+    for prefix, kind in kinds:
+        names = [name for name in {**old, **new} if name.startswith(prefix)]
+        if names:
+            count = sum(old[name].size for name in names if name in old)
+            apart = max(_apart(old.get(name), new.get(name)) for name in names)
+            yield Check(kind, count, apart, tolerance)
+    allowed = _OF_STEPS * tolerance
+    gradients = [_joined(each, "gradient/") for each in (old, new)]
+    if gradients[0].size or gradients[1].size:
+        yield Check("gradient", gradients[0].size, _length_apart(*gradients), allowed)
+    updates = [_joined(each, "update/") for each in (old, new)]
+    if updates[0].size or updates[1].size:
+        told = _trusted(old, new, allowed)
+        if all(each.size == told.size for each in updates):
+            updates = [each[told] for each in updates]
+        yield Check("update", updates[0].size, _length_apart(*updates), allowed)
+
+
+def _joined(arrays: Arrays, prefix: str) -> np.ndarray:
+    """Return all arrays of a kind as one vector of doubles, in the order of their names."""
+    held = [arrays[name].ravel() for name in sorted(arrays) if name.startswith(prefix)]
+    return np.concatenate(held).astype(np.float64) if held else np.zeros(0)
+
+
+def _trusted(old: Arrays, new: Arrays, allowed: float) -> np.ndarray:
+    """Return which elements of all updates have a gradient that is no matter of rounding."""
+    names = sorted(name for name in old if name.startswith("gradient/"))
+    whole = _joined(old, "gradient/")
+    least = _ROUNDED * math.sqrt(float(np.mean(whole**2))) if whole.size else 0.0
+    told = []
+    for name in names:
+        before = old[name].ravel().astype(np.float64)
+        after = new.get(name, before).ravel()
+        of_tensor = math.sqrt(float(np.mean(before**2))) if before.size else 0.0
+        large = (np.abs(before) >= allowed * of_tensor) & (of_tensor >= least)
+        zero = (before == 0) & (after == 0) if before.shape == after.shape else ~large
+        told.append(large | zero)
+    return np.concatenate(told) if told else np.zeros(0, bool)
+
+
+def _apart(old: np.ndarray | None, new: np.ndarray | None) -> float:
+    """Return how far two arrays of values are apart, as a share of the first."""
+    if old is None or new is None or old.shape != new.shape:
+        return math.inf
+    if old.dtype.kind in "bui":
+        return float(np.mean(old != new)) if old.size else 0.0
+    wide = np.complex128 if old.dtype.kind == "c" else np.float64
+    old, new = old.ravel().astype(wide), new.ravel().astype(wide)
+    finite = np.isfinite(old)
+    same = np.array_equal(old[~finite], new[~finite], equal_nan=True)
+    if not same or not np.isfinite(new[finite]).all():
+        return math.inf
+    old, new = old[finite], new[finite]
+    whole = _length_apart(old, new)
+    if not whole:
+        return 0.0
+    size = np.maximum(np.abs(old), math.sqrt(float(np.mean(np.abs(old) ** 2))))
+    single = float(np.max(np.abs(new - old) / np.where(size > 0, size, 1.0)))
+    return max(whole, _OF_ONE * single)
+
+
+def _length_apart(old: np.ndarray, new: np.ndarray) -> float:
+    """Return the length of the difference as a share of that of the original."""
+    if old.shape != new.shape or not np.isfinite(new).all():
+        return math.inf
+    apart = float(np.linalg.norm(new - old))
+    whole = float(np.linalg.norm(old))
+    return apart / whole if whole else math.inf if apart else 0.0
+
+
+# -- what it printed
+
+
+def _of_printed(originals: Sequence[str], new: str, tolerance: float) -> Iterator[Check]:
+    """Compare the numbers that all processes of the original agree on, in their order."""
+    held = [_NUMBER.findall(each) for each in originals]
+    found = _NUMBER.findall(new)
+    lengths = {len(each) for each in held}
+    if len(lengths) > 1:
+        return  # How much is printed depends on time, or on chance.
+    stable = [at for at, each in enumerate(zip(*held)) if len(set(each)) == 1]
+    if not stable:
+        return
+    apart = (
+        max(_digits_apart(held[0][at], found[at], tolerance) for at in stable)
+        if len(found) == len(held[0])
+        else math.inf
+    )
+    fractions = any(_unit(held[0][at]) for at in stable)
+    # Whole numbers alone, such as that of the step, are equal whatever was computed.
+    if fractions or apart > tolerance:
+        yield Check("printed", len(stable), apart, tolerance)
+
+
+def _digits_apart(old: str, new: str, tolerance: float) -> float:
+    """Return how far two printed numbers are apart, as a share; 0 for one unit of the last digit
+    that both have."""
+    if old == new:
+        return 0.0
+    first, second = float(old), float(new)
+    unit = max(_unit(old), _unit(new))
+    # Half of a unit is rounding; so much of a difference can be two numbers on both sides of it.
+    apart = abs(first - second) - (unit if unit > tolerance * abs(first) else 0.0)
+    whole = abs(first)
+    return max(0.0, apart / whole if whole else math.inf if apart > 1e-12 else 0.0)
+
+
+def _unit(number: str) -> float:
+    """Return what one unit of the last digit of a printed number is worth; 0 for whole numbers."""
+    digits, _, exponent = number.lower().partition("e")
+    decimals = len(digits.partition(".")[2])
+    return 10.0 ** (int(exponent or 0) - decimals) if "." in digits or exponent else 0.0

@@ -1,0 +1,175 @@
+"""Results of a program's first steps, kept so that those of another process can be compared.
+
+In: what the program does: calls of `backward`, steps of optimizers, calls of one function.  Out:
+arrays by name in a file:
+
+    value/STEP/N          a loss that `backward` was called on
+    returned/STEP/N       what the named function returned, one array for each tensor or number
+    gradient/P            of the first step, by the number of the parameter
+    update/P              parameter after the kept steps minus before the first one
+
+Of a parameter with more elements than `WHOLE` a fixed sample is kept. The order of elements is that
+of dimensions, not of memory, so another memory format gives the same arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tileprof.profiler.import_watch import when_imported
+
+WHOLE = 1 << 18
+"""Elements of a parameter up to which all of them are kept: 1 MB in 32 bits."""
+SAMPLED = 1 << 16
+"""Elements that are kept of a larger one: a change of one element in a thousand is among them."""
+_MOST_RETURNED = 1 << 24
+"""Elements that are kept of what a function returns, in all its calls."""
+_DEEPEST = 6
+"""Levels of lists and dictionaries in what a function returns."""
+
+
+class Results:
+    """What one process keeps, until it is asked to write it."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._step = 0
+        self._arrays: dict[str, np.ndarray] = {}
+        self._parameters: dict[int, tuple[Any, np.ndarray]] = {}
+        """Parameters with their sample before the first step, by the parameter's identity."""
+        self._returned = 0
+        self._undo: list[Callable[[], None]] = []
+        when_imported("torch", self._watch_losses)
+        when_imported("torch.optim.optimizer", self._watch_optimizers)
+
+    @property
+    def open(self) -> bool:
+        """Whether results of the step under way are kept."""
+        return self._step < self._kept
+
+    def returned(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function with its results kept."""
+
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            found = function(*args, **kwargs)
+            if self.open:
+                self._keep_returned(found)
+            return found
+
+        return watched
+
+    def end_step(self) -> None:
+        """Count a step; after the last kept one nothing of the program is watched any more."""
+        self._step += 1
+        if self._step == self._kept:
+            self.finish()
+
+    def finish(self) -> None:
+        """Keep how parameters have changed, and watch nothing more."""
+        self._step = max(self._step, self._kept)
+        for undo in self._undo:
+            undo()
+        self._undo.clear()
+        for number, (parameter, before) in enumerate(self._parameters.values()):
+            self._arrays[f"update/{number}"] = _sample(parameter) - before
+        self._parameters.clear()
+
+    def write(self, path: Path) -> None:
+        """Write what was kept."""
+        np.savez(path, **self._arrays)  # type: ignore[arg-type]
+
+    # -- what the program does
+
+    def _keep_returned(self, found: Any) -> None:
+        for value in _leaves(found):
+            if self._returned + value.size <= _MOST_RETURNED:
+                self._returned += value.size
+                self._add("returned", value)
+
+    def _add(self, kind: str, value: np.ndarray) -> None:
+        number = sum(name.startswith(f"{kind}/{self._step}/") for name in self._arrays)
+        self._arrays[f"{kind}/{self._step}/{number}"] = value
+
+    def _watch_losses(self, torch: Any) -> None:
+        backward = torch.Tensor.backward
+
+        @functools.wraps(backward)
+        def watched(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.open:
+                self._add("value", _array(tensor))
+            return backward(tensor, *args, **kwargs)
+
+        torch.Tensor.backward = watched
+        self._undo.append(lambda: setattr(torch.Tensor, "backward", backward))
+
+    def _watch_optimizers(self, module: Any) -> None:
+        # PyTorch before 2.0 has no hooks of all optimizers.
+        register = getattr(module, "register_optimizer_step_pre_hook", None)
+        if register is not None:
+            self._undo.append(register(self._before_step).remove)
+
+    def _before_step(self, optimizer: Any, args: object, kwargs: object) -> None:
+        for parameter in _parameters_of(optimizer):
+            if id(parameter) not in self._parameters:
+                self._parameters[id(parameter)] = (parameter, _sample(parameter))
+                number = len(self._parameters) - 1
+                if parameter.grad is not None and not parameter.grad.is_sparse:
+                    self._arrays[f"gradient/{number}"] = _sample(parameter.grad)
+
+
+def _sample(tensor: Any) -> np.ndarray:
+    """Return elements of a parameter or a gradient, the same ones each time."""
+    flat = tensor.detach().reshape(-1)
+    size = flat.numel()
+    if size > WHOLE:
+        chosen = np.random.default_rng(size).integers(0, size, SAMPLED)
+        flat = flat[_torch().as_tensor(chosen, device=flat.device)]
+    return _array(flat)
+
+
+def _parameters_of(optimizer: Any) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _leaves(value: Any, depth: int = 0) -> Iterator[np.ndarray]:
+    """Yield the numbers and tensors of a value, in order."""
+    if depth > _DEEPEST:
+        return
+    if hasattr(value, "detach"):
+        yield _array(value)
+    elif isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind in "biufc":
+            yield np.array(value)
+    elif isinstance(value, bool | int | float | complex):
+        yield np.array(value)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _leaves(each, depth + 1)
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for each in value:
+            yield from _leaves(each, depth + 1)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from _leaves(getattr(value, field.name), depth + 1)
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """Return a copy of a tensor; small floats that NumPy does not know become 32-bit ones."""
+    held = tensor.detach()
+    if held.is_floating_point() and held.element_size() < 4:
+        held = held.float()
+    return np.array(held.cpu())
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
