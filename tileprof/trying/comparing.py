@@ -6,7 +6,8 @@ are apart, and how far they may be.
 Values, losses and what a function returned, are apart by the larger of two shares: the length of
 the difference by that of the original, and a tenth of the largest single difference by the
 original's size there (or its root mean square, where it is larger). Gradients of the first step and
-updates of all parameters are compared as one long vector each, by length. Elements whose gradient
+updates of parameters are compared by length: all of them as one vector, and a tenth of the share of
+the parameter that differs most. Elements whose gradient
 is smaller than gradients may differ have no sign that can be trusted, and optimizers such as Adam
 make whole steps of it; so their updates are left out unless the gradient is zero in both. Printed
 numbers may also differ in their last digit; numbers that two processes of the original do not agree
@@ -25,14 +26,17 @@ import numpy as np
 
 from tileprof.analyzer.fixes import Accuracy, Fix
 
+from .orders import LOW_PRECISION
 from .processes import Run
 
 Kind: TypeAlias = Literal["loss", "returned", "gradient", "update", "printed"]
 Arrays: TypeAlias = Mapping[str, np.ndarray]
 
-TOLERANCES: dict[Accuracy, float] = {"exact": 1e-6, "rounding": 1e-4, "precision": 1e-2}
+TOLERANCES: dict[Accuracy, float] = {"exact": 1e-6, "rounding": 2e-5, "precision": 1e-2}
 """Largest relative difference of values, by how a change may move results. 32-bit floats have a
-resolution of 6e-8, TF32 of 5e-4 and bfloat16 of 4e-3; a program adds many of them up."""
+resolution of 6e-8, TF32 of 5e-4 and bfloat16 of 4e-3; a program adds many of them up. Where the
+original itself computes with fewer bits than 32, another order of its operations moves results as
+far as another precision does."""
 _OF_STEPS = 10.0
 """Gradients and updates may differ by so many times as much as losses: these are means over many
 of them, so single differences are smaller in them."""
@@ -40,7 +44,7 @@ _ROUNDED = 1e-5
 """Root mean square of a parameter's gradient, as a share of that of all, below which it is a sum
 that would be zero but for rounding: a bias before a normalisation, or that of attention's keys."""
 _OF_ONE = 0.1
-"""Weight of the largest single difference beside that of the whole."""
+"""Weight of the largest single difference, of one value or one parameter, beside the whole."""
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)"
     r"(?!\s*(?:ns|us|µs|ms|s|sec|seconds?|min|minutes?|h|it/s|[\w ]+/s)\b)"
@@ -91,9 +95,18 @@ class Comparison:
         return "; ".join(map(str, self.checks)) or "results not compared"
 
 
-def tolerance_of(fixes: Sequence[Fix], given: float | None = None) -> float:
-    """Return the largest relative difference of values that changes may bring about."""
-    return given if given is not None else max(TOLERANCES[each.accuracy] for each in fixes)
+def tolerance_of(
+    fixes: Sequence[Fix], given: float | None = None, low_precision: bool = False
+) -> float:
+    """Return the largest relative difference of values that changes may bring about.
+
+    `low_precision`: the original computes with fewer bits than 32.
+    """
+    if given is not None:
+        return given
+    found = max(TOLERANCES[each.accuracy] for each in fixes)
+    moved = low_precision and found >= TOLERANCES["rounding"]
+    return TOLERANCES["precision"] if moved else found
 
 
 class Reference:
@@ -103,10 +116,16 @@ class Reference:
         self._arrays = _read(run)
         self._outputs = [run.output]
 
+    @property
+    def low_precision(self) -> bool:
+        """Whether the original computes with fewer bits than 32."""
+        return LOW_PRECISION in self._arrays
+
     def add(self, run: Run) -> Comparison:
         """Take another process of the original in, and return how it compares to the first."""
         self._outputs.append(run.output)
-        return self._compared(_read(run), None, TOLERANCES["rounding"])
+        accuracy: Accuracy = "precision" if self.low_precision else "rounding"
+        return self._compared(_read(run), None, TOLERANCES[accuracy])
 
     def compared(self, run: Run, tolerance: float) -> Comparison:
         """Compare a process of the changed program with the original."""
@@ -133,37 +152,59 @@ def _of_arrays(old: Arrays, new: Arrays, tolerance: float) -> Iterator[Check]:
             apart = max(_apart(old.get(name), new.get(name)) for name in names)
             yield Check(kind, count, apart, tolerance)
     allowed = _OF_STEPS * tolerance
-    gradients = [_joined(each, "gradient/") for each in (old, new)]
-    if gradients[0].size or gradients[1].size:
-        yield Check("gradient", gradients[0].size, _length_apart(*gradients), allowed)
-    updates = [_joined(each, "update/") for each in (old, new)]
-    if updates[0].size or updates[1].size:
-        told = _trusted(old, new, allowed)
-        if all(each.size == told.size for each in updates):
-            updates = [each[told] for each in updates]
-        yield Check("update", updates[0].size, _length_apart(*updates), allowed)
+    trusted = _trusted(old, new, allowed)
+    for kind, masks in (("gradient", _whole(trusted)), ("update", trusted)):
+        names = sorted(n for n in {**old, **new} if n.startswith(f"{kind}/"))
+        if names:
+            yield _of_parameters(kind, [(old.get(n), new.get(n), masks.get(_number(n)))
+                                        for n in names], allowed)  # fmt: skip
 
 
-def _joined(arrays: Arrays, prefix: str) -> np.ndarray:
-    """Return all arrays of a kind as one vector of doubles, in the order of their names."""
-    held = [arrays[name].ravel() for name in sorted(arrays) if name.startswith(prefix)]
-    return np.concatenate(held).astype(np.float64) if held else np.zeros(0)
+def _number(name: str) -> str:
+    """Return the number of a parameter in the name of an array."""
+    return name.partition("/")[2]
 
 
-def _trusted(old: Arrays, new: Arrays, allowed: float) -> np.ndarray:
-    """Return which elements of all updates have a gradient that is no matter of rounding."""
-    names = sorted(name for name in old if name.startswith("gradient/"))
-    whole = _joined(old, "gradient/")
-    least = _ROUNDED * math.sqrt(float(np.mean(whole**2))) if whole.size else 0.0
-    told = []
-    for name in names:
-        before = old[name].ravel().astype(np.float64)
-        after = new.get(name, before).ravel()
-        of_tensor = math.sqrt(float(np.mean(before**2))) if before.size else 0.0
+def _of_parameters(
+    kind: Kind,
+    tensors: Sequence[tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]],
+    allowed: float,
+) -> Check:
+    """Compare arrays of parameters, of the elements that a mask names; of all without a mask."""
+    count, worst = 0, 0.0
+    pairs: list[tuple[np.ndarray, np.ndarray]] = []
+    for old, new, mask in tensors:
+        if old is None or new is None or old.shape != new.shape:
+            return Check(kind, count, math.inf, allowed)
+        before, after = old.ravel().astype(np.float64), new.ravel().astype(np.float64)
+        if mask is not None and mask.shape == before.shape:
+            before, after = before[mask], after[mask]
+        count += before.size
+        pairs.append((before, after))
+        worst = max(worst, _length_apart(before, after))
+    whole = _length_apart(*(np.concatenate(each) for each in zip(*pairs)))
+    return Check(kind, count, max(whole, _OF_ONE * worst), allowed)
+
+
+def _trusted(old: Arrays, new: Arrays, allowed: float) -> dict[str, np.ndarray]:
+    """Return by parameter which elements have a gradient that is no matter of rounding."""
+    gradients = {_number(n): each.ravel() for n, each in old.items() if n.startswith("gradient/")}
+    squares = sum(float(np.sum(each.astype(np.float64) ** 2)) for each in gradients.values())
+    elements = sum(each.size for each in gradients.values())
+    least = _ROUNDED * math.sqrt(squares / elements) if elements else 0.0
+    masks = {}
+    for number, before in gradients.items():
+        after = new.get(f"gradient/{number}", before).ravel()
+        of_tensor = math.sqrt(float(np.mean(before.astype(np.float64) ** 2))) if before.size else 0
         large = (np.abs(before) >= allowed * of_tensor) & (of_tensor >= least)
         zero = (before == 0) & (after == 0) if before.shape == after.shape else ~large
-        told.append(large | zero)
-    return np.concatenate(told) if told else np.zeros(0, bool)
+        masks[number] = large | zero
+    return masks
+
+
+def _whole(trusted: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return masks that leave out parameters of which no element is trusted, and keep all else."""
+    return {number: np.full_like(mask, mask.any()) for number, mask in trusted.items()}
 
 
 def _apart(old: np.ndarray | None, new: np.ndarray | None) -> float:

@@ -90,9 +90,8 @@ def pair_of_runs(orders: Sequence[Orders], timing: Timing, turned: bool) -> tupl
     """Time two processes as a whole, one after the other; `turned`: the second one first."""
     runs: dict[int, Run] = {}
     for at in (1, 0) if turned else (0, 1):
-        process = Process(orders[at], timing.limit_s)
-        process.start()
-        runs[at] = process.ended()
+        with Process(orders[at], timing.limit_s) as process:
+            runs[at] = process.ended()
     return Pair(((float(runs[0].ns), float(runs[1].ns)),)), runs[0], runs[1]
 
 

@@ -22,6 +22,8 @@ from tileprof.analyzer.fixes import Fix, fix_from_json, fix_json
 
 RESULTS = "results.npz"
 """Name of the file that holds what a process keeps of its results."""
+LOW_PRECISION = "low_precision"
+"""Array of that file which is there where the program computes with fewer bits than 32."""
 
 
 @dataclass(frozen=True, slots=True)

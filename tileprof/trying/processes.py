@@ -86,8 +86,16 @@ class Process:
         self.step_ns = 0.0
         """About how long a step takes, ns; 0 until it is ready."""
 
-    def start(self) -> None:
+    def __enter__(self) -> Process:
         """Start it, and come back at once."""
+        self._start()
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        """End it, whatever it does: it is in no group that Ctrl-C reaches."""
+        self.kill()
+
+    def _start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._orders.write(self._folder / _ORDERS)
         ours, theirs = Pipe()

@@ -129,17 +129,15 @@ class Trials:
         ProgramError where it fails by itself.
         """
         self._tell("running the program as it is")
-        process = self._process(())
-        process.start()
-        self.has_steps = process.ready() and process.step_ns > 0
-        # A program whose steps are over when it is ready has none left to be timed.
-        if self.has_steps:
-            self.has_steps = process.take(1, 0) is not None
-        self._reference = Reference(process.end())
+        with self._process(()) as process:
+            self.has_steps = process.ready() and process.step_ns > 0
+            # A program whose steps are over when it is ready has none left to be timed.
+            if self.has_steps:
+                self.has_steps = process.take(1, 0) is not None
+            self._reference = Reference(process.end())
         if not self.has_steps:
-            again = self._process(())
-            again.start()
-            self._check_original(again.ended())
+            with self._process(()) as again:
+                self._check_original(again.ended())
 
     def tried(self, candidates: Sequence[Candidate]) -> Iterator[Trial]:
         """Try each, and all that were kept together where they are several."""
@@ -175,23 +173,22 @@ class Trials:
         ]
         if not self.has_steps:
             return pair_of_runs(orders, timing, turned=number % 2 == 1)
-        held = [Process(each, timing.limit_s) for each in orders]
-        try:
-            for each in held:
-                each.start()
-            ready = [each.ready() for each in held]
-            if not all(ready):
+        with Process(orders[0], timing.limit_s) as old, Process(orders[1], timing.limit_s) as new:
+            # Both start at once; neither is timed before both are ready.
+            if not all([old.ready(), new.ready()]):
                 raise ProgramError(f"`{self._program}` ended before its steps were timed")
-            return pair_of_steps(held[0], held[1], timing, _lead(fixes))
-        finally:
-            for each in held:
-                each.kill()
+            return pair_of_steps(old, new, timing, _lead(fixes))
 
     def compared(self, old: Run, new: Run, tolerance: float) -> Comparison:
         """Return how a run of the changed program compares, and take in that of the original."""
         assert self._reference is not None
         self._check_original(old)
         return self._reference.compared(new, tolerance)
+
+    def tolerance(self, fixes: Sequence[Fix]) -> float:
+        """Return how far results may be moved by changes of this program."""
+        assert self._reference is not None
+        return tolerance_of(fixes, self._settings.tolerance, self._reference.low_precision)
 
     @property
     def unstable(self) -> Comparison | None:
@@ -223,13 +220,9 @@ def record(program: TriedProgram, path: Path, seed: int = 0, limit_s: float = 60
     """Record a program's first steps, or all of it where it has none, and write the profile."""
     with tempfile.TemporaryDirectory(prefix="tileprof-try-") as folder:
         orders = Orders(program, (), folder, 0, _RECORDED, seed, str(path.absolute()))
-        process = Process(orders, limit_s)
-        try:
-            process.start()
+        with Process(orders, limit_s) as process:
             process.ready()
             process.end()
-        finally:
-            process.kill()
 
 
 def _together(kept: Sequence[Trial]) -> tuple[Fix, ...]:
@@ -262,7 +255,7 @@ class _Attempt:
 
     def __init__(self, trials: Trials, candidate: Candidate) -> None:
         self._trials, self._candidate = trials, candidate
-        self._tolerance = tolerance_of(candidate.fixes, trials.settings.tolerance)
+        self._tolerance = trials.tolerance(candidate.fixes)
         self._pairs: list[Pair] = []
         self._comparison: Comparison | None = None
         self._circumstances = Circumstances()

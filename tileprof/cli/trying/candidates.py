@@ -1,4 +1,4 @@
-"""Which changes are tried: those of findings, and those that the user names.
+"""The changes that are tried: those of findings, and those that the user names.
 
 In: reports, and words of the command line.  Out: candidates in the order of their gains.
 """

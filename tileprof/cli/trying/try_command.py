@@ -72,7 +72,7 @@ def _parser() -> Parser:
         "--tolerance",
         type=number(float),
         metavar="X",
-        help="largest relative difference of results (default: 1e-6, 1e-4 or 1e-2, by how a "
+        help="largest relative difference of results (default: 1e-6, 2e-5 or 1e-2, by how a "
         "change may move them)",
     )
     add(

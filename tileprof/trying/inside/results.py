@@ -6,6 +6,7 @@ arrays by name in a file:
     value/STEP/N          a loss that `backward` was called on
     returned/STEP/N       what the named function returned, one array for each tensor or number
     gradient/P            of the first step, by the number of the parameter
+    low_precision         is there where the program computes with fewer bits than 32
     update/P              parameter after the kept steps minus before the first one
 
 Of a parameter with more elements than `WHOLE` a fixed sample is kept. The order of elements is that
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from tileprof.profiler.import_watch import when_imported
+from tileprof.trying.orders import LOW_PRECISION
 
 WHOLE = 1 << 18
 """Elements of a parameter up to which all of them are kept: 1 MB in 32 bits."""
@@ -46,6 +48,7 @@ class Results:
         self._returned = 0
         self._undo: list[Callable[[], None]] = []
         when_imported("torch", self._watch_losses)
+        when_imported("torch", self._watch_precision)
         when_imported("torch.optim.optimizer", self._watch_optimizers)
 
     @property
@@ -97,6 +100,25 @@ class Results:
         number = sum(name.startswith(f"{kind}/{self._step}/") for name in self._arrays)
         self._arrays[f"{kind}/{self._step}/{number}"] = value
 
+    def _keep_precision(self) -> None:
+        self._arrays[LOW_PRECISION] = np.array(True)
+
+    def _watch_precision(self, torch: Any) -> None:
+        enter = torch.autocast.__enter__
+
+        @functools.wraps(enter)
+        def watched(context: Any) -> Any:
+            self._keep_precision()
+            return enter(context)
+
+        def undo() -> None:
+            torch.autocast.__enter__ = enter
+            if torch.cuda.is_initialized() and torch.get_float32_matmul_precision() != "highest":
+                self._keep_precision()
+
+        torch.autocast.__enter__ = watched
+        self._undo.append(undo)
+
     def _watch_losses(self, torch: Any) -> None:
         backward = torch.Tensor.backward
 
@@ -118,6 +140,8 @@ class Results:
     def _before_step(self, optimizer: Any, args: object, kwargs: object) -> None:
         for parameter in _parameters_of(optimizer):
             if id(parameter) not in self._parameters:
+                if parameter.is_floating_point() and parameter.element_size() < 4:
+                    self._keep_precision()
                 self._parameters[id(parameter)] = (parameter, _sample(parameter))
                 number = len(self._parameters) - 1
                 if parameter.grad is not None and not parameter.grad.is_sparse:
@@ -166,7 +190,8 @@ def _array(tensor: Any) -> np.ndarray:
     held = tensor.detach()
     if held.is_floating_point() and held.element_size() < 4:
         held = held.float()
-    return np.array(held.cpu())
+    copied: np.ndarray = held.cpu().resolve_conj().resolve_neg().numpy().copy()
+    return copied
 
 
 def _torch() -> Any:
