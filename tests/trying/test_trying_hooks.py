@@ -91,12 +91,13 @@ def test_optimizers_get_a_form_that_they_were_not_given(restored: Any) -> None:
     found = Made([OptimizerForm("fused", "AdamW")])
     weights = [torch.nn.Parameter(torch.ones(2))]
     assert torch.optim.AdamW(iter(weights)).defaults["fused"] is True
+    assert torch.optim.AdamW(weights, fused=False).defaults["fused"] is True
     assert torch.optim.AdamW(weights, foreach=True).defaults["fused"] is None
     assert torch.optim.SGD(weights, 0.1).defaults["fused"] is None
-    assert found.counts == [1]
+    assert found.counts == [2]
     # PyTorch refuses a fused step that can be differentiated: the program's own form stays.
     assert not torch.optim.AdamW(weights, differentiable=True).defaults["fused"]
-    assert found.counts == [1]
+    assert found.counts == [2]
 
 
 def test_loaders_get_workers(restored: Any) -> None:

@@ -9,7 +9,7 @@ each in one write, so several processes may write to one file.
      "pairs": [[[original_ns, changed_ns], …], …],
      "results": {"tolerance", "compared", "equal",
                  "checks": [{"kind", "count", "difference", "allowed"}]} | null,
-     "verdict", "why", "seconds"}
+     "verdict", "why", "doubts": [{"code", "facts"}], "seconds"}
 
 A difference that is not finite is null.
 """
@@ -80,6 +80,7 @@ def trial_json(trial: Trial, program: TriedProgram) -> Document:
         "results": _results(trial.comparison, trial.tolerance),
         "verdict": trial.verdict,
         "why": trial.why,
+        "doubts": [{"code": d.code, "facts": dict(d.facts)} for d in trial.doubts],
         "seconds": trial.seconds,
     }
 

@@ -7,6 +7,7 @@ above 1 by more than the least gain. Nothing of an undecided measurement is kept
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -23,6 +24,8 @@ from tileprof.analyzer.fixes import (
     LoaderWorkers,
     LoweringControl,
 )
+from tileprof.bench.doubts import Doubt, known_before
+from tileprof.bench.gpu_state import read_gpu
 from tileprof.bench.intervals import Interval
 
 from .comparing import Comparison, Reference, tolerance_of
@@ -100,6 +103,8 @@ class Trial:
     """What a time is that of."""
     circumstances: Circumstances
     """Of the last process of the changed program."""
+    doubts: tuple[Doubt, ...] = ()
+    """Reasons to doubt its times."""
 
 
 class Trials:
@@ -114,6 +119,8 @@ class Trials:
         self._made = 0
         self._reference: Reference | None = None
         self._unstable: Comparison | None = None
+        self.doubts = known_before(read_gpu(), _load(), os.cpu_count() or 1)
+        """Reasons to doubt all times, known before anything ran."""
         self.has_steps = False
         """Whether steps are timed; else whole runs."""
 
@@ -225,6 +232,11 @@ def record(program: TriedProgram, path: Path, seed: int = 0, limit_s: float = 60
             process.end()
 
 
+def _load() -> float:
+    """Return how many processes wanted to run in the last minute, on average."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def _together(kept: Sequence[Trial]) -> tuple[Fix, ...]:
     """Return all changes that were kept; of those that exclude each other, the fastest one."""
     found: dict[str, Fix] = {}
@@ -266,7 +278,7 @@ class _Attempt:
         return Trial(
             self._candidate, verdict, why, speedup_interval(self._pairs), tuple(self._pairs),
             self._comparison, self._tolerance, time.monotonic() - self._began,
-            "step" if self._trials.has_steps else "run", self._circumstances,
+            "step" if self._trials.has_steps else "run", self._circumstances, self._trials.doubts,
         )  # fmt: skip
 
     def _judged(self) -> tuple[Verdict, str]:

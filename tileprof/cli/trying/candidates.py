@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tileprof.analyzer.findings import Finding, identified
+from tileprof.analyzer.findings import identified
 from tileprof.analyzer.fixes import (
     Autocast,
     ChannelsLast,
@@ -26,7 +26,7 @@ from tileprof.analyzer.fixes import (
     OptimizerForm,
     PinnedMemory,
 )
-from tileprof.errors import UsageError, suggestion
+from tileprof.errors import UsageError, source_lines, suggestion
 from tileprof.trying import Candidate, Function
 
 if TYPE_CHECKING:
@@ -91,9 +91,19 @@ def of_report(report: Report) -> list[Candidate]:
     """Return the changes of all findings, each once, the one with the greatest gain first."""
     found: dict[Fix, Candidate] = {}
     for key, finding in identified(report.findings).items():
-        for fix in finding.fixes:
+        for fix in map(_named, finding.fixes):
             found.setdefault(fix, Candidate((fix,), key, finding.program_gain))
     return list(found.values())
+
+
+def _named(fix: Fix) -> Fix:
+    """Return the change with the name of the function that a line of it is in."""
+    if not isinstance(fix, CompiledFunction) or fix.function:
+        return fix
+    from tileprof.trying.hooks.sources import function_at
+
+    name = function_at("".join(source_lines(fix.file)), fix.line)
+    return CompiledFunction(fix.file, name) if name else fix
 
 
 def chosen(candidates: Sequence[Candidate], only: Sequence[str]) -> list[Candidate]:
@@ -120,11 +130,6 @@ def _names(candidate: Candidate) -> Iterator[str]:
         yield candidate.finding.rpartition("-")[0]
     for fix in candidate.fixes:
         yield fix.code
-
-
-def findings_of(report: Report) -> dict[str, Finding]:
-    """Return the findings that have a change, by their ids."""
-    return {key: each for key, each in identified(report.findings).items() if each.fixes}
 
 
 def _compiled(text: str) -> Fix:

@@ -42,6 +42,7 @@ def tried(trial: Trial) -> str:
     if trial.comparison is not None:
         lines.append(f"  results    {trial.comparison}")
     why = "" if trial.verdict in ("kept", "different") else f" ({trial.why})"
+    lines += [f"  doubtful   {each}" for each in trial.doubts]
     lines.append(f"  verdict    {_VERDICTS[trial.verdict]}{why}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -45,7 +45,7 @@ def set_convolution_trials(count: Count) -> None:
 
 
 def set_optimizer_form(fix: OptimizerForm, count: Count) -> None:
-    """Give optimizers a form that they were not given by the program."""
+    """Give a form to optimizers that the program gives none."""
 
     def change(module: Any) -> None:
         for kind in _optimizers(module):
@@ -68,8 +68,7 @@ def _with_form(init: Callable[..., None], form: str, count: Count) -> Callable[.
 
     @functools.wraps(init)
     def changed(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
-        given = [kwargs.get(name) for name in ("fused", "foreach")]
-        if any(each is not None for each in given):
+        if kwargs.get("fused") or kwargs.get("foreach"):
             init(self, params, *args, **kwargs)
             return
         groups = list(params)  # a generator can be read only once

@@ -77,12 +77,22 @@ def find_function(
     """Return the function of that name with its classes, or the innermost around a line."""
     found = None
     for qualified, node in _functions(tree):
-        if name:
-            if qualified == name:
-                return node
-        elif node.lineno <= line <= (node.end_lineno or node.lineno):
+        if qualified == name if name else _holds(node, line):
             found = node  # functions come before those in them
     return found
+
+
+def function_at(source: str, line: int) -> str:
+    """Return the name of the innermost function around a line; empty where there is none."""
+    try:
+        held = [name for name, node in _functions(ast.parse(source)) if _holds(node, line)]
+    except (SyntaxError, ValueError):
+        return ""
+    return held[-1] if held else ""
+
+
+def _holds(node: ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def function_names(source: str) -> list[str]:
