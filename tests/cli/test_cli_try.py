@@ -49,7 +49,7 @@ def test_a_faster_change_with_the_same_results_is_kept(cli: Any, write: Any) -> 
     found = cli("try", "--change", "env=WAY=fast", "program.py")
     assert found.code == 0
     assert "verdict    KEPT" in found.out
-    assert "Worth keeping:\n  WAY=fast in the environment" in found.out
+    assert "\nWorth keeping, " in found.out
     (line,) = read()
     assert (line["schema"], line["verdict"], line["unit"]) == (1, "kept", "step")
     assert line["fixes"] == [
@@ -166,3 +166,29 @@ def test_a_broken_ledger_is_named_by_its_line(cli: Any, folder: Path) -> None:
     Path("b.jsonl").write_text('{"schema": 9}\n')
     found = cli("try", "--log", "--ledger", "b.jsonl")
     assert (found.code, "b.jsonl:1: schema 9 is not the one" in found.err) == (2, True)
+
+
+def test_a_kept_change_is_written_into_the_source(
+    cli: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shown as a diff first; with `--apply` the file has it, and the old text is kept."""
+    from tileprof.trying import Trial, Trials
+    from tileprof.trying.processes import Circumstances
+
+    def kept(self: Trials, candidate: Any) -> Trial:
+        return Trial(candidate, "kept", "", None, (), None, 1e-4, 1.0, "step", Circumstances())
+
+    monkeypatch.setattr(Trials, "try_one", kept)
+    source = "import torch\n\ndef forward(x):\n    return x + 1\n"
+    (folder / "program.py").write_text(source)
+    words = ("--change", "compile=program.py:forward", "--change", "autocast", "program.py")
+    shown = cli("try", *words)
+    assert shown.code == 0
+    assert "+++ b/program.py\n" in shown.out
+    assert "+@torch.compile\n def forward(x):\n" in shown.out
+    assert Path("program.py").read_text() == source
+    applied = cli("try", "--apply", *words)
+    assert "wrote program.py; its old text is in program.py.orig" in applied.err
+    assert "not written, make it by hand: forward passes under torch.autocast" in applied.err
+    assert "@torch.compile\ndef forward" in Path("program.py").read_text()
+    assert Path("program.py.orig").read_text() == source

@@ -232,6 +232,18 @@ def record(program: TriedProgram, path: Path, seed: int = 0, limit_s: float = 60
             process.end()
 
 
+def worth_keeping(trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial whose changes are to be kept: all together where they were kept together,
+    else the one that brings most; None where none was kept."""
+    kept = [each for each in trials if each.verdict == "kept"]
+    together = [each for each in kept if len(each.candidate.fixes) > 1]
+    return max(
+        together or kept,
+        key=lambda each: each.measured.value if each.measured else 0.0,
+        default=None,
+    )
+
+
 def _load() -> float:
     """Return how many processes wanted to run in the last minute, on average."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0

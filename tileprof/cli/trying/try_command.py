@@ -17,7 +17,8 @@ from tileprof.progress import working
 
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
-    from tileprof.trying import Candidate, Settings, TriedProgram
+    from tileprof.trying import Candidate, Settings, Trial, TriedProgram
+    from tileprof.trying.edits import Edit
 
 USAGE = (
     "[OPTIONS] SCRIPT [ARGS…]\n"
@@ -34,7 +35,8 @@ def _parser() -> Parser:
         USAGE,
         "Try the changes that a report suggests, in processes of their own: results are compared "
         "with those of the program as it is, and steps of both are timed in turn. A change is kept "
-        "if it is faster beyond noise and results are the same. Your files are not changed. The "
+        "if it is faster beyond noise and results are the same. Your files are not changed without "
+        "--apply. The "
         "program runs many times. Exit code: 0 if a change is worth keeping, 1 if none is, 2 for "
         "wrong use.",
     )
@@ -114,6 +116,12 @@ def _parser() -> Parser:
         default=0,
         metavar="N",
         help="seed of random numbers, for programs that set none (default: 0)",
+    )
+    add(
+        "--apply",
+        action="store_true",
+        help="write what is worth keeping into the program's files, as in the printed diff; "
+        "FILE.orig keeps the old text",
     )
     add("--ledger", default=_LEDGER, metavar="FILE", help=f"the ledger (default: {_LEDGER})")
     add("--log", action="store_true", help="show the ledger, and try nothing")
@@ -265,7 +273,8 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 def _try(args: argparse.Namespace, program: TriedProgram, candidates: Sequence[Candidate]) -> int:
-    from tileprof.trying import Trial, Trials, ledger
+    from tileprof.trying import Trials, ledger, worth_keeping
+    from tileprof.trying.edits import edits_of
 
     from .try_text import summary, tried
 
@@ -278,10 +287,26 @@ def _try(args: argparse.Namespace, program: TriedProgram, candidates: Sequence[C
             ledger.add(path, document)
             done.append(trial)
             terminal.show(json.dumps(document) + "\n" if args.json else tried(trial))
+    best = worth_keeping(done)
+    edits = (
+        edits_of(best.candidate.fixes, program.name) if best and program.kind == "script" else ()
+    )
     if not args.json:
-        terminal.show(summary(done))
+        terminal.show(summary(done, edits))
         terminal.complain(f"added {len(done)} to {path}; see it with `tileprof try --log`")
-    return 0 if any(each.verdict == "kept" for each in done) else 1
+    if args.apply and best is not None:
+        _apply(best, edits)
+    return 0 if best is not None else 1
+
+
+def _apply(best: Trial, edits: Sequence[Edit]) -> None:
+    """Write changes into the program's files, and say which have to be made by hand."""
+    for each in edits:
+        terminal.complain(f"wrote {each.path}; its old text is in {each.apply()}")
+    written = {fix for each in edits for fix in each.written}
+    for fix in best.candidate.fixes:
+        if fix not in written:
+            terminal.complain(f"not written, make it by hand: {fix}")
 
 
 def _show_ledger(args: argparse.Namespace) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tileprof.analyzer.findings import Gain
 from tileprof.bench.intervals import Interval
 from tileprof.profile.units import format_value
-from tileprof.trying import Candidate, Trial
+from tileprof.trying import Candidate, Trial, worth_keeping
+from tileprof.trying.edits import Edit
 from tileprof.trying.ledger import Entry
 
 _VERDICTS = {
@@ -47,19 +48,14 @@ def tried(trial: Trial) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def summary(trials: Sequence[Trial]) -> str:
-    """Return what is worth keeping of all, in one line."""
-    kept = [each for each in trials if each.verdict == "kept"]
-    if not kept:
+def summary(trials: Sequence[Trial], edits: Sequence[Edit]) -> str:
+    """Return what is worth keeping, with a diff of the source where it can be written there."""
+    best = worth_keeping(trials)
+    if best is None:
         return f"\nNothing kept of {len(trials)} tried.\n"
-    last = kept[-1]
-    changes = "".join(f"\n  {fix}" for fix in last.candidate.fixes)
-    gain = _measured(last.measured) if last.measured else ""
-    if len(last.candidate.fixes) == 1:
-        last = max(kept, key=lambda each: each.measured.value if each.measured else 0.0)
-        changes = "".join(f"\n  {each.candidate}" for each in kept)
-        return f"\nWorth keeping:{changes}\n"
-    return f"\nWorth keeping, together {gain}:{changes}\n"
+    gain = f", {_measured(best.measured)}" if best.measured else ""
+    changes = "".join(f"\n  {fix}" for fix in best.candidate.fixes)
+    return f"\nWorth keeping{gain}:{changes}\n" + "".join(f"\n{each.diff()}" for each in edits)
 
 
 def ledger(entries: Sequence[Entry]) -> str:
