@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tileprof.analyzer.fixes import Autocast, LoaderWorkers, OptimizerForm
-from tileprof.trying.comparing import TOLERANCES, Reference, tolerance_of
+from tileprof.trying.comparing import DISTURBED, TOLERANCES, Reference, accuracy_of, tolerance_of
 from tileprof.trying.inside.results import Results
 from tileprof.trying.processes import Run
 
@@ -37,12 +37,13 @@ def compared(
 
 def test_tolerances_follow_how_a_change_may_move_results() -> None:
     """The widest of several changes counts, and the user's own before all."""
-    assert tolerance_of([LoaderWorkers()]) == 1e-6
-    assert tolerance_of([LoaderWorkers(), OptimizerForm()]) == 2e-5
-    assert tolerance_of([OptimizerForm()], low_precision=True) == 1e-2
-    assert tolerance_of([LoaderWorkers()], low_precision=True) == 1e-6
-    assert tolerance_of([OptimizerForm(), Autocast()]) == 1e-2
-    assert tolerance_of([Autocast()], 1e-3) == 1e-3
+    assert accuracy_of([LoaderWorkers()]) == "exact"
+    assert accuracy_of([LoaderWorkers(), OptimizerForm()]) == "rounding"
+    assert accuracy_of([OptimizerForm()], low_precision=True) == "precision"
+    assert accuracy_of([LoaderWorkers()], low_precision=True) == "exact"
+    assert accuracy_of([OptimizerForm(), Autocast()]) == "precision"
+    assert [tolerance_of(each) for each in TOLERANCES] == [1e-6, 2e-5, 1e-2]
+    assert tolerance_of("precision", 1e-3) == 1e-3
 
 
 @pytest.mark.parametrize(
@@ -110,19 +111,24 @@ def test_printed_numbers(tmp_path: Path, texts: list[str], new: str, same: bool)
 
 
 @contextmanager
-def watching() -> Iterator[Results]:
+def watching(disturbed: float = 0.0) -> Iterator[Results]:
     """Results of what runs inside."""
-    results = Results(STEPS)
+    results = Results(STEPS, disturbed)
     try:
         yield results
     finally:
         results.finish()
 
 
-def train(torch: Any, path: Path, change: Callable[..., None] = lambda *_: None) -> Run:
+def train(
+    torch: Any,
+    path: Path,
+    change: Callable[..., None] = lambda *_: None,
+    disturbed: float = 0.0,
+) -> Run:
     """Train a few steps and keep their results; `change` is told of each step's parts."""
     torch.manual_seed(0)
-    with watching() as results:
+    with watching(disturbed) as results:
         model = torch.nn.Sequential(
             torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Tanh(), torch.nn.Linear(16, 1)
         )
@@ -192,18 +198,22 @@ def mutations() -> list[tuple[str, Callable[..., None]]]:
 def test_mutated_trainings_are_refused(torch: Any, tmp_path: Path) -> None:
     """The same training in another optimizer form is accepted; of all mutations, none."""
     reference = Reference(train(torch, tmp_path / "original"))
+    noisy = train(torch, tmp_path / "noise", disturbed=DISTURBED["rounding"])
+    reference.disturbed(noisy, "rounding")
     assert reference.add(train(torch, tmp_path / "again")).equal
 
     def fused(where: str, *what: Any) -> None:
         if where == "options":
             what[0].update(fused=True)
 
-    right = reference.compared(train(torch, tmp_path / "fused", fused), ROUNDING)
+    right = reference.compared(train(torch, tmp_path / "fused", fused), ROUNDING, "rounding")
     assert right.equal, right
     accepted = []
     cases = mutations()
     for number, (name, change) in enumerate(cases):
-        found = reference.compared(train(torch, tmp_path / f"{number}", change), ROUNDING)
+        found = reference.compared(
+            train(torch, tmp_path / f"{number}", change), ROUNDING, "rounding"
+        )
         if found.equal:
             accepted.append(f"{name}: {found}")
     assert len(cases) > 70

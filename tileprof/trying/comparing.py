@@ -9,7 +9,13 @@ original's size there (or its root mean square, where it is larger). Gradients o
 updates of parameters are compared by length: all of them as one vector, and a tenth of the share of
 the parameter that differs most. Elements whose gradient
 is smaller than gradients may differ have no sign that can be trusted, and optimizers such as Adam
-make whole steps of it; so their updates are left out unless the gradient is zero in both. Printed
+make whole steps of it; so their updates are left out unless the gradient is zero in both.
+
+After the first step differences grow, in some programs fast. So the original is run once more with
+gradients that random numbers of the size of rounding are added to: later losses, and updates of all
+compared steps, may be a few times as far apart as that takes them, up to a limit.
+
+Printed
 numbers may also differ in their last digit; numbers that two processes of the original do not agree
 on, such as times, are no results.
 """
@@ -29,7 +35,7 @@ from tileprof.analyzer.fixes import Accuracy, Fix
 from .orders import LOW_PRECISION
 from .processes import Run
 
-Kind: TypeAlias = Literal["loss", "returned", "gradient", "update", "printed"]
+Kind: TypeAlias = Literal["loss", "returned", "gradient", "first_update", "update", "printed"]
 Arrays: TypeAlias = Mapping[str, np.ndarray]
 
 TOLERANCES: dict[Accuracy, float] = {"exact": 1e-6, "rounding": 2e-5, "precision": 1e-2}
@@ -43,6 +49,13 @@ of them, so single differences are smaller in them."""
 _ROUNDED = 1e-5
 """Root mean square of a parameter's gradient, as a share of that of all, below which it is a sum
 that would be zero but for rounding: a bias before a normalisation, or that of attention's keys."""
+DISTURBED: dict[Accuracy, float] = {"exact": 0.0, "rounding": 1e-6, "precision": 3e-3}
+"""Size of the random numbers that stand for rounding, as a share of each parameter's gradient:
+some units of 32-bit floats, and one of bfloat16."""
+_TIMES_NOISE = 5.0
+"""How many times as far apart as by these random numbers results may be: theirs is one chance."""
+_MOST_ALLOWED = {"value/": 0.03, "update/": 0.3}
+"""Largest differences that are allowed for noise."""
 _OF_ONE = 0.1
 """Weight of the largest single difference, of one value or one parameter, beside the whole."""
 _NUMBER = re.compile(
@@ -70,7 +83,8 @@ class Check:
 
     def __str__(self) -> str:
         told = {"loss": "losses", "returned": "returned values", "gradient": "gradients",
-                "update": "updates of parameters", "printed": "printed numbers"}  # fmt: skip
+                "first_update": "first updates of parameters",
+                "update": "later updates", "printed": "printed numbers"}  # fmt: skip
         apart = "not comparable" if math.isinf(self.difference) else f"{self.difference:.1e} apart"
         return f"{self.count:,} {told[self.kind]} {apart} ({self.allowed:.0e} allowed)"
 
@@ -95,18 +109,9 @@ class Comparison:
         return "; ".join(map(str, self.checks)) or "results not compared"
 
 
-def tolerance_of(
-    fixes: Sequence[Fix], given: float | None = None, low_precision: bool = False
-) -> float:
-    """Return the largest relative difference of values that changes may bring about.
-
-    `low_precision`: the original computes with fewer bits than 32.
-    """
-    if given is not None:
-        return given
-    found = max(TOLERANCES[each.accuracy] for each in fixes)
-    moved = low_precision and found >= TOLERANCES["rounding"]
-    return TOLERANCES["precision"] if moved else found
+def tolerance_of(accuracy: Accuracy, given: float | None = None) -> float:
+    """Return the largest relative difference of values; `given`: what the user asks for."""
+    return TOLERANCES[accuracy] if given is None else given
 
 
 class Reference:
@@ -115,6 +120,20 @@ class Reference:
     def __init__(self, run: Run) -> None:
         self._arrays = _read(run)
         self._outputs = [run.output]
+        self._noises: dict[Accuracy, Arrays] = {}
+
+    @property
+    def trains(self) -> bool:
+        """Whether the original has steps of optimizers."""
+        return any(name.startswith("update/") for name in self._arrays)
+
+    def knows_noise(self, accuracy: Accuracy) -> bool:
+        """Whether a process with disturbed gradients was taken in."""
+        return accuracy in self._noises
+
+    def disturbed(self, run: Run, accuracy: Accuracy) -> None:
+        """Take in a process of the original with disturbed gradients."""
+        self._noises[accuracy] = _read(run)
 
     @property
     def low_precision(self) -> bool:
@@ -125,14 +144,17 @@ class Reference:
         """Take another process of the original in, and return how it compares to the first."""
         self._outputs.append(run.output)
         accuracy: Accuracy = "precision" if self.low_precision else "rounding"
-        return self._compared(_read(run), None, TOLERANCES[accuracy])
+        return self._compared(_read(run), None, TOLERANCES[accuracy], accuracy)
 
-    def compared(self, run: Run, tolerance: float) -> Comparison:
+    def compared(self, run: Run, tolerance: float, accuracy: Accuracy = "exact") -> Comparison:
         """Compare a process of the changed program with the original."""
-        return self._compared(_read(run), run.output, tolerance)
+        return self._compared(_read(run), run.output, tolerance, accuracy)
 
-    def _compared(self, arrays: Arrays, output: str | None, tolerance: float) -> Comparison:
-        checks = list(_of_arrays(self._arrays, arrays, tolerance))
+    def _compared(
+        self, arrays: Arrays, output: str | None, tolerance: float, accuracy: Accuracy
+    ) -> Comparison:
+        noise = self._noises.get(accuracy, self._arrays)
+        checks = list(_of_arrays(self._arrays, arrays, tolerance, noise))
         if output is not None and len(self._outputs) > 1:
             checks += _of_printed(self._outputs, output, tolerance)
         return Comparison(tuple(checks))
@@ -143,21 +165,52 @@ def _read(run: Run) -> Arrays:
         return {name: held[name] for name in held.files}
 
 
-def _of_arrays(old: Arrays, new: Arrays, tolerance: float) -> Iterator[Check]:
+def accuracy_of(fixes: Sequence[Fix], low_precision: bool = False) -> Accuracy:
+    """Return how far changes may move results: the farthest of them."""
+    found = max((each.accuracy for each in fixes), key=lambda each: TOLERANCES[each])
+    return "precision" if low_precision and found != "exact" else found
+
+
+def _of_arrays(old: Arrays, new: Arrays, tolerance: float, noise: Arrays) -> Iterator[Check]:
     kinds: tuple[tuple[str, Kind], ...] = (("value/", "loss"), ("returned/", "returned"))
     for prefix, kind in kinds:
         names = [name for name in {**old, **new} if name.startswith(prefix)]
         if names:
             count = sum(old[name].size for name in names if name in old)
-            apart = max(_apart(old.get(name), new.get(name)) for name in names)
-            yield Check(kind, count, apart, tolerance)
+            # The one that is nearest to what it may be, or farthest beyond.
+            apart, may = max(
+                (
+                    (
+                        _apart(old.get(name), new.get(name)),
+                        _allowed(_apart(old.get(name), noise.get(name)), tolerance, prefix),
+                    )
+                    for name in names
+                ),
+                key=lambda each: each[0] / each[1],
+            )
+            yield Check(kind, count, apart, may)
     allowed = _OF_STEPS * tolerance
     trusted = _trusted(old, new, allowed)
-    for kind, masks in (("gradient", _whole(trusted)), ("update", trusted)):
+    parts: tuple[tuple[Kind, dict[str, np.ndarray]], ...] = (
+        ("gradient", _whole(trusted)), ("first_update", trusted), ("update", trusted),
+    )  # fmt: skip
+    for kind, masks in parts:
         names = sorted(n for n in {**old, **new} if n.startswith(f"{kind}/"))
-        if names:
-            yield _of_parameters(kind, [(old.get(n), new.get(n), masks.get(_number(n)))
-                                        for n in names], allowed)  # fmt: skip
+        if not names:
+            continue
+        held, moved = (
+            [(old.get(n), each.get(n), masks.get(_number(n))) for n in names]
+            for each in (new, noise)
+        )
+        of_noise = _of_parameters(kind, moved, allowed).difference if kind == "update" else 0.0
+        yield _of_parameters(kind, held, _allowed(of_noise, allowed, f"{kind}/"))
+
+
+def _allowed(of_noise: float, tolerance: float, prefix: str) -> float:
+    """Return how far results may be apart that disturbed gradients take so far apart."""
+    wide = min(_TIMES_NOISE * of_noise, _MOST_ALLOWED.get(prefix, 0.0))
+    # A tolerance of 0 is one that the user asks for: equal bits.
+    return max(tolerance, wide if tolerance else 0.0) or 1e-300
 
 
 def _number(name: str) -> str:

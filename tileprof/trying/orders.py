@@ -70,6 +70,9 @@ class Orders:
     """Steps before it is ready to be timed."""
     seed: int
     """Seed of random numbers of programs that do not set one."""
+    disturbed: float = 0.0
+    """Size of random numbers that are added to gradients in the kept steps, as a share of each
+    parameter's; 0 for none."""
     profile: str = ""
     """File that the process writes its profile to; empty where it is not recorded."""
 

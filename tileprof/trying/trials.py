@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 
 from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.fixes import (
+    Accuracy,
     CompiledFunction,
     EnvironmentVariable,
     Fix,
@@ -28,7 +29,7 @@ from tileprof.bench.doubts import Doubt, known_before
 from tileprof.bench.gpu_state import read_gpu
 from tileprof.bench.intervals import Interval
 
-from .comparing import Comparison, Reference, tolerance_of
+from .comparing import DISTURBED, Comparison, Reference, accuracy_of, tolerance_of
 from .measuring import (
     LOOKS,
     Pair,
@@ -186,16 +187,22 @@ class Trials:
                 raise ProgramError(f"`{self._program}` ended before its steps were timed")
             return pair_of_steps(old, new, timing, _lead(fixes))
 
-    def compared(self, old: Run, new: Run, tolerance: float) -> Comparison:
+    def compared(self, old: Run, new: Run, tolerance: float, accuracy: Accuracy) -> Comparison:
         """Return how a run of the changed program compares, and take in that of the original."""
         assert self._reference is not None
         self._check_original(old)
-        return self._reference.compared(new, tolerance)
+        return self._reference.compared(new, tolerance, accuracy)
 
-    def tolerance(self, fixes: Sequence[Fix]) -> float:
-        """Return how far results may be moved by changes of this program."""
-        assert self._reference is not None
-        return tolerance_of(fixes, self._settings.tolerance, self._reference.low_precision)
+    def accuracy(self, fixes: Sequence[Fix]) -> Accuracy:
+        """Return how far changes may move results of this program, and learn what noise does."""
+        reference = self._reference
+        assert reference is not None
+        accuracy = accuracy_of(fixes, reference.low_precision)
+        if DISTURBED[accuracy] and reference.trains and not reference.knows_noise(accuracy):
+            with self._process((), DISTURBED[accuracy]) as process:
+                process.ready()
+                reference.disturbed(process.end(), accuracy)
+        return accuracy
 
     @property
     def unstable(self) -> Comparison | None:
@@ -212,21 +219,21 @@ class Trials:
         if found.compared and not found.equal:
             self._unstable = found
 
-    def _process(self, fixes: tuple[Fix, ...]) -> Process:
+    def _process(self, fixes: tuple[Fix, ...], disturbed: float = 0.0) -> Process:
         self._made += 1
-        orders = self._orders(fixes, str(self._folder / f"{self._made}"))
+        orders = self._orders(fixes, str(self._folder / f"{self._made}"), disturbed)
         return Process(orders, self._settings.timing.limit_s)
 
-    def _orders(self, fixes: tuple[Fix, ...], folder: str) -> Orders:
+    def _orders(self, fixes: tuple[Fix, ...], folder: str, disturbed: float = 0.0) -> Orders:
         held = self._settings
         untimed = max(held.untimed, held.kept_steps + 1)
-        return Orders(self._program, fixes, folder, held.kept_steps, untimed, held.seed)
+        return Orders(self._program, fixes, folder, held.kept_steps, untimed, held.seed, disturbed)
 
 
 def record(program: TriedProgram, path: Path, seed: int = 0, limit_s: float = 600.0) -> None:
     """Record a program's first steps, or all of it where it has none, and write the profile."""
     with tempfile.TemporaryDirectory(prefix="tileprof-try-") as folder:
-        orders = Orders(program, (), folder, 0, _RECORDED, seed, str(path.absolute()))
+        orders = Orders(program, (), folder, 0, _RECORDED, seed, profile=str(path.absolute()))
         with Process(orders, limit_s) as process:
             process.ready()
             process.end()
@@ -279,7 +286,8 @@ class _Attempt:
 
     def __init__(self, trials: Trials, candidate: Candidate) -> None:
         self._trials, self._candidate = trials, candidate
-        self._tolerance = trials.tolerance(candidate.fixes)
+        self._accuracy = trials.accuracy(candidate.fixes)
+        self._tolerance = tolerance_of(self._accuracy, trials.settings.tolerance)
         self._pairs: list[Pair] = []
         self._comparison: Comparison | None = None
         self._circumstances = Circumstances()
@@ -317,7 +325,7 @@ class _Attempt:
         return "undecided", "its interval is too wide to say that it is faster"
 
     def _refused(self, old: Run, new: Run) -> tuple[Verdict, str] | None:
-        found = self._trials.compared(old, new, self._tolerance)
+        found = self._trials.compared(old, new, self._tolerance, self._accuracy)
         # What is kept of all pairs is the one that differs most from the original.
         if self._comparison is None or not found.equal:
             self._comparison = found

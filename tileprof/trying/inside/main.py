@@ -82,7 +82,7 @@ class _Run:
         self._kept = False
         self.printed = 0
         """Bytes of the program's output when its results were kept."""
-        self.results = Results(orders.kept)
+        self.results = Results(orders.kept, orders.disturbed)
         self.stepping = Stepping(pipe, orders.untimed, self._ended)
         program = orders.program
         compared = program.compared or program.step

@@ -7,6 +7,7 @@ arrays by name in a file:
     returned/STEP/N       what the named function returned, one array for each tensor or number
     gradient/P            of the first step, by the number of the parameter
     low_precision         is there where the program computes with fewer bits than 32
+    first_update/P        parameter after the first step minus before it
     update/P              parameter after the kept steps minus before the first one
 
 Of a parameter with more elements than `WHOLE` a fixed sample is kept. The order of elements is that
@@ -39,8 +40,10 @@ _DEEPEST = 6
 class Results:
     """What one process keeps, until it is asked to write it."""
 
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
+    def __init__(self, kept: int, disturbed: float = 0.0) -> None:
+        self._kept, self._disturbed = kept, disturbed
+        self._generators: dict[Any, Any] = {}
+        """Random numbers by device: the program's own are not touched."""
         self._step = 0
         self._arrays: dict[str, np.ndarray] = {}
         self._parameters: dict[int, tuple[Any, np.ndarray]] = {}
@@ -81,7 +84,9 @@ class Results:
             undo()
         self._undo.clear()
         for number, (parameter, before) in enumerate(self._parameters.values()):
-            self._arrays[f"update/{number}"] = _sample(parameter) - before
+            update = _sample(parameter) - before
+            self._arrays.setdefault(f"first_update/{number}", update)
+            self._arrays[f"update/{number}"] = update
         self._parameters.clear()
 
     def write(self, path: Path) -> None:
@@ -138,14 +143,33 @@ class Results:
             self._undo.append(register(self._before_step).remove)
 
     def _before_step(self, optimizer: Any, args: object, kwargs: object) -> None:
+        numbers = {key: number for number, key in enumerate(self._parameters)}
         for parameter in _parameters_of(optimizer):
-            if id(parameter) not in self._parameters:
+            gradient = parameter.grad
+            dense = gradient is not None and not gradient.is_sparse
+            number = numbers.get(id(parameter))
+            if number is None:
                 if parameter.is_floating_point() and parameter.element_size() < 4:
                     self._keep_precision()
                 self._parameters[id(parameter)] = (parameter, _sample(parameter))
-                number = len(self._parameters) - 1
-                if parameter.grad is not None and not parameter.grad.is_sparse:
-                    self._arrays[f"gradient/{number}"] = _sample(parameter.grad)
+                if dense:
+                    self._arrays[f"gradient/{len(self._parameters) - 1}"] = _sample(gradient)
+            elif f"first_update/{number}" not in self._arrays:
+                before = self._parameters[id(parameter)][1]
+                self._arrays[f"first_update/{number}"] = _sample(parameter) - before
+            if self._disturbed and dense and gradient.is_floating_point():
+                self._disturb(gradient)
+
+    def _disturb(self, gradient: Any) -> None:
+        """Add random numbers to a gradient where it is not zero, as rounding would."""
+        torch = _torch()
+        device = gradient.device
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(0)
+        noise = torch.randn(gradient.shape, generator=self._generators[device], device=device)
+        with torch.no_grad():
+            size = gradient.float().pow(2).mean().sqrt() * self._disturbed
+            gradient.add_((noise * size * (gradient != 0)).to(gradient.dtype))
 
 
 def _sample(tensor: Any) -> np.ndarray:
