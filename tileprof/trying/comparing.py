@@ -54,7 +54,7 @@ DISTURBED: dict[Accuracy, float] = {"exact": 0.0, "rounding": 1e-6, "precision":
 some units of 32-bit floats, and one of bfloat16."""
 _TIMES_NOISE = 5.0
 """How many times as far apart as by these random numbers results may be: theirs is one chance."""
-_MOST_ALLOWED = {"value/": 0.03, "update/": 0.3}
+_MOST_ALLOWED = {"value/": 0.01, "update/": 0.1}
 """Largest differences that are allowed for noise."""
 _OF_ONE = 0.1
 """Weight of the largest single difference, of one value or one parameter, beside the whole."""
