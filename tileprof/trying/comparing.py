@@ -85,7 +85,9 @@ class Check:
         told = {"loss": "losses", "returned": "returned values", "gradient": "gradients",
                 "first_update": "first updates of parameters",
                 "update": "later updates", "printed": "printed numbers"}  # fmt: skip
-        apart = "not comparable" if math.isinf(self.difference) else f"{self.difference:.1e} apart"
+        apart = f"{self.difference:.1e} apart" if self.difference else "equal"
+        if math.isinf(self.difference):
+            apart = "not comparable"
         return f"{self.count:,} {told[self.kind]} {apart} ({self.allowed:.0e} allowed)"
 
 
