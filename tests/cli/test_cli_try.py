@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+
+from tests.analyzer.reports import finding, report_with
+from tileprof.analyzer.fixes import CompiledFunction, OptimizerForm
+from tileprof.cli.trying.candidates import chosen, of_report
+from tileprof.cli.trying.try_command import _recorded
+from tileprof.errors import UsageError
+from tileprof.trying import TriedProgram
 
 PROGRAM = """
     import os, tileprof
@@ -192,3 +201,47 @@ def test_a_kept_change_is_written_into_the_source(
     assert "not written, make it by hand: forward passes under torch.autocast" in applied.err
     assert "@torch.compile\ndef forward" in Path("program.py").read_text()
     assert Path("program.py.orig").read_text() == source
+
+
+def test_findings_give_candidates(folder: Path) -> None:
+    """Each change once, with the first finding that has it; a line becomes its function."""
+    (folder / "a.py").write_text("class A:\n    def f(self):\n        return 1\n")
+    fused, compiled = OptimizerForm("fused", "AdamW"), CompiledFunction("a.py", "", 3)
+    report = report_with(
+        replace(finding("suggestion", "passes", gain=1.5), fixes=(fused, compiled)),
+        replace(finding("symptom", "hotspot"), fixes=(fused,)),
+        finding("warning", "other"),
+    )
+    first, second = of_report(report)
+    assert (first.fixes, second.fixes) == ((fused,), (CompiledFunction("a.py", "A.f"),))
+    assert first.predicted is not None
+    assert first.finding.startswith("passes-")
+    assert [each.fixes for each in chosen([first, second], ["compile"])] == [second.fixes]
+    assert chosen([first, second], ["passes", "optimizer"]) == [first, second]
+    with pytest.raises(UsageError, match="no executable finding is called `fuse`"):
+        chosen([first, second], ["fuse"])
+
+
+def test_a_profile_says_what_it_was_recorded_of(cli: Any, write: Any) -> None:
+    """Where that is not there any more, the program has to be given beside it."""
+    write()
+    assert cli("run", "--quiet", "-o", "a.tprof", "program.py").code == 0
+    assert cli("try", "--list", "a.tprof").out.startswith("No finding can be tried")
+    Path("program.py").rename("other.py")
+    found = cli("try", "a.tprof")
+    assert found.code == 2
+    assert "`a.tprof` does not say how to run its program from here" in found.err
+    listed = cli("try", "--list", "a.tprof", "--", "other.py")
+    assert listed.code == 1
+    assert listed.out.startswith("No finding can be tried")
+
+
+def test_the_command_of_a_profile_is_run_again(folder: Path) -> None:
+    """With its arguments; options of the recording are none of the program's."""
+    (folder / "train.py").write_text("")
+    args = argparse.Namespace(step=None, compare=None)
+    told = _recorded(args, "a.tprof", "tileprof run -o a.tprof --timeline train.py --epochs 2")
+    assert told == TriedProgram("script", "train.py", ("--epochs", "2"))
+    told = _recorded(args, "a.tprof", "tileprof run --quiet -m pkg.train -x")
+    assert told == TriedProgram("module", "pkg.train", ("-x",))
+    assert _recorded(args, "a.tprof", "train.py -x") == TriedProgram("script", "train.py", ("-x",))
