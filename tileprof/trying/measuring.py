@@ -38,8 +38,8 @@ _MOST_STEPS = 200
 class Timing:
     """How a program is timed."""
 
-    rounds: int = 5
-    """Batches of each process of a pair."""
+    rounds: int = 6
+    """Batches of each process of a pair: even, so that each goes first as often as the other."""
     batch_ns: float = 2e8
     """Time of a batch, for which steps are repeated."""
     limit_s: float = 600.0
@@ -70,9 +70,12 @@ def speedup_interval(pairs: Sequence[Pair]) -> Interval | None:
 
 
 def pair_of_steps(
-    first: Process, second: Process, timing: Timing, lead: int
+    first: Process, second: Process, timing: Timing, lead: int, turned: bool
 ) -> tuple[Pair, Run, Run]:
     """Time steps of two processes that were started and are ready, and end them.
+
+    `turned`: the second one goes first, so that a program with few steps is not always timed in
+    the same order.
 
     `lead` are steps before each batch that are not timed: more than what was made ready while the
     process waited for its turn.
@@ -80,8 +83,9 @@ def pair_of_steps(
     step_ns = max(first.step_ns, second.step_ns, 1.0)
     steps = max(1, min(_MOST_STEPS, round(timing.batch_ns / step_ns)))
     rounds: list[tuple[float, float]] = []
-    for taken in in_turns([partial(each.take, steps, lead) for each in (first, second)]):
-        old, new = taken
+    sides = (second, first) if turned else (first, second)
+    for taken in in_turns([partial(each.take, steps, lead) for each in sides]):
+        old, new = reversed(taken) if turned else taken
         if old is None or new is None:  # the program has ended
             break
         rounds.append((old, new))

@@ -185,7 +185,7 @@ class Trials:
             # Both start at once; neither is timed before both are ready.
             if not all([old.ready(), new.ready()]):
                 raise ProgramError(f"`{self._program}` ended before its steps were timed")
-            return pair_of_steps(old, new, timing, _lead(fixes))
+            return pair_of_steps(old, new, timing, _lead(fixes), turned=number % 2 == 1)
 
     def compared(self, old: Run, new: Run, tolerance: float, accuracy: Accuracy) -> Comparison:
         """Return how a run of the changed program compares, and take in that of the original."""
