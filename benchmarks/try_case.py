@@ -1,7 +1,7 @@
 """The program of docs/try.md: a network of small layers, trained on numbers made on the way.
 
-`tileprof try --ledger benchmarks/results/try_case.jsonl benchmarks/try_case.py` wrote the ledger
-that the page shows.
+`tileprof try --seconds 75 --ledger benchmarks/results/try_case.jsonl benchmarks/try_case.py` wrote
+the ledger that the page shows.
 """
 
 import math
