@@ -98,6 +98,7 @@ def test_a_finding() -> None:
             "author": "Pad rows to 16 bytes.",
             "compiler": "See why its rows have such a length.",
         },
+        "fixes": [],
     }
     assert second["gain"] == {"kernel": None, "program": None}
 

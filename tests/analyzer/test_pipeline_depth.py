@@ -14,6 +14,7 @@ from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, report_of, stored
 from tests.lowering_kernels import left_early
 from tileprof.analyzer.cases import Program
+from tileprof.analyzer.fixes import LoweringControl
 from tileprof.analyzer.kernel.pipelines import ring_in_code
 from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.ir import print_kernel
@@ -99,6 +100,7 @@ def test_stages_that_hide_the_wait() -> None:
     finding = only(program(Made(code=STARVED, blames=WAITS, ir=ir(2), attributes=ROOM)), RULE)
     assert finding.severity == "suggestion"
     assert "num_stages=3" in finding.author
+    assert finding.fixes == (LoweringControl("stages", 3),)
     assert "50.0 % of the time, 600 cycles per iteration" in finding.dynamic[0].text
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(2)

@@ -23,6 +23,7 @@ from typing import TypeAlias
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.findings import Confidence, Evidence, Place, Severity, Tier, percent
+from tileprof.analyzer.fixes import Fix
 from tileprof.analyzer.machine.code import KernelCode
 
 
@@ -50,6 +51,8 @@ class Draft:
     launches_go: bool = False
     """Whether all launches of its kernels and copies go too, and the host's time for them: then no
     late launch waits for that time, and none of it is slack."""
+    fixes: tuple[Fix, ...] = ()
+    """Changes that can be made without the author."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from tileprof.analyzer.fixes import Fix
 from tileprof.errors import Location
 from tileprof.profile.tree.cards import short
 from tileprof.remarks import Remark
@@ -112,6 +113,8 @@ class Finding:
     confidence: Confidence = "medium"
     kernel_gain: Gain | None = None
     program_gain: Gain | None = None
+    fixes: tuple[Fix, ...] = ()
+    """Changes that `tileprof try` can make by itself, each of them an answer to the finding."""
 
     def __repr__(self) -> str:
         gain = f", program {self.program_gain}" if self.program_gain else ""

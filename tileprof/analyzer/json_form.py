@@ -12,6 +12,7 @@ from typing import Any
 
 from tileprof.analyzer.account import Account
 from tileprof.analyzer.findings import Evidence, Finding, Gain, Place
+from tileprof.analyzer.fixes import fix_json
 from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.analyzer.report import Answers, Report
@@ -102,6 +103,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "gain": {"kernel": _gain(finding.kernel_gain), "program": _gain(finding.program_gain)},
         "confidence": finding.confidence,
         "suggestion": {"author": finding.author, "compiler": finding.compiler},
+        "fixes": [fix_json(each) for each in finding.fixes],
     }
 
 

@@ -248,7 +248,7 @@ def _finding(rule: str, draft: Draft, kernel: Gain | None, program: Gain | None)
         severity = "warning"  # a cause that nothing was measured of, or by too few samples
     return Finding(
         rule, severity, draft.title, draft.place, draft.evidence, draft.author, draft.compiler,
-        draft.confidence, kernel, program,
+        draft.confidence, kernel, program, () if severity in ("stop", "ignore") else draft.fixes,
     )  # fmt: skip
 
 

@@ -89,6 +89,39 @@ class Parser(argparse.ArgumentParser):
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """A command line of a command that runs a program."""
+
+    options: list[str]
+    module: str | None
+    program: list[str]
+    """The words from the program on; without its name for a module."""
+
+
+def split_program(argv: Sequence[str], parser: Parser) -> Split:
+    """Cut the command line where the program begins: everything after it is the program's."""
+    takes_value = {
+        text
+        for action in parser._actions
+        if action.nargs is None and action.option_strings
+        for text in action.option_strings
+    }
+    at = 0
+    while at < len(argv):
+        token = argv[at]
+        if token == "-m":
+            if at + 1 == len(argv):
+                raise UsageError("`-m` needs the name of a module", hint=f"usage: {parser.usage}")
+            return Split(list(argv[:at]), argv[at + 1], list(argv[at + 2 :]))
+        if token == "--":
+            return Split(list(argv[:at]), None, list(argv[at + 1 :]))
+        if not token.startswith("-") or token == "-":
+            return Split(list(argv[:at]), None, list(argv[at:]))
+        at += 2 if token in takes_value else 1
+    return Split(list(argv), None, [])
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """Type of an option that takes one of some words."""
 

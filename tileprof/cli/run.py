@@ -9,12 +9,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileprof.cli import terminal
-from tileprof.cli.parsing import Command, Parser, number, one_of
+from tileprof.cli.parsing import Command, Parser, Split, number, one_of, split_program
 from tileprof.errors import OutputError, UsageError
 from tileprof.progress import working
 
@@ -133,41 +132,10 @@ def _parser() -> Parser:
     return parser
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    options: list[str]
-    module: str | None
-    program: list[str]
-    """The words from the program on; without its name for a module."""
-
-
-def _split(argv: Sequence[str], parser: Parser) -> _Split:
-    """Cut the command line where the program begins: everything after it is the program's."""
-    takes_value = {
-        text
-        for action in parser._actions
-        if action.nargs is None and action.option_strings
-        for text in action.option_strings
-    }
-    at = 0
-    while at < len(argv):
-        token = argv[at]
-        if token == "-m":
-            if at + 1 == len(argv):
-                raise UsageError("`-m` needs the name of a module", hint=f"usage: {parser.usage}")
-            return _Split(list(argv[:at]), argv[at + 1], list(argv[at + 2 :]))
-        if token == "--":
-            return _Split(list(argv[:at]), None, list(argv[at + 1 :]))
-        if not token.startswith("-") or token == "-":
-            return _Split(list(argv[:at]), None, list(argv[at:]))
-        at += 2 if token in takes_value else 1
-    return _Split(list(argv), None, [])
-
-
 def main(argv: Sequence[str]) -> int:
     """Run the program under a session and return the program's exit code."""
     parser = _parser()
-    split = _split(argv, parser)
+    split = split_program(argv, parser)
     args = parser.parse_args(split.options)
     _check_counters(args)
     if split.module is None and not split.program:
@@ -358,7 +326,7 @@ def _set_environment(args: argparse.Namespace) -> None:
         os.environ.setdefault("TILEPROF_CHECK", "1")
 
 
-def _target(split: _Split) -> tuple[ProgramTarget, list[str]]:
+def _target(split: Split) -> tuple[ProgramTarget, list[str]]:
     from tileprof.profiler import ProgramTarget
 
     if split.module is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
@@ -44,7 +45,7 @@ class Watch:
         try:
             self._then(module)
         except Exception as error:
-            sys.unraisablehook(_unraisable(error, f"What was to follow {self.name} failed"))
+            _print(error, f"What was to follow {self.name} failed")
 
 
 def when_imported(name: str, then: Callable[[ModuleType], None]) -> Watch:
@@ -132,6 +133,16 @@ def _complete(module: ModuleType) -> bool:
 def _tell(name: str, module: ModuleType) -> None:
     for watch in [each for each in _watches[:] if each.name == name]:
         watch.call(module)
+
+
+def _print(error: Exception, message: str) -> None:
+    """Print an error that nobody can catch, through the program's own hook where it has one."""
+    if sys.unraisablehook is not sys.__unraisablehook__:
+        sys.unraisablehook(_unraisable(error, message))
+    elif sys.stderr is not None:
+        # Python's own hook takes arguments of a type that only Python can make.
+        lines = "".join(traceback.format_exception(error))
+        sys.stderr.write(f"{message}\n{lines}")
 
 
 def _unraisable(error: Exception, message: str) -> Any:

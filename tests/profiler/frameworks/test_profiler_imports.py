@@ -156,6 +156,23 @@ def test_a_mistake_of_ours_stays_ours(write: Write, monkeypatch: pytest.MonkeyPa
     ]
 
 
+def test_a_mistake_is_printed_by_pythons_own_hook_too(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That hook takes no arguments but Python's: the import succeeds all the same."""
+    write(mod_a="")
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+
+    def then(module: ModuleType) -> None:
+        raise KeyError(module.__name__)
+
+    when_imported("mod_a", then)
+    importlib.import_module("mod_a")
+    printed = capsys.readouterr().err
+    assert printed.startswith("What was to follow mod_a failed\nTraceback")
+    assert printed.endswith("KeyError: 'mod_a'\n")
+
+
 def test_an_import_that_is_under_way(write: Write) -> None:
     """Asked for from inside of the module, or by another thread meanwhile: after its end."""
     write(

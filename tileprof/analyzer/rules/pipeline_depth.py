@@ -31,6 +31,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.fixes import Fix, LoweringControl
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
 from tileprof.analyzer.kernel.by_turns import ALONE, kept_from, left_in_turns
 from tileprof.analyzer.kernel.pace import at_roof, pace_of
@@ -135,7 +136,8 @@ def _draft(case: KernelCase, code: KernelCode, wait: TileWait, loads: _Loads) ->
     stages = _stages(case, wait, loads, rest)
     saving, advice = _saving(wait, loads, (best, rest), stages), _advice(loads, stages)
     if saving is None or saving.mid >= COOL:
-        yield Draft("suggestion", title, place, evidence, advice, _COMPILER, saving)
+        yield Draft("suggestion", title, place, evidence, advice, _COMPILER, saving,
+                    fixes=_fixes(loads, stages))  # fmt: skip
     elif wait.share >= PIPELINE_DEPTH_MUCH and 1 - rest >= COOL:
         yield Draft("symptom", f"{title}, and there is no room for more", place, evidence, advice,
                     _COMPILER)  # fmt: skip
@@ -209,6 +211,14 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         if kept and (turns := left_in_turns(case, code, (*loads, *stores))):
             saving, evidence = turns, [*evidence, Evidence("static", _TURNS)]
         yield Draft("suggestion", _NONE, place, tuple(evidence), _PIPELINE, saving=saving)
+
+
+def _fixes(loads: _Loads, stages: int) -> tuple[Fix, ...]:
+    """Return the control that sets the stages of a pipelined loop of ours."""
+    ring = loads.ring
+    if loads.said or ring is None or not ring.variable or stages <= ring.stages:
+        return ()
+    return (LoweringControl("stages", stages),)
 
 
 # -- words

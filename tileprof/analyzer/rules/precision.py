@@ -19,6 +19,7 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.rules.numbers import PRECISION_PACES
 
@@ -36,6 +37,7 @@ _ADVICE = (
     ' torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True for'
     " convolutions; or run the model under torch.autocast with bfloat16."
 )
+_FIXES: tuple[Fix, ...] = (MatmulPrecision(), Autocast())
 
 
 def find(program: Program) -> Iterator[Draft]:
@@ -50,7 +52,7 @@ def find(program: Program) -> Iterator[Draft]:
     place = tree.place(node)
     static = Evidence("static", f"{plain[0].name} multiplies 32-bit floats without tensor cores")
     if not time:
-        yield Draft("warning", _title(len(plain)), place, (static,), _ADVICE)
+        yield Draft("warning", _title(len(plain)), place, (static,), _ADVICE, fixes=_FIXES)
         return
     text = f"{len(plain)} such kernels take {percent(share)} of {tree.whose}"
     evidence = [static, Evidence("activities", text)]
@@ -62,7 +64,7 @@ def find(program: Program) -> Iterator[Draft]:
     evidence += [Evidence("activities", told)] if told else []
     nodes = tuple(each for case in plain for each in case.nodes)
     yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), _ADVICE, "", saving,
-                nodes=nodes)  # fmt: skip
+                nodes=nodes, fixes=_FIXES)  # fmt: skip
 
 
 def _is_plain(name: str) -> bool:

@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
 from tileprof.profiler.endings.finalizing import say_unwritten, wait_for_threads
@@ -28,6 +28,8 @@ from tileprof.profiler.session.recording import finalize_all, open_sessions
 from tileprof.profiler.session.session import Session
 from tileprof.profiler.tree.paths import hidden, ours
 from tileprof.profiler.tree.sources import of_user
+
+Compiler: TypeAlias = Callable[[bytes, str], types.CodeType]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell reports it."""
@@ -75,15 +77,23 @@ def check_target(target: ProgramTarget) -> None:
         raise MissingDependencyError("pytest is not installed", hint="pip install pytest")
 
 
-def run_program(target: ProgramTarget, argv: Sequence[str], session: Session) -> int:
+def compiled(source: bytes, path: str) -> types.CodeType:
+    """Compile the text of a script."""
+    code: types.CodeType = compile(source, path, "exec", dont_inherit=True)
+    return code
+
+
+def run_program(
+    target: ProgramTarget, argv: Sequence[str], session: Session, compiler: Compiler = compiled
+) -> int:
     """Run a program to its end, threads included, and return its exit code.
 
-    `argv` are the program's arguments without its name. The session is deactivated at the end, not
-    finalized; it is discarded where Python could not even begin with the program. Prints what
-    Python itself would print, and nothing else.
+    `compiler` makes code of a script's text and path. `argv` are the program's arguments without
+    its name. The session is deactivated at the end, not finalized; it is discarded where Python
+    could not even begin with the program. Prints what Python itself would print, and nothing else.
     """
     check_target(target)
-    body = _prepare(target, argv)
+    body = prepare(target, argv, compiler)
     finalize_on_terminate(session)
     follow_spawned(session)
     try:
@@ -101,22 +111,22 @@ def _run(body: Callable[[], None], session: Session) -> int:
         code = 0
     except SystemExit as ending:
         _discard_unbegun(ending, session)
-        code = _exit_code(ending.code)
+        code = exit_code(ending.code)
         if code:
             session.ended = f"with exit code {code}"
     except KeyboardInterrupt as error:
         session.ended = "by Ctrl-C"
-        _report(error)
+        report_uncaught(error)
         code = INTERRUPTED
     except BaseException as error:
         _discard_unbegun(error, session)
         session.ended = f"with {_named(error)}"
-        _report(error)
+        report_uncaught(error)
         code = 1
     try:
         wait_for_threads()
     except KeyboardInterrupt as error:
-        _report(error)
+        report_uncaught(error)
         code = INTERRUPTED
     return code
 
@@ -145,8 +155,15 @@ def _discard_unbegun(error: BaseException, session: Session) -> None:
     session.discard()
 
 
-def _prepare(target: ProgramTarget, argv: Sequence[str]) -> Callable[[], None]:
-    """Set up `sys` and `__main__` as the interpreter does, and return what is left to do."""
+def prepare(
+    target: ProgramTarget,
+    argv: Sequence[str],
+    compiler: Compiler = compiled,
+) -> Callable[[], None]:
+    """Set up `sys` and `__main__` as the interpreter does, and return what is left to do.
+
+    `compiler` makes code of a script's text and path.
+    """
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     main.__annotations__ = {}
@@ -163,7 +180,7 @@ def _prepare(target: ProgramTarget, argv: Sequence[str]) -> Callable[[], None]:
         _set_path(path)
         return lambda: _run_module("__main__", folder=True)
     _set_path(os.path.dirname(os.path.realpath(path)))
-    return lambda: _run_script(path, main)
+    return lambda: _run_script(path, main, compiler)
 
 
 def _set_path(first: str) -> None:
@@ -172,13 +189,13 @@ def _set_path(first: str) -> None:
         sys.path[:1] = [first]
 
 
-def _run_script(path: str, main: types.ModuleType) -> None:
+def _run_script(path: str, main: types.ModuleType, compiler: Compiler) -> None:
     loader = importlib.machinery.SourceFileLoader("__main__", path)
     main.__file__, main.__loader__ = path, loader
     main.__dict__["__cached__"] = None
     with open(path, "rb") as file:
         source = file.read()
-    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    exec(compiler(source, path), main.__dict__)
 
 
 def _run_module(name: str, folder: bool = False) -> None:
@@ -197,7 +214,8 @@ def _main_of(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "__main__.py"))
 
 
-def _exit_code(code: object) -> int:
+def exit_code(code: object) -> int:
+    """Return the exit code that `SystemExit` stands for; a text is printed, as Python does."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -206,7 +224,7 @@ def _exit_code(code: object) -> int:
     return 1
 
 
-def _report(error: BaseException) -> None:
+def report_uncaught(error: BaseException) -> None:
     """Print an uncaught exception through the program's own hook, without frames of ours."""
     _hide_ours(error)
     try:

@@ -45,6 +45,11 @@ def step() -> None:
             steps.mark(by_hand=True)
 
 
+def listen(steps: MarkedSteps) -> None:
+    """Let somebody count the steps that the program marks, until the process ends."""
+    _open.append(steps)
+
+
 class StepRecording(Protocol):
     """Recording that is switched on and off between steps."""
 

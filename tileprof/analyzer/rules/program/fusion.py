@@ -28,6 +28,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import DEPENDENT, LATE, Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
+from tileprof.analyzer.fixes import compiled_at
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.rules.numbers import FUSION_NAMED, FUSION_PARTS, SMALL_KERNELS_SHORT
 from tileprof.analyzer.rules.program import gathered_rows, handed_over
@@ -185,6 +186,7 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
         "suggestion", title, place, tuple(evidence), advice, "", saving,
         # What fusing brings has not been measured on enough programs yet.
         confidence="low", nodes=tuple(nodes), gaps=tree.ended_by(nodes, DEPENDENT, LATE),
+        fixes=compiled_at(place.location),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ Where devices were timed this rule reports nothing: the account says where their
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.fixes import ChannelsLast, Fix, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers import MOST_OF_A_KIND
 from tileprof.analyzer.rules.numbers import (
     HOTSPOTS_ALL,
@@ -28,6 +30,7 @@ from tileprof.analyzer.rules.numbers import (
     HOTSPOTS_THE_SAME,
     HOTSPOTS_TIMES,
 )
+from tileprof.profile.node_names import OPTIMIZER_SCOPE
 
 _ADVICE = {
     "op": (
@@ -45,6 +48,14 @@ _ADVICE_WITHOUT_OPERATIONS = (
     "Start with this line: its Python code, and the libraries that it calls, take the time."
     " `tileprof view` shows the functions below it."
 )
+
+
+_OPTIMIZER = re.compile(rf"{OPTIMIZER_SCOPE}(Adam|AdamW|SGD|Adagrad)\.step")
+"""Steps of the optimizers of PyTorch that have a fused form."""
+_CONVOLUTION = re.compile(r"convolution|conv2d", re.IGNORECASE)
+_PRODUCT = re.compile(r"mm$|matmul|linear|bmm|MmBackward|attention|lstm|gru", re.IGNORECASE)
+"""Operations that a library does as a whole, so that compiling what is around them changes little.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +144,21 @@ def _draft(tree: Contexts, each: _Hot) -> Draft:
     if each.kind == "line" and not bool((tree.ops >= 0).any()):
         advice = _ADVICE_WITHOUT_OPERATIONS
     return Draft("symptom", title, tree.place(each.node), (measured, table), advice,
-                 confidence="high")  # fmt: skip
+                 confidence="high", fixes=_fixes(tree, each))  # fmt: skip
+
+
+def _fixes(tree: Contexts, each: _Hot) -> tuple[Fix, ...]:
+    """Return changes that are worth a trial, though nothing says what they would bring."""
+    node = each.node
+    while node >= 0:
+        if found := _OPTIMIZER.match(tree.profile.names[node]):
+            return (OptimizerForm("fused", found[1]),)
+        node = int(tree.profile.parents[node])
+    if each.kind != "op" or _PRODUCT.search(each.name):
+        return ()
+    if _CONVOLUTION.search(each.name):
+        return (ChannelsLast(),)
+    return compiled_at(tree.line(each.node))
 
 
 def _table(share: float, part: str) -> str:

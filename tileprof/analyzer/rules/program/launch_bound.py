@@ -22,6 +22,7 @@ from tileprof.analyzer.contexts import AFTER_COPY, FOR_DATA, FOR_HOST, LATE, Con
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.fixes import Fix, LoaderWorkers, OptimizerForm, PinnedMemory, compiled_at
 from tileprof.analyzer.numbers import COOL, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.numbers import (
@@ -84,7 +85,12 @@ def _launches(tree: Contexts, gaps: Mask, loading: float) -> Iterator[Draft]:
     yield Draft(
         "suggestion", f"GPU idle: kernels{_named(tree, around)} are launched too late",
         tree.place(where), tuple(evidence), _LATE, "", saving, gaps=nodes_of(gaps),
+        fixes=_fixes(tree, where),
     )  # fmt: skip
+
+
+def _fixes(tree: Contexts, where: int) -> tuple[Fix, ...]:
+    return (*compiled_at(tree.line(where)), OptimizerForm())
 
 
 def _around(tree: Contexts, gaps: Mask) -> int | None:
@@ -181,6 +187,7 @@ def _data(tree: Contexts, seen: Mask, copied: Mask, loading: float) -> Iterator[
         "suggestion", f"GPU idle: no data from the data loader at {where}",
         tree.place(most), tuple(evidence), _DATA, "",
         Saving(min(low * share, likely), likely, max(share, likely)), gaps=nodes_of(gaps),
+        fixes=(LoaderWorkers(), PinnedMemory()),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
+from tileprof.analyzer.fixes import LoaderWorkers
 from tileprof.analyzer.numbers import LONGEST_SAVING
 from tileprof.analyzer.rules.numbers import LOADER_SHARE, LOADER_WORKERS
 
@@ -50,6 +51,7 @@ def find(program: Program) -> Iterator[Draft]:
         "suggestion",
         f"The data loader takes {percent(share, 0)} of {host.whose}, while nothing computes",
         tree.place(first), (Evidence("activities", text),), _ADVICE, "", Saving(low, mid, high),
+        fixes=(LoaderWorkers(),),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.fixes import OptimizerForm
 from tileprof.analyzer.rules.numbers import (
     OPTIMIZER_PASSES_COLD,
     OPTIMIZER_PASSES_SLOWER,
@@ -92,7 +93,7 @@ def _find(tree: Contexts, form: _Form) -> Iterator[Draft]:
     advice = f"Pass fused=True to torch.optim.{form.name}: one kernel does the whole step."
     evidence = (Evidence("activities", text),)
     yield Draft("suggestion", title, tree.place(first), evidence, advice, "", saving,
-                nodes=tuple(nodes))  # fmt: skip
+                nodes=tuple(nodes), fixes=(OptimizerForm("fused", form.name),))  # fmt: skip
 
 
 RULE = ProgramRule("optimizer-passes", find)

@@ -37,6 +37,7 @@ from tileprof.analyzer.contexts import (
 )
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
+from tileprof.analyzer.fixes import Fix, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.rules.numbers import (
     SMALL_KERNELS_FEWEST,
@@ -340,8 +341,11 @@ def _draft(tree: Contexts, chains: list[_Chain]) -> Draft:
     if late > idle / 2:
         advice += _GRAPH
     place = tree.place(first.place if first.caller < 0 else first.caller)
+    fixes: tuple[Fix, ...] = (OptimizerForm(), OptimizerForm("foreach"))
+    if not first.is_of_optimizer:
+        fixes = () if first.is_of_tensors else compiled_at(place.location)
     return Draft("suggestion", title, place, tuple(evidence), advice, "", saving,
-                 nodes=tuple(nodes), gaps=before)  # fmt: skip
+                 nodes=tuple(nodes), gaps=before, fixes=fixes)  # fmt: skip
 
 
 RULE = ProgramRule("small-kernels", find)

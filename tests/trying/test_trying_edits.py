@@ -1,0 +1,96 @@
+"""Changes in the source of a program: only what is meant, everything else as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tileprof.analyzer.fixes import (
+    ChannelsLast,
+    CompiledFunction,
+    ConvolutionTrials,
+    Fix,
+    GradientsToNone,
+    LoaderWorkers,
+    MatmulPrecision,
+    OptimizerForm,
+)
+from tileprof.errors import OutputError
+from tileprof.trying.edits import edited_text, edits_of
+
+FUSED = OptimizerForm("fused", "AdamW")
+
+
+@pytest.mark.parametrize(
+    ("fix", "old", "new"),
+    [
+        (FUSED, "o = torch.optim.AdamW(p, lr=1)", "o = torch.optim.AdamW(p, lr=1, fused=True)"),
+        (FUSED, "o = AdamW(p, fused=False)", "o = AdamW(p, fused=True)"),
+        (
+            FUSED,
+            "o = AdamW(\n    p,  # ä\n    lr=1,\n)",
+            "o = AdamW(\n    p,  # ä\n    lr=1, fused=True,\n)",
+        ),
+        (FUSED, "o = AdamW(p, foreach=True)", None),
+        (FUSED, "o = AdamW(p, fused=choice)", None),
+        (FUSED, "o = AdamW(p, **options)", None),
+        (FUSED, "o = SGD(p)", None),
+        (FUSED, "o = AdamW(p for p in q)", None),
+        (FUSED, "o = (", None),
+        (OptimizerForm(), "o = SGD(p)", "o = SGD(p, fused=True)"),
+        (
+            LoaderWorkers(2),
+            "d = DataLoader(x, num_workers=0)",
+            "d = DataLoader(x, num_workers=2, persistent_workers=True)",
+        ),
+        (LoaderWorkers(2), "d = DataLoader(x, num_workers=4)", None),
+        (GradientsToNone(), "o.zero_grad(set_to_none=False)", "o.zero_grad(set_to_none=True)"),
+        (GradientsToNone(), "o.zero_grad()", None),
+        (
+            CompiledFunction("a.py", "A.f"),
+            "import torch\nclass A:\n    @no\n    def f(self): pass\n",
+            "import torch\nclass A:\n    @torch.compile\n    @no\n    def f(self): pass\n",
+        ),
+        (CompiledFunction("a.py", "f"), "def f(): pass\n", None),
+        (
+            MatmulPrecision(),
+            "import torch\nimport os\nx = 1\n",
+            'import torch\nimport os\n\ntorch.set_float32_matmul_precision("high")\nx = 1\n',
+        ),
+        (ConvolutionTrials(), "import torch as t\n", None),
+        (ChannelsLast(), "import torch\n", None),
+    ],
+)
+def test_a_change_in_a_text(fix: Fix, old: str, new: str | None) -> None:
+    """What is chosen already, or computed, is left alone; so is a file with no place for it."""
+    assert edited_text(old, fix) == new
+
+
+def test_lines_keep_their_ends() -> None:
+    """Those of Windows too."""
+    text = "import torch\r\ndef f():\r\n    pass\r\n"
+    found = edited_text(text, CompiledFunction("a.py", "f"))
+    assert found == "import torch\r\n@torch.compile\r\ndef f():\r\n    pass\r\n"
+
+
+def test_a_file_is_written_with_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when it has changed meanwhile, and not over an earlier backup."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("train.py")
+    path.write_text("o = AdamW(p)\n")
+    (edit,) = edits_of([FUSED, ChannelsLast()], "train.py")
+    assert edit.written == (FUSED,)
+    assert edit.diff() == (
+        "--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-o = AdamW(p)\n+o = AdamW(p, fused=True)\n"
+    )
+    path.write_text("o = AdamW(p)  # new\n")
+    with pytest.raises(OutputError, match="has changed since"):
+        edit.apply()
+    path.write_text(edit.old)
+    backup = edit.apply()
+    assert (path.read_text(), backup.read_text()) == (edit.new, edit.old)
+    path.write_text(edit.old)
+    with pytest.raises(OutputError, match="is there already"):
+        edit.apply()
+    assert edits_of([FUSED], "no.py") == ()

@@ -1,0 +1,246 @@
+"""Changes written into the source of a program: as a diff, and to its file if the user wants it.
+
+In: a change, and the text of a file.  Out: the text with the change in it, everything else as it
+was; None where the file has no place for it, or where the change is no matter of source. Places are
+those of Python's own syntax tree, so that formatting and comments stay.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tileprof.analyzer.fixes import (
+    CompiledFunction,
+    ConvolutionTrials,
+    Fix,
+    GradientsToNone,
+    LoaderWorkers,
+    MatmulPrecision,
+    OptimizerForm,
+)
+from tileprof.errors import OutputError
+from tileprof.files import replace_bytes
+
+from .hooks.sources import find_function
+
+BACKUP_SUFFIX = ".orig"
+"""Ending of the file that keeps the text from before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """Bytes that take the place of those from `begin` to `end`."""
+
+    begin: int
+    end: int
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One file with all changes that could be written into it."""
+
+    path: Path
+    old: str
+    new: str
+    written: tuple[Fix, ...]
+    """Changes that are in the new text."""
+
+    def diff(self) -> str:
+        """Return the edit as a unified diff."""
+        names = (f"a/{self.path}", f"b/{self.path}")
+        old, new = (each.splitlines(keepends=True) for each in (self.old, self.new))
+        return "".join(difflib.unified_diff(old, new, *names))
+
+    def apply(self) -> Path:
+        """Write the file, and return where its old text is kept; OutputError where it changed."""
+        backup = self.path.with_name(self.path.name + BACKUP_SUFFIX)
+        try:
+            if self.path.read_bytes() != self.old.encode():
+                raise OutputError(
+                    f"`{self.path}` has changed since its changes were tried",
+                    hint="Try them again, or make the changes of the diff by hand.",
+                )
+            if backup.exists():
+                raise OutputError(
+                    f"`{backup}` is there already, and would be lost",
+                    hint="Move it away, or make the changes of the diff by hand.",
+                )
+            replace_bytes(backup, self.old.encode())
+            replace_bytes(self.path, self.new.encode())
+        except OSError as error:
+            raise OutputError(f"`{self.path}` cannot be changed: {error.strerror}") from None
+        return backup
+
+
+def edits_of(fixes: Sequence[Fix], script: str) -> tuple[Edit, ...]:
+    """Return edits of a program's files: its script, and those of functions to compile."""
+    files: dict[str, list[Fix]] = {}
+    for fix in fixes:
+        file = fix.file if isinstance(fix, CompiledFunction) else script
+        files.setdefault(os.path.relpath(file), []).append(fix)
+    found = []
+    for name, held in files.items():
+        try:
+            old = Path(name).read_bytes().decode()
+        except (OSError, UnicodeDecodeError):
+            continue
+        new = old
+        written: list[Fix] = []
+        for fix in held:
+            edited = edited_text(new, fix)
+            if edited is not None:
+                new, written = edited, [*written, fix]
+        if written:
+            found.append(Edit(Path(name), old, new, tuple(written)))
+    return tuple(found)
+
+
+def edited_text(source: str, fix: Fix) -> str | None:
+    """Return a file's text with a change in it; None where there is no place for it."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+    text = _Text(source)
+    made = list(_insertions(fix, tree, text))
+    if not made:
+        return None
+    edited = text.content
+    for each in sorted(made, key=lambda insertion: -insertion.begin):
+        edited = edited[: each.begin] + each.text + edited[each.end :]
+    found = edited.decode()
+    try:
+        ast.parse(found)
+    except SyntaxError:  # such as one more argument beside a generator without brackets
+        return None
+    return found
+
+
+class _Text:
+    """A file's text in bytes, as the columns of syntax trees count them."""
+
+    def __init__(self, source: str) -> None:
+        self.content = source.encode()
+        self.newline = b"\r\n" if b"\r\n" in self.content else b"\n"
+        self._starts = [0]
+        for line in self.content.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def begin(self, node: ast.expr | ast.stmt) -> int:
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.expr | ast.stmt) -> int:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def line(self, number: int) -> int:
+        """Where a line begins."""
+        return self._starts[number - 1]
+
+
+def _insertions(fix: Fix, tree: ast.Module, text: _Text) -> Iterator[_Insertion]:
+    match fix:
+        case OptimizerForm(form=form, optimizer=name):
+            taken = (name,) if name else ("Adam", "AdamW", "SGD", "Adagrad")
+            yield from _arguments(tree, text, taken, {form: "True"}, _takes_form)
+        case LoaderWorkers(workers=count):
+            wanted = {"num_workers": str(count), "persistent_workers": "True"}
+            yield from _arguments(tree, text, ("DataLoader",), wanted, _has_no_workers)
+        case GradientsToNone():
+            yield from _arguments(
+                tree, text, ("zero_grad",), {"set_to_none": "True"}, _keeps_gradients
+            )
+        case CompiledFunction(function=name, line=line):
+            function = find_function(tree, name, line)
+            if function is not None and _imports_torch(tree):
+                first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+                indent = b" " * function.col_offset
+                at = text.line(first)
+                yield _Insertion(at, at, indent + b"@torch.compile" + text.newline)
+        case MatmulPrecision(precision=precision):
+            setting = f'torch.set_float32_matmul_precision("{precision}")'
+            yield from _after_imports(tree, text, setting)
+        case ConvolutionTrials():
+            yield from _after_imports(tree, text, "torch.backends.cudnn.benchmark = True")
+
+
+def _arguments(
+    tree: ast.Module,
+    text: _Text,
+    names: Sequence[str],
+    wanted: dict[str, str],
+    fits: Callable[[ast.Call], bool],
+) -> Iterator[_Insertion]:
+    """Give keyword arguments to all calls of these names that fit."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or _called(call) not in names or not fits(call):
+            continue
+        given = {each.arg: each.value for each in call.keywords if each.arg}
+        for name, value in given.items():
+            if name in wanted:
+                yield _Insertion(text.begin(value), text.end(value), wanted[name].encode())
+        added = ", ".join(f"{name}={value}" for name, value in wanted.items() if name not in given)
+        if added:
+            held = [*call.args, *(each.value for each in call.keywords)]
+            last = max((text.end(each) for each in held), default=None)
+            at = text.end(call) - 1 if last is None else last
+            yield _Insertion(at, at, (added if last is None else f", {added}").encode())
+
+
+def _called(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _constant(call: ast.Call, name: str) -> object:
+    """Return the value of a keyword; None where it is not given, `...` where it is computed."""
+    for each in call.keywords:
+        if each.arg == name:
+            return each.value.value if isinstance(each.value, ast.Constant) else ...
+        if each.arg is None:
+            return ...  # it may be among `**options`
+    return None
+
+
+def _takes_form(call: ast.Call) -> bool:
+    return all(not _constant(call, name) for name in ("fused", "foreach"))
+
+
+def _has_no_workers(call: ast.Call) -> bool:
+    # The sixth argument by position is the number of workers.
+    return len(call.args) < 6 and not _constant(call, "num_workers")
+
+
+def _keeps_gradients(call: ast.Call) -> bool:
+    return _constant(call, "set_to_none") is False
+
+
+def _imports_torch(tree: ast.Module) -> bool:
+    return _import_of_torch(tree) is not None
+
+
+def _import_of_torch(tree: ast.Module) -> ast.Import | None:
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "torch" and alias.asname is None:
+                    return node
+    return None
+
+
+def _after_imports(tree: ast.Module, text: _Text, statement: str) -> Iterator[_Insertion]:
+    """Add a statement after the last import at the top of a file that imports PyTorch."""
+    if not _imports_torch(tree):
+        return
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    at = text.end(imports[-1])
+    yield _Insertion(at, at, text.newline * 2 + statement.encode())

@@ -1,0 +1,229 @@
+"""Changes that patch PyTorch once the program has imported it.
+
+In: one change, and a function that counts the places it has changed.  Out: patched settings,
+constructors or methods. A patch leaves alone what the program has chosen itself, unless that choice
+is what the change is about; where PyTorch refuses, the program's own form is kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from tileprof.analyzer.fixes import Autocast, LoaderWorkers, MatmulPrecision, OptimizerForm
+from tileprof.profiler.import_watch import when_imported
+
+Count = Callable[[], None]
+
+_WITHOUT_OPTIMIZER = {"Optimizer"}
+
+
+def set_matmul_precision(fix: MatmulPrecision, count: Count) -> None:
+    """Let products of 32-bit floats round their operands, and convolutions of cuDNN too."""
+
+    def change(torch: Any) -> None:
+        torch.set_float32_matmul_precision(fix.precision)
+        torch.backends.cudnn.allow_tf32 = True
+        count()
+
+    when_imported("torch", change)
+
+
+def set_convolution_trials(count: Count) -> None:
+    """Let cuDNN time its algorithms."""
+
+    def change(torch: Any) -> None:
+        torch.backends.cudnn.benchmark = True
+        if torch.backends.cudnn.is_available():
+            count()
+
+    when_imported("torch", change)
+
+
+def set_optimizer_form(fix: OptimizerForm, count: Count) -> None:
+    """Give a form to optimizers that the program gives none."""
+
+    def change(module: Any) -> None:
+        for kind in _optimizers(module):
+            if fix.optimizer in ("", kind.__name__):
+                kind.__init__ = _with_form(kind.__init__, fix.form, count)
+
+    when_imported("torch.optim", change)
+
+
+def _optimizers(module: ModuleType) -> Iterator[Any]:
+    """Yield the classes of optimizers in `torch.optim` that say which form they work in."""
+    for name, kind in vars(module).items():
+        if isinstance(kind, type) and name not in _WITHOUT_OPTIMIZER and "__init__" in vars(kind):
+            yield kind
+
+
+def _with_form(init: Callable[..., None], form: str, count: Count) -> Callable[..., None]:
+    if form not in inspect.signature(init).parameters:
+        return init
+
+    @functools.wraps(init)
+    def changed(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("fused") or kwargs.get("foreach"):
+            init(self, params, *args, **kwargs)
+            return
+        groups = list(params)  # a generator can be read only once
+        try:
+            init(self, groups, *args, **{**kwargs, form: True})
+        except RuntimeError:
+            # A form may be missing for a device or an option: then nothing is changed.
+            init(self, groups, *args, **kwargs)
+        else:
+            count()
+
+    return changed
+
+
+def set_loader_workers(fix: LoaderWorkers, count: Count) -> None:
+    """Give workers to data loaders that have none, as many as there are processors at most."""
+    workers = min(fix.workers, os.cpu_count() or 1)
+
+    def change(module: Any) -> None:
+        init = module.DataLoader.__init__
+        signature = inspect.signature(init)
+
+        @functools.wraps(init)
+        def changed(self: Any, *args: Any, **kwargs: Any) -> None:
+            bound = signature.bind(self, *args, **kwargs)
+            dataset = bound.arguments.get("dataset")
+            # Each worker would give all elements of a dataset that is only iterated over.
+            if bound.arguments.get("num_workers", 0) or isinstance(dataset, module.IterableDataset):
+                init(self, *args, **kwargs)
+                return
+            bound.arguments.update(num_workers=workers, persistent_workers=True)
+            init(*bound.args, **bound.kwargs)
+            count()
+
+        module.DataLoader.__init__ = changed
+
+    when_imported("torch.utils.data", change)
+
+
+def set_pinned_memory(count: Count) -> None:
+    """Let data loaders give pinned memory, and copies of that to a device return at once."""
+
+    def change_loader(module: Any) -> None:
+        init = module.DataLoader.__init__
+        signature = inspect.signature(init)
+
+        @functools.wraps(init)
+        def changed(self: Any, *args: Any, **kwargs: Any) -> None:
+            bound = signature.bind(self, *args, **kwargs)
+            torch = _torch()
+            if not bound.arguments.get("pin_memory") and torch.cuda.is_available():
+                bound.arguments["pin_memory"] = True
+                count()
+            init(*bound.args, **bound.kwargs)
+
+        module.DataLoader.__init__ = changed
+
+    def change_copies(torch: Any) -> None:
+        for name in ("to", "cuda"):
+            setattr(torch.Tensor, name, _without_wait(getattr(torch.Tensor, name)))
+
+    when_imported("torch.utils.data", change_loader)
+    when_imported("torch", change_copies)
+
+
+def _without_wait(copy: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(copy)
+    def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Only towards a device: the host may read what comes from there before it has arrived.
+        if self.device.type == "cpu" and self.is_pinned():
+            kwargs.setdefault("non_blocking", True)
+        return copy(self, *args, **kwargs)
+
+    return changed
+
+
+def set_channels_last(count: Count) -> None:
+    """Bring the weights of convolutions into the format before they are used first.
+
+    Not when they are made: the program may fill them later, and random numbers go into memory in
+    the order of its format.
+    """
+
+    def change(torch: Any) -> None:
+        forward = torch.nn.Conv2d.forward
+        done = set[int]()
+
+        @functools.wraps(forward)
+        def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if id(self) not in done:
+                done.add(id(self))
+                weight = self.weight
+                weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+                count()
+            return forward(self, *args, **kwargs)
+
+        torch.nn.Conv2d.forward = changed
+
+    when_imported("torch", change)
+
+
+def set_gradients_to_none(count: Count) -> None:
+    """Let `zero_grad` drop gradients, whatever it was asked for."""
+
+    def change(torch: Any) -> None:
+        for kind in (torch.optim.Optimizer, torch.nn.Module):
+            kind.zero_grad = _dropping(kind.zero_grad, count)
+
+    when_imported("torch", change)
+
+
+def _dropping(zero_grad: Callable[..., None], count: Count) -> Callable[..., None]:
+    @functools.wraps(zero_grad)
+    def changed(self: Any, set_to_none: bool = True) -> None:
+        if not set_to_none:
+            count()
+        zero_grad(self, set_to_none=True)
+
+    return changed
+
+
+def set_autocast(fix: Autocast, count: Count) -> None:
+    """Run the outermost calls of modules under `torch.autocast`, and losses in 32 bits."""
+
+    def change(torch: Any) -> None:
+        call = torch.nn.Module.__call__
+        dtype = getattr(torch, fix.dtype)
+        depth = 0
+
+        @functools.wraps(call)
+        def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            device = _device_of(self)
+            if depth or device is None or torch.is_autocast_enabled(device):
+                return call(self, *args, **kwargs)
+            depth += 1
+            try:
+                with torch.autocast(device, dtype):
+                    count()
+                    return call(self, *args, **kwargs)
+            finally:
+                depth -= 1
+
+        torch.nn.Module.__call__ = changed
+
+    when_imported("torch", change)
+
+
+def _device_of(module: Any) -> str | None:
+    """Return the type of device that a module's parameters are on; None without parameters."""
+    first = next(module.parameters(), None)
+    return None if first is None else str(first.device.type)
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch

@@ -1,0 +1,93 @@
+"""Make changes in this process, before the program begins.
+
+In: changes.  Out: how many places of the program each of them has changed. A change that never
+came to act is told apart from one that brought nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tileprof.analyzer.fixes import (
+    Autocast,
+    ChannelsLast,
+    CompiledFunction,
+    ConvolutionTrials,
+    EnvironmentVariable,
+    Fix,
+    GradientsToNone,
+    LoaderWorkers,
+    LoweringControl,
+    MatmulPrecision,
+    OptimizerForm,
+    PinnedMemory,
+)
+
+from . import libraries, sources
+
+
+class Made:
+    """Changes that were made, and how often each came to act."""
+
+    def __init__(self, fixes: Sequence[Fix]) -> None:
+        self.counts = [0] * len(fixes)
+        for at, fix in enumerate(fixes):
+            _make(fix, partial(self._count, at))
+
+    def _count(self, at: int) -> None:
+        self.counts[at] += 1
+
+
+def environment(fixes: Sequence[Fix]) -> Mapping[str, str]:
+    """Return the variables that have to be set before Python starts."""
+    return {fix.name: fix.value for fix in fixes if isinstance(fix, EnvironmentVariable)}
+
+
+def _make(fix: Fix, count: Callable[[], None]) -> None:
+    match fix:
+        case MatmulPrecision():
+            libraries.set_matmul_precision(fix, count)
+        case Autocast():
+            libraries.set_autocast(fix, count)
+        case ConvolutionTrials():
+            libraries.set_convolution_trials(count)
+        case OptimizerForm():
+            libraries.set_optimizer_form(fix, count)
+        case LoaderWorkers():
+            libraries.set_loader_workers(fix, count)
+        case PinnedMemory():
+            libraries.set_pinned_memory(count)
+        case ChannelsLast():
+            libraries.set_channels_last(count)
+        case GradientsToNone():
+            libraries.set_gradients_to_none(count)
+        case CompiledFunction(file=file, function=name, line=line):
+            sources.decorate_function(file, name, line, partial(_compiled, count))
+        case LoweringControl():
+            _set_control(fix, count)
+        case EnvironmentVariable():
+            count()  # it was there when the process started
+
+
+def _set_control(fix: LoweringControl, count: Callable[[], None]) -> None:
+    """Change one control of every kernel that is defined from now on, whatever its author chose."""
+    from tileprof.compiler.cuda.controls import controls_of
+    from tileprof.lang import compiled
+
+    def changed(given: Any) -> Any:
+        found = replace(controls_of(given), **{fix.name: fix.value})  # type: ignore[arg-type]
+        count()
+        return found
+
+    # Decorators and `tileprof.compile` look it up there.
+    setattr(compiled, "controls_of", changed)  # noqa: B010 - the module only imports it
+
+
+def _compiled(count: Callable[[], None], function: Any) -> Any:
+    import torch
+
+    count()
+    return torch.compile(function)

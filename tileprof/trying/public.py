@@ -1,0 +1,20 @@
+"""Names of `tileprof.trying`, loaded when one is first used."""
+
+from tileprof.trying.comparing import Check, Comparison
+from tileprof.trying.measuring import Pair, Timing
+from tileprof.trying.orders import Function, TriedProgram
+from tileprof.trying.processes import ProgramError
+from tileprof.trying.trials import (
+    Candidate,
+    Settings,
+    Trial,
+    Trials,
+    Verdict,
+    record,
+    worth_keeping,
+)
+
+__all__ = [
+    "Candidate", "Check", "Comparison", "Function", "Pair", "ProgramError", "Settings", "Timing",
+    "Trial", "Trials", "TriedProgram", "Verdict", "record", "worth_keeping",
+]  # fmt: skip

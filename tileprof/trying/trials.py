@@ -1,0 +1,350 @@
+"""Trials: one change after the other is made, compared, timed, and kept or not.
+
+In: a program, and `Candidate`s.  Out: a `Trial` for each, then one for all that were kept together.
+A change is kept only if its results are those of the original and the low end of its interval is
+above 1 by more than the least gain. Nothing of an undecided measurement is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from tileprof.analyzer.findings import Gain
+from tileprof.analyzer.fixes import (
+    Accuracy,
+    CompiledFunction,
+    EnvironmentVariable,
+    Fix,
+    LoaderWorkers,
+    LoweringControl,
+)
+from tileprof.bench.doubts import Doubt, known_before
+from tileprof.bench.gpu_state import read_gpu
+from tileprof.bench.intervals import Interval
+
+from .comparing import DISTURBED, Comparison, Reference, accuracy_of, tolerance_of
+from .measuring import (
+    LOOKS,
+    Pair,
+    Timing,
+    folders,
+    pair_of_runs,
+    pair_of_steps,
+    speedup_interval,
+)
+from .orders import Orders, TriedProgram
+from .processes import Circumstances, Process, ProgramError, Run
+
+Verdict: TypeAlias = Literal[
+    "kept", "not-faster", "undecided", "different", "not-compared", "not-applied", "failed"
+]
+_AHEAD = 3
+"""Batches for each worker that may be ready while a process waits for its turn, with one more."""
+_RECORDED = 30
+"""Steps that are recorded to find what could be changed."""
+Tell: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Changes that are tried together, mostly a single one."""
+
+    fixes: tuple[Fix, ...]
+    finding: str = ""
+    """Id of the finding whose answer it is; empty where the user named it."""
+    predicted: Gain | None = None
+    """Gain of the program that the finding states."""
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.fixes))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How changes are tried."""
+
+    kept_steps: int = 5
+    """Steps whose results are compared."""
+    untimed: int = 10
+    """Steps before the first timed one."""
+    least: float = 0.01
+    """Gain from which a change is worth keeping, as a share."""
+    seconds: float = 180.0
+    """Time after which no further pair of a change is begun."""
+    tolerance: float | None = None
+    """Largest relative difference of values; None: as the change may move results."""
+    uncompared: bool = False
+    """Keep what is faster also where nothing could be compared."""
+    seed: int = 0
+    timing: Timing = field(default_factory=Timing)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a candidate."""
+
+    candidate: Candidate
+    verdict: Verdict
+    why: str
+    measured: Interval | None
+    """Time before by time after, with its 95 % interval."""
+    pairs: tuple[Pair, ...]
+    comparison: Comparison | None
+    """None where no process of the changed program came so far."""
+    tolerance: float
+    seconds: float
+    unit: Literal["step", "run"]
+    """What a time is that of."""
+    circumstances: Circumstances
+    """Of the last process of the changed program."""
+    doubts: tuple[Doubt, ...] = ()
+    """Reasons to doubt its times."""
+
+
+class Trials:
+    """Tries changes of one program; as a context, it removes what processes have written."""
+
+    def __init__(
+        self, program: TriedProgram, settings: Settings | None = None, tell: Tell = lambda _: None
+    ) -> None:
+        self._program, self._settings = program, settings or Settings()
+        self._tell = tell
+        self._folder = Path(tempfile.mkdtemp(prefix="tileprof-try-"))
+        self._made = 0
+        self._reference: Reference | None = None
+        self._unstable: Comparison | None = None
+        self.doubts = known_before(read_gpu(), _load(), os.cpu_count() or 1)
+        """Reasons to doubt all times, known before anything ran."""
+        self.has_steps = False
+        """Whether steps are timed; else whole runs."""
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def begin(self) -> None:
+        """Run the original once or twice: whether it has steps, and what its results are.
+
+        ProgramError where it fails by itself.
+        """
+        self._tell("running the program as it is")
+        with self._process(()) as process:
+            self.has_steps = process.ready() and process.step_ns > 0
+            # A program whose steps are over when it is ready has none left to be timed.
+            if self.has_steps:
+                self.has_steps = process.take(1, 0) is not None
+            self._reference = Reference(process.end())
+        if not self.has_steps:
+            with self._process(()) as again:
+                self._check_original(again.ended())
+
+    def tried(self, candidates: Sequence[Candidate]) -> Iterator[Trial]:
+        """Try each, and all that were kept together where they are several."""
+        kept: list[Trial] = []
+        for each in candidates:
+            trial = self.try_one(each)
+            if trial.verdict == "kept":
+                kept.append(trial)
+            yield trial
+        if len(together := _together(kept)) > 1:
+            yield self.try_one(Candidate(together))
+
+    def try_one(self, candidate: Candidate) -> Trial:
+        """Try one candidate."""
+        if self._reference is None:
+            self.begin()
+        return _Attempt(self, candidate).trial()
+
+    # -- for one attempt
+
+    @property
+    def settings(self) -> Settings:
+        """How changes are tried."""
+        return self._settings
+
+    def pair(self, fixes: tuple[Fix, ...], number: int) -> tuple[Pair, Run, Run]:
+        """Start a process of the original and one of the changed program, and time them."""
+        timing = self._settings.timing
+        self._made += 1
+        orders = [
+            self._orders(made, folder)
+            for made, folder in zip(((), fixes), folders(self._folder, self._made))
+        ]
+        if not self.has_steps:
+            return pair_of_runs(orders, timing, turned=number % 2 == 1)
+        with Process(orders[0], timing.limit_s) as old, Process(orders[1], timing.limit_s) as new:
+            # Both start at once; neither is timed before both are ready.
+            if not all([old.ready(), new.ready()]):
+                raise ProgramError(f"`{self._program}` ended before its steps were timed")
+            return pair_of_steps(old, new, timing, _lead(fixes), turned=number % 2 == 1)
+
+    def compared(self, old: Run, new: Run, tolerance: float, accuracy: Accuracy) -> Comparison:
+        """Return how a run of the changed program compares, and take in that of the original."""
+        assert self._reference is not None
+        self._check_original(old)
+        return self._reference.compared(new, tolerance, accuracy)
+
+    def accuracy(self, fixes: Sequence[Fix]) -> Accuracy:
+        """Return how far changes may move results of this program, and learn what noise does."""
+        reference = self._reference
+        assert reference is not None
+        accuracy = accuracy_of(fixes, reference.low_precision)
+        if DISTURBED[accuracy] and reference.trains and not reference.knows_noise(accuracy):
+            with self._process((), DISTURBED[accuracy]) as process:
+                process.ready()
+                reference.disturbed(process.end(), accuracy)
+        return accuracy
+
+    @property
+    def unstable(self) -> Comparison | None:
+        """How two processes of the original differ, where they are not the same."""
+        return self._unstable
+
+    def tell(self, text: str) -> None:
+        """Say what is going on."""
+        self._tell(text)
+
+    def _check_original(self, run: Run) -> None:
+        assert self._reference is not None
+        found = self._reference.add(run)
+        if found.compared and not found.equal:
+            self._unstable = found
+
+    def _process(self, fixes: tuple[Fix, ...], disturbed: float = 0.0) -> Process:
+        self._made += 1
+        orders = self._orders(fixes, str(self._folder / f"{self._made}"), disturbed)
+        return Process(orders, self._settings.timing.limit_s)
+
+    def _orders(self, fixes: tuple[Fix, ...], folder: str, disturbed: float = 0.0) -> Orders:
+        held = self._settings
+        untimed = max(held.untimed, held.kept_steps + 1)
+        return Orders(self._program, fixes, folder, held.kept_steps, untimed, held.seed, disturbed)
+
+
+def record(program: TriedProgram, path: Path, seed: int = 0, limit_s: float = 600.0) -> None:
+    """Record a program's first steps, or all of it where it has none, and write the profile."""
+    with tempfile.TemporaryDirectory(prefix="tileprof-try-") as folder:
+        orders = Orders(program, (), folder, 0, _RECORDED, seed, profile=str(path.absolute()))
+        with Process(orders, limit_s) as process:
+            process.ready()
+            process.end()
+
+
+def worth_keeping(trials: Sequence[Trial]) -> Trial | None:
+    """Return the trial whose changes are to be kept: all together where they were kept together,
+    else the one that brings most; None where none was kept."""
+    kept = [each for each in trials if each.verdict == "kept"]
+    together = [each for each in kept if len(each.candidate.fixes) > 1]
+    return max(
+        together or kept,
+        key=lambda each: each.measured.value if each.measured else 0.0,
+        default=None,
+    )
+
+
+def _load() -> float:
+    """Return how many processes wanted to run in the last minute, on average."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def _together(kept: Sequence[Trial]) -> tuple[Fix, ...]:
+    """Return all changes that were kept; of those that exclude each other, the fastest one."""
+    found: dict[str, Fix] = {}
+    for trial in sorted(kept, key=lambda each: -(each.measured.value if each.measured else 0)):
+        for fix in trial.candidate.fixes:
+            found.setdefault(_setting(fix), fix)
+    return tuple(found.values())
+
+
+def _setting(fix: Fix) -> str:
+    """Return what a change sets: two changes that set the same exclude each other."""
+    match fix:
+        case EnvironmentVariable(name=name) | LoweringControl(name=name):
+            return f"{fix.code} {name}"
+        case CompiledFunction():
+            return str(fix)
+    return fix.code
+
+
+def _lead(fixes: Sequence[Fix]) -> int:
+    """Return how many steps before each batch are not timed."""
+    workers = max((fix.workers for fix in fixes if isinstance(fix, LoaderWorkers)), default=0)
+    return 1 + _AHEAD * workers
+
+
+class _Attempt:
+    """The pairs of one candidate until it is decided."""
+
+    def __init__(self, trials: Trials, candidate: Candidate) -> None:
+        self._trials, self._candidate = trials, candidate
+        self._accuracy = trials.accuracy(candidate.fixes)
+        self._tolerance = tolerance_of(self._accuracy, trials.settings.tolerance)
+        self._pairs: list[Pair] = []
+        self._comparison: Comparison | None = None
+        self._circumstances = Circumstances()
+        self._began = time.monotonic()
+
+    def trial(self) -> Trial:
+        verdict, why = self._judged()
+        return Trial(
+            self._candidate, verdict, why, speedup_interval(self._pairs), tuple(self._pairs),
+            self._comparison, self._tolerance, time.monotonic() - self._began,
+            "step" if self._trials.has_steps else "run", self._circumstances, self._trials.doubts,
+        )  # fmt: skip
+
+    def _judged(self) -> tuple[Verdict, str]:
+        settings = self._trials.settings
+        self._trials.tell(f"trying {self._candidate}")
+        for number in range(LOOKS[-1]):
+            try:
+                pair, old, new = self._trials.pair(self._candidate.fixes, number)
+            except ProgramError as error:
+                return "failed", error.message
+            self._circumstances = new.circumstances
+            if not all(new.counts):
+                unused = [str(fix) for fix, n in zip(self._candidate.fixes, new.counts) if not n]
+                return "not-applied", f"the program has nothing that it changes: {unused[0]}"
+            if refused := self._refused(old, new):
+                return refused
+            if not pair.rounds:
+                return "failed", "the program ended before a step was timed; let it do more steps"
+            self._pairs.append(pair)
+            if len(self._pairs) in LOOKS and (decided := self._decided()):
+                return decided
+            if time.monotonic() - self._began > settings.seconds and len(self._pairs) >= LOOKS[0]:
+                break
+        return "undecided", "its interval is too wide to say that it is faster"
+
+    def _refused(self, old: Run, new: Run) -> tuple[Verdict, str] | None:
+        found = self._trials.compared(old, new, self._tolerance, self._accuracy)
+        # What is kept of all pairs is the one that differs most from the original.
+        if self._comparison is None or not found.equal:
+            self._comparison = found
+        if self._trials.unstable is not None:
+            return None
+        if found.compared and not found.equal:
+            return "different", f"results differ: {found}"
+        return None
+
+    def _decided(self) -> tuple[Verdict, str] | None:
+        settings, interval = self._trials.settings, speedup_interval(self._pairs)
+        assert interval is not None
+        if interval.high < 1 + settings.least:
+            return "not-faster", f"not faster by {settings.least:.0%}"
+        if interval.low <= 1 + settings.least:
+            return None
+        if self._trials.unstable is None and self._comparison and self._comparison.equal:
+            return "kept", f"faster, and results are the same: {self._comparison}"
+        why = "results not compared: the program has none that can be"
+        if self._trials.unstable is not None:
+            why = f"results not compared: two runs of the original differ ({self._trials.unstable})"
+        return ("kept", f"faster; {why}") if settings.uncompared else ("not-compared", why)
