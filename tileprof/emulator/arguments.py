@@ -13,8 +13,6 @@ from tileprof import ir
 from tileprof.compiler.cuda.source import TensorMapSpec
 from tileprof.ir.types import Dim
 
-__all__ = ["DeviceArray", "number_bytes", "tensor_map", "value_of"]
-
 GUARD = 4096
 ALIGNMENT = 256
 # NaN for floats: a read outside shows in what is computed.

@@ -18,8 +18,6 @@ from tileprof.runtime.cuda.host_values import HostProgram
 from .arguments import DeviceArray, number_bytes, tensor_map
 from .building import library, machine
 
-__all__ = ["EmulationError", "Failure", "Printed", "emulate"]
-
 MULTIPROCESSORS = 2
 STEPS = 500_000_000
 _MESSAGE = 8192
@@ -191,7 +189,7 @@ def emulate(
     """
     call = _Call(source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling)
     for spec in source.launches:
-        entry = getattr(compiled or library(source), f"tp_entry_{spec.function}")
+        entry = getattr(compiled or library(source).functions, f"tp_entry_{spec.function}")
         _launch(call, spec, entry, seed, blocks, resident)
         if call.counter.value and blocks is None:
             raise EmulationError(f"the counter of tiles was left at {call.counter.value}")

@@ -1,0 +1,5 @@
+"""Names of `tileprof.emulator`, loaded when one is first used."""
+
+from .driver import EmulationError, Failure, Printed, emulate
+
+__all__ = ["EmulationError", "Failure", "Printed", "emulate"]
