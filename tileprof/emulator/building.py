@@ -28,6 +28,16 @@ _TEXT_FLAGS = (
     # Registers that nobody wrote hold a pattern, not what was there by chance.
     "-ftrivial-auto-var-init=pattern",
 )
+_WATCHED_FLAGS = (
+    *_TEXT_FLAGS,
+    "-g1",
+    # A call before each access, to functions that the machine has and not the sanitizer's library,
+    # which compilers link unless told to link nothing by themselves.
+    "-fsanitize=thread",
+    "-nodefaultlibs",
+)
+_WATCHED_LIBRARIES = ("-lstdc++", "-lm", "-lc", "-lgcc")
+_LINE = re.compile(r"^#line .*$", re.MULTILINE)
 _WGMMA = re.compile(
     r"\b(tp_wgmma_m64n(\d+)k(\d+)_([a-z0-9]+)_([a-z0-9]+)_(ss|rs)(_ta)?(_tb)?(_into_f16)?)\b"
 )
@@ -75,6 +85,27 @@ def library(source: CudaSource) -> Library:
     text = _with_headers(body, _headers([source], source.text))
     flags = (*_FLAGS, *_TEXT_FLAGS)
     order = Order(f"{source.name}-emulated", text, replace(compiler(), flags=flags))
+    return load_library(order, lambda path: Library(Path(path), ctypes.CDLL(path)))
+
+
+@once
+def watched_library(source: CudaSource) -> Library:
+    """Return the functions of a text whose accesses the machine sees.
+
+    Lines in its debug information are those of the text, in a file `NAME.cu`.
+    """
+    machine()
+    lines = _LINE.sub("", source.text).split("\n")
+    first = 1 + max((i for i, line in enumerate(lines) if _INCLUDE.match(line)), default=-1)
+    lines.insert(first, f'#line {first + 1} "{source.name}.cu"')
+    text = _with_headers(_file([source], "\n".join(lines)), _headers([source], source.text))
+    flags = (*_FLAGS, *_WATCHED_FLAGS)
+    order = Order(
+        f"{source.name}-watched",
+        text,
+        replace(compiler(), flags=flags),
+        libraries=_WATCHED_LIBRARIES,
+    )
     return load_library(order, lambda path: Library(Path(path), ctypes.CDLL(path)))
 
 

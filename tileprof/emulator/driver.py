@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from tileprof.instrument.decode.samples import NOT_SAMPLED
 from tileprof.runtime.cuda.host_values import HostProgram
 
 from .arguments import DeviceArray, number_bytes, tensor_map
-from .building import library, machine
+from .building import Library, library, machine, watched_library
+from .findings import MOST, RaceFound, Stuck, read_races, read_stuck
 
 MULTIPROCESSORS = 2
 STEPS = 500_000_000
@@ -48,12 +50,29 @@ class Printed:
 class EmulationError(Exception):
     """What a GPU would not survive, or what it would do wrong in silence.
 
-    `failure` is set where the kernel itself stopped the launch.
+    `failure` is set where the kernel itself stopped the launch; `stuck` says where threads wait
+    for ever (`deadlock`), or which one made the error, with lines in a watched run.
     """
 
-    def __init__(self, message: str, failure: Failure | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        failure: Failure | None = None,
+        stuck: Sequence[Stuck] = (),
+        deadlock: bool = False,
+    ) -> None:
         super().__init__(message)
         self.failure = failure
+        self.stuck = tuple(stuck)
+        self.deadlock = deadlock
+
+
+@dataclass(eq=False)
+class Watch:
+    """Races that were found in watched runs."""
+
+    found: list[tuple[str, RaceFound]] = field(default_factory=list)
+    """With the function of the launch."""
 
 
 class _Launch(ctypes.Structure):
@@ -71,6 +90,8 @@ class _Launch(ctypes.Structure):
         ("together", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("steps", ctypes.c_int64),
+        ("races", ctypes.c_int32),
+        ("pad", ctypes.c_int32),
     )
 
 
@@ -177,20 +198,26 @@ def emulate(
     sampling: bytes = NOT_SAMPLED,
     resident: int | None = None,
     compiled: ctypes.CDLL | None = None,
+    watch: Watch | None = None,
+    steps: int = STEPS,
 ) -> list[Printed]:
     """Run every launch on arrays (written in place) and scalars, one for each parameter.
 
     `blocks`: numbers of the blocks to run, all by default; `recording`, `sampling`: what a kernel
     with marks is given (`slots.recording`, `samples.sampling` of `instrument`), by default nothing;
     `resident`: blocks of persistent launches, by default those that the machine holds at once;
-    `compiled`: the library that has the functions, by default one of this text alone.
+    `compiled`: the library that has the functions, by default one of this text alone; `watch`:
+    races are looked for and added to it; `steps`: changes of thread after which a launch fails.
     Gives what the kernel printed; EmulationError for what a GPU would refuse, wait for without end,
     or get wrong.
     """
     call = _Call(source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling)
+    if compiled is None:
+        built = library(source) if watch is None else watched_library(source)
+    else:
+        built = Library(Path(), compiled)
     for spec in source.launches:
-        entry = getattr(compiled or library(source).functions, f"tp_entry_{spec.function}")
-        _launch(call, spec, entry, seed, blocks, resident)
+        _launch(call, spec, built, seed, blocks, resident, watch, steps)
         if call.counter.value and blocks is None:
             raise EmulationError(f"the counter of tiles was left at {call.counter.value}")
     for at, held in call.arrays.items():
@@ -203,11 +230,14 @@ def emulate(
 def _launch(
     call: _Call,
     spec: LaunchSpec,
-    entry: Any,
+    built: Library,
     seed: int,
     blocks: Sequence[int] | None,
     resident: int | None,
+    watch: Watch | None,
+    steps: int,
 ) -> None:
+    entry = getattr(built.functions, f"tp_entry_{spec.function}")
     grid = _blocks(spec, math.prod(int(v) for v in call.evaluate(spec.grid)))
     if spec.persistent and resident is not None:
         grid = resident * spec.cluster
@@ -226,12 +256,20 @@ def _launch(
         spec.cluster,
         grid if shares else 1,
         seed,
-        STEPS,
+        steps,
+        MOST if watch is not None else 0,
     )
     message = ctypes.create_string_buffer(_MESSAGE)
-    if machine().tp_emulator_run(ctypes.byref(launch), message, ctypes.c_size_t(_MESSAGE)):
-        text = f"{spec.function}: {message.value.decode(errors='replace')}"
-        raise EmulationError(text, call.report.failure())
+    failed = machine().tp_emulator_run(ctypes.byref(launch), message, ctypes.c_size_t(_MESSAGE))
+    if watch is not None:
+        found = read_races(machine(), call.source, built)
+        watch.found += [(spec.function, each) for each in found]
+    if failed:
+        text = message.value.decode(errors="replace")
+        stuck = read_stuck(machine(), call.source, built)
+        deadlock = text.startswith(("deadlock", "no end"))
+        text = f"{spec.function}: {text}"
+        raise EmulationError(text, call.report.failure(), stuck, deadlock)
     failure = call.report.failure()
     if bool(failure) != bool(call.noted.value):
         raise EmulationError(f"{spec.function}: what was noted and the word for it differ", failure)
