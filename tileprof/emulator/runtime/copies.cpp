@@ -228,14 +228,13 @@ static void read_store(Store &store) {
 static void add_store(size_t at, size_t bytes, std::function<void()> read,
                       std::function<void()> write) {
   Thread *thread = self();
-  const int64_t serial = ++thread->stores_issued;
+  thread->stores_issued++;
   if (watching) {
     const uint32_t site = add_site(*thread, Actor::bulk_store, Way::read);
     note_async(*thread, *thread->owner, at, bytes, site, agent_of(thread->stores_agent),
-               (uint32_t)serial, true);
+               (uint32_t)thread->stores_issued, true);
   }
-  thread->stores.push_back(
-      Store{std::move(read), std::move(write), false, thread->store_groups, serial});
+  thread->stores.push_back(Store{std::move(read), std::move(write), false, thread->store_groups});
   glance();
 }
 
@@ -270,11 +269,17 @@ void map_store(const void *map, const void *source, int rank, const int *corner,
   add_store(at, box_bytes(box.map), read, write);
 }
 
-void bulk_commit() { self()->store_groups++; }
+void bulk_commit() {
+  Thread *thread = self();
+  thread->store_groups++;
+  if (watching) thread->stores_before.push_back((uint32_t)thread->stores_issued);
+}
 
 void bulk_wait(int groups_left, bool only_read) {
   Thread *thread = self();
   const int64_t until = thread->store_groups - groups_left;
+  if (watching && thread->stores_agent && until > 0)
+    thread->known.happened.raise(thread->stores_agent, thread->stores_before[(size_t)until - 1]);
   for (size_t i = 0; i < thread->stores.size();) {
     Store &store = thread->stores[i];
     if (store.group >= until) {
@@ -282,7 +287,6 @@ void bulk_wait(int groups_left, bool only_read) {
       continue;
     }
     read_store(store);
-    if (watching) thread->known.happened.raise(thread->stores_agent, (uint32_t)store.serial);
     if (only_read) {
       i++;
     } else {

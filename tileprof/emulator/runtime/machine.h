@@ -36,7 +36,7 @@ struct Copy {
 struct Store {
   std::function<void()> read, write;
   bool was_read;
-  int64_t group, serial;
+  int64_t group;
 };
 
 // Accumulators that a product of the tensor cores writes: their true values, and how many
@@ -71,6 +71,7 @@ struct Thread : Seen {
   // bulk stores
   std::vector<Store> stores;
   int64_t store_groups, store_groups_read, stores_issued;
+  std::vector<uint32_t> stores_before;  // issued before the end of each group
   // products
   int64_t issued, retired;
   std::vector<int64_t> commits;

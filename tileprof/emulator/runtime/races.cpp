@@ -297,6 +297,51 @@ extern "C" void *__tsan_memset(void *to, int value, size_t bytes) {
   seen(to, bytes, Way::write, __builtin_return_address(0));
   return __builtin_memset(to, value, bytes);
 }
+// What they call for the atomic operations of C++, of which those of the prelude are made.
+#define TP_ATOMIC(BITS, TYPE)                                                                      \
+  extern "C" TYPE __tsan_atomic##BITS##_load(const volatile TYPE *at, int) {                       \
+    seen((const void *)at, sizeof *at, Way::atomic, __builtin_return_address(0));                  \
+    return *at;                                                                                    \
+  }                                                                                                \
+  extern "C" void __tsan_atomic##BITS##_store(volatile TYPE *at, TYPE value, int) {                \
+    seen((const void *)at, sizeof *at, Way::atomic, __builtin_return_address(0));                  \
+    *at = value;                                                                                   \
+  }                                                                                                \
+  extern "C" TYPE __tsan_atomic##BITS##_exchange(volatile TYPE *at, TYPE value, int) {             \
+    seen((const void *)at, sizeof *at, Way::atomic, __builtin_return_address(0));                  \
+    const TYPE before = *at;                                                                       \
+    *at = value;                                                                                   \
+    return before;                                                                                 \
+  }                                                                                                \
+  extern "C" TYPE __tsan_atomic##BITS##_fetch_add(volatile TYPE *at, TYPE value, int) {            \
+    seen((const void *)at, sizeof *at, Way::atomic, __builtin_return_address(0));                  \
+    const TYPE before = *at;                                                                       \
+    *at = (TYPE)(before + value);                                                                  \
+    return before;                                                                                 \
+  }                                                                                                \
+  static bool exchange_if(volatile TYPE *at, TYPE *expected, TYPE value, const void *pc) {         \
+    seen((const void *)at, sizeof *at, Way::atomic, pc);                                           \
+    const TYPE before = *at;                                                                       \
+    const bool same = before == *expected;                                                         \
+    if (same) *at = value;                                                                         \
+    *expected = before;                                                                            \
+    return same;                                                                                   \
+  }                                                                                                \
+  extern "C" int __tsan_atomic##BITS##_compare_exchange_strong(volatile TYPE *at, TYPE *expected,  \
+                                                               TYPE value, int, int) {             \
+    return exchange_if(at, expected, value, __builtin_return_address(0));                          \
+  }                                                                                                \
+  extern "C" int __tsan_atomic##BITS##_compare_exchange_weak(volatile TYPE *at, TYPE *expected,    \
+                                                             TYPE value, int, int) {               \
+    return exchange_if(at, expected, value, __builtin_return_address(0));                          \
+  }                                                                                                \
+  extern "C" TYPE __tsan_atomic##BITS##_compare_exchange_val(volatile TYPE *at, TYPE expected,     \
+                                                             TYPE value, int, int) {               \
+    exchange_if(at, &expected, value, __builtin_return_address(0));                                \
+    return expected;                                                                               \
+  }
+TP_ATOMIC(8, uint8_t) TP_ATOMIC(16, uint16_t) TP_ATOMIC(32, uint32_t) TP_ATOMIC(64, uint64_t)
+#undef TP_ATOMIC
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_func_entry(void *) {}
 extern "C" void __tsan_func_exit() {}
