@@ -68,6 +68,10 @@ def test_a_race_is_two_accesses_with_lines_and_blocks(cli: Any, write: Callable[
         "  no race between blocks: refuted, see above\n"
         "  no uninitialized read: proved for all inputs\n"
         "  no access out of bounds: proved for all inputs\n"
+        "  no race inside a block: explored only: nothing found on an emulated sm_90a,"
+        " blocks 0, 1, 2 in 3 schedules\n"
+        "  no deadlock: explored only: nothing found on an emulated sm_90a,"
+        " blocks 0, 1, 2 in 3 schedules\n"
         "1 finding\n"
     )
 
