@@ -1,0 +1,219 @@
+"""Planted faults inside blocks, and whether `tileprof check` finds them; no GPU is needed.
+
+    python -m benchmarks.check_in_block [--only RE] [--all] [-o FILE]
+
+Each planted fault is a change of the CUDA text that the compiler emitted for a kernel: a wait, a
+barrier, a fence or an arrival that is missing, a slot, a phase or a count that is wrong, two steps
+in the wrong order.  A fault counts as found where the check of the text gives a finding of the
+expected kind and, for races, one of its two accesses is on the expected buffer.  The texts without
+a change must have no finding.
+
+`--all` also leaves out every statement that synchronises, one at a time, in every text, and prints
+which of them no finding comes of: redundant ones, or misses.  Results go to
+`benchmarks/results/check-in-block.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import platform
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tileprof
+from tileprof import ir
+from tileprof.checker.explore import Arguments, Explorer
+from tileprof.checker.findings import Finding
+from tileprof.checker.in_block import Inside, Plan, explore_source
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.source import CudaSource
+from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator.arguments import unaligned_tensors
+from tileprof.runtime.events.access import listening
+
+HERE = Path(__file__).parent
+RESULT = HERE / "results" / "check-in-block.json"
+STUDIES = HERE.parent / "case_studies"
+SMALL: dict[str, dict[str, Any]] = {
+    "attention": {"length": 300},
+    "attention_backward": {"length": 200},
+    "attention_varlen": {},
+    "chunk_scan": {},
+    "flash_attention": {"length": 500, "repeat": 1},
+    "fp8_matmul": {},
+    "grouped_matmul": {},
+    "int4_matmul": {"repeat": 1},
+    "matmul": {"m": 300, "n": 200, "k": 500, "repeat": 1},
+    "mla_decode": {},
+    "paged_attention": {},
+    "rms_norm": {"m": 64, "n": 512, "repeat": 1},
+    "softmax": {"m": 64, "n": 512, "repeat": 1},
+    "sparse_attention": {},
+    "vector_add": {"n": 10_000, "repeat": 1},
+}
+"""Arguments of the case studies' `main`, with which loops still go around their rings."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One emitted text with arguments."""
+
+    name: str
+    target: str
+    source: CudaSource
+    kernel: ir.Kernel
+    arguments: Arguments
+
+    def check(self, text: str | None = None, seeds: Sequence[int] = (0, 1, 2)) -> Inside:
+        """Explore the text, or another one in its place."""
+        source = self.source if text is None else replace(self.source, text=text)
+        return explore_source(source, self.kernel, self.arguments, Plan(self.target, tuple(seeds)))
+
+
+def _program(
+    name: str, target: str, kernel: ir.Kernel, arguments: Arguments, controls: Controls | None
+) -> Program:
+    gpu = find_target(target)
+    source = compile_cuda(kernel, gpu, controls).source
+    named = dict(zip(kernel.symbols, arguments.symbols))
+    maps = [each for spec in source.launches for each in spec.maps]
+    if unaligned := unaligned_tensors(maps, named):
+        source = compile_cuda(kernel, gpu, controls, unaligned).source
+    return Program(name, target, source, kernel, arguments)
+
+
+def recorded(
+    name: str, call: Callable[[], Any], targets: Sequence[str], controls: Controls | None = None
+) -> Iterator[Program]:
+    """Yield the kernels that a call runs, each once for each target that can have it."""
+    watch = Explorer(keeps_arguments=True)
+    with tileprof.device("interpreter"), listening(watch), redirect_stdout(StringIO()):
+        call()
+    for number, run in enumerate(run for run in watch.runs if run.arguments is not None):
+        assert run.arguments is not None
+        for target in targets:
+            label = f"{name}.{run.kernel.name}.{number}.{target}"
+            try:
+                yield _program(label, target, run.kernel, run.arguments, controls)
+            except tileprof.errors.KernelError as error:
+                print(f"{label}: {error.message}", file=sys.stderr)
+
+
+def study(name: str) -> Any:
+    """Return a case study as a module of its own."""
+    sys.path.insert(0, str(STUDIES))
+    spec = importlib.util.spec_from_file_location(f"checked_{name}", STUDIES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _normal(*shape: int, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def programs(wanted: re.Pattern[str]) -> Iterator[Program]:
+    """Yield all texts whose names match: case studies, rungs of a ladder, kernels of benchmarks."""
+    both = ("sm_90a", "sm_80")
+    for name, options in SMALL.items():
+        if wanted.search(name):
+            module = study(name)
+            yield from recorded(name, lambda m=module, o=options: m.main(**o), both)
+    if wanted.search("ladder"):
+        steps = importlib.import_module("case_studies.gemm_ladder.steps")
+        half = ml_dtypes.bfloat16
+        for step in steps.STEPS:
+            a, b = _normal(512, 512, dtype=half), _normal(512, 512, dtype=half)
+            function = tileprof.jit(step.function)
+            controls = Controls(**step.forbidden)
+            call = lambda f=function, a=a, b=b, t=step.tile: f(a, b, **t)  # noqa: E731
+            yield from recorded(f"ladder {step.name}", call, ("sm_90a",), controls)
+    if wanted.search("bench"):
+        yield from _of_benchmarks()
+
+
+def _of_benchmarks() -> Iterator[Program]:
+    own = importlib.import_module("benchmarks.gpu_kernels")
+    half = ml_dtypes.bfloat16
+    a, b = _normal(256, 256, dtype=half), _normal(256, 512, dtype=half)
+    few = _normal(16, 4096, dtype=half)
+    packed = np.random.default_rng(0).integers(0, 255, (256, 2048)).astype(np.uint8)
+    calls: dict[str, Callable[[], Any]] = {
+        "softmax": lambda: own.softmax(_normal(8, 1024, dtype=half)),
+        "rms_norm": lambda: own.rms_norm(
+            _normal(8, 1024, dtype=half), _normal(1024, dtype=half)
+        ),
+        "matmul": lambda: own.matmul(a, b),
+        "matmul_nt": lambda: own.matmul_nt(a, _normal(512, 256, dtype=half)),
+        "matmul_tn": lambda: own.matmul_tn(a, b),
+        "matmul_skinny": lambda: own.matmul_skinny(few, _normal(128, 4096, dtype=half)),
+        "matmul_int4_split": lambda: own.matmul_int4_split(few, packed, np.ones(256, np.float32)),
+        "transpose": lambda: own.transpose(_normal(512, 256, dtype=half)),
+        "add": lambda: own.add(_normal(4096, dtype=half), _normal(4096, dtype=half)),
+    }
+    for name, call in calls.items():
+        yield from recorded(f"bench {name}", call, ("sm_90a",))
+
+
+SYNCHRONIZES = re.compile(
+    r"^\s*(?:if \([^{]*?\) )?(?:tp_(?:barrier|warp_barrier|cp_async_wait|cp_async_commit|fence_async"
+    r"|mbarrier_wait|mbarrier_arrive\w*|mbarrier_expect|fence_mbarrier_init|bulk_wait_read|bulk_wait"
+    r"|bulk_commit|wgmma_wait|wgmma_fence|wgmma_commit|turn_\w+|cluster_barrier)\b).*;$"
+)
+"""A line that is one statement that synchronises."""
+
+
+def left_out(program: Program) -> Iterator[tuple[int, str]]:
+    """Yield each line that synchronises, with the text without it."""
+    lines = program.source.text.split("\n")
+    for at, line in enumerate(lines):
+        if SYNCHRONIZES.match(line):
+            yield at, "\n".join([*lines[:at], "", *lines[at + 1 :]])
+
+
+def sweep(wanted: re.Pattern[str]) -> None:
+    """Leave out every statement that synchronises, and print what no finding comes of."""
+    for program in programs(wanted):
+        found = missed = 0
+        for at, text in left_out(program):
+            result = program.check(text, (0,))
+            if result.findings:
+                found += 1
+                continue
+            missed += 1
+            print(f"  {program.name}:{at + 1}: {program.source.text.splitlines()[at].strip()}")
+        print(f"{program.name}: {found} found, {missed} not", flush=True)
+
+
+def clean(wanted: re.Pattern[str]) -> None:
+    """Check all texts as they are."""
+    for program in programs(wanted):
+        start = time.perf_counter()
+        result = program.check()
+        print(f"{program.name}: {len(result.findings)} {time.perf_counter() - start:.2f}", flush=True)
+        for each in result.findings:
+            print("   ", each.code, each.buffer, each.message, [(a.kind, a.actor, a.thread, a.cuda_line) for a in each.accesses][:4])
+        for v in result.verdicts:
+            if v.reason: print("   ", v.reason)
+
+
+if __name__ == "__main__":
+    (clean if sys.argv[1] == "clean" else sweep)(re.compile(sys.argv[2]))
