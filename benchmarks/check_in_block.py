@@ -35,15 +35,18 @@ import ml_dtypes
 import numpy as np
 
 import tileprof
+from benchmarks.check_plants import PLANTS, Plant
 from tileprof import ir
 from tileprof.checker.explore import Arguments, Explorer
 from tileprof.checker.findings import Finding
 from tileprof.checker.in_block import Inside, Plan, explore_source
+from tileprof.cli.kernel.check_text import access_sentence
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator.arguments import unaligned_tensors
+from tileprof.emulator.building import compiler
 from tileprof.runtime.events.access import listening
 
 HERE = Path(__file__).parent
@@ -58,7 +61,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "fp8_matmul": {},
     "grouped_matmul": {},
     "int4_matmul": {"repeat": 1},
-    "matmul": {"m": 300, "n": 200, "k": 500, "repeat": 1},
+    "matmul": {"m": 300, "n": 200, "k": 448, "repeat": 1},
     "mla_decode": {},
     "paged_attention": {},
     "rms_norm": {"m": 64, "n": 512, "repeat": 1},
@@ -158,9 +161,7 @@ def _of_benchmarks() -> Iterator[Program]:
     packed = np.random.default_rng(0).integers(0, 255, (256, 2048)).astype(np.uint8)
     calls: dict[str, Callable[[], Any]] = {
         "softmax": lambda: own.softmax(_normal(8, 1024, dtype=half)),
-        "rms_norm": lambda: own.rms_norm(
-            _normal(8, 1024, dtype=half), _normal(1024, dtype=half)
-        ),
+        "rms_norm": lambda: own.rms_norm(_normal(8, 1024, dtype=half), _normal(1024, dtype=half)),
         "matmul": lambda: own.matmul(a, b),
         "matmul_nt": lambda: own.matmul_nt(a, _normal(512, 256, dtype=half)),
         "matmul_tn": lambda: own.matmul_tn(a, b),
@@ -174,9 +175,9 @@ def _of_benchmarks() -> Iterator[Program]:
 
 
 SYNCHRONIZES = re.compile(
-    r"^\s*(?:if \([^{]*?\) )?(?:tp_(?:barrier|warp_barrier|cp_async_wait|cp_async_commit|fence_async"
-    r"|mbarrier_wait|mbarrier_arrive\w*|mbarrier_expect|fence_mbarrier_init|bulk_wait_read|bulk_wait"
-    r"|bulk_commit|wgmma_wait|wgmma_fence|wgmma_commit|turn_\w+|cluster_barrier)\b).*;$"
+    r"^\s*(?:if \([^{]*?\) )?(?:tp_(?:barrier|warp_barrier|cp_async_wait|cp_async_commit"
+    r"|fence_async|mbarrier_wait|mbarrier_arrive\w*|mbarrier_expect|fence_mbarrier_init|bulk_wait_read"
+    r"|bulk_wait|bulk_commit|wgmma_wait|wgmma_fence|wgmma_commit|turn_\w+|cluster_barrier)\b).*;$"
 )
 """A line that is one statement that synchronises."""
 
@@ -203,17 +204,109 @@ def sweep(wanted: re.Pattern[str]) -> None:
         print(f"{program.name}: {found} found, {missed} not", flush=True)
 
 
-def clean(wanted: re.Pattern[str]) -> None:
-    """Check all texts as they are."""
-    for program in programs(wanted):
+@dataclass(frozen=True)
+class Row:
+    """The result for one planted fault."""
+
+    what: str
+    family: str
+    program: str
+    found: bool
+    finding: str
+    """The counterexample, or what was found instead."""
+    seconds: float
+
+
+def check_plant(plant: Plant, program: Program) -> Row:
+    """Check one changed text."""
+    text = plant.apply(program.source.text)
+    start = time.perf_counter()
+    findings = program.check(text).findings
+    taken = time.perf_counter() - start
+    true = [each for each in findings if is_true(plant, each)]
+    shown = sentence((true or list(findings) or [None])[0])
+    return Row(plant.what, plant.family, plant.program, bool(true), shown, round(taken, 2))
+
+
+def is_true(plant: Plant, finding: Finding) -> bool:
+    """Return whether a finding is the planted fault: its kind, and its buffer where one is named.
+
+    A fault of another kind has no buffer.
+    """
+    if finding.code not in plant.codes:
+        return False
+    has_buffer = finding.code in ("shared-memory-race", "missing-fence")
+    return not (has_buffer and plant.buffers) or finding.buffer in plant.buffers
+
+
+def sentence(finding: Finding | None) -> str:
+    """Return a finding in one line."""
+    if finding is None:
+        return ""
+    said = [access_sentence(finding.buffer, each) for each in finding.accesses[:2]]
+    return f"{finding.code}: {'; '.join(said)}"
+
+
+def measure(wanted: re.Pattern[str]) -> dict[str, Any]:
+    """Check all texts without and with planted faults."""
+    rows: list[Row] = []
+    clean: list[dict[str, Any]] = []
+    done: set[str] = set()
+    for program in programs(re.compile("")):
+        plants = [p for p in PLANTS if p.program == program.name and wanted.search(p.what)]
         start = time.perf_counter()
         result = program.check()
-        print(f"{program.name}: {len(result.findings)} {time.perf_counter() - start:.2f}", flush=True)
-        for each in result.findings:
-            print("   ", each.code, each.buffer, each.message, [(a.kind, a.actor, a.thread, a.cuda_line) for a in each.accesses][:4])
-        for v in result.verdicts:
-            if v.reason: print("   ", v.reason)
+        taken = round(time.perf_counter() - start, 2)
+        alarms = [sentence(each) for each in result.findings]
+        reasons = sorted({v.reason for v in result.verdicts if v.reason})
+        clean.append(
+            {"program": program.name, "alarms": alarms, "seconds": taken, "unchecked": reasons}
+        )
+        print(f"{program.name}: {len(alarms)} alarms, {taken} s", flush=True)
+        for plant in plants:
+            row = check_plant(plant, program)
+            rows.append(row)
+            print(f"  {'found' if row.found else 'MISSED'}: {row.what}: {row.finding}", flush=True)
+        done.add(program.name)
+    missing = {plant.program for plant in PLANTS} - done
+    if missing:
+        raise SystemExit(f"no text is called {', '.join(sorted(missing))}")
+    return {
+        "date": date.today().isoformat(),
+        "versions": {
+            "tileprof": tileprof.__version__,
+            "python": platform.python_version(),
+            "compiler": compiler().version.splitlines()[0],
+        },
+        "planted": len(rows),
+        "found": sum(row.found for row in rows),
+        "texts": len(clean),
+        "false_alarms": sum(len(each["alarms"]) for each in clean),
+        "plants": [asdict(row) for row in rows],
+        "clean": clean,
+    }
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--only", default="", metavar="RE", help="planted faults, or with --all texts"
+    )
+    parser.add_argument("--all", action="store_true", help="leave out each statement instead")
+    parser.add_argument("-o", type=Path, default=RESULT, metavar="FILE")
+    args = parser.parse_args()
+    if args.all:
+        sweep(re.compile(args.only))
+        return
+    result = measure(re.compile(args.only))
+    print(
+        f"{result['found']} of {result['planted']} planted faults found, {result['false_alarms']}"
+        f" false alarms in {result['texts']} texts"
+    )
+    if not args.only:
+        args.o.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
-    (clean if sys.argv[1] == "clean" else sweep)(re.compile(sys.argv[2]))
+    main()

@@ -78,6 +78,9 @@ struct Thread : Seen {
   std::deque<void *> pending_registers;  // of each product not waited for
   std::vector<Held> held;
   bool products_fenced;
+  // What the registers, which live on the stack, held at the last fence of products.
+  std::vector<unsigned char> fenced_stack;
+  const unsigned char *fenced_from;
   int64_t cluster_phase;  // in which it arrived and has not waited, or -1
   int votes;              // how often it voted
   const void *pc;         // behind the last call of the machine

@@ -190,8 +190,22 @@ static bool same(const Product &a, const Product &b) {
          a.b_transposed == b.b_transposed && a.half_sums == b.half_sums;
 }
 
-static void check_fence(const Thread &thread, const Held *held, const Product &product) {
-  if (thread.products_fenced) return;
+// Whether registers differ from what they held at the last fence.
+static bool changed(const Thread &thread, const void *registers, size_t bytes) {
+  const size_t at = (size_t)((const unsigned char *)registers - thread.fenced_from);
+  const size_t room = thread.fenced_stack.size();
+  if (at >= room || at + bytes > room) return false;
+  return memcmp(registers, thread.fenced_stack.data() + at, bytes) != 0;
+}
+
+static void check_fence(const Thread &thread, const Held *held, const Product &product,
+                        const void *d, size_t d_bytes, const uint32_t *a) {
+  if (thread.products_fenced) {
+    const bool in_flight = held && held->in_flight;
+    if ((a && changed(thread, a, 16)) || (!in_flight && changed(thread, d, d_bytes)))
+      fail("a product whose registers were written since tp_wgmma_fence()");
+    return;
+  }
   const size_t bytes = held ? held->values.size() * 4 : 0;
   const bool chained = held && held->in_flight;
   const bool untouched = held && !memcmp(held->registers, held->values.data(), bytes);
@@ -264,7 +278,7 @@ void wgmma(const Product &product, void *d, int registers, const uint32_t *a, ui
   Thread &thread = *self();
   WarpGroup &group = *thread.group;
   if (!group.threads[127]) fail("a product by a warp group that lacks threads");
-  check_fence(thread, find(thread, d), product);
+  check_fence(thread, find(thread, d), product, d, (size_t)registers * 4, a);
   take(thread, d, registers);
   Multiply &job =
       slot(group, thread.issued++, product, a_descriptor, b_descriptor, accumulate);
@@ -284,7 +298,13 @@ void wgmma(const Product &product, void *d, int registers, const uint32_t *a, ui
 }
 
 void wgmma_fence() {
-  self()->products_fenced = true;
+  TP_CALLED_HERE;
+  Thread &thread = *self();
+  thread.products_fenced = true;
+  if (watching) {
+    thread.fenced_from = (const unsigned char *)__builtin_frame_address(0);
+    thread.fenced_stack.assign(thread.fenced_from, (const unsigned char *)thread.stack + STACK_BYTES);
+  }
   glance();
 }
 
