@@ -23,10 +23,11 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator.arguments import unaligned_tensors
 from tileprof.emulator.building import compiler
+from tileprof.errors import KernelError
 from tileprof.runtime.events.access import listening
 
 HERE = Path(__file__).parent
@@ -100,20 +102,28 @@ def _program(
     return Program(name, target, source, kernel, arguments)
 
 
-def recorded(
-    name: str, call: Callable[[], Any], targets: Sequence[str], controls: Controls | None = None
-) -> Iterator[Program]:
+@dataclass(frozen=True)
+class Call:
+    """A call that runs kernels, and the GPUs that they are compiled for."""
+
+    name: str
+    run: Callable[[], Any]
+    targets: tuple[str, ...] = ("sm_90a",)
+    controls: Controls | None = None
+
+
+def recorded(call: Call) -> Iterator[Program]:
     """Yield the kernels that a call runs, each once for each target that can have it."""
     watch = Explorer(keeps_arguments=True)
     with tileprof.device("interpreter"), listening(watch), redirect_stdout(StringIO()):
-        call()
+        call.run()
     for number, run in enumerate(run for run in watch.runs if run.arguments is not None):
         assert run.arguments is not None
-        for target in targets:
-            label = f"{name}.{run.kernel.name}.{number}.{target}"
+        for target in call.targets:
+            label = f"{call.name}.{run.kernel.name}.{number}.{target}"
             try:
-                yield _program(label, target, run.kernel, run.arguments, controls)
-            except tileprof.errors.KernelError as error:
+                yield _program(label, target, run.kernel, run.arguments, call.controls)
+            except KernelError as error:
                 print(f"{label}: {error.message}", file=sys.stderr)
 
 
@@ -134,44 +144,53 @@ def _normal(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def programs(wanted: re.Pattern[str]) -> Iterator[Program]:
-    """Yield all texts whose names match: case studies, rungs of a ladder, kernels of benchmarks."""
-    both = ("sm_90a", "sm_80")
+    """Yield all texts whose calls' names match."""
+    for call in (*studies(), *ladder(), *of_benchmarks()):
+        if wanted.search(call.name):
+            yield from recorded(call)
+
+
+def studies() -> Iterator[Call]:
+    """Yield the main functions of the case studies."""
     for name, options in SMALL.items():
-        if wanted.search(name):
-            module = study(name)
-            yield from recorded(name, lambda m=module, o=options: m.main(**o), both)
-    if wanted.search("ladder"):
-        steps = importlib.import_module("case_studies.gemm_ladder.steps")
-        half = ml_dtypes.bfloat16
-        for step in steps.STEPS:
-            a, b = _normal(512, 512, dtype=half), _normal(512, 512, dtype=half)
-            function = tileprof.jit(step.function)
-            controls = Controls(**step.forbidden)
-            call = lambda f=function, a=a, b=b, t=step.tile: f(a, b, **t)  # noqa: E731
-            yield from recorded(f"ladder {step.name}", call, ("sm_90a",), controls)
-    if wanted.search("bench"):
-        yield from _of_benchmarks()
+        yield Call(name, partial(_run_study, name, options), ("sm_90a", "sm_80"))
 
 
-def _of_benchmarks() -> Iterator[Program]:
+def _run_study(name: str, options: Mapping[str, Any]) -> None:
+    study(name).main(**options)
+
+
+def ladder() -> Iterator[Call]:
+    """Yield the rungs of the ladder of products."""
+    steps = importlib.import_module("case_studies.gemm_ladder.steps")
+    half = ml_dtypes.bfloat16
+    a, b = _normal(512, 512, dtype=half), _normal(512, 512, dtype=half)
+    for step in steps.STEPS:
+        run = partial(tileprof.jit(step.function), a, b, **step.tile)
+        yield Call(f"ladder {step.name}", run, controls=Controls(**step.forbidden))
+
+
+def of_benchmarks() -> Iterator[Call]:
+    """Yield kernels that are measured against others."""
     own = importlib.import_module("benchmarks.gpu_kernels")
     half = ml_dtypes.bfloat16
     a, b = _normal(256, 256, dtype=half), _normal(256, 512, dtype=half)
-    few = _normal(16, 4096, dtype=half)
+    few, rows = _normal(16, 4096, dtype=half), _normal(8, 1024, dtype=half)
     packed = np.random.default_rng(0).integers(0, 255, (256, 2048)).astype(np.uint8)
-    calls: dict[str, Callable[[], Any]] = {
-        "softmax": lambda: own.softmax(_normal(8, 1024, dtype=half)),
-        "rms_norm": lambda: own.rms_norm(_normal(8, 1024, dtype=half), _normal(1024, dtype=half)),
-        "matmul": lambda: own.matmul(a, b),
-        "matmul_nt": lambda: own.matmul_nt(a, _normal(512, 256, dtype=half)),
-        "matmul_tn": lambda: own.matmul_tn(a, b),
-        "matmul_skinny": lambda: own.matmul_skinny(few, _normal(128, 4096, dtype=half)),
-        "matmul_int4_split": lambda: own.matmul_int4_split(few, packed, np.ones(256, np.float32)),
-        "transpose": lambda: own.transpose(_normal(512, 256, dtype=half)),
-        "add": lambda: own.add(_normal(4096, dtype=half), _normal(4096, dtype=half)),
+    flat = _normal(4096, dtype=half)
+    arguments: dict[str, tuple[Any, ...]] = {
+        "softmax": (rows,),
+        "rms_norm": (rows, _normal(1024, dtype=half)),
+        "matmul": (a, b),
+        "matmul_nt": (a, _normal(512, 256, dtype=half)),
+        "matmul_tn": (a, b),
+        "matmul_skinny": (few, _normal(128, 4096, dtype=half)),
+        "matmul_int4_split": (few, packed, np.ones(256, np.float32)),
+        "transpose": (_normal(512, 256, dtype=half),),
+        "add": (flat, flat),
     }
-    for name, call in calls.items():
-        yield from recorded(f"bench {name}", call, ("sm_90a",))
+    for name, given in arguments.items():
+        yield Call(f"bench {name}", partial(getattr(own, name), *given))
 
 
 SYNCHRONIZES = re.compile(

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tileprof import ir
+from tileprof.compiler import Options
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.errors import (
     BoundsError,
     ExecutionError,
@@ -41,7 +43,13 @@ def check(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     `kernel` may also be a Python function that calls kernels.  A fault of a kernel is a finding and
     is not raised; any other error is.  UsageError where no kernel ran.
     """
-    return check_call(kernel, args, kwargs, Plan())
+    return check_call(kernel, args, kwargs, Plan(controls=_controls(kernel)))
+
+
+def _controls(kernel: Callable[..., Any]) -> Controls | None:
+    """Return the lowering controls of a kernel; None for a function that calls kernels."""
+    options = getattr(kernel, "options", None)
+    return options.controls if isinstance(options, Options) else None
 
 
 def check_call(

@@ -50,6 +50,7 @@ class Plan:
     target: str = "sm_90a"
     seeds: tuple[int, ...] = (0, 1, 2)
     controls: Controls | None = None
+    """What the compiler may do; the choice of the kernel that is checked where it has one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ _FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 MOST = 64
 """Faults of one launch that are kept, and places at which threads wait in a deadlock."""
-_DIRECTIVE = re.compile(r'^#line (\d+)(?: "(.*)")?$')
+_DIRECTIVE = re.compile(r'^#line (\d+)(?: (".*"))?$')
 _BUFFER = re.compile(r"^ *[\w ]+\*const (\w+) = (?:\(\w+ \*\)\()?tp_shared \+ (\d+)\)?;$", re.M)
 _NAMES = re.compile(r"\b[A-Za-z_]\w*\b")
 
@@ -157,7 +158,7 @@ class _Text:
         file = ""
         for line in self._lines:
             if found := _DIRECTIVE.match(line):
-                file = found[2] or file
+                file = json.loads(found[2]) if found[2] else file
                 here = Location(file, int(found[1]))
             self._locations.append(here)
 
