@@ -172,8 +172,9 @@ class _Exploration:
 
     def _add_race(self, launch: int, found: RaceFound, seed: int) -> None:
         sides = found.first, found.second
-        places = tuple(side.line for side in sides)
-        key = (launch, found.fault, found.buffer, frozenset(places))
+        # Each pair of the author's lines once, however many lines of CUDA they became.
+        accesses = frozenset((s.actor, s.way, s.location or s.line) for s in sides)
+        key = (launch, found.fault, found.buffer, accesses)
         if key in self._findings:
             return
         index = () if found.fault == "early-registers" else (found.byte,)
