@@ -110,13 +110,13 @@ def test_a_deadlock_names_who_waits_where() -> None:
 
 def test_without_a_compiler_nothing_is_explored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is given, and the proofs are there."""
-    from tileprof.emulator import driver
+    from tileprof.checker import in_block
     from tileprof.errors import MissingDependencyError
 
     def refuse(source: object) -> None:
         raise MissingDependencyError("no C++ compiler")
 
-    monkeypatch.setattr(driver, "watched_library", refuse)
+    monkeypatch.setattr(in_block, "watched_library", refuse)
     report = tileprof.check(inside_kernels.product, *operands())
     inside = report.launches[0].inside
     assert inside is not None

@@ -20,6 +20,7 @@ from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator.arguments import unaligned_tensors
+from tileprof.emulator.building import watched_library
 from tileprof.emulator.driver import EmulationError, Watch, emulate
 from tileprof.emulator.findings import RaceFound, Side, Stuck
 from tileprof.errors import BuildError, KernelError, MissingDependencyError
@@ -128,6 +129,7 @@ class _Exploration:
 
     def all_seeds(self) -> None:
         """Run one schedule after the other while there is time."""
+        watched_library(self._source)  # compiled before the time runs
         deadline = time.monotonic() + SECONDS
         for seed in self._plan.seeds:
             if self._seeds and (self._ended or time.monotonic() > deadline):
