@@ -2,7 +2,7 @@
 
 `watch()` remembers every kernel that a process makes, and the arguments of its first launch on the
 interpreter.  `compiled` lowers each for a target and reads what ptxas says; `emulated` runs it on
-the machine of `tests/emulator` on the same arguments.  No GPU is needed.
+the machine of `tileprof/emulator` on the same arguments.  No GPU is needed.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _blame(error: BaseException) -> tuple[str, str]:
 
 def emulated(held: Made, program: CudaProgram, seed: int = 0) -> str:
     """Empty where the emulated machine gives what the interpreter gave."""
-    from tests.emulator import emulate
+    from tileprof.emulator import emulate
 
     arrays = [v.copy() if isinstance(v, np.ndarray) else v for v in held.before]
     symbols = dict(zip(held.kernel.symbols, held.symbols, strict=True))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import tileprof
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.build import find_compiler
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.lang.jit_function import JitFunction
 
 __all__ = ["results_everywhere"]

@@ -4,7 +4,7 @@
 
 Draws programs and arguments (`tests/strategies.py`: NaN, infinities, zeros of both signs,
 denormals, the ends of integers, extents of 0, loops beyond 2**31), runs each on the interpreter, as
-compiled for the cpu and as CUDA text on the emulated GPU (`tests/emulator`), and compares: exact
+compiled for the cpu and as CUDA text on the emulated GPU (`tileprof/emulator`), and compares: exact
 results to the bit, sums and library functions by the tolerances of `tests/test_differential.py`.
 
 Programs are compiled in batches, many to a library.  One batch in `FULL` has the flags that users
@@ -36,8 +36,6 @@ from unittest import mock
 
 import numpy as np
 
-from tests.emulator import emulate
-from tests.emulator.building import together
 from tests.strategies import Case, random_case
 from tests.test_differential import VARIANTS as CPU_VARIANTS
 from tests.test_differential import _same
@@ -48,6 +46,8 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.emulator import emulate
+from tileprof.emulator.building import together
 from tileprof.errors import BoundsError
 from tileprof.instrument.records import c_struct
 from tileprof.runtime.cpu import executable as cpu

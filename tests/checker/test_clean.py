@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-import tileprof
-from tileprof.checker import Report, check_proofs
+from tileprof.checker import Plan, Report, check_call, check_proofs
 
 LADDER = importlib.import_module("case_studies.gemm_ladder.steps")
 FOLDER = Path(__file__).parents[2] / "case_studies"
@@ -54,7 +53,7 @@ def checked(name: str, monkeypatch: pytest.MonkeyPatch) -> Report:
     module: Any = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
-    return tileprof.check(module.main, **SMALL[name])
+    return check_call(module.main, (), SMALL[name], Plan(seeds=(0,)))
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -68,6 +67,9 @@ def test_clean_kernels_have_no_finding(
     assert not report.stopped
     statuses = Counter(v.status for each in report.launches for v in each.verdicts.values())
     assert set(statuses) <= {"proved", "explored"}
+    insides = [each.inside for each in report.launches if each.inside is not None]
+    assert len(insides) == len(report.launches)
+    assert {s for each in insides for s in (each.races, each.deadlocks)} <= {"proved", "explored"}
     assert report.proved == pytest.approx(PROVED.get(name, 1))
 
 

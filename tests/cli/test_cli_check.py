@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from tests.cli.programs import DOUBLE
+from tileprof.checker import BlockVerdict, Finding, FoundAccess, LaunchVerdict, Report, Schedule
+from tileprof.cli import sarif
+from tileprof.cli.kernel.check_text import render, report_json
+from tileprof.errors import Location
 
 KERNELS = f"""{DOUBLE}
     @tileprof.jit
@@ -68,6 +72,10 @@ def test_a_race_is_two_accesses_with_lines_and_blocks(cli: Any, write: Callable[
         "  no race between blocks: refuted, see above\n"
         "  no uninitialized read: proved for all inputs\n"
         "  no access out of bounds: proved for all inputs\n"
+        "  no race inside a block: explored only: nothing found on an emulated sm_90a,"
+        " blocks 0, 1, 2 in 3 schedules\n"
+        "  no deadlock: explored only: nothing found on an emulated sm_90a,"
+        " blocks 0, 1, 2 in 3 schedules\n"
         "1 finding\n"
     )
 
@@ -137,3 +145,62 @@ def test_wrong_use(cli: Any, write: Callable[..., None]) -> None:
     found = cli("check", "k.py:dubble")
     assert found.code == 2
     assert "Did you mean `double`?" in found.err
+
+
+def test_faults_inside_a_block_name_threads_bytes_and_a_schedule() -> None:
+    """A race and a deadlock, as text, JSON and SARIF."""
+    here, there = Location("k.py", 7), Location("k.py", 9)
+    schedule = Schedule("sm_90a", 2)
+    race = Finding(
+        "shared-memory-race",
+        "k",
+        0,
+        "tile",
+        (
+            FoundAccess("write", here, (16,), (3,), actor="TMA load", thread=128, cuda_line=40),
+            FoundAccess("read", there, (16,), (3,), actor="thread", thread=5),
+        ),
+        schedule=schedule,
+    )
+    wait = FoundAccess(
+        "wait", there, (), (3,), actor="thread", thread=0, threads=64, what="tp_barrier 1: 64 of 96"
+    )
+    stuck = Finding("deadlock", "k", 0, "", (wait,), "deadlock", schedule)
+    inside = BlockVerdict("sm_90a", "refuted", "refuted", (0, 3), (2,))
+    report = Report((race, stuck), (LaunchVerdict("k", 0, here, {}, inside),))
+    assert render(report, ()) == (
+        "k.py:7: shared-memory-race: race inside a block on `tile`, kernel `k`\n"
+        "  a TMA load of thread 128 of block 3 writes byte 16 of `tile` at k.py:7"
+        " (line 40 of the CUDA text)\n"
+        "  thread 5 of block 3 reads byte 16 of `tile` at k.py:9\n"
+        "  again with --target sm_90a --seed 2 --schedules 1\n"
+        "\n"
+        "k.py:9: deadlock: deadlock inside a block, kernel `k`\n"
+        "  thread 0 of block 3 and 63 more at k.py:9: tp_barrier 1: 64 of 96\n"
+        "  again with --target sm_90a --seed 2 --schedules 1\n"
+        "\n"
+        "k, launch at k.py:7\n"
+        "  no race inside a block: refuted, see above\n"
+        "  no deadlock: refuted, see above\n"
+        "2 findings\n"
+    )
+    held = report_json(report)
+    assert held["findings"][0]["schedule"] == {"target": "sm_90a", "seed": 2}
+    assert held["findings"][0]["accesses"][0]["actor"] == "TMA load"
+    assert held["launches"][0]["inside"]["blocks"] == [0, 3]
+    results = sarif.of_check(report)
+    assert [each.rule for each in results] == ["shared-memory-race", "deadlock"]
+    assert "Thread 5 of block 3 reads byte 16 of `tile`" in results[0].message
+
+
+def test_wrong_options_of_the_inside(cli: Any, write: Callable[..., None]) -> None:
+    """Exit code 2 with what is wrong."""
+    write(k=KERNELS)
+    for options, says in (
+        (("--target", "sm_11"), "there is no CUDA target `sm_11`"),
+        (("--schedules", "0"), "`0` is less than 1"),
+        (("--seed", "x"), "`x` is not a whole number"),
+    ):
+        found = cli("check", "k.py:double", *options)
+        assert found.code == 2
+        assert says in found.err

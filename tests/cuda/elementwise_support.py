@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.emulator import emulate
 from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.unit import emit
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 Array = np.ndarray[Any, Any]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.emulator import EmulationError, Printed, emulate
 from tileprof import ir
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec, TensorMapSpec
+from tileprof.emulator import EmulationError, Printed, emulate
 
 __all__ = ["SEEDS", "Array", "Program", "fails_for_some_seed", "spec_of"]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.codegen.writer import Names, Writer
@@ -35,6 +34,7 @@ from tileprof.compiler.cuda.passes.choice.gemms import choose_gemm
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.ir.tile import Policy
 
 Array = np.ndarray[Any, Any]

@@ -13,11 +13,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 
 LIMIT = 5e-3
 """Rounding results and weights to bfloat16 gives 2e-3 to 3e-3."""

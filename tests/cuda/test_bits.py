@@ -9,11 +9,11 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof.binary import read
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.emulator import emulate
 
 
 @T.prim_func

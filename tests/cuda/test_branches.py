@@ -11,12 +11,12 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.emulator import emulate
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 M = T.dynamic("m")

@@ -17,9 +17,9 @@ from tests.cuda.recording import Recorder
 from tests.cuda.test_cuda_records import LOAD, MATH, SMALL, Late, Warps, marked
 from tests.cuda.test_runtime import KERNEL as SCALE
 from tests.cuda.test_runtime import aligned
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.build import cache_folder
+from tileprof.emulator import emulate
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost, cost_of
 from tileprof.instrument.slots import RECORD, SLOT, Slots

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from tests.emulator import emulate
 from tests.strategies import Case, cases
 from tests.test_differential import _run, _same, slow_draw
 from tileprof import ir
@@ -14,6 +13,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.emulator import emulate
 
 # Products of float32 are compared as such, so their operands are not rounded to tf32.
 VARIANTS = {

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cuda.random_pipelines import WORDS, Pipeline
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.errors import KernelError
 from tileprof.runtime.interpreter import InterpreterExecutable
 

@@ -15,7 +15,6 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof import binary
 from tileprof.compiler import compile_kernel
 from tileprof.compiler.codegen.writer import Line
@@ -24,6 +23,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.text import pinned, render, without_unused
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.errors import Location
 
 

@@ -12,11 +12,11 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.remarks.launches import StartsEarly, StartsLate
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cuda.elementwise_support import HOPPER, compare, launch, numbers, source
-from tests.emulator import emulate
 from tests.verified import parse
 from tileprof.compiler.cuda.build import compile_cubin, disassemble
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import blocked, parse_layout
+from tileprof.emulator import emulate
 
 ROWS = "regs (0,1) (0,2) (0,4) (8,0) (16,0)"
 TILE = f"{ROWS} | lanes (0,8) (0,16) (0,32) (1,0) (2,0) | warps (4,0) (32,0)"

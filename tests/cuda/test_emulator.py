@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from tests.cuda.emulated import SEEDS, Array, Program, fails_for_some_seed
-from tests.emulator import EmulationError, Printed
-from tests.emulator.building import INCLUDE
 from tileprof.compiler import codegen
 from tileprof.compiler.cuda.prelude import FOLDER
+from tileprof.emulator import EmulationError, Printed
+from tileprof.emulator.building import INCLUDE
 
 REDUCTION = """
   float *const partial = (float *)shared;

@@ -18,8 +18,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.emulator import emulate
 from tileprof import binary
+from tileprof.emulator import emulate
 
 FOLDER = Path(__file__).parents[2] / "case_studies" / "gemm_ladder"
 SIZE = 4096

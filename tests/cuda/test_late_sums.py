@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tests.cuda import test_attention_emulated as attention
 from tests.cuda.compiled_kernels import function
 from tests.cuda.sum_kernels import JUMPS, PLACES, WORDS, SumKernel
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.remarks.layouts import SumsEachTime
 
 Parts = tuple[tuple[str, tuple[str, ...]], ...]

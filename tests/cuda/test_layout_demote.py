@@ -9,9 +9,9 @@ import numpy as np
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
+from tileprof.emulator import emulate
 
 
 def test_a_reduction_takes_a_fragment_under_another_shape() -> None:

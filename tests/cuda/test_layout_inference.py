@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.cuda.elementwise_support import HOPPER, launch, numbers
-from tests.emulator import emulate
 from tests.verified import parse
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
@@ -19,6 +18,7 @@ from tileprof.compiler.cuda.passes.choice.choose import choose
 from tileprof.compiler.cuda.passes.expand import expand
 from tileprof.compiler.cuda.passes.layout.layouts import infer_layouts
 from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.emulator import emulate
 from tileprof.remarks import Rejection
 from tileprof.remarks.common import Asked, RegisterCandidate
 from tileprof.remarks.layouts import Converted, IndexNotVariable

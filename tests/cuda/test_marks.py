@@ -14,7 +14,6 @@ import pytest
 import tileprof
 from tests.cuda.compiled_kernels import kernel, lowered
 from tests.cuda.recording import Recorder
-from tests.emulator import emulate
 from tests.instrument.walking import path_of
 from tileprof import ir
 from tileprof.compiler import Options, compile_kernel
@@ -22,6 +21,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.marks import role_registers
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
+from tileprof.emulator import emulate
 from tileprof.instrument import Mode
 from tileprof.instrument.decode.queues import flights_of
 from tileprof.instrument.decode.timeline import timeline_of

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.cuda.random_pipelines import Pipeline
 from tests.cuda.recording import Recorder
 from tests.cuda.test_cuda_random import both
-from tests.emulator import emulate
 from tests.instrument.walking import check_loops, check_scopes, check_steps, check_turns, path_of
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.errors import KernelError
 from tileprof.instrument import Mode, note_scopes, strip_marks
 

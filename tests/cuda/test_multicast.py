@@ -10,10 +10,10 @@ import pytest
 
 from tests.cuda.compiled_kernels import checked, function
 from tests.cuda.multicast_kernels import product, triangle
-from tests.emulator import EmulationError, emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import EmulationError, emulate
 from tileprof.errors import KernelError
 from tileprof.remarks.launches import Clusters
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.cuda.elementwise_support import HOPPER, launch, numbers
-from tests.emulator import EmulationError, emulate
 from tests.verified import parse
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.unit import emit
+from tileprof.emulator import EmulationError, emulate
 
 TILE = "regs (0,1) (0,2) | lanes (0,4) (1,0) (2,0) (4,0) (0,0) | warps (0,0)"
 """8 × 8 over 64 threads, four of which hold the same."""

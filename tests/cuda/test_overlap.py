@@ -12,13 +12,13 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.overlap import overlap
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.emulator import emulate
 from tileprof.remarks.loops import FragmentRegisters, InOrder, Overlap
 from tileprof.remarks.products import IssuedBehind
 from tileprof.runtime.interpreter import InterpreterExecutable

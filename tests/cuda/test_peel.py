@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import Lowering
@@ -22,6 +21,7 @@ from tileprof.compiler.cuda.passes.peel.peel import peel
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.emulator import emulate
 from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Rejection
 from tileprof.remarks.loops import ConditionNumber, WithoutMask

@@ -12,11 +12,11 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
+from tileprof.emulator import emulate
 from tileprof.remarks import Rejection
 from tileprof.remarks.copies import CachePolicy, OnlyTmaAsks, StagedTma, TmaLoad, TmaStore
 

@@ -15,11 +15,11 @@ import pytest
 import tileprof
 import tileprof.lang as T
 from tests.cuda.public_kernels import left_early, numbers_of_blocks, product, wished
-from tests.emulator import EmulationError, emulate
 from tileprof.compiler import Remark, compile_kernel, program
 from tileprof.compiler.cuda.controls import Controls, controls_of, parse_controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import EmulationError, emulate
 from tileprof.errors import KernelError, UsageError
 from tileprof.remarks import Decision, Rejection
 from tileprof.remarks.common import BlocksNamed

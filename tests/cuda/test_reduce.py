@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.codegen.writer import Names, Writer
@@ -42,6 +41,7 @@ from tileprof.compiler.cuda.passes.layout.flow import down
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 
 Array = np.ndarray[Any, Any]
 SHARED = 64 * 1024

@@ -11,10 +11,10 @@ import pytest
 
 import tileprof
 from tests.cuda.compiled_kernels import STUDIES, kernel, lowered
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.cuda.target import TARGETS
+from tileprof.emulator import emulate
 from tileprof.instrument.decode.samples import (
     Counts,
     SampleTotals,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.cuda.ring_kernels import ROWS, WIDTH, found_rows, tile_of_the_loop, two_loops
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.remarks.copies import LoadsAndStores, TmaLoad
 
 Array = np.ndarray[Any, Any]

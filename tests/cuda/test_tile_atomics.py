@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tests.cuda.ring_kernels import split_product
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 
 
 def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = None) -> CudaProgram:

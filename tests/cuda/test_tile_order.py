@@ -22,12 +22,12 @@ from tests.cuda.compiled_kernels import checked, function
 from tests.cuda.multicast_kernels import product
 from tests.cuda.test_marks import recorded, shown
 from tests.cuda.tile_order_kernels import tiles_of, triangle
-from tests.emulator import EmulationError, emulate
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls, parse_controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import EmulationError, emulate
 from tileprof.errors import UsageError
 from tileprof.instrument import Mode
 from tileprof.remarks.launches import TilesDealt, TilesInTurn, TwoSlots

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cuda.emulated import SEEDS, Program
-from tests.emulator import EmulationError, emulate
 from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.ping_pong import plan as turn_plan
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import EmulationError, emulate
 from tileprof.remarks import Rejection, Remark
 from tileprof.remarks.loops import ExponentialsBetween, InTurns, TakeTurns
 from tileprof.runtime.interpreter import InterpreterExecutable

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emulator import emulate
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 from tileprof.learn.catalogue import COURSE
 from tileprof.learn.exercise import Attempt
 from tileprof.learn.judges import SEED, KernelJudge

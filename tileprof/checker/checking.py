@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tileprof import ir
+from tileprof.compiler import Options
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.errors import (
     BoundsError,
     ExecutionError,
@@ -29,17 +32,34 @@ from .findings import (
     Status,
     Verdict,
 )
+from .in_block import Inside, Plan, explore_inside
 from .proofs import Proof, prove
 
 
 def check(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
-    """Call `kernel` with the arguments in the interpreter, watch what its blocks access, and prove
-    what can be proved for all arguments.
+    """Call `kernel` with the arguments in the interpreter, watch what its blocks access, prove what
+    can be proved for all arguments, and run some blocks on the emulated GPU.
 
     `kernel` may also be a Python function that calls kernels.  A fault of a kernel is a finding and
     is not raised; any other error is.  UsageError where no kernel ran.
     """
-    watch, error = Explorer(), None
+    return check_call(kernel, args, kwargs, Plan(controls=_controls(kernel)))
+
+
+def _controls(kernel: Callable[..., Any]) -> Controls | None:
+    """Return the lowering controls of a kernel; None for a function that calls kernels."""
+    options = getattr(kernel, "options", None)
+    return options.controls if isinstance(options, Options) else None
+
+
+def check_call(
+    kernel: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    inside: Plan | None,
+) -> Report:
+    """Check a call like `check`; without a plan the inside of blocks is left out."""
+    watch, error = Explorer(keeps_arguments=inside is not None), None
     with device("interpreter"), listening(watch):
         try:
             kernel(*args, **kwargs)
@@ -56,7 +76,24 @@ def check(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
     if error is not None:
         _add_error(error, watch)
     findings = [finding for run in watch.runs for finding in run.findings.values()]
-    return Report(tuple(findings), tuple(_verdicts(watch.runs, error)), error is not None)
+    verdicts = _verdicts(watch.runs, error)
+    if inside is not None:
+        found = _inside(watch.runs, error, inside)
+        findings += [finding for each in found for finding in each.findings]
+        insides = [verdict for each in found for verdict in each.verdicts]
+        verdicts = [replace(v, inside=each) for v, each in zip(verdicts, insides, strict=True)]
+    return Report(tuple(findings), tuple(verdicts), error is not None)
+
+
+def _inside(runs: Sequence[Run], error: ExecutionError | None, plan: Plan) -> list[Inside]:
+    """Return the results for the inside of each kernel's blocks, in the order of `_verdicts`."""
+    first = {id(run.kernel): run for run in reversed(runs)}
+    failed = id(runs[-1].kernel) if error is not None else 0
+    order = dict.fromkeys(id(run.kernel) for run in runs)
+    return [
+        explore_inside(first[key].kernel, None if key == failed else first[key].arguments, plan)
+        for key in order
+    ]
 
 
 def check_proofs(kernel: ir.Kernel) -> Report:

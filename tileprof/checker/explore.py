@@ -7,6 +7,7 @@ are enough to tell whether some other block was there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.ir.memory import base
+from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, Ints, block_indices
 
 from .findings import Finding, FoundAccess
@@ -60,6 +62,45 @@ class _Marks:
         return np.where((low == _NOBODY) | (other == block), -1, other), site
 
 
+def same_layout(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of an array with its strides, which a kernel may have been given as numbers."""
+    if any(stride < 0 for stride in array.strides):
+        return array.copy()
+    last = sum(max(n - 1, 0) * s for n, s in zip(array.shape, array.strides))
+    memory = np.zeros(last + array.itemsize, np.uint8)
+    made: NDArray[Any] = np.ndarray(array.shape, array.dtype, memory, 0, array.strides)
+    made[...] = array
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """Arguments of a kernel as they were before it ran."""
+
+    values: tuple[Any, ...]
+    """NumPy arrays and numbers."""
+    symbols: tuple[int, ...]
+
+    @classmethod
+    def copy(cls, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> Arguments:
+        """Keep a copy of each array; one that is passed twice is copied once."""
+        made: dict[int, Any] = {}
+        for param, value in zip(kernel.params, values):
+            if id(value) not in made:
+                array = isinstance(param.type, ir.BufferType)
+                made[id(value)] = same_layout(as_array(value)) if array else value
+        return cls(tuple(made[id(value)] for value in values), tuple(map(int, symbols)))
+
+    def again(self) -> list[Any]:
+        """Return copies of the arguments, which a run may write."""
+        made: dict[int, Any] = {}
+        for value in self.values:
+            if id(value) not in made:
+                array = isinstance(value, np.ndarray)
+                made[id(value)] = same_layout(value) if array else value
+        return [made[id(value)] for value in self.values]
+
+
 @dataclass(eq=False)
 class Run:
     """One kernel that ran, and which of its launches did."""
@@ -68,6 +109,8 @@ class Run:
     launches: list[ir.Launch] = field(default_factory=list)
     findings: dict[object, Finding] = field(default_factory=dict)
     """The first counterexample of each pair of accesses."""
+    arguments: Arguments | None = None
+    """Where the watch keeps them, in the first run of a kernel."""
 
     def position(self, launch: ir.Launch) -> int:
         """Return the position of a launch among those of the kernel's program."""
@@ -78,6 +121,7 @@ class Run:
 class Explorer:
     """Listener that finds races between blocks."""
 
+    keeps_arguments: bool = False
     runs: list[Run] = field(default_factory=list)
     last: Access | None = None
     """The access that was noted last, where an error ended the run."""
@@ -90,9 +134,11 @@ class Explorer:
     _marks: dict[tuple[int, AccessKind], _Marks] = field(default_factory=dict)
     _grid: tuple[int, ...] = ()
 
-    def begin(self, kernel: ir.Kernel) -> None:
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Start a kernel: find the accesses of global buffers that it writes."""
-        self.runs.append(Run(kernel))
+        first = self.keeps_arguments and all(run.kernel is not kernel for run in self.runs)
+        arguments = Arguments.copy(kernel, values, symbols) if first else None
+        self.runs.append(Run(kernel, arguments=arguments))
         accesses = [(op, access) for op in kernel.ops() for access in op.accesses()]
         written = {base(a.value) for _, a in accesses if a.writes}
         self._watched = {

@@ -9,7 +9,16 @@ from typing import Literal
 from tileprof.errors import Location
 
 Code = Literal[
-    "race-between-blocks", "race-in-block", "uninitialized-read", "out-of-bounds", "failed"
+    "race-between-blocks",
+    "race-in-block",
+    "uninitialized-read",
+    "out-of-bounds",
+    "failed",
+    "shared-memory-race",
+    "missing-fence",
+    "early-accumulator",
+    "deadlock",
+    "gpu-fault",
 ]
 Property = Literal["races", "initialization", "bounds"]
 """Races between blocks; reads of what was not written; accesses outside of a buffer."""
@@ -19,6 +28,8 @@ Status = Literal["proved", "refuted", "explored", "unchecked"]
 Why = Literal["data", "form", "order", "effort"]
 """Reason for a missing proof: an index depends on data; what is known of the indices does not
 exclude the fault; no write of the whole buffer comes before; the limit of work was reached."""
+Actor = Literal["thread", "cp.async", "TMA load", "bulk store", "wgmma"]
+"""Who accesses memory in a block of the GPU's program: a thread, or what it started."""
 PROPERTY_OF: Mapping[Code, Property] = {
     "race-between-blocks": "races",
     "uninitialized-read": "initialization",
@@ -31,13 +42,31 @@ PROPERTY_OF: Mapping[Code, Property] = {
 class FoundAccess:
     """One access of a counterexample."""
 
-    kind: Literal["read", "write", "atomic"]
+    kind: Literal["read", "write", "atomic", "wait"]
     location: Location | None
     index: tuple[int, ...]
     block: tuple[int, ...] | None
     """Indices of the block; None outside a launch."""
     point: tuple[tuple[str, int], ...] = ()
     """Loop variables of the `T.Parallel`s around, where they are known."""
+    actor: Actor | None = None
+    """Who made the access, in a finding about the GPU's program; its block is a number."""
+    thread: int | None = None
+    """Thread that made the access, started it, or waits, in a finding about the GPU's program."""
+    threads: int = 1
+    """How many threads wait."""
+    cuda_line: int = 0
+    """Line of the emitted CUDA text, from 1; 0 where there is none."""
+    what: str = ""
+    """What a thread waits for, or did wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An order in which threads run and copies end, on the emulated GPU."""
+
+    target: str
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +81,8 @@ class Finding:
     accesses: tuple[FoundAccess, ...]
     message: str = ""
     """Sentence of the error that ended the run; '' for what a watched run found."""
+    schedule: Schedule | None = None
+    """What shows a fault inside a block again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +104,21 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockVerdict:
+    """The results for the inside of a launch's blocks, as they are compiled for one GPU."""
+
+    target: str
+    races: Status
+    """Accesses that no barrier, wait or fence orders."""
+    deadlocks: Status
+    blocks: tuple[int, ...] = ()
+    """Numbers of the blocks that ran, in each of the schedules."""
+    seeds: tuple[int, ...] = ()
+    reason: str = ""
+    """Why a result is `unchecked`."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchVerdict:
     """The results for a launch of a kernel."""
 
@@ -81,6 +127,8 @@ class LaunchVerdict:
     """Position of the `T.Kernel` in the kernel's program."""
     location: Location | None
     verdicts: Mapping[Property, Verdict]
+    inside: BlockVerdict | None = None
+    """None where the inside of blocks was left out."""
 
 
 @dataclass(frozen=True, slots=True)

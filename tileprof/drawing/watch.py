@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,7 +147,7 @@ class Watch:
     _room: int = 0
     _kernel: int = 0
 
-    def begin(self, kernel: ir.Kernel) -> None:
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Note that a kernel starts; one that ran before is the same."""
         at = next((at for at, each in enumerate(self.kernels) if each is kernel), None)
         if at is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +48,7 @@ class Watch:
     _names: dict[tuple[ir.OpBase, bool], str] = field(default_factory=dict)
     """Tensor of each access, whatever shape it is seen under; by the op and whether it reads."""
 
-    def begin(self, kernel: ir.Kernel) -> None:
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Start a kernel: find which tensor each access is of."""
         for op in kernel.ops():
             for each in op.accesses():

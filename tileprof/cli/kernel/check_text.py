@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tileprof.checker import Finding, FoundAccess, Report, Unproved, Verdict
-    from tileprof.checker.findings import Code, Property, Status, Why
+    from tileprof.checker import (
+        BlockVerdict,
+        Finding,
+        FoundAccess,
+        Report,
+        Schedule,
+        Unproved,
+        Verdict,
+    )
+    from tileprof.checker.findings import Actor, Code, Property, Status, Why
     from tileprof.errors import Location
 
 SCHEMA = 1
@@ -17,8 +25,20 @@ _TITLES: Mapping[Code, str] = {
     "uninitialized-read": "`{}` is read where nothing was written",
     "out-of-bounds": "access outside of `{}`",
     "failed": "the kernel failed",
+    "shared-memory-race": "race inside a block on {}",
+    "missing-fence": "no proxy fence between an ordinary and an asynchronous access of {}",
+    "early-accumulator": "accumulators are accessed before their product has ended",
+    "deadlock": "deadlock inside a block",
+    "gpu-fault": "a block fails on a GPU",
 }
-_VERBS = {"read": "reads", "write": "writes", "atomic": "atomically updates"}
+_VERBS = {"read": "reads", "write": "writes", "atomic": "atomically updates", "wait": "waits"}
+_ACTORS: Mapping[Actor, str] = {
+    "thread": "thread",
+    "cp.async": "a cp.async of thread",
+    "TMA load": "a TMA load of thread",
+    "bulk store": "a bulk store of thread",
+    "wgmma": "a wgmma of thread",
+}
 _PROPERTIES: Mapping[Property, str] = {
     "races": "no race between blocks",
     "initialization": "no uninitialized read",
@@ -49,6 +69,8 @@ def render(report: Report, unknown: Sequence[str]) -> str:
             lines.append(f"  {_PROPERTIES[name]}: {_STATUS[verdict.status]}")
             if verdict.status in ("explored", "unchecked"):
                 lines += [f"    {each}" for each in dict.fromkeys(map(_unproved, verdict.unproved))]
+        if launch.inside is not None:
+            lines += _inside(launch.inside)
     if report.stopped:
         lines.append("The run ended at the error above; what comes after it was not explored.")
     if unknown:
@@ -62,30 +84,72 @@ def render(report: Report, unknown: Sequence[str]) -> str:
 def _finding(finding: Finding) -> list[str]:
     first = finding.accesses[0].location if finding.accesses else None
     lines = [f"{_place(first)}: {finding.code}: {title(finding)}, kernel `{finding.kernel}`"]
-    if finding.message and not finding.accesses:
+    if finding.message and (finding.code == "gpu-fault" or not finding.accesses):
         lines.append(f"  {finding.message}")
     excerpts: list[str] = []
     for access in finding.accesses:
         lines.append(f"  {access_sentence(finding.buffer, access)}")
         if access.location is not None and (text := access.location.excerpt()):
             excerpts.append(text.splitlines()[0])
+    if (schedule := finding.schedule) is not None:
+        again = f"--target {schedule.target} --seed {schedule.seed} --schedules 1"
+        lines.append(f"  again with {again}")
     lines[1:1] = list(dict.fromkeys(excerpts))
     return lines
 
 
+def _inside(verdict: BlockVerdict) -> list[str]:
+    """Return the lines about the inside of a launch's blocks."""
+    blocks = ", ".join(map(str, verdict.blocks[:8])) + (", …" if len(verdict.blocks) > 8 else "")
+    ran = f"block{'' if len(verdict.blocks) == 1 else 's'} {blocks}"
+    ran += f" in {len(verdict.seeds)} schedule{'' if len(verdict.seeds) == 1 else 's'}"
+    said: Mapping[Status, str] = {
+        "proved": "proved for all inputs",
+        "refuted": "refuted, see above",
+        "explored": f"explored only: nothing found on an emulated {verdict.target}, {ran}",
+        "unchecked": f"not explored: {verdict.reason}",
+    }
+    return [
+        f"  no race inside a block: {said[verdict.races]}",
+        f"  no deadlock: {said[verdict.deadlocks]}",
+    ]
+
+
 def title(finding: Finding) -> str:
     """Return what is wrong, without the place."""
-    return _TITLES[finding.code].format(finding.buffer)
+    buffer = finding.buffer
+    if finding.schedule is not None:
+        buffer = f"`{buffer}`" if buffer else "shared memory"
+    return _TITLES[finding.code].format(buffer)
 
 
 def access_sentence(buffer: str, access: FoundAccess) -> str:
     """Return who accesses which element where."""
+    if access.actor is not None:
+        return _inside_sentence(buffer, access)
     who = "the kernel" if access.block is None else f"block {_tuple(access.block)}"
     if access.point:
         who += f", point ({', '.join(f'{name}={value}' for name, value in access.point)}),"
     index = ", ".join(map(str, access.index))
     place = _place(access.location)
     return f"{who} {_VERBS[access.kind]} {buffer}[{index}] at {place}"
+
+
+def _inside_sentence(buffer: str, access: FoundAccess) -> str:
+    """Return who accesses which byte of shared memory, or waits for what."""
+    assert access.actor is not None
+    assert access.block is not None
+    place = f"at {_place(access.location)}"
+    if access.cuda_line:
+        place += f" (line {access.cuda_line} of the CUDA text)"
+    who = f"{_ACTORS[access.actor]} {access.thread} of block {access.block[0]}"
+    if access.kind == "wait":
+        who += "" if access.threads == 1 else f" and {access.threads - 1} more"
+        return f"{who} {place}: {access.what}"
+    what = "accumulators"
+    if access.index:
+        what = f"byte {access.index[0]} of " + (f"`{buffer}`" if buffer else "shared memory")
+    return f"{who} {_VERBS[access.kind]} {what} {place}"
 
 
 def _tuple(values: Sequence[int]) -> str:
@@ -114,6 +178,7 @@ def report_json(report: Report) -> dict[str, Any]:
                 "buffer": each.buffer,
                 "message": each.message,
                 "accesses": [_access_json(access) for access in each.accesses],
+                "schedule": _schedule_json(each.schedule),
             }
             for each in report.findings
         ],
@@ -123,6 +188,7 @@ def report_json(report: Report) -> dict[str, Any]:
                 "launch": each.launch,
                 "location": _location_json(each.location),
                 "verdicts": {n: _verdict_json(v) for n, v in each.verdicts.items()},
+                "inside": _inside_json(each.inside),
             }
             for each in report.launches
         ],
@@ -136,6 +202,28 @@ def _access_json(access: FoundAccess) -> dict[str, Any]:
         "index": list(access.index),
         "block": None if access.block is None else list(access.block),
         "point": dict(access.point),
+        "actor": access.actor,
+        "thread": access.thread,
+        "threads": access.threads,
+        "cuda_line": access.cuda_line or None,
+        "what": access.what,
+    }
+
+
+def _schedule_json(schedule: Schedule | None) -> dict[str, Any] | None:
+    return None if schedule is None else {"target": schedule.target, "seed": schedule.seed}
+
+
+def _inside_json(verdict: BlockVerdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    return {
+        "target": verdict.target,
+        "races": verdict.races,
+        "deadlocks": verdict.deadlocks,
+        "blocks": list(verdict.blocks),
+        "seeds": list(verdict.seeds),
+        "reason": verdict.reason,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -169,8 +169,9 @@ def block_indices(linear: int, grid: tuple[int, ...]) -> tuple[int, ...]:
 class Listener(Protocol):
     """An object that is called with every access."""
 
-    def begin(self, kernel: ir.Kernel) -> None:
-        """Note that a kernel starts to run."""
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
+        """Note that a kernel starts to run on arguments, one for each parameter, and the values of
+        its symbols."""
         ...
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class EventLog:
                 hint="For example blocks=8, or blocks=[0, 17].",
             )
 
-    def begin(self, kernel: ir.Kernel) -> None:
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Start a kernel; its launches are numbered after those before."""
         self.kernels += 1
         self._kernel, self._first = kernel.name, len(self.launches)

@@ -91,7 +91,7 @@ class InterpreterExecutable:
             self._constants, tick, current.get(),
         )  # fmt: skip
         if state.events is not None:
-            state.events.begin(self.kernel)
+            state.events.begin(self.kernel, values, symbols)
         state.begin(np.zeros(1, np.int64), launched=False)
         for param, held, value in zip(self.kernel.params, self.kernel.param_values(), values):
             state.env[held] = (

@@ -53,7 +53,7 @@ static int64_t offset(const Matrix &matrix, int mn, int k) {
   return along % line + along / line * far + k % 8 * line + k / 8 * next;
 }
 
-static float element(const Matrix &matrix, int mn, int k) {
+static size_t place(const Matrix &matrix, int mn, int k) {
   static const int64_t masks[] = {0, 7, 3, 1};
   int64_t address = matrix.start + offset(matrix, mn, k);
   address ^= (address >> 7 & masks[matrix.mode]) << 4;
@@ -61,7 +61,11 @@ static float element(const Matrix &matrix, int mn, int k) {
   if (at < 0 || at + matrix.size > machine.launch->shared)
     fail("a matrix descriptor leads to byte %lld of shared memory, which has %d", (long long)at,
          machine.launch->shared);
-  return value_of(matrix.type, matrix.shadow + at);
+  return (size_t)at;
+}
+
+static float element(const Matrix &matrix, int mn, int k) {
+  return value_of(matrix.type, matrix.shadow + place(matrix, mn, k));
 }
 
 // Products ----------------------------------------------------------------------------------------
@@ -186,8 +190,22 @@ static bool same(const Product &a, const Product &b) {
          a.b_transposed == b.b_transposed && a.half_sums == b.half_sums;
 }
 
-static void check_fence(const Thread &thread, const Held *held, const Product &product) {
-  if (thread.products_fenced) return;
+// Whether registers differ from what they held at the last fence.
+static bool changed(const Thread &thread, const void *registers, size_t bytes) {
+  const size_t at = (size_t)((const unsigned char *)registers - thread.fenced_from);
+  const size_t room = thread.fenced_stack.size();
+  if (at >= room || at + bytes > room) return false;
+  return memcmp(registers, thread.fenced_stack.data() + at, bytes) != 0;
+}
+
+static void check_fence(const Thread &thread, const Held *held, const Product &product,
+                        const void *d, size_t d_bytes, const uint32_t *a) {
+  if (thread.products_fenced) {
+    const bool in_flight = held && held->in_flight;
+    if ((a && changed(thread, a, 16)) || (!in_flight && changed(thread, d, d_bytes)))
+      fail("a product whose registers were written since tp_wgmma_fence()");
+    return;
+  }
   const size_t bytes = held ? held->values.size() * 4 : 0;
   const bool chained = held && held->in_flight;
   const bool untouched = held && !memcmp(held->registers, held->values.data(), bytes);
@@ -199,7 +217,7 @@ static void check_fence(const Thread &thread, const Held *held, const Product &p
 static void take(Thread &thread, void *registers, int count) {
   Held *held = find(thread, registers);
   if (!held) {
-    thread.held.push_back(Held{registers, {}, 0});
+    thread.held.push_back(Held{registers, {}, 0, nullptr});
     held = &thread.held.back();
   }
   if (!held->in_flight) {
@@ -231,12 +249,36 @@ static Multiply &slot(WarpGroup &group, int64_t index, const Product &product, u
   return job;
 }
 
+static void note_matrix(Thread &thread, const Matrix &matrix, int first, int rows, int k, uint32_t site,
+                        uint32_t number) {
+  // Sixteen bytes lie together, along what runs fastest.
+  const int each = 16 / matrix.size, mn_step = matrix.transposed ? each : 1;
+  const int k_step = matrix.transposed ? 1 : each;
+  for (int mn = first; mn < first + rows; mn += mn_step)
+    for (int x = 0; x < k; x += k_step)
+      note_async(thread, *thread.owner, place(matrix, mn, x), 16, site,
+                 agent_of(thread.warp->products_agent), number, true);
+}
+
+// What a warp's part of a product reads of shared memory.
+static void note_operands(Thread &thread, const Multiply &job, int warp, uint32_t number) {
+  const Product &product = job.product;
+  const uint32_t site = add_site(thread, Actor::wgmma, Way::read);
+  const Block &owner = *thread.owner;
+  if (!product.a_in_registers)
+    note_matrix(thread, decode(owner, job.a_descriptor, product.a_type, product.a_transposed),
+                16 * warp, 16, product.k, site, number);
+  note_matrix(thread, decode(owner, job.b_descriptor, product.b_type, product.b_transposed), 0,
+              product.n, product.k, site, number);
+}
+
 void wgmma(const Product &product, void *d, int registers, const uint32_t *a, uint64_t a_descriptor,
            uint64_t b_descriptor, bool accumulate) {
+  TP_CALLED_HERE;
   Thread &thread = *self();
   WarpGroup &group = *thread.group;
   if (!group.threads[127]) fail("a product by a warp group that lacks threads");
-  check_fence(thread, find(thread, d), product);
+  check_fence(thread, find(thread, d), product, d, (size_t)registers * 4, a);
   take(thread, d, registers);
   Multiply &job =
       slot(group, thread.issued++, product, a_descriptor, b_descriptor, accumulate);
@@ -244,7 +286,9 @@ void wgmma(const Product &product, void *d, int registers, const uint32_t *a, ui
   const int t = thread.number % 128;
   job.registers[t] = d;
   if (a) memcpy(job.a[t], a, sizeof job.a[t]);
+  find(thread, d)->pc = thread.pc;
   if (++job.filled[t / 32] == 32) {
+    if (watching) note_operands(thread, job, t / 32, (uint32_t)thread.issued);
     wake_all(group.waiters);
     // The hardware may read its operands at once, before other warps come.
     while (random_below(4) == 0 && multiply_part(group, t / 32)) {
@@ -254,7 +298,13 @@ void wgmma(const Product &product, void *d, int registers, const uint32_t *a, ui
 }
 
 void wgmma_fence() {
-  self()->products_fenced = true;
+  TP_CALLED_HERE;
+  Thread &thread = *self();
+  thread.products_fenced = true;
+  if (watching) {
+    thread.fenced_from = (const unsigned char *)__builtin_frame_address(0);
+    thread.fenced_stack.assign(thread.fenced_from, (const unsigned char *)thread.stack + STACK_BYTES);
+  }
   glance();
 }
 
@@ -279,6 +329,7 @@ static void give_back(Thread &thread) {
 }
 
 void wgmma_wait(int groups_left) {
+  TP_CALLED_HERE;
   Thread &thread = *self();
   WarpGroup &group = *thread.group;
   const int64_t last = (int64_t)thread.commits.size() - groups_left;
@@ -288,6 +339,7 @@ void wgmma_wait(int groups_left) {
     block("tp_wgmma_wait");
   }
   for (; thread.retired < until; thread.retired++) give_back(thread);
+  if (watching) thread.known.happened.raise(agent_of(thread.warp->products_agent), (uint32_t)until);
   // From here on registers may be used, so the next products need a fence again.
   thread.products_fenced = false;
   glance();

@@ -13,10 +13,12 @@ TP_INLINE void tp_check_access(const void *at, size_t bytes, TpWhere where) {
 template <TpWhere WHERE, int N, class T> TP_INLINE void tp_load_by(T *to, const T *from) {
   tp_check_access(from, N * sizeof(T), WHERE);
   tp_emulator::glance();
+  if (TP_WATCHED && N * sizeof(T) > 16) tp_emulator::note_access(from, N * sizeof(T), false);
   __builtin_memcpy(to, from, N * sizeof(T));
 }
 template <TpWhere WHERE, int N, class T> TP_INLINE void tp_store_by(T *to, const T *from) {
   tp_check_access(to, N * sizeof(T), WHERE);
+  if (TP_WATCHED && N * sizeof(T) > 16) tp_emulator::note_access(to, N * sizeof(T), true);
   __builtin_memcpy(to, from, N * sizeof(T));
   tp_emulator::glance();
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,9 +17,8 @@ from tileprof.instrument.decode.samples import NOT_SAMPLED
 from tileprof.runtime.cuda.host_values import HostProgram
 
 from .arguments import DeviceArray, number_bytes, tensor_map
-from .building import library, machine
-
-__all__ = ["EmulationError", "Failure", "Printed", "emulate"]
+from .building import Library, library, machine, watched_library
+from .findings import MOST, RaceFound, Stuck, read_races, read_stuck
 
 MULTIPROCESSORS = 2
 STEPS = 500_000_000
@@ -47,15 +47,40 @@ class Printed:
     words: tuple[int, ...]
 
 
+End = Literal["deadlock", "limit", "fault"]
+"""How a launch failed: every thread waits; the limit of steps was reached; anything else."""
+
+
 class EmulationError(Exception):
     """What a GPU would not survive, or what it would do wrong in silence.
 
-    `failure` is set where the kernel itself stopped the launch.
+    `failure` is set where the kernel itself stopped the launch; `function` is that of the launch
+    and `end` says how it failed; `stuck` where threads wait for ever, or which one made the error,
+    with lines in a watched run.
     """
 
-    def __init__(self, message: str, failure: Failure | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        failure: Failure | None = None,
+        *,
+        function: str = "",
+        end: End = "fault",
+        stuck: Sequence[Stuck] = (),
+    ) -> None:
         super().__init__(message)
         self.failure = failure
+        self.function = function
+        self.end: End = end
+        self.stuck = tuple(stuck)
+
+
+@dataclass(eq=False)
+class Watch:
+    """Races that were found in watched runs."""
+
+    found: list[tuple[str, RaceFound]] = field(default_factory=list)
+    """With the function of the launch."""
 
 
 class _Launch(ctypes.Structure):
@@ -73,6 +98,8 @@ class _Launch(ctypes.Structure):
         ("together", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("steps", ctypes.c_int64),
+        ("races", ctypes.c_int32),
+        ("pad", ctypes.c_int32),
     )
 
 
@@ -167,6 +194,12 @@ class _Call:
         return number_bytes(value, argument.dtype)
 
 
+Blocks = Callable[[int], Sequence[int]]
+"""From the number of a launch's blocks to the numbers of those that run."""
+Resident = Callable[[int], int]
+"""From the number of a launch's tiles to how many blocks, or clusters, of it run at once."""
+
+
 def emulate(
     source: CudaSource,
     kernel: ir.Kernel,
@@ -174,25 +207,32 @@ def emulate(
     symbols: Mapping[str, int] | None = None,
     *,
     seed: int = 0,
-    blocks: Sequence[int] | None = None,
+    blocks: Sequence[int] | Blocks | None = None,
     recording: bytes = bytes(32),
     sampling: bytes = NOT_SAMPLED,
-    resident: int | None = None,
+    resident: int | Resident | None = None,
     compiled: ctypes.CDLL | None = None,
+    watch: Watch | None = None,
+    steps: int = STEPS,
 ) -> list[Printed]:
     """Run every launch on arrays (written in place) and scalars, one for each parameter.
 
-    `blocks`: numbers of the blocks to run, all by default; `recording`, `sampling`: what a kernel
-    with marks is given (`slots.recording`, `samples.sampling` of `instrument`), by default nothing;
-    `resident`: blocks of persistent launches, by default those that the machine holds at once;
-    `compiled`: the library that has the functions, by default one of this text alone.
+    `blocks`: numbers of the blocks to run, or what chooses them for each launch, all by default;
+    `recording`, `sampling`: what a kernel with marks is given (`slots.recording`,
+    `samples.sampling` of `instrument`), by default nothing; `resident`: blocks of persistent
+    launches, by default those that the machine holds at once; `compiled`: the library that has the
+    functions, by default one of this text alone; `watch`: races are looked for and added to it;
+    `steps`: changes of thread after which a launch fails.
     Gives what the kernel printed; EmulationError for what a GPU would refuse, wait for without end,
     or get wrong.
     """
     call = _Call(source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling)
+    if compiled is None:
+        built = library(source) if watch is None else watched_library(source)
+    else:
+        built = Library(Path(), compiled)
     for spec in source.launches:
-        entry = getattr(compiled or library(source), f"tp_entry_{spec.function}")
-        _launch(call, spec, entry, seed, blocks, resident)
+        _launch(call, spec, built, seed, blocks, resident, watch, steps)
         if call.counter.value and blocks is None:
             raise EmulationError(f"the counter of tiles was left at {call.counter.value}")
     for at, held in call.arrays.items():
@@ -205,14 +245,20 @@ def emulate(
 def _launch(
     call: _Call,
     spec: LaunchSpec,
-    entry: Any,
+    built: Library,
     seed: int,
-    blocks: Sequence[int] | None,
-    resident: int | None,
+    blocks: Sequence[int] | Blocks | None,
+    resident: int | Resident | None,
+    watch: Watch | None,
+    steps: int,
 ) -> None:
-    grid = _blocks(spec, math.prod(int(v) for v in call.evaluate(spec.grid)))
+    entry = getattr(built.functions, f"tp_entry_{spec.function}")
+    tiles = math.prod(int(v) for v in call.evaluate(spec.grid))
+    grid = _blocks(spec, tiles)
     if spec.persistent and resident is not None:
-        grid = resident * spec.cluster
+        grid = (resident(tiles) if callable(resident) else resident) * spec.cluster
+    if callable(blocks):
+        blocks = blocks(grid)
     shares = any(each.kind == "counter" for each in spec.arguments)
     first = [b for b in range(0, grid, spec.cluster) if blocks is None or _touches(spec, b, blocks)]
     owners = [_aligned(call.argument(spec, each)) for each in spec.arguments]
@@ -228,12 +274,26 @@ def _launch(
         spec.cluster,
         grid if shares else 1,
         seed,
-        STEPS,
+        steps,
+        MOST if watch is not None else 0,
     )
     message = ctypes.create_string_buffer(_MESSAGE)
-    if machine().tp_emulator_run(ctypes.byref(launch), message, ctypes.c_size_t(_MESSAGE)):
-        text = f"{spec.function}: {message.value.decode(errors='replace')}"
-        raise EmulationError(text, call.report.failure())
+    failed = machine().tp_emulator_run(ctypes.byref(launch), message, ctypes.c_size_t(_MESSAGE))
+    if watch is not None:
+        found = read_races(machine(), call.source, built)
+        watch.found += [(spec.function, each) for each in found]
+    if failed:
+        text = message.value.decode(errors="replace")
+        stuck = read_stuck(machine(), call.source, built)
+        begin: dict[str, End] = {"deadlock": "deadlock", "no end": "limit"}
+        ends = [end for start, end in begin.items() if text.startswith(start)]
+        raise EmulationError(
+            f"{spec.function}: {text}",
+            call.report.failure(),
+            function=spec.function,
+            end=ends[0] if ends else "fault",
+            stuck=stuck,
+        )
     failure = call.report.failure()
     if bool(failure) != bool(call.noted.value):
         raise EmulationError(f"{spec.function}: what was noted and the word for it differ", failure)

@@ -4,6 +4,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Whether races are looked for: accesses of the text are instrumented.
+#ifdef __SANITIZE_THREAD__
+#define TP_WATCHED 1
+#elif defined(__has_feature)
+#define TP_WATCHED __has_feature(thread_sanitizer)
+#else
+#define TP_WATCHED 0
+#endif
+
 #define __global__
 #define __device__
 #define __host__
@@ -49,6 +58,12 @@ void linger();
 uint32_t shared_address(const void *pointer);
 bool is_shared(const void *pointer);
 void check_aligned(const void *pointer, size_t bytes, const char *what);
+
+// Accesses that are reported by hand where races are looked for: of several bytes, which compilers
+// may leave to functions; and those of an atomic operation, which does not race with another one.
+void note_access(const void *at, size_t bytes, bool write);
+void atomic_begin(const void *at, size_t bytes);
+void atomic_end();
 
 // All 32 lanes of the warp meet; the last one runs `work` on what each lane brought.
 void meet(const char *what, void *mine, void (*work)(void **lanes));

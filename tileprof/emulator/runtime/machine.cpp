@@ -69,6 +69,12 @@ void linger() {
   for (uint32_t left = random_below(most); left; left--) yield();
 }
 
+static void add_stuck(const Block &owner, const Thread &first, int threads, const char *what) {
+  Stuck stuck = {owner.number, code_offset(first.pc), first.number, threads, {}};
+  snprintf(stuck.what, sizeof stuck.what, "%s", what);
+  machine.stuck.push_back(stuck);
+}
+
 void fail(const char *format, ...) {
   char text[1024];
   va_list values;
@@ -82,6 +88,7 @@ void fail(const char *format, ...) {
              thread->number);
   }
   machine.failure = std::string(place) + text;
+  if (thread) add_stuck(*thread->owner, *thread, 1, text);
   siglongjmp(outside, 1);
 }
 
@@ -190,6 +197,7 @@ static void report_deadlock() {
     for (const auto &[text, numbers] : by_text) {
       machine.failure += "\n  block " + std::to_string(owner.number) + ", threads " +
                          ranges(numbers) + ": " + text;
+      add_stuck(owner, owner.threads[(size_t)numbers[0]], (int)numbers.size(), text.c_str());
     }
   }
 }
@@ -242,8 +250,11 @@ static void run_cluster(const std::vector<int64_t> &numbers) {
   machine.cluster_waiters.clear();
   machine.cluster_arrived = 0;
   machine.cluster_phase = 0;
+  machine.cluster_arrived_known.clear();
+  machine.cluster_known.clear();
   for (int at = 0; at < size; at++)
     start_block(machine.blocks[at], numbers[at], machine.launch->cluster > 1 ? at : 0, at);
+  watch_blocks();
   // Whole warps that run ahead or lag behind, or single threads.
   if (random_below(2)) {
     for (Block &owner : machine.blocks)
@@ -301,7 +312,9 @@ static void prepare(const Launch &launch) {
   machine.running = nullptr;
   machine.random_state = launch.seed * 0x2545f4914f6cdd1dull + 1;
   machine.failure.clear();
+  machine.stuck.clear();
   machine.steps = 0;
+  start_watch(launch.races);
   static const uint32_t landings[] = {16, 0, 256, 3};
   machine.landing = landings[launch.seed % 4];
   machine.choices = launch.seed % 3 == 0 ? 1 : 4;
@@ -324,6 +337,12 @@ static void run_clusters() {
     }
     run_cluster(numbers);
   }
+}
+
+extern "C" int32_t tp_emulator_stuck(Stuck *out, int32_t room) {
+  const int32_t count = std::min((int32_t)machine.stuck.size(), room);
+  std::copy_n(machine.stuck.begin(), count, out);
+  return count;
 }
 
 extern "C" int tp_emulator_run(const Launch *launch, char *message, size_t size) {

@@ -31,6 +31,7 @@ static void check_meeting(const Warp &warp, const char *what) {
 }
 
 void meet(const char *what, void *mine, void (*work)(void **lanes)) {
+  TP_CALLED_HERE;
   Thread *thread = self();
   Warp &warp = *thread->warp;
   check_meeting(warp, what);
@@ -41,6 +42,8 @@ void meet(const char *what, void *mine, void (*work)(void **lanes)) {
   warp.brought[thread->lane] = mine;
   if (warp.present < 32) return block(what);
   if (work) work(warp.brought);
+  // Other meetings of a warp order no accesses to memory.
+  if (!strcmp(what, "tp_warp_barrier")) meet_all(warp.lanes, 32);
   warp.present = 0;
   for (Thread *lane : warp.lanes)
     if (lane != thread) wake(lane);
@@ -68,31 +71,41 @@ static void complete_if_full(const Block &owner, NamedBarrier &barrier) {
   const int wanted = barrier.expected ? barrier.expected : owner.live;
   if (!barrier.arrived || barrier.arrived < wanted) return;
   barrier.arrived = 0;
+  for (Thread *waiter : barrier.waiters) acquire(*waiter, barrier.known);
+  barrier.known.clear();
   wake_all(barrier.waiters);
 }
 
-void barrier(int id, int threads, bool wait) {
+static void meet_at(int id, int threads, bool wait) {
   Thread *thread = self();
   NamedBarrier &at = thread->owner->barriers[id & 15];
   check_named(at, id, threads);
   at.expected = threads;
   at.arrived++;
+  release(*thread, at.known);
   if (wait) at.waiters.push_back(thread);
   // Waking the running thread takes it off the list: it has to be there as one that waits.
   if (!wait) return complete_if_full(*thread->owner, at);
   const int wanted = threads ? threads : thread->owner->live;
   if (at.arrived < wanted) return block("tp_barrier", id);
   at.waiters.pop_back();
+  acquire(*thread, at.known);
   complete_if_full(*thread->owner, at);
   yield();
 }
 
+void barrier(int id, int threads, bool wait) {
+  TP_CALLED_HERE;
+  meet_at(id, threads, wait);
+}
+
 int barrier_vote(bool x) {
+  TP_CALLED_HERE;
   Thread *thread = self();
   int *votes = thread->owner->votes;
   const int round = thread->votes++ % 3;
   votes[round] += x;
-  barrier(0, 0, true);
+  meet_at(0, 0, true);
   // Nobody votes in the round after the next before all have come here.
   votes[(round + 2) % 3] = 0;
   return votes[round];
@@ -108,19 +121,23 @@ static void complete_cluster() {
   if (machine.cluster_arrived < live_threads()) return;
   machine.cluster_arrived = 0;
   machine.cluster_phase++;
+  machine.cluster_known.join(machine.cluster_arrived_known);
   wake_all(machine.cluster_waiters);
 }
 
 void cluster_arrive() {
+  TP_CALLED_HERE;
   Thread *thread = self();
   if (thread->cluster_phase >= 0) fail("tp_cluster_arrive twice without tp_cluster_wait");
   thread->cluster_phase = machine.cluster_phase;
   machine.cluster_arrived++;
+  release(*thread, machine.cluster_arrived_known);
   complete_cluster();
   glance();
 }
 
 void cluster_wait() {
+  TP_CALLED_HERE;
   Thread *thread = self();
   if (thread->cluster_phase < 0) fail("tp_cluster_wait without tp_cluster_arrive");
   if (machine.cluster_phase == thread->cluster_phase) {
@@ -128,6 +145,7 @@ void cluster_wait() {
     block("tp_cluster_wait");
   }
   thread->cluster_phase = -1;
+  acquire(*thread, machine.cluster_known);
   glance();
 }
 
@@ -143,6 +161,7 @@ void fence_async() {
   memcpy(owner.shadow, owner.shared, (size_t)machine.launch->shared);
   for (auto &[at, barrier] : owner.mbarriers)
     if (barrier.initialiser == self()->number) barrier.fenced = true;
+  fence(*self());
   glance();
 }
 
@@ -159,6 +178,14 @@ static Mbarrier &find(Block &owner, uint64_t *word) {
   return found->second;
 }
 
+// Its operations are atomic, except for the first and the last.
+static void note_word_of(Block &owner, uint32_t address, Way way) {
+  if (!watching) return;
+  Thread &thread = *self();
+  // A remote one is ordered by a barrier of the cluster, whose failures show otherwise.
+  if (&owner == thread.owner) note_thread(thread, address - SHARED_START, 8, way, thread.pc);
+}
+
 void mbarrier_init(uint64_t *word, int count) {
   check_aligned(word, 8, "mbarrier");
   const uint32_t address = shared_address(word);
@@ -166,8 +193,10 @@ void mbarrier_init(uint64_t *word, int count) {
   if (count < 1) fail("an mbarrier of %d arrivals", count);
   if (owner.mbarriers.count(address) && !owner.mbarriers[address].waiters.empty())
     fail("the mbarrier at 0x%x is initialised while threads wait at it", address);
+  TP_CALLED_HERE;
+  note_word_of(owner, address, Way::write);
   *word = cookie(address);
-  owner.mbarriers[address] = Mbarrier{count, count, 0, 0, false, self()->number, {}};
+  owner.mbarriers[address] = Mbarrier{count, count, 0, 0, false, self()->number, {}, new_agent(), {}, {}};
   glance();
 }
 
@@ -181,6 +210,10 @@ static void advance(Mbarrier &barrier) {
   if (barrier.pending || barrier.bytes) return;
   barrier.phase++;
   barrier.pending = barrier.count;
+  if (watching) {
+    barrier.done.join(barrier.arrived);
+    barrier.done.happened.raise(barrier.agent, barrier.phase);
+  }
   wake_all(barrier.waiters);
 }
 
@@ -195,6 +228,7 @@ void arrive_at(Block &owner, uint64_t *word) {
 }
 
 void mbarrier_arrive(uint64_t *word, int64_t expect, int block) {
+  TP_CALLED_HERE;
   Thread *thread = self();
   const uint32_t address = shared_address(word);
   if (block >= (int)machine.blocks.size()) fail("the cluster has no block %d", block);
@@ -203,27 +237,41 @@ void mbarrier_arrive(uint64_t *word, int64_t expect, int block) {
   uint64_t *there = (uint64_t *)(owner.shared + (address - SHARED_START));
   // Before, so that what the thread did last can be seen late or early.
   glance();
-  find(owner, there).bytes += expect;
+  Mbarrier &barrier = find(owner, there);
+  note_word_of(owner, address, Way::atomic);
+  barrier.bytes += expect;
+  release(*thread, barrier.arrived);
   arrive_at(owner, there);
   glance();
 }
 
 void mbarrier_wait(uint64_t *word, uint32_t parity) {
+  TP_CALLED_HERE;
   Thread *thread = self();
   Block &owner = *thread->owner;
   const uint32_t address = shared_address(word);
   glance();
   Mbarrier &barrier = find(owner, word);
   if (parity > 1) fail("waits for parity %u of the mbarrier at 0x%x", parity, address);
-  if ((barrier.phase & 1) != parity) return glance();
+  note_word_of(owner, address, Way::atomic);
+  if ((barrier.phase & 1) != parity) {
+    acquire(*thread, barrier.done);
+    return glance();
+  }
   barrier.waiters.push_back(thread);
   block("tp_mbarrier_wait", address, parity);
-  find(owner, word);
+  acquire(*thread, find(owner, word).done);
 }
 
 bool mbarrier_test(uint64_t *word, uint32_t parity) {
+  TP_CALLED_HERE;
   glance();
-  if ((find(*self()->owner, word).phase & 1) != parity) return true;
+  Mbarrier &barrier = find(*self()->owner, word);
+  note_word_of(*self()->owner, shared_address(word), Way::atomic);
+  if ((barrier.phase & 1) != parity) {
+    acquire(*self(), barrier.done);
+    return true;
+  }
   // A loop around a test has to let others run.
   yield();
   return false;
@@ -233,15 +281,25 @@ void mbarrier_invalidate(uint64_t *word) {
   Block &owner = *self()->owner;
   const Mbarrier &barrier = find(owner, word);
   if (!barrier.waiters.empty()) fail("an mbarrier is invalidated while threads wait at it");
+  TP_CALLED_HERE;
+  note_word_of(owner, shared_address(word), Way::write);
   owner.mbarriers.erase(shared_address(word));
   *word = ~0ull;
   glance();
 }
 
-void complete_bytes(Block &owner, uint64_t *word, int64_t bytes) {
+void arrived_knowing(Block &owner, uint64_t *word, const Known &known) {
+  find(owner, word).arrived.join(known);
+}
+
+uint32_t agent_of_barrier(Block &owner, uint64_t *word) { return find(owner, word).agent; }
+
+uint32_t complete_bytes(Block &owner, uint64_t *word, int64_t bytes) {
   Mbarrier &barrier = find(owner, word);
+  const uint32_t phase = barrier.phase + 1;
   barrier.bytes -= bytes;
   advance(barrier);
+  return phase;
 }
 
 void check_for_load(Block &owner, uint64_t *word) {

@@ -12,6 +12,14 @@ namespace tp_emulator {
 
 // cp.async --------------------------------------------------------------------------------------
 
+// What an arrival knows that comes when a thread's copies have landed.
+static void copies_arrived(Block &owner, uint64_t *barrier, uint32_t agent, uint32_t last) {
+  if (!watching || !agent) return;
+  Known known;
+  known.happened.raise(agent, last);
+  arrived_knowing(owner, barrier, known);
+}
+
 static void land_copy(std::vector<Copy> &copies, size_t at) {
   const Copy copy = copies[at];
   copies.erase(copies.begin() + (ptrdiff_t)at);
@@ -20,22 +28,35 @@ static void land_copy(std::vector<Copy> &copies, size_t at) {
 }
 
 void copy_async(void *target, const void *source, int bytes, int there) {
+  TP_CALLED_HERE;
   Thread *thread = self();
   shared_address(target);
   check_aligned(target, (size_t)bytes, "target of cp.async");
   if (there < 0 || there > bytes) fail("cp.async of %d of %d bytes", there, bytes);
   if (there) check_aligned(source, (size_t)bytes, "source of cp.async");
   glance();
+  if (watching) {
+    const size_t at = shared_address(target) - SHARED_START;
+    const uint32_t site = add_site(*thread, Actor::cp_async, Way::write);
+    note_async(*thread, *thread->owner, at, (size_t)bytes, site, agent_of(thread->copies_agent),
+               (uint32_t)thread->copies_issued + 1, false);
+  }
   memset(target, POISON, (size_t)bytes);
   thread->copies.push_back(Copy{(unsigned char *)target, (const unsigned char *)source, bytes, there,
                                 thread->copy_groups, thread->copies_issued++});
 }
 
-void copy_commit() { self()->copy_groups++; }
+void copy_commit() {
+  Thread *thread = self();
+  thread->copy_groups++;
+  if (watching) thread->copies_before.push_back((uint32_t)thread->copies_issued);
+}
 
 void copy_wait(int groups_left) {
   Thread *thread = self();
   const int64_t until = thread->copy_groups - groups_left;
+  if (watching && thread->copies_agent && until > 0)
+    thread->known.happened.raise(thread->copies_agent, thread->copies_before[(size_t)until - 1]);
   for (size_t i = 0; i < thread->copies.size();)
     if (thread->copies[i].group < until) land_copy(thread->copies, i);
     else i++;
@@ -54,6 +75,7 @@ void copy_arrive(uint64_t *barrier) {
       if (thread->copies[i].serial < last) land_copy(thread->copies, i);
       else i++;
     owner.loads--;
+    copies_arrived(owner, barrier, thread->copies_agent, (uint32_t)last);
     arrive_at(owner, barrier);
   }});
   glance();
@@ -83,13 +105,19 @@ static size_t place_of(const void *shared, size_t bytes, const char *what) {
 static void add_load(Block &owner, uint64_t *barrier, size_t at, size_t bytes,
                      std::function<void()> write) {
   check_for_load(owner, barrier);
+  uint32_t site = 0;
+  if (watching) {
+    site = add_site(*self(), Actor::tma_load, Way::write);
+    note_async(*self(), owner, at, bytes, site, agent_of_barrier(owner, barrier), UINT32_MAX, true);
+  }
   poison(owner, at, bytes);
   owner.loads++;
   machine.loads.push_back(Load{&owner, [=, &owner] {
     if (!owner.live) fail("a load landed in block %lld, which has ended", (long long)owner.number);
     owner.loads--;
     write();
-    complete_bytes(owner, barrier, (int64_t)bytes);
+    const uint32_t phase = complete_bytes(owner, barrier, (int64_t)bytes);
+    if (watching) land_site(site, phase);
   }});
 }
 
@@ -103,6 +131,7 @@ bool land_load() {
 }
 
 void bulk_load(void *target, const void *source, int bytes, uint64_t *barrier) {
+  TP_CALLED_HERE;
   check_aligned(source, 16, "source of a bulk load");
   if (bytes % 16 || bytes <= 0) fail("a bulk load of %d bytes", bytes);
   const size_t at = place_of(target, (size_t)bytes, "target of a bulk load");
@@ -174,6 +203,7 @@ static size_t place_of_box(const void *shared, const Map &map, const char *what)
 
 void map_load(void *target, const void *map, uint64_t *barrier, uint32_t mask, int rank,
               const int *corner) {
+  TP_CALLED_HERE;
   Block &own = *self()->owner;
   const Box box = box_of(map, rank, corner);
   const size_t at = place_of_box(target, box.map, "target of a tensor load");
@@ -195,23 +225,32 @@ static void read_store(Store &store) {
   store.was_read = true;
 }
 
-static void add_store(std::function<void()> read, std::function<void()> write) {
+static void add_store(size_t at, size_t bytes, std::function<void()> read,
+                      std::function<void()> write) {
   Thread *thread = self();
+  thread->stores_issued++;
+  if (watching) {
+    const uint32_t site = add_site(*thread, Actor::bulk_store, Way::read);
+    note_async(*thread, *thread->owner, at, bytes, site, agent_of(thread->stores_agent),
+               (uint32_t)thread->stores_issued, true);
+  }
   thread->stores.push_back(Store{std::move(read), std::move(write), false, thread->store_groups});
   glance();
 }
 
 void bulk_store(void *target, const void *source, int bytes) {
+  TP_CALLED_HERE;
   check_aligned(target, 16, "target of a bulk store");
   if (bytes % 16 || bytes <= 0) fail("a bulk store of %d bytes", bytes);
-  const unsigned char *from =
-      self()->owner->shadow + place_of(source, (size_t)bytes, "source of a bulk store");
+  const size_t at = place_of(source, (size_t)bytes, "source of a bulk store");
+  const unsigned char *from = self()->owner->shadow + at;
   auto between = std::make_shared<std::vector<unsigned char>>((size_t)bytes);
-  add_store([=] { memcpy(between->data(), from, (size_t)bytes); },
+  add_store(at, (size_t)bytes, [=] { memcpy(between->data(), from, (size_t)bytes); },
             [=] { memcpy(target, between->data(), (size_t)bytes); });
 }
 
 void map_store(const void *map, const void *source, int rank, const int *corner, char how) {
+  TP_CALLED_HERE;
   Block &owner = *self()->owner;
   const Box box = box_of(map, rank, corner);
   const size_t at = place_of_box(source, box.map, "source of a tensor store");
@@ -227,14 +266,20 @@ void map_store(const void *map, const void *source, int rank, const int *corner,
       else join_with((Number)box.map.type, how, element, from);
     });
   };
-  add_store(read, write);
+  add_store(at, box_bytes(box.map), read, write);
 }
 
-void bulk_commit() { self()->store_groups++; }
+void bulk_commit() {
+  Thread *thread = self();
+  thread->store_groups++;
+  if (watching) thread->stores_before.push_back((uint32_t)thread->stores_issued);
+}
 
 void bulk_wait(int groups_left, bool only_read) {
   Thread *thread = self();
   const int64_t until = thread->store_groups - groups_left;
+  if (watching && thread->stores_agent && until > 0)
+    thread->known.happened.raise(thread->stores_agent, thread->stores_before[(size_t)until - 1]);
   for (size_t i = 0; i < thread->stores.size();) {
     Store &store = thread->stores[i];
     if (store.group >= until) {
@@ -255,7 +300,7 @@ void bulk_wait(int groups_left, bool only_read) {
 
 void copies_end(Thread *thread) {
   copy_wait(0);
-  thread->copy_groups++;
+  copy_commit();
   copy_wait(0);
   for (Store &store : thread->stores) {
     if (store.group >= thread->store_groups_read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ import numpy as np
 from tileprof import ir
 from tileprof.compiler.cuda.source import TensorMapSpec
 from tileprof.ir.types import Dim
-
-__all__ = ["DeviceArray", "number_bytes", "tensor_map", "value_of"]
 
 GUARD = 4096
 ALIGNMENT = 256
@@ -94,6 +92,17 @@ def tensor_map(spec: TensorMapSpec, address: int, named: Mapping[str, int]) -> b
     made.stride[:rank] = strides
     made.box[:rank] = box
     return bytes(made).ljust(128, b"\0")
+
+
+def unaligned_tensors(maps: Iterable[TensorMapSpec], named: Mapping[str, int]) -> frozenset[int]:
+    """Return the parameters whose rows cannot be copied by TMA, given the values of symbols."""
+    found = set()
+    for spec in maps:
+        rows = [value_of(s, named) * spec.dtype.bytes for s in spec.strides[:-1]]
+        extents = [value_of(d, named) for d in spec.shape]
+        if any(row % 16 or row <= 0 for row in rows) or not all(extents):
+            found.add(spec.param)
+    return frozenset(found)
 
 
 def value_of(dim: Dim | tuple[Dim, ...], named: Mapping[str, int]) -> int:

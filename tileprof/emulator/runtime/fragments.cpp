@@ -21,6 +21,13 @@ static unsigned char *element(void **lanes, int matrix, int lane, int half, bool
   return ((Matrices *)lanes[8 * matrix + of])->row + 2 * at;
 }
 
+// A lane reads or writes its two elements; those of a transposed matrix lie in two rows.
+static void note_half_row(const Matrices &own, const unsigned char *at, int lane) {
+  Thread &thread = *self()->warp->lanes[lane];
+  const size_t place = (size_t)(at - thread.owner->shared);
+  note_thread(thread, place, own.transposed ? 2 : 4, own.store ? Way::write : Way::read, thread.row_pc);
+}
+
 static void move_matrices(void **lanes) {
   for (int lane = 0; lane < 32; lane++) {
     const Matrices &own = *(Matrices *)lanes[lane];
@@ -29,6 +36,7 @@ static void move_matrices(void **lanes) {
         unsigned char *at = element(lanes, matrix, lane, half, own.transposed);
         unsigned char *held = (unsigned char *)&own.r[matrix] + 2 * half;
         memcpy(own.store ? at : held, own.store ? held : at, 2);
+        if (watching && (half == 0 || own.transposed)) note_half_row(own, at, lane);
       }
     }
   }
@@ -47,10 +55,12 @@ static void meet_for(Matrices mine) {
 }
 
 void load_matrices(uint32_t *r, int count, const void *row, bool transposed) {
+  self()->row_pc = __builtin_return_address(0);
   meet_for(Matrices{r, (unsigned char *)row, count, transposed, false});
 }
 
 void store_matrices(void *row, const uint32_t *r, int count, bool transposed) {
+  self()->row_pc = __builtin_return_address(0);
   meet_for(Matrices{(uint32_t *)r, (unsigned char *)row, count, transposed, true});
 }
 

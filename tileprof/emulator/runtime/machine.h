@@ -10,6 +10,7 @@
 
 #include "../include/emulator.h"
 #include "fibers.h"
+#include "races.h"
 
 namespace tp_emulator {
 
@@ -44,6 +45,7 @@ struct Held {
   void *registers;
   std::vector<uint32_t> values;
   int in_flight;
+  const void *pc;  // where the last product was issued
 };
 
 struct Waiting {
@@ -65,17 +67,29 @@ struct Thread : Seen {
   // cp.async
   std::vector<Copy> copies;
   int64_t copy_groups, copies_issued;
+  std::vector<uint32_t> copies_before;  // issued before the end of each group
   // bulk stores
   std::vector<Store> stores;
-  int64_t store_groups, store_groups_read;
+  int64_t store_groups, store_groups_read, stores_issued;
+  std::vector<uint32_t> stores_before;  // issued before the end of each group
   // products
   int64_t issued, retired;
   std::vector<int64_t> commits;
   std::deque<void *> pending_registers;  // of each product not waited for
   std::vector<Held> held;
   bool products_fenced;
+  // What the registers, which live on the stack, held at the last fence of products.
+  std::vector<unsigned char> fenced_stack;
+  const unsigned char *fenced_from;
   int64_t cluster_phase;  // in which it arrived and has not waited, or -1
   int votes;              // how often it voted
+  const void *pc;         // behind the last call of the machine
+  const void *row_pc;     // behind the last ldmatrix or stmatrix
+  // races
+  Known known;
+  uint32_t agent, copies_agent, stores_agent;
+  uint32_t sites[64];  // of some of its statements, from 1; 0: none
+  bool unseen;         // inside of an atomic operation
 };
 
 struct Warp {
@@ -83,6 +97,7 @@ struct Warp {
   void *brought[32];
   const char *what;
   int present, first_lane;
+  uint32_t products_agent;
 };
 
 // One product: what its 128 threads brought.  Each warp does 16 of its 64 rows, any time after its
@@ -108,6 +123,7 @@ struct WarpGroup {
 struct NamedBarrier {
   int expected, arrived;
   std::vector<Thread *> waiters;
+  Known known;
 };
 
 struct Mbarrier {
@@ -117,6 +133,8 @@ struct Mbarrier {
   bool fenced;
   int initialiser;
   std::vector<Thread *> waiters;
+  uint32_t agent;       // whose accesses are those of the loads that it counts
+  Known arrived, done;  // what arrivals of this phase, and of those before it, know
 };
 
 // A load of the copy engine that has not landed.
@@ -150,6 +168,15 @@ struct Launch {
   int32_t together;  // blocks that run at once, where they are no clusters
   uint64_t seed;
   int64_t steps;
+  int32_t races;  // most findings of races; 0: none are looked for
+  int32_t pad;
+};
+
+// Threads of a block that wait at one place; mirrored in findings.py.
+struct Stuck {
+  int64_t block, offset;  // offset: of the code in its library
+  int32_t first, threads;
+  char what[176];
 };
 
 struct Machine {
@@ -161,6 +188,7 @@ struct Machine {
   size_t cluster_arrived;
   int64_t cluster_phase;
   std::vector<Thread *> cluster_waiters;
+  Known cluster_arrived_known, cluster_known;
   Thread *running;
   Fiber main;
   uint64_t random_state;
@@ -169,18 +197,24 @@ struct Machine {
   int elected;
   int64_t steps;
   std::string failure;
+  std::vector<Stuck> stuck;  // where threads wait for ever, or the one that failed
 };
 extern Machine machine;
 
 inline Thread *self() { return machine.running; }
+// Remember where emitted text called the machine.
+#define TP_CALLED_HERE (self()->pc = __builtin_return_address(0))
 uint32_t random_below(uint32_t n);
 // Stop the running thread until `wake`; `what` and the numbers are for the report of a deadlock.
 void block(const char *what, int64_t first = 0, int64_t second = 0);
 void wake(Thread *thread);
 void wake_all(std::vector<Thread *> &threads);
 
-void complete_bytes(Block &owner, uint64_t *barrier, int64_t bytes);
+uint32_t agent_of_barrier(Block &owner, uint64_t *barrier);
+// Returns the number of the phase, from 1, in which the bytes came.
+uint32_t complete_bytes(Block &owner, uint64_t *barrier, int64_t bytes);
 void arrive_at(Block &owner, uint64_t *barrier);
+void arrived_knowing(Block &owner, uint64_t *barrier, const Known &known);
 void check_for_load(Block &owner, uint64_t *barrier);
 
 std::string describe(const Block &block, const Waiting &waiting);

@@ -9,7 +9,11 @@
 template <class Kind, class T, class V> TP_INLINE V tp_atomic(T *at, V value) {
   tp_emulator::check_aligned(at, sizeof(T), "atomic");
   tp_emulator::glance();
-  return tp_atomic_step<Kind>(at, value);
+  if (!TP_WATCHED) return tp_atomic_step<Kind>(at, value);
+  tp_emulator::atomic_begin(at, sizeof(T));
+  const V before = tp_atomic_step<Kind>(at, value);
+  tp_emulator::atomic_end();
+  return before;
 }
 template <class T> TP_INLINE void tp_atomic_add_global(T *at, float v) {
   if (tp_emulator::is_shared(at)) tp_emulator::fail("tp_atomic_add_global in shared memory");
