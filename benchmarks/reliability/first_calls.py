@@ -155,6 +155,35 @@ def watch(seed: int, folder: Path) -> None:
     _check(not tileprof.check(kernels.shift, x, 1.0).findings, "a kernel without faults")
 
 
+def draw(seed: int, folder: Path) -> None:
+    """Draw what a kernel reads and writes."""
+    import tileprof
+
+    from . import launch_kernels as kernels
+
+    page = tileprof.show(kernels.shift, _numbers(100, seed), 1.0).page
+    _check(page.lower().startswith("<!doctype html"), "a page")
+
+
+def operate(seed: int, folder: Path) -> None:
+    """Make a kernel an operator of PyTorch, or meet the error that PyTorch is missing."""
+    import tileprof
+    from tileprof.errors import MissingDependencyError
+
+    from . import launch_kernels as kernels
+
+    try:
+        import torch
+    except ImportError:
+        with suppress(MissingDependencyError):
+            tileprof.op("first::scale")(kernels.scale)
+            raise AssertionError("an operator without PyTorch") from None
+        return
+    made = tileprof.op(f"first::scale_{seed}_{threading.get_ident()}")(kernels.scale)
+    x = torch.from_numpy(_numbers(64, seed).reshape(8, 8))
+    _check(bool((made(x, torch.full((8,), 3.0)) == x * 3).all()), "scale as an operator")
+
+
 def control(seed: int, folder: Path) -> None:
     """Compile for a GPU that is not there, with a choice of the compiler forbidden."""
     import tileprof
@@ -315,8 +344,8 @@ def command_line(seed: int, folder: Path) -> None:
 
 ENTRIES: tuple[Callable[[int, Path], None], ...] = (
     launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, record, analyze,
-    render, examine, specialise, watch, control, misuse, profile_block, pause, step, compare, view,
-    convert, report, command_line,
+    render, examine, specialise, watch, draw, operate, control, misuse, profile_block, pause, step,
+    compare, view, convert, report, command_line,
 )  # fmt: skip
 """All entry points; the first two are those of most runs."""
 
