@@ -70,7 +70,7 @@ def _refuse_gradient(name: str, place: Located | Location | None) -> None:
             f"argument `{name}` requires gradients, and a kernel's results have none",
             location=_location_of(place),
             hint=f"Pass `{name}.detach()` or call under `torch.no_grad()`; to train through a "
-            "kernel, call it in the `forward` of a `torch.autograd.Function`.",
+            "kernel, make it an operator: `tileprof.op(backward=…)`.",
         )
 
 
