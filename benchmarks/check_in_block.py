@@ -42,13 +42,10 @@ from benchmarks.check_plants import PLANTS, Plant
 from tileprof import ir
 from tileprof.checker.explore import Arguments, Explorer
 from tileprof.checker.findings import Finding
-from tileprof.checker.in_block import Inside, Plan, explore_source
+from tileprof.checker.in_block import Inside, Plan, emitted, explore_source
 from tileprof.cli.kernel.check_text import access_sentence
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.source import CudaSource
-from tileprof.compiler.cuda.target import find_target
-from tileprof.emulator.arguments import unaligned_tensors
 from tileprof.emulator.building import compiler
 from tileprof.errors import KernelError
 from tileprof.runtime.events.access import listening
@@ -92,18 +89,6 @@ class Program:
         return explore_source(source, self.kernel, self.arguments, Plan(self.target, tuple(seeds)))
 
 
-def _program(
-    name: str, target: str, kernel: ir.Kernel, arguments: Arguments, controls: Controls | None
-) -> Program:
-    gpu = find_target(target)
-    source = compile_cuda(kernel, gpu, controls).source
-    named = dict(zip(kernel.symbols, arguments.symbols))
-    maps = [each for spec in source.launches for each in spec.maps]
-    if unaligned := unaligned_tensors(maps, named):
-        source = compile_cuda(kernel, gpu, controls, unaligned).source
-    return Program(name, target, source, kernel, arguments)
-
-
 @dataclass(frozen=True)
 class Call:
     """A call that runs kernels, and the GPUs that they are compiled for."""
@@ -124,9 +109,11 @@ def recorded(call: Call) -> Iterator[Program]:
         for target in call.targets:
             label = f"{call.name}.{run.kernel.name}.{number}.{target}"
             try:
-                yield _program(label, target, run.kernel, run.arguments, call.controls)
+                source = emitted(run.kernel, run.arguments, Plan(target, controls=call.controls))
             except KernelError as error:
                 print(f"{label}: {error.message}", file=sys.stderr)
+            else:
+                yield Program(label, target, source, run.kernel, run.arguments)
 
 
 def study(name: str) -> Any:
@@ -245,7 +232,7 @@ def check_plant(plant: Plant, program: Program) -> Row:
     findings = program.check(text).findings
     taken = time.perf_counter() - start
     true = [each for each in findings if is_true(plant, each)]
-    shown = sentence((true or list(findings) or [None])[0])
+    shown = sentence(next(iter(true or findings), None))
     return Row(plant.what, plant.family, plant.program, bool(true), shown, round(taken, 2))
 
 

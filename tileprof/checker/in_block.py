@@ -71,7 +71,7 @@ def explore_inside(kernel: ir.Kernel, arguments: Arguments | None, plan: Plan) -
     if any(isinstance(v, np.ndarray) and min(v.strides, default=0) < 0 for v in arguments.values):
         return _unchecked(plan, launches, "an argument has negative strides")
     try:
-        source = _lowered(kernel, arguments, plan)
+        source = emitted(kernel, arguments, plan)
     except KernelError as error:
         return _unchecked(plan, launches, error.message)
     return explore_source(source, kernel, arguments, plan)
@@ -96,8 +96,11 @@ def _unchecked(plan: Plan, launches: int, reason: str) -> Inside:
     return Inside((), (verdict,) * launches)
 
 
-def _lowered(kernel: ir.Kernel, arguments: Arguments, plan: Plan) -> CudaSource:
-    """Return the text of the variant that a GPU would run on these arguments."""
+def emitted(kernel: ir.Kernel, arguments: Arguments, plan: Plan) -> CudaSource:
+    """Return the text of the variant that a GPU would run on these arguments.
+
+    Raises `KernelError` where the kernel does not fit the GPU.
+    """
     target = find_target(plan.target)
     source = compile_cuda(kernel, target, plan.controls).source
     named = dict(zip(kernel.symbols, arguments.symbols))
