@@ -30,7 +30,7 @@ class Plant:
     pattern: str
     """Regular expression for what is changed."""
     by: str = ""
-    """What stands there instead."""
+    """Text that replaces it, with the pattern's groups as `re.sub` takes them."""
     number: int = 0
     """Position among the matches; -1 for the last one."""
     codes: tuple[str, ...] = (RACE,)

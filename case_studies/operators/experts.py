@@ -56,7 +56,8 @@ def grouped_product(
 def grouped_weights(
     A, dC, Ends, dtype: str = "bfloat16", block_K: int = 128, block_N: int = 128, block_M: int = 32
 ):
-    """Of each expert the transpose of its rows of A times those of dC."""
+    """Return gradients of weights [experts, K, N]: of each expert the transpose of its rows of A
+    times those of dC."""
     rows = T.dynamic("rows")
     experts, N, K = T.const("experts, N, K")
     A: T.Tensor((rows, K), dtype)

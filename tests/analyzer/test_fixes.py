@@ -57,14 +57,14 @@ def test_a_finding_has_its_changes(rule: str, fixes: tuple[Fix, ...]) -> None:
 
 
 def test_a_chain_is_compiled_where_it_is() -> None:
-    """By the line of the place."""
+    """The fix names the function by the line of the finding's place."""
     found = of("small-kernels")
     assert found.place.location is not None
     assert found.fixes == (CompiledFunction(found.place.location.file, "", 10),)
 
 
 def test_casts_have_no_change_of_their_own() -> None:
-    """What is kept in which type is the author's choice."""
+    """A finding about casts has no fix: which tensor has which type is the author's choice."""
     found = only(copying("aten::to", "aten::_to_copy", "aten::copy_").profile(), "layout-copies")
     assert found.fixes == ()
 

@@ -12,7 +12,7 @@ from tests.cli.programs import DOUBLE
 
 
 def test_the_page_is_written(cli: Any, write: Callable[..., None], folder: Path) -> None:
-    """To the place of `-o`, or to the kernel's name."""
+    """The file is that of `-o`, or has the kernel's name."""
     write(k=DOUBLE)
     found = cli("show", "k.py:double", "--set", "N=10", "-o", "x.html")
     assert (found.code, found.out) == (0, "")

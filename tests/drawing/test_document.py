@@ -105,7 +105,7 @@ def test_sums_of_each_place_are_those_of_the_stream(run: tuple[dict[str, Any], E
 
 
 def test_bytes_of_each_block_are_those_of_the_stream(run: tuple[dict[str, Any], Events]) -> None:
-    """What it reads, what it writes, and what lies outside of tensors."""
+    """Bytes that a block reads and writes, and its elements outside of tensors."""
     page, stream = run
     outer = stream["space"] == "global"
     for at, launch in enumerate(page["launches"]):
@@ -260,7 +260,7 @@ def test_a_page_keeps_the_boxes_of_the_first_blocks(monkeypatch: pytest.MonkeyPa
 
 
 def test_columns_hold_any_integers() -> None:
-    """In the smallest type; runs and equal values take no room for each."""
+    """A column takes the smallest type; runs and equal values take no room for each one."""
     for values, kind in (
         ([], None), ([7], None), ([3] * 1000, None), ([0, 255], "u8"), ([-1, 127], "i8"),
         ([-1, 128], "i16"), ([0, 65535], "u16"), ([-1, 65535], "i32"), ([0, 1 << 52], "f64"),
@@ -284,7 +284,7 @@ def test_names_and_sources_are_text() -> None:
 
 
 def test_a_notebook_shows_the_page() -> None:
-    """In a frame that may run its script and nothing else."""
+    """The page is in a frame that may run its script and nothing else."""
     made = show(scattered, *ROWS)
     frame = made._repr_html_()
     assert frame.startswith('<iframe sandbox="allow-scripts"')
@@ -340,6 +340,6 @@ def test_wrong_calls_say_what_to_do() -> None:
 
 
 def test_blocks_that_are_asked_for_are_shown() -> None:
-    """By number or by index."""
+    """`blocks` is a number of blocks, or the indices of some."""
     assert drawn(product, *ONES, blocks=[1, 5])[1]["launches"][0]["shown"] == [1, 5]
     assert drawn(product, *ONES, blocks=2)[1]["launches"][0]["shown"] == [0, 5]

@@ -30,7 +30,7 @@ def cells(figure: figures.LayoutFigure) -> list[tuple[str, str, str]]:
 
 
 def test_each_element_of_a_fragment_has_its_thread_and_register() -> None:
-    """As the layout's table has them."""
+    """Threads and registers in the figure are those in the layout's table."""
     table = parse_layout(MMA, (16, 8)).table()
     found = cells(figures.layout(MMA, (16, 8)))
     assert len(found) == 128
@@ -54,7 +54,7 @@ def test_a_swizzle_takes_the_conflicts_away() -> None:
 
 
 def test_a_buffer_of_a_kernel_has_the_layout_that_the_compiler_chose(tmp_path: Path) -> None:
-    """By its name; a figure saves itself."""
+    """The buffer is found by its name; `save` writes the figure as SVG."""
     kernel = product.compile(M=64, N=64, K=64)
     figure = figures.buffer_layout(kernel, "a")
     assert "a 3 × 32 × 32 float32: swizzle=128" in figure.svg

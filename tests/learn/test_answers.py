@@ -61,7 +61,7 @@ def test_a_kernel_that_was_removed_is_missed(tmp_path: Path) -> None:
 def test_recordings_open_with_the_commands_of_the_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the tasks tell a learner to run shows the answers."""
+    """The commands in the tasks run, and their output shows the answers."""
     monkeypatch.chdir(tmp_path)
     for name in ("read_profile", "judge_warning", "find_race", "why_not_tma"):
         learn.start(name)
