@@ -35,7 +35,7 @@ from tileprof.profile import (
     save,
     with_frames,
 )
-from tileprof.profile.storage import track_bytes
+from tileprof.profile.storage import limits, track_bytes
 
 MAIN, WORKER = Track("thread", "MainThread", 140), Track("thread", "worker", 141)
 FIRST, SECOND = Track("stream", "cuda:0 stream 7", 7, 0), Track("stream", "cuda:1 stream 7", 7, 1)
@@ -198,6 +198,17 @@ def test_totals_by_track_follow_their_nodes(tmp_path: Path) -> None:
     assert by_group(grouped(both, "stream"), "time") == {FIRST.name: 194, SECOND.name: 20}
     with pytest.raises(UsageError, match="does not know the thread"):
         grouped(merge([profile, recorded()]), "thread")
+
+
+def test_tracks_that_a_file_cannot_hold_are_one_for_each_kind() -> None:
+    """All events stay, and the tracks before them are those of the rows."""
+    tracks = [Track("thread" if i % 2 else "stream", str(i), i) for i in range(limits.TRACKS + 10)]
+    every = np.arange(len(tracks))
+    totals = TrackTotals.of(tracks, every * 0, every, every * 0 + 1, every)
+    assert len(totals.tracks) == limits.TRACKS
+    assert [t.name for t in totals.tracks[-2:]] == ["other streams", "other threads"]
+    assert totals.sums.events.tolist() == [1] * (limits.TRACKS - 2) + [6, 6]
+    assert int(totals.sums.time.sum()) == int(every.sum())
 
 
 def test_damaged_totals_are_refused() -> None:

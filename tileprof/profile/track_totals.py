@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tileprof.errors import InternalError
 from tileprof.profile.columns import Columns, within
 from tileprof.profile.metrics import Index
-from tileprof.profile.storage.limits import NANOSECONDS
+from tileprof.profile.storage.limits import NANOSECONDS, TRACKS
 from tileprof.profile.timeline import Track
 
 
@@ -42,7 +42,13 @@ class TrackTotals:
     def of(
         tracks: Sequence[Track], node: Index, track: Index, events: Index, time: Index
     ) -> TrackTotals:
-        """Return totals of rows in any order, those of one node and track added up."""
+        """Return totals of rows in any order, those of one node and track added up.
+
+        Tracks after the first ones that a file can hold become one for each kind.
+        """
+        if len(tracks) > TRACKS:
+            tracks, to = _fewer(tracks)
+            track = to[np.asarray(track, np.int64)]
         key = np.asarray(node, np.int64) * max(len(tracks), 1) + np.asarray(track, np.int64)
         keys, place = np.unique(key, return_inverse=True)
         sums = np.zeros((2, len(keys)), np.int64)
@@ -93,3 +99,13 @@ class TrackTotals:
                   (sums.events, 0, NANOSECONDS), (sums.time, 0, NANOSECONDS))  # fmt: skip
         if not within(limits):
             raise InternalError("a total of a track refers to what does not exist")
+
+
+def _fewer(tracks: Sequence[Track]) -> tuple[list[Track], Index]:
+    """Return as many tracks as a file can hold, and the place of each given one among them."""
+    kinds = list(dict.fromkeys(track.kind for track in tracks))
+    kept = TRACKS - len(kinds)
+    others = [Track(kind, f"other {kind}s", 0) for kind in kinds]
+    to = np.arange(len(tracks))
+    to[kept:] = [kept + kinds.index(track.kind) for track in tracks[kept:]]
+    return [*tracks[:kept], *others], to

@@ -152,6 +152,28 @@ def test_streams_of_a_recording(names: dict[str, Any]) -> None:
     assert {threads.names[top] for top in threads.roots()} == {"MainThread"}
 
 
+def test_streams_after_the_first_ones_are_one(names: dict[str, Any]) -> None:
+    """A program that always makes new streams does not fill the memory; no time is left out."""
+    profile = run(
+        """
+        def step():
+            for stream in range(100):
+                kernel("a", 1000 + 100 * stream, 1010 + 100 * stream, stream=stream)
+        step()
+        deliver()
+        """,
+        native=True,
+        names=names,
+    )
+    streams = grouped(profile, "stream")
+    time = streams.total("time")
+    times = {streams.names[top]: time[top] for top in streams.roots() if time[top]}
+    assert times == {
+        **{f"cuda:0 stream {stream}": 10 for stream in range(64)},
+        "cuda:0 other streams": 360,
+    }
+
+
 def test_copies_waits_and_allocations(names: dict[str, Any]) -> None:
     """Each has its kind of node; waits of the host are no time of a device."""
     profile = run(

@@ -17,6 +17,7 @@ from tests.profiler_programs import Clock, expect, tree
 from tileprof.errors import UsageError
 from tileprof.profile import Profile, grouped
 from tileprof.profiler import scope
+from tileprof.profiler.host import entries
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.session import snapshot
 from tileprof.profiler.session.provenance import git_state
@@ -91,6 +92,26 @@ def test_threads_of_a_recording() -> None:
     work(1)
     assert counts(first.finalize()) == {"MainThread": 6, "a": 7, "b": 2}
     assert counts(second.finalize()) == {"b": 2, "a": 4, "MainThread": 2}
+
+
+def test_threads_after_the_first_ones_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that always makes new threads has a profile of one size; no visit is left out."""
+    monkeypatch.setattr(entries, "MOST_THREADS", 3)
+    session = profiler.start(clock=Clock(), context="scopes")
+
+    def work() -> None:
+        with scope("work"):
+            pass
+
+    for number in range(10):
+        thread = threading.Thread(target=work, name=f"request {number}")
+        thread.start()
+        thread.join()
+    tree = grouped(session.finalize(), "thread")
+    count = {tree.names[top]: int(tree.total("count")[top]) for top in tree.roots()}
+    assert sum(count.values()) == 10
+    assert count["other threads"] >= 7
+    assert len(count) <= 4
 
 
 def test_each_session_gets_what_happened_while_it_was_active() -> None:

@@ -27,8 +27,14 @@ BEGAN: Final = 6
 """Index of the time of opening, in ns if it goes on a timeline; else 0."""
 
 
+MOST_THREADS = 1000
+"""Threads that are told apart; later ones share a number, so that memory and file of a program
+that always makes new ones do not grow."""
+OTHER_THREADS = 0, "other threads"
+
+
 class ThreadNames:
-    """Threads that there were, by numbers from 1 on."""
+    """Threads that there were, by numbers from 1 on; those after `MOST_THREADS` have one."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[int, str], int] = {}
@@ -39,13 +45,18 @@ class ThreadNames:
         """Return the number of the calling thread."""
         ident, name = threading.get_ident(), threading.current_thread().name
         self._latest[ident] = name
-        return self._keys.setdefault((ident, name), len(self._keys) + 1)
+        return self._number((ident, name))
 
     def keys(self, idents: Iterable[int]) -> dict[int, int]:
         """Return the numbers of threads that run now, or else ran last, by identity."""
         names = self.names()
         of = ((ident, names.get(ident, f"thread {ident:#x}")) for ident in idents)
-        return {each[0]: self._keys.setdefault(each, len(self._keys) + 1) for each in of}
+        return {each[0]: self._number(each) for each in of}
+
+    def _number(self, thread: tuple[int, str]) -> int:
+        if thread not in self._keys and len(self._keys) >= MOST_THREADS:
+            thread = OTHER_THREADS
+        return self._keys.setdefault(thread, len(self._keys) + 1)
 
     def names(self) -> dict[int, str]:
         """Return the names of threads that run now, or else ran last, by identity."""

@@ -20,6 +20,8 @@ from tileprof.profiler.tree.tree import Node
 
 Row = tuple[int, Track, int, int]
 """Node, track, events, time in ns."""
+_OTHER_STREAMS = 0xFFFFFFFF
+"""Number of the streams after the first ones that a node ran on (`recorder/records/totals.h`)."""
 
 
 def track_totals(
@@ -46,8 +48,9 @@ def _rows(
             ident, name = threads[key]
             yield at, Track("thread", name, ident), events, ns
         for stream, (events, ns) in (device.streams if device is not None else {}).items():
-            number, on = stream & 0xFFFFFFFF, stream >> 32
-            yield at, Track("stream", f"cuda:{on} stream {number}", number, on), events, ns
+            number, on = stream & _OTHER_STREAMS, stream >> 32
+            name = "other streams" if number == _OTHER_STREAMS else f"stream {number}"
+            yield at, Track("stream", f"cuda:{on} {name}", number, on), events, ns
 
 
 def _by_thread(node: Node, host: HostTotals | None, samples: Parts) -> Parts:

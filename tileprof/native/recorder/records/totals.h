@@ -40,8 +40,11 @@ struct TotalKey {
   bool operator==(const TotalKey &) const = default;
 };
 
-// Part of a total that ran on one stream.
+// Part of a total that ran on one stream, or on those after the first `kMost` that it ran on.
 struct StreamPart {
+  static constexpr size_t kMost = 64;
+  static constexpr uint32_t kOthers = UINT32_MAX;  // number of these
+
   uint64_t stream;  // number of the device << 32 | number of the stream
   uint64_t count = 0, sum = 0;
 };
@@ -59,9 +62,15 @@ struct Total {
   std::vector<StreamPart> streams = {};  // the one that ran last in front: mostly there is one
 
   void add_on(uint32_t device, uint32_t stream, uint64_t value) {
-    const uint64_t wanted = uint64_t(device) << 32 | stream;
-    size_t at = 0;
-    while (at < streams.size() && streams[at].stream != wanted) ++at;
+    const auto find = [&](uint64_t wanted) {
+      size_t at = 0;
+      while (at < streams.size() && streams[at].stream != wanted) ++at;
+      return at;
+    };
+    uint64_t wanted = uint64_t(device) << 32 | stream;
+    size_t at = find(wanted);
+    if (at == streams.size() && at >= StreamPart::kMost)
+      at = find(wanted = uint64_t(device) << 32 | StreamPart::kOthers);
     if (at == streams.size()) streams.push_back({wanted});
     if (at) std::swap(streams[0], streams[at]);
     ++streams[0].count;
