@@ -22,10 +22,10 @@ API void fake_reset() {
   f.queue.clear();
   f.witness.clear();
   f.dropped = 0;
-  f.launching = f.replaying = f.beside_graphs = 0;
+  f.launching = 0;
   for (const char *name :
        {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms", "flush_result",
-        "unfinished", "met_launches", "met_graphs", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
+        "unfinished", "met_launches", "device_buffers", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
         "pc_stop_result", "pc_data_result", "pc_no_stalls", "pc_copies", "pc_only_stopped",
         "pc_moved", "pc_stop_ms", "device", "chip", "chip_result", "initialize_result",
         "range_enable_result", "range_size_result", "range_image_result", "range_config_result",
@@ -58,14 +58,6 @@ static bool launches(uint32_t number) {
   return number == 307 || number == 442 || number == 477 || number == 514 || number == 652;
 }
 
-// In a launch of a graph CUPTI 13.0 may wait for ever while other launches or copies begin.
-static void meet_graphs(uint32_t number, int32_t change) {
-  Fake &f = fake();
-  if (number != 514 && !launches(number) && number != 279) return;
-  (number == 514 ? f.replaying : f.beside_graphs) += change;
-  if (change > 0 && f.replaying && f.beside_graphs) ++f.options["met_graphs"];
-}
-
 API uint32_t fake_enter(uint32_t number) {
   const uint32_t correlation = ++fake().correlation;
   CallbackData data;
@@ -74,7 +66,6 @@ API uint32_t fake_enter(uint32_t number) {
   put<uint32_t>(data.bytes, 64, correlation);
   if (on(kDriver, number)) fake().callback(fake().user, kDriver, number, &data);
   if (launches(number)) ++fake().launching;
-  meet_graphs(number, 1);
   return correlation;
 }
 API void fake_exit(uint32_t number, uint32_t correlation, int32_t returned) {
@@ -82,7 +73,6 @@ API void fake_exit(uint32_t number, uint32_t correlation, int32_t returned) {
   put<uint32_t>(data.bytes, 0, 1);
   put<const int32_t *>(data.bytes, 24, &returned);
   if (launches(number)) --fake().launching;
-  meet_graphs(number, -1);
   if (launches(number) && !returned && !capturing) count_launch(current, number == 514 ? "" : symbol);
   put(data.bytes, 40, current);
   put<uint32_t>(data.bytes, 64, correlation);

@@ -48,7 +48,6 @@ struct Fake {
   uint64_t (*clock)() = nullptr;
   std::atomic<uint32_t> correlation{0};
   std::atomic<int64_t> launching{0};  // launches under way
-  std::atomic<int64_t> replaying{0}, beside_graphs{0};  // graphs, and what must not meet them
   // Nobody is called back any more, as by CUPTI 13.0 once a device that is busy refused to sample.
   std::atomic<bool> mute{false};
   std::vector<Record> queue;

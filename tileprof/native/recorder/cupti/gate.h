@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <thread>
 
-#include "cupti/inside.h"
-
 namespace tileprof {
 
 // Code beside those of CUPTI: a launch did not return in time.
@@ -26,7 +24,11 @@ public:
     uint32_t round;
     return admitted(round) ? round : enter_later();
   }
-  void leave(uint32_t round) { inside_.leave(round); }
+  void leave(uint32_t round) {
+    uint64_t inside = inside_.load();
+    while (inside >> 32 == round && uint32_t(inside))
+      if (inside_.compare_exchange_weak(inside, inside - 1)) return;
+  }
   void open() { closed_ = false; }
   void one_at_a_time(bool on) { one_at_a_time_ = on; }
   // Does something while it is closed; whether all were out in time, else it is not done.
@@ -42,19 +44,22 @@ public:
     return true;
   }
   // Nobody is inside: ends of launches were not reported for a while.
-  void reset() { inside_.reset(); }
+  void reset() {
+    const uint64_t round = (inside_.load() >> 32) + 1;
+    inside_ = round << 32;
+  }
 
 private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kLongest{10};
 
-  Inside inside_;
+  std::atomic<uint64_t> inside_{0};  // round << 32 | launches
   std::atomic<bool> closed_{false}, one_at_a_time_{false};
 
   bool admitted(uint32_t &round) {
-    const Inside::Entered entered = inside_.enter();
-    round = entered.round;
-    if (!closed_.load() && !(one_at_a_time_.load() && entered.before)) return true;
+    const uint64_t before = inside_.fetch_add(1);
+    round = uint32_t(before >> 32);
+    if (!closed_.load() && !(one_at_a_time_.load() && uint32_t(before))) return true;
     leave(round);
     return false;
   }
@@ -67,13 +72,13 @@ private:
     } while (Clock::now() <= until);
     // The thread that closed it, or is inside, does not come back.
     open();
-    return inside_.enter().round;
+    return uint32_t(inside_.fetch_add(1) >> 32);
   }
   // Lets nobody in; whether all were out within the time given. If not, it stays open.
   bool close(double timeout_s) {
     const auto until = Clock::now() + std::chrono::duration<double>(timeout_s);
     closed_ = true;
-    while (inside_.any()) {
+    while (uint32_t(inside_.load())) {
       if (Clock::now() > until) {
         open();
         return false;

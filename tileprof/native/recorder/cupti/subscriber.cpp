@@ -1,6 +1,5 @@
 #include "cupti/subscriber.h"
 
-#include <optional>
 #include <string_view>
 
 #include "host/host.h"
@@ -38,23 +37,6 @@ struct Passage {
     gate.leave(round);
   }
 };
-// A call of this thread's that keeps apart from graphs, or graphs from it.
-struct TakenTurn {
-  bool inside;
-  uint32_t correlation;
-  GraphsApart::Turn turn;
-
-  void enter(GraphsApart &graphs, GraphsApart::Kind kind, uint32_t entering) {
-    if (inside) graphs.leave(turn);
-    inside = graphs.enter(kind, turn);
-    correlation = entering;
-  }
-  void leave(GraphsApart &graphs, uint32_t leaving) {
-    if (!inside || correlation != leaving) return;
-    inside = false;
-    graphs.leave(turn);
-  }
-};
 struct Calling {
   static constexpr uint32_t kDeepest = 8;
   Open open[kDeepest];
@@ -63,22 +45,11 @@ struct Calling {
   uint64_t blocked_until_ns;
   Blocked blocked;
   Passage sampled, flushed;  // through the gates of samples and of flushes
-  TakenTurn apart;
   // In a pause, the path of the call that is open and may add a node to a graph.
   ContextId foreseen;
 };
 thread_local Calling calling;
 std::atomic<uint32_t> threads_numbered{0}, rounds{0};
-
-std::optional<GraphsApart::Kind> turn_of(CallKind kind) {
-  switch (kind) {
-  case CallKind::graph: return GraphsApart::Kind::graph;
-  case CallKind::launch: return GraphsApart::Kind::launch;
-  case CallKind::memcpy:
-  case CallKind::memset: return GraphsApart::Kind::copy;
-  default: return std::nullopt;
-  }
-}
 
 // A call's name without its version: cuMemcpyHtoD_v2_ptds is cuMemcpyHtoD.
 std::string_view without_version(std::string_view name) {
@@ -127,7 +98,7 @@ Subscriber::Call Subscriber::call_of(const char *full_name) {
                            : copies               ? Blocked::copy
                                                   : Blocked::never;
     const bool named = kind != CallKind::none || graphing == adds_node;
-    return {kind, graphing, blocks, wait, named ? host::names().intern(name) : 0, turn_of(kind)};
+    return {kind, graphing, blocks, wait, named ? host::names().intern(name) : 0};
   }
   return {};
 }
@@ -171,7 +142,6 @@ void Subscriber::unsubscribe() {
   handle_ = nullptr;
   gate_.reset();
   flush_gate_.reset();
-  graphs_apart_.reset();
   captures_ = 0;
 }
 
@@ -207,7 +177,6 @@ CuptiResult Subscriber::listen_locked(bool on, Lock) {
     gate_.reset();
     flush_gate_.reset();
   }
-  if (!on) graphs_apart_.reset();
   // Never "module profiled": with it there are no samples of program counters. Graphs that are
   // captured during an interruption are replayed after it, so what concerns them stays.
   if (on && cupti_.graph_node_id) {
@@ -245,10 +214,9 @@ uint64_t Subscriber::launches() const {
 
 void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void *data) {
   Subscriber &subscriber = *static_cast<Subscriber *>(self);
+  if (OwnCall::under_way()) return;
   try {
-    if (OwnCall::under_way()) {
-      if (domain == cupti::kDriver) subscriber.pass_unrecorded(number, data);
-    } else if (domain == cupti::kDriver) {
+    if (domain == cupti::kDriver) {
       if (read<uint32_t>(data, cupti::CallbackData::site) == cupti::kEnter)
         subscriber.enter(number, data);
       else
@@ -261,19 +229,6 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
   }
 }
 
-// A call of the recording's own, which takes the driver's locks as any other does.
-void Subscriber::pass_unrecorded(uint32_t number, const void *data) {
-  const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
-  if (read<uint32_t>(data, cupti::CallbackData::site) != cupti::kEnter)
-    calling.apart.leave(graphs_apart_, correlation);
-  else if (number < kCalls)
-    keep_apart(calls_[number], correlation);
-}
-
-void Subscriber::keep_apart(const Call &call, uint32_t correlation) {
-  if (call.turn && listening()) calling.apart.enter(graphs_apart_, *call.turn, correlation);
-}
-
 void Subscriber::enter(uint32_t number, const void *data) {
   if (number >= kCalls) return;
   const Call &call = calls_[number];
@@ -281,7 +236,6 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const bool sampled = call.launches() && gated();
   if (call.launches() && (listening() || gated())) calling.flushed.enter(flush_gate_, correlation);
   if (sampled) calling.sampled.enter(gate_, correlation);
-  keep_apart(call, correlation);
   if (call.kind == CallKind::none || !listening()) return foresee(call);
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (calling.listening != round) leave_unseen();
@@ -363,7 +317,6 @@ void Subscriber::leave(uint32_t number, const void *data) {
   if (number < kCalls) follow_capture(calls_[number], returned ? *returned : 0);
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
-  calling.apart.leave(graphs_apart_, correlation);
   calling.sampled.leave(gate_, correlation);
   calling.flushed.leave(flush_gate_, correlation);
   uint32_t at = calling.depth;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "records/totals.h"
@@ -16,7 +15,6 @@
 #include "counters/counters.h"
 #include "cupti/cupti_api.h"
 #include "cupti/gate.h"
-#include "cupti/graphs_apart.h"
 #include "records/graphs.h"
 #include "pcs/pc_sampling.h"
 #include "pm/pm_sampling.h"
@@ -74,7 +72,6 @@ private:
     Blocked blocks = Blocked::never;  // what the thread waits for until it returns
     Wait wait = Wait::none;
     NameId name = 0;
-    std::optional<GraphsApart::Kind> turn;  // what it keeps apart from
     bool launches() const { return kind == CallKind::launch || kind == CallKind::graph; }
     // Whether it adds a node to a graph that is being captured.
     bool captured() const {
@@ -87,7 +84,6 @@ private:
   Graphs &graphs_;
   Waits &waits_;
   Gate &gate_, &flush_gate_;
-  GraphsApart graphs_apart_;
   PcSampling &pcs_;
   PmSampling &pms_;
   SassMetrics &sass_;
@@ -123,8 +119,6 @@ private:
   void find_calls();
   static Call call_of(const char *name);
   static void called(void *self, uint32_t domain, uint32_t number, const void *data);
-  void pass_unrecorded(uint32_t number, const void *data);
-  void keep_apart(const Call &call, uint32_t correlation);
   void enter(uint32_t number, const void *data);
   void count(const void *data, const Launch &launch);
   void leave(uint32_t number, const void *data);
