@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.reliability.process_state import thread_states
+from benchmarks.reliability.process_state import lock_words, thread_states
 from benchmarks.reliability.soak import growth
 
 ROOT = Path(__file__).parents[1]
@@ -68,3 +70,28 @@ def test_a_thread_that_waits_for_a_lock_is_told_from_one_that_runs() -> None:
         if line.startswith(f"thread {number} ")
     }
     assert ran["waits"] == 0 < ran["polls"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells of a thread")
+def test_who_has_a_lock_is_told() -> None:
+    """Of a lock of the C library that a thread waits for: the seventh word is the one that has it."""
+    library, lock = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+    library.pthread_rwlock_init(lock, None)
+    library.pthread_rwlock_wrlock(lock)
+
+    def read() -> None:
+        library.pthread_rwlock_rdlock(lock)
+        library.pthread_rwlock_unlock(lock)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    word = hex(ctypes.addressof(lock) + 8)
+    until = time.monotonic() + 10
+    while not (lines := [line for line in lock_words() if line.startswith(f"futex {word}:")]):
+        assert time.monotonic() < until
+    library.pthread_rwlock_unlock(lock)
+    thread.join()
+    (line,) = lines
+    assert f"[{thread.native_id}] wait" in line
+    # The list begins a word before the lock.
+    assert int(line.rpartition("[")[2][:-1].split(", ")[7]) == threading.get_native_id()

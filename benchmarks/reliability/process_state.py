@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ import torch
 from benchmarks.reliability.heap import by_library, mallinfo
 from tileprof.native import _recorder as _native
 
+_FUTEX = "202"
+"""Number of the system's call in which threads wait for locks, on x86-64."""
 LARGE_KB = 512
 """Memory that an anonymous mapping must take to be listed by itself: an arena of `malloc` is a
 mapping, so that shows which of them grow."""
@@ -29,7 +32,7 @@ mapping, so that shows which of them grow."""
 def print_state() -> None:
     """Print what threads wait for, in Python, in the kernel and, with py-spy, in C; and the GPU."""
     faulthandler.dump_traceback()
-    for line in thread_states(1.0):
+    for line in [*thread_states(1.0), *lock_words()]:
         print(line)
     py_spy = shutil.which("py-spy")
     native = [py_spy, "dump", "--native", "--pid", str(os.getpid())] if py_spy else None
@@ -61,6 +64,33 @@ def thread_states(seconds: float) -> list[str]:
             continue  # it has ended, or the system hides this
         ran = (after[number] - before.get(number, after[number])) / per_second
         lines.append(f"thread {number} {name}: {state} {kernel}, ran {ran:.2f} of {seconds:.2f} s")
+    return lines
+
+
+def lock_words() -> list[str]:
+    """Return for each lock that threads wait for its address, who waits, and what is stored there.
+
+    The words are 32 bits each, from 12 bytes below the address on. Of a `pthread_rwlock_t` readers
+    wait at its third word and writers at its fourth, and its seventh is the thread that writes; of
+    a `pthread_mutex_t` threads wait at its first word, and its third is the thread that has it.
+    """
+    waiting: dict[int, list[int]] = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            fields = (task / "syscall").read_text().split()
+        except OSError:
+            continue  # it has ended, or the system hides this
+        if len(fields) > 1 and fields[0] == _FUTEX:
+            waiting.setdefault(int(fields[1], 16), []).append(int(task.name))
+    lines = []
+    with open("/proc/self/mem", "rb") as memory:
+        for address, threads in sorted(waiting.items()):
+            try:
+                memory.seek(address - 12)
+                words = struct.unpack("10i", memory.read(40))
+            except OSError:
+                continue  # the thread has gone on, and the lock is no more
+            lines.append(f"futex {address:#x}: {sorted(threads)} wait, words {list(words)}")
     return lines
 
 

@@ -216,6 +216,25 @@ def test_drivers_memory_counts_beside_the_allocators(names: dict[str, Any]) -> N
     assert "taken from the driver; cuda:0: 2.05 KB at most, by the driver" in found
 
 
+def test_memory_of_modules_is_told_apart(names: dict[str, Any]) -> None:
+    """The driver loads a module where a kernel of it is launched first, on any path."""
+    profile = record(
+        """
+        memory(1, 4096, 512, 6)
+        memory(1, 8192, 64, 7)
+        deliver()
+        """,
+        names=names,
+        context="scopes",
+    )
+    assert tree(profile, *METRICS[:3]) == expect("""
+        api cuMemAlloc
+          api static variables of modules allocations=2 allocated_bytes=576 peak_bytes=576
+    """)
+    found = profile.tables.provenance["device memory"]
+    assert "512 B at most, by static variables of modules" in found
+
+
 def test_setup_and_steps_have_their_own_memory() -> None:
     """Both at the one peak of the program."""
     profile = record(

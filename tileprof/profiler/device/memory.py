@@ -21,6 +21,9 @@ from tileprof.profiler.tree.tree import Tree
 
 _OF_HOST = (1, 2)
 """Kinds of memory that are no device's, in CUPTI's numbers: pageable and pinned."""
+_OF_MODULES = (6, 7)
+"""Kinds of memory of a module's static variables: the driver takes it where it loads the module,
+which may be in any call."""
 _LEAST_GROWN = 3
 """Number of steps in which memory must grow to count as growing: caches fill in fewer."""
 _LEAST_PART = 0.1
@@ -32,6 +35,9 @@ a path allocates, a part may come back."""
 
 UNKNOWN_PATH = "allocated where no path is known"
 """Name of the node of memory that was allocated outside of all that the recorder has seen."""
+MODULES = "static variables of modules"
+"""Name of the node of what the driver takes for modules that it loads, below the call that needs
+one."""
 
 
 class MemoryState:
@@ -44,6 +50,7 @@ class MemoryState:
         """Return totals by index of the node, for each epoch in which somebody listened."""
         raw, found = self._raw, dict[int, dict[int, MemoryTotals]]()
         of_host = [pool["kind"] in _OF_HOST for pool in raw["pools"]]
+        of_modules = [pool["kind"] in _OF_MODULES for pool in raw["pools"]]
         names = ("epoch", "context", "pool", "allocations", "allocated", "peak", "live",
                  "lifetime", "growth", "grown", "shrunk", "releases")  # fmt: skip
         rows = zip(*(raw[name].tolist() for name in names))
@@ -59,7 +66,9 @@ class MemoryState:
             if releases:
                 totals.sketch = sketch
             node = contexts.node(context)
-            if node is tree.root:
+            if of_modules[pool]:
+                node = tree.child(node, "api", MODULES, None)
+            elif node is tree.root:
                 node = tree.child(node, "scope", UNKNOWN_PATH, None)
             found.setdefault(epoch, {}).setdefault(node.index, MemoryTotals()).take(totals)
         return found
@@ -89,7 +98,8 @@ class MemoryState:
             if pool["kind"] in _OF_HOST:
                 continue
             peak = format_value(pool["peak"], "bytes")
-            said = f"cuda:{pool['device']}: {peak} at most, by {whose}"
+            holder = MODULES if pool["kind"] in _OF_MODULES else whose
+            said = f"cuda:{pool['device']}: {peak} at most, by {holder}"
             if before := self._from_before(place):
                 share = format_value(before, "bytes")
                 said += f", {share} of it allocated while nothing was recorded"
