@@ -74,7 +74,7 @@ def test_a_thread_that_waits_for_a_lock_is_told_from_one_that_runs() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells of a thread")
 def test_who_has_a_lock_is_told() -> None:
-    """Of a lock of the C library that a thread waits for: the seventh word is the one that has it."""
+    """Of a lock of the C library that a thread waits for: its seventh word."""
     library, lock = ctypes.CDLL(None), ctypes.create_string_buffer(64)
     library.pthread_rwlock_init(lock, None)
     library.pthread_rwlock_wrlock(lock)
