@@ -97,7 +97,8 @@ class Saved:
         context.save_for_backward(
             *[arguments[at] if at >= 0 else results[~at] for at in self.tensors]
         )
-        context.kept_values = [arguments[at] for at in self.values]
+        if self.values:
+            context.kept_values = [arguments[at] for at in self.values]
 
     def getters(self, count: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         """Return what takes the tensors from a tuple of `count` arguments and the results, and the
@@ -107,7 +108,9 @@ class Saved:
 
     def arguments(self, context: Any, gradients: Sequence[Any]) -> list[Any]:
         """Return the arguments of `backward`."""
-        held = [*context.saved_tensors, *context.kept_values]
+        held = context.saved_tensors
+        if self.values:
+            held = (*held, *context.kept_values)
         given = [g.contiguous() for g in gradients[: self.gradients]]
         given += [held[at] for at in self.order]
         return given
