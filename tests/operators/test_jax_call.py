@@ -84,7 +84,7 @@ def test_second_derivatives_need_a_backward_with_one(scale: Any) -> None:
         curvature(scale)
     smooth = tileprof.jax_call(
         SCALE,
-        backward=lambda dY, X, S: (dY * S[:, None], (dY * X).sum(1)),  # noqa: N803
+        backward=lambda dY, X, S: (dY * S[:, None], (dY * X).sum(1)),
     )
     np.testing.assert_allclose(curvature(smooth), curvature(right))
 
@@ -203,6 +203,7 @@ def test_kernel_that_stops_is_an_error_of_jax_with_our_text() -> None:
 def test_what_cannot_be_a_function_of_jax(scale: Any) -> None:
     """Each mistake has a way out."""
     x, s = rows()
+    wrong_rule: Any = "all"
     cases: list[tuple[Any, type[Exception], str, str]] = [
         (
             lambda: tileprof.jax_call(kernels.scale_in_place),
@@ -211,7 +212,7 @@ def test_what_cannot_be_a_function_of_jax(scale: Any) -> None:
             "T.empt",
         ),
         (lambda: tileprof.jax_call(lambda x: x), UsageError, "is no `@tileprof.jit`", "plain Pyth"),
-        (lambda: tileprof.jax_call(SCALE, vmap="all"), UsageError, "`vmap` of", "sequential"),
+        (lambda: tileprof.jax_call(SCALE, vmap=wrong_rule), UsageError, "`vmap` of", "sequential"),
         (lambda: tileprof.jax_call(SCALE, keeps=("Z",)), UsageError, "`keeps` of", "the last"),
         (lambda: tileprof.jax_call(kernels.also_writes)(x), UsageError, "writes `X`", "T.empty"),
         (lambda: jax.jit(scale)(x, s, 64), ArgumentError, "`block` of", 'static_argnames="block"'),
