@@ -212,7 +212,10 @@ class Operator(Generic[P, R]):
 
         def look_at_many(*args: Any) -> Any:
             made = function(*args)
-            return as_new(made) if any(r._is_view() for r in made) else made
+            for each in made:
+                if each._is_view():
+                    return as_new(made)
+            return made
 
         many = self.results > 1
         return look_at_many if many else look_at_one if self.results else function
@@ -403,15 +406,17 @@ class Operator(Generic[P, R]):
             if saved.gradients < len(results):
                 ctx.mark_non_differentiable(*results[saved.gradients :])
 
+        # The first arguments are those that most often have gradients, and then all is in order.
+        in_order, rest = targets == tuple(range(len(targets))), (None,) * (count - len(targets))
+        one, arguments = len(targets) == 1, saved.giver()
+
         def backward(ctx: Any, *found: Any) -> Any:
-            given = saved.arguments(ctx, found)
+            gradients = gradient(*arguments(ctx, found))
+            if in_order:
+                return (gradients, *rest) if one else (*gradients, *rest)
             made: list[Any] = [None] * count
-            gradients = gradient(*given)
-            if len(targets) == 1:
-                made[targets[0]] = gradients
-            else:
-                for at, each in zip(targets, gradients):
-                    made[at] = each
+            for at, each in zip(targets, (gradients,) if one else gradients):
+                made[at] = each
             return tuple(made)
 
         torch.library.register_autograd(
