@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
+import shutil
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -353,6 +356,25 @@ def test_without_a_library(
     assert gpu.launches == [gpu.launches[0]] * 4
     assert hooks.listener is None
     assert warm.LESSONS > 1
+
+
+def test_the_installed_library_is_used_where_it_was_made_of_these_sources(tmp_path: Path) -> None:
+    """Another one, or none that can be loaded, is passed over; then the launcher is compiled."""
+    assert cuda_native.installed_in(tmp_path) is None
+    sources = sorted((cuda_native.FOLDER / "launcher").glob("*.*"))
+    digests = "".join(hashlib.sha256(p.read_bytes()).hexdigest() for p in sources)
+    compiler = find_compiler()
+    assert compiler is not None
+    for number, made_of in enumerate((digests, "", digests[1:])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        text = 'extern "C" __attribute__((visibility("default"))) const char *tp_launcher_sources()'
+        text += f'{{ return "{made_of}"; }}'
+        library = build(text, (), compiler, name=f"launcher{number}")
+        shutil.copy(library, folder / "libtileprof_launcher.so")
+        assert (cuda_native.installed_in(folder) is not None) == (made_of == digests)
+    (tmp_path / "libtileprof_launcher.so").write_text("no library")
+    assert cuda_native.installed_in(tmp_path) is None
 
 
 # -- what launches note, and counters of tiles

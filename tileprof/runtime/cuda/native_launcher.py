@@ -9,6 +9,7 @@ and plain scalars; the caller then goes the whole way.  Structures are those of
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, c_int32, c_int64, c_uint32, c_uint64, c_void_p, py_object
@@ -200,7 +201,7 @@ def _pointer(function: Any) -> int:
 def why_not() -> str:
     """Why this process has no native launcher; '' where it has one, or could."""
     torch = sys.modules.get("torch")
-    if find_compiler() is None:
+    if find_compiler() is None and _installed() is None:
         return "there is no C++ compiler"
     if torch is not None and not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         return f"PyTorch {torch.__version__} has no DLPack exchange API (2.10 has)"
@@ -213,26 +214,56 @@ def why_not() -> str:
 
 @once
 def launcher_library() -> Any:
-    """Return the library, compiled where it is not yet; None where this is not possible."""
-    compiler = find_compiler()
-    if compiler is None or "torch" not in sys.modules or why_not():
+    """Return the library: the installed one, else one that is compiled here; None where this is not
+    possible."""
+    if "torch" not in sys.modules or why_not():
         return None
-    try:
-        order = Order(
-            "launcher",
-            (_SOURCES / "launcher.cpp").read_text(),
-            compiler,
-            parts=tuple(path.read_text() for path in sorted(_SOURCES.glob("*.h"))),
-            options=(f"-I{_SOURCES}",),
-            noun="the launcher",
-        )
-        library = load_library(order, ctypes.PyDLL)
-    except (TileprofError, OSError):
+    library = _installed() or _compiled()
+    if library is None:
         return None
     library.tp_launcher.restype = library.tp_launcher_function.restype = py_object
     library.tp_launcher_function.argtypes = (py_object,)
     library.tp_launcher_add.argtypes = (py_object, c_void_p)
     return library
+
+
+@once
+def _installed() -> Any:
+    return installed_in(FOLDER)
+
+
+def installed_in(folder: Path) -> Any:
+    """Return the library that came with the installation; None where it is not there, or was made
+    of other sources than lie here."""
+    path = folder / "libtileprof_launcher.so"
+    if not path.exists():
+        return None
+    try:
+        library = ctypes.PyDLL(str(path))
+        library.tp_launcher_sources.restype = ctypes.c_char_p
+        made_of = library.tp_launcher_sources().decode()
+    except (OSError, AttributeError):
+        return None
+    digests = [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(_SOURCES.glob("*.*"))]
+    return library if made_of == "".join(digests) else None
+
+
+def _compiled() -> Any:
+    compiler = find_compiler()
+    if compiler is None:
+        return None
+    order = Order(
+        "launcher",
+        (_SOURCES / "launcher.cpp").read_text(),
+        compiler,
+        parts=tuple(path.read_text() for path in sorted(_SOURCES.glob("*.h"))),
+        options=(f"-I{_SOURCES}",),
+        noun="the launcher",
+    )
+    try:
+        return load_library(order, ctypes.PyDLL)
+    except (TileprofError, OSError):
+        return None
 
 
 # -- recipes
