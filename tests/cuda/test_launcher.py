@@ -22,6 +22,7 @@ from tileprof.compiler.build import build, find_compiler
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.errors import ArgumentError, BoundsError, ExecutionError
 from tileprof.lang import calls, warm
+from tileprof.native import FOLDER
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda import executable as cuda_module
 from tileprof.runtime.cuda import native_launcher as cuda_native
@@ -361,7 +362,7 @@ def test_without_a_library(
 def test_the_installed_library_is_used_where_it_was_made_of_these_sources(tmp_path: Path) -> None:
     """Another one, or none that can be loaded, is passed over; then the launcher is compiled."""
     assert cuda_native.installed_in(tmp_path) is None
-    sources = sorted((cuda_native.FOLDER / "launcher").glob("*.*"))
+    sources = sorted((FOLDER / "launcher").glob("*.*"))
     digests = "".join(hashlib.sha256(p.read_bytes()).hexdigest() for p in sources)
     compiler = find_compiler()
     assert compiler is not None
