@@ -566,3 +566,26 @@ def test_gradients_are_refused_on_the_warm_way_too(gpu: FakeDriver, slow: list[A
         add(torch.nn.Parameter(a), b, c)
     assert len(slow) == 2
     assert len(gpu.launches) == 6
+
+
+def test_operators_are_warm_under_autograd(
+    gpu: FakeDriver, slow: list[Any], calls: Callable[[Callable[[], object]], int]
+) -> None:
+    """The kernel of an operator, and that of its gradients, are answered by the launcher; beside
+    the kernel's own call there are few of Python's."""
+    forward, backward = fresh("double"), fresh("add_up")
+    operator = tileprof.op("launcher_tests::double", backward=backward)(forward)
+    a = vector().requires_grad_()
+    for _ in range(6):
+        operator(a).backward(vector())
+    warm_from = len(slow)
+    for _ in range(5):
+        operator(a).backward(vector())
+    assert len(slow) == warm_from
+    assert len(gpu.launches) == 22
+    plain = vector()
+    forward(plain)
+    alone = calls(lambda: forward(plain))
+    with torch.no_grad():
+        assert calls(lambda: operator(a)) - alone <= 11
+    assert calls(lambda: operator(a)) - alone <= 16

@@ -63,7 +63,8 @@ class Operator(Generic[P, R]):
         """Its full name, `namespace::name`."""
         self.function = function
         """The function itself."""
-        self._function: Callable[..., Any] = function
+        # The method by itself: a call of the object would look for it.
+        self._function: Callable[..., Any] = function.__call__
         self.location = location_of(function)
         schema = schema_of(function, rules.mutates)
         origin = function.__module__, getattr(function, "__qualname__", function.__name__)
@@ -80,7 +81,9 @@ class Operator(Generic[P, R]):
         """Number of results that the function has, kept ones included."""
         self._count = len(self.parameters)
         self._defaults = tuple(a.default_value for a in found.arguments)
-        self._required = sum(not p.has_default for p in self.parameters)
+        required = sum(not p.has_default for p in self.parameters)
+        self._tails = {n: self._defaults[n:] for n in range(required, self._count)}
+        """Defaults of the last parameters, by the number of arguments that are given."""
         self._tensors = tuple(at for at, p in enumerate(self.parameters) if p.is_tensor)
         self._mutated = tuple(at for at, p in enumerate(self.parameters) if p.name in rules.mutates)
         self._unchecked = _CHECKED_CALLS
@@ -109,13 +112,14 @@ class Operator(Generic[P, R]):
             return self._dispatched(args, kwargs)
         given: Any = args
         if kwargs or len(given) != self._count:
-            given = self._bound(args, kwargs)
-        differentiable = False
+            tail = None if kwargs else self._tails.get(len(given))
+            given = self._bound(args, kwargs) if tail is None else args + tail
+        differentiable, recording = False, _recording()
         for at in self._tensors:
             value = given[at]
             kind = type(value)
             if kind is _Tensor or kind is _Leaf:
-                if value.requires_grad:
+                if recording and value.requires_grad:
                     differentiable = True
             elif value is not None:
                 return self._dispatched(given, {})
@@ -127,7 +131,7 @@ class Operator(Generic[P, R]):
             or hooks.listener is not None
         ):
             return self._listened(given)
-        if differentiable and _recording():
+        if differentiable:
             applied: R = self._apply(*given)
             return applied
         try:
@@ -170,8 +174,6 @@ class Operator(Generic[P, R]):
     def _bound(self, args: Sequence[Any], kwargs: Any) -> tuple[Any, ...]:
         """Return one argument for each parameter."""
         count = len(args)
-        if not kwargs and self._required <= count <= self._count:
-            return (*args, *self._defaults[count:])
         if count <= self._count:
             held = [*args, *self._defaults[count:]]
             missing = {p.name for p in self.parameters[count:] if not p.has_default}
