@@ -568,6 +568,22 @@ def test_gradients_are_refused_on_the_warm_way_too(gpu: FakeDriver, slow: list[A
     assert len(gpu.launches) == 6
 
 
+def test_views_of_other_signs_are_refused_on_the_warm_way_too(
+    gpu: FakeDriver, slow: list[Any]
+) -> None:
+    """Their memory has not the elements that PyTorch shows."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(4):
+        add(a, b, c)
+    with pytest.raises(ArgumentError, match="other signs than its memory") as caught:
+        add(torch._neg_view(a), b, c)
+    assert "resolve_neg" in caught.value.hint
+    assert len(gpu.launches) == 4
+    add(torch._neg_view(a).resolve_neg(), b, c)
+    assert len(slow) == 2
+
+
 def test_operators_are_warm_under_autograd(
     gpu: FakeDriver, slow: list[Any], calls: Callable[[Callable[[], object]], int]
 ) -> None:

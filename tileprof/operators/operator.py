@@ -64,7 +64,7 @@ class Operator(Generic[P, R]):
         self.function = function
         """The function itself."""
         # The method by itself: a call of the object would look for it.
-        self._function: Callable[..., Any] = function.__call__
+        self._function: Callable[..., Any] = getattr(function, "__call__")  # noqa: B004, B009
         self.location = location_of(function)
         schema = schema_of(function, rules.mutates)
         origin = function.__module__, getattr(function, "__qualname__", function.__name__)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from .executable import CudaExecutable
 
 _SOURCES = FOLDER / "launcher"
+_WORD = (1 << 64) - 1
+_MOST_OBJECT = 184
+"""Bytes of a tensor's C++ object, as far as it is looked at."""
 _BY_VALUE, _TENSOR, _INTEGER, _FLOAT = range(4)
 _POINTER_FIELD, _INTEGER_FIELD, _FLOAT_FIELD, _COUNTER_FIELD = range(4)
 
@@ -88,6 +91,8 @@ class _Environment(ctypes.Structure):
         ("requires_grad", c_void_p),
         ("grad_enabled", c_void_p),
         ("object_at", c_int64),
+        ("keys_at", c_int64),
+        ("negative", c_uint64),
     )  # fmt: skip
 
 
@@ -136,6 +141,8 @@ class Launcher:
             gradients.requires_grad,
             gradients.enabled,
             gradients.at,
+            gradients.keys_at,
+            gradients.negative,
         )
         self._capsule = library.tp_launcher(ctypes.byref(self._environment))
         self.call: Callable[[tuple[Any, ...]], Any] = library.tp_launcher_function(self._capsule)
@@ -166,6 +173,10 @@ class _Gradients:
     """The address of `bool c10::GradMode::is_enabled()`."""
     at: int
     """Offset of the pointer to its C++ object in a Python tensor, in bytes."""
+    keys_at: int
+    """Offset of the set of dispatch keys in the C++ object."""
+    negative: int
+    """The bit of that set for views whose elements have other signs than their memory."""
 
 
 @once
@@ -191,7 +202,16 @@ def _gradients() -> _Gradients | None:
     requires_grad.argtypes = (c_void_p,)
     if len(found) != 1 or [requires_grad(p._cdata) for p in probes] != [False, True, True]:
         return None
-    return _Gradients(_pointer(requires_grad), _pointer(enabled), found[0])
+    views = probes[0], torch._neg_view(probes[0])
+    words = [torch._C._dispatch_keys(view).raw_repr() & _WORD for view in views]
+    keys = [
+        at
+        for at in range(0, _MOST_OBJECT, word)
+        if [c_uint64.from_address(view._cdata + at).value for view in views] == words
+    ]
+    # Without them it is the kernel's own first call that refuses such views.
+    keys_at, negative = (keys[0], words[1] & ~words[0]) if len(keys) == 1 else (0, 0)
+    return _Gradients(_pointer(requires_grad), _pointer(enabled), found[0], keys_at, negative)
 
 
 def _pointer(function: Any) -> int:
