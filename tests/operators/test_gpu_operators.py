@@ -193,7 +193,12 @@ def test_other_numbers_of_rows_compile_no_kernel(made: Any, monkeypatch: Any) ->
     def count(module: str, name: str) -> None:
         held = importlib.import_module(module)
         found = getattr(held, name)
-        monkeypatch.setattr(held, name, lambda *args: (loaded.append(args), found(*args))[1])
+
+        def counted(*args: Any) -> Any:
+            loaded.append(args)
+            return found(*args)
+
+        monkeypatch.setattr(held, name, counted)
 
     case = made(SMALL)
     warm(case, weight_of(case))
