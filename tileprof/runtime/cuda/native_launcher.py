@@ -221,7 +221,7 @@ def _pointer(function: Any) -> int:
 def why_not() -> str:
     """Why this process has no native launcher; '' where it has one, or could."""
     torch = sys.modules.get("torch")
-    if find_compiler() is None and _installed() is None:
+    if find_compiler() is None and installed() is None:
         return "there is no C++ compiler"
     if torch is not None and not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         return f"PyTorch {torch.__version__} has no DLPack exchange API (2.10 has)"
@@ -238,7 +238,7 @@ def launcher_library() -> Any:
     possible."""
     if "torch" not in sys.modules or why_not():
         return None
-    library = _installed() or _compiled()
+    library = installed() or _compiled()
     if library is None:
         return None
     library.tp_launcher.restype = library.tp_launcher_function.restype = py_object
@@ -248,7 +248,8 @@ def launcher_library() -> Any:
 
 
 @once
-def _installed() -> Any:
+def installed() -> Any:
+    """Return the library of this installation; see `installed_in`."""
     return installed_in(FOLDER)
 
 
