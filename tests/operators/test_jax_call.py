@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import tileprof
 from tests.operators import kernels
-from tileprof.errors import ArgumentError, UsageError
+from tileprof.errors import ArgumentError, MissingDependencyError, UsageError
 
 jax: Any = pytest.importorskip("jax")
 jnp: Any = importlib.import_module("jax.numpy")
@@ -235,3 +236,36 @@ def test_program_that_was_not_traced_here_is_an_error() -> None:
     made = jax.ffi.ffi_call(handler.TARGET, jax.ShapeDtypeStruct((2,), "float64"))
     with pytest.raises(FAILED, match="has not traced"):
         jax.block_until_ready(made(call="0" * 32))
+
+
+@pytest.mark.parametrize(("version", "answer"), [((0, 1), 1), ((0, 9), 3), (None, 3)])
+def test_version_of_xlas_interface(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: Any, answer: int
+) -> None:
+    """Handlers claim no later version than jaxlib has, nor one that is not known here."""
+    handler = importlib.import_module("tileprof.operators.xla.handler")
+    monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(handler, "_minor", -1)
+    write_version(tmp_path, version)
+    handler._check_version(jax)
+    assert handler._minor == answer
+
+
+def test_other_major_version_of_xlas_interface(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused by name."""
+    handler = importlib.import_module("tileprof.operators.xla.handler")
+    monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
+    write_version(tmp_path, (1, 0))
+    with pytest.raises(MissingDependencyError, match=r"jaxlib has version 1\.0 of XLA's FFI"):
+        handler._check_version(jax)
+
+
+def write_version(folder: Path, version: tuple[int, int] | None) -> None:
+    """Write the header that states a version; no header for None."""
+    if version is not None:
+        header = folder / "xla" / "ffi" / "api" / "c_api.h"
+        header.parent.mkdir(parents=True)
+        lines = zip(("MAJOR", "MINOR"), version, strict=True)
+        header.write_text("".join(f"#define XLA_FFI_API_{name} {n}\n" for name, n in lines))
