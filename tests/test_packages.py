@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import tileprof
 from tests.viewer.samples import matmul
 from tileprof import figures
 from tileprof.errors import MissingDependencyError
@@ -77,3 +78,14 @@ def test_a_missing_package_names_its_extra(
     expected = f'{package} is not installed\nInstall it: pip install "tileprof[{extra}]"'
     assert str(error.value) == expected
     assert extra in PROJECT["optional-dependencies"]
+
+
+@pytest.mark.parametrize(("package", "make"), [("torch", tileprof.op), ("jax", tileprof.jax_call)])
+def test_operators_name_the_extra_of_their_framework(
+    package: str, make: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything else is looked at."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match="is not installed") as error:
+        make(len)
+    assert error.value.hint == f'Install it: pip install "tileprof[{package}]".'

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tileprof.lang.jit_function import compile, jit
     from tileprof.lang.recorded import events
     from tileprof.lang.saved import load_kernel
-    from tileprof.operators import op
+    from tileprof.operators import jax_call, op
     from tileprof.profile import Profile, load
     from tileprof.profiler import (
         Session,
@@ -49,6 +49,7 @@ __all__ = [
     "device",
     "events",
     "finalize",
+    "jax_call",
     "jit",
     "load",
     "load_kernel",
@@ -73,6 +74,7 @@ _LATE = {
     "device": "tileprof.runtime.selection",
     "events": "tileprof.lang.recorded",
     "finalize": "tileprof.profiler",
+    "jax_call": "tileprof.operators",
     "jit": "tileprof.lang",
     "load": "tileprof.profile",
     "load_kernel": "tileprof.lang.saved",

@@ -184,6 +184,25 @@ def operate(seed: int, folder: Path) -> None:
     _check(bool((made(x, torch.full((8,), 3.0)) == x * 3).all()), "scale as an operator")
 
 
+def trace(seed: int, folder: Path) -> None:
+    """Make a kernel a function of JAX, or meet the error that JAX is missing."""
+    import tileprof
+    from tileprof.errors import MissingDependencyError
+
+    from . import launch_kernels as kernels
+
+    try:
+        import jax
+    except ImportError:
+        with suppress(MissingDependencyError):
+            tileprof.jax_call(kernels.scale)
+            raise AssertionError("a function of JAX without JAX") from None
+        return
+    x = _numbers(64, seed).reshape(8, 8)
+    made = jax.jit(tileprof.jax_call(kernels.scale))(x, x[:, 0])
+    _check(bool((made == x * x[:, :1]).all()), "scale as a function of JAX")
+
+
 def control(seed: int, folder: Path) -> None:
     """Compile for a GPU that is not there, with a choice of the compiler forbidden."""
     import tileprof
@@ -344,8 +363,8 @@ def command_line(seed: int, folder: Path) -> None:
 
 ENTRIES: tuple[Callable[[int, Path], None], ...] = (
     launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, record, analyze,
-    render, examine, specialise, watch, draw, operate, control, misuse, profile_block, pause, step,
-    compare, view, convert, report, command_line,
+    render, examine, specialise, watch, draw, operate, trace, control, misuse, profile_block, pause,
+    step, compare, view, convert, report, command_line,
 )  # fmt: skip
 """All entry points; the first two are those of most runs."""
 

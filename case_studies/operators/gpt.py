@@ -1,16 +1,17 @@
 """A small GPT whose attention, norms, MLP and loss are operators made of kernels, or PyTorch's own.
 
     python case_studies/operators/gpt.py --steps 20
-    python case_studies/operators/gpt.py --steps 20 --compare
+    python case_studies/operators/gpt.py --steps 20 --size small --compare
 
 With `--compare`, the same weights are trained with PyTorch's functions too, and the losses of both
-are printed side by side.  On a GPU in bfloat16, on the processor in float32.
+are printed side by side.  On a GPU in bfloat16, on the processor in float32.  `small` has the
+extents of GPT-2 with 124 M parameters.
 """
 
 import argparse
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,48 +105,69 @@ class Size:
     vocabulary: int = 96
 
 
+SIZES = {"tiny": Size(), "small": Size(768, 12, 12, 1024, 16, 50304)}
+
+
 def text_of(size: Size) -> Tensor:
     """The characters of a file of Python's standard library as numbers."""
     text = Path(argparse.__file__).read_text(errors="ignore").encode("ascii", "ignore")
     return torch.tensor([max(c - 32, 0) % size.vocabulary for c in text])
 
 
+def batches(size: Size, steps: int, device: str) -> Iterator[Tensor]:
+    """Random pieces of the text, of one character more than the context; the same in each run."""
+    data, generator = text_of(size).to(device), torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        starts = torch.randint(0, len(data) - size.context - 1, (size.batch,), generator=generator)
+        yield torch.stack([data[s : s + size.context + 1] for s in starts.tolist()])
+
+
+def trainer(
+    use: Functions,
+    size: Size,
+    device: str,
+    dtype: torch.dtype,
+    compiled: bool = False,
+    rate: float = 3e-3,
+) -> Callable[[Tensor], Tensor]:
+    """A model with the same weights for any functions, as a step: from a batch to its loss."""
+    torch.manual_seed(0)
+    model = GPT(use, size.vocabulary, size.width, size.heads, size.blocks, size.context)
+    model = model.to(device, dtype)
+    run = torch.compile(model, fullgraph=True) if compiled else model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, fused=device == "cuda")
+
+    def step(pieces: Tensor) -> Tensor:
+        loss = run(pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return step
+
+
 def train(
     use: Functions, size: Size, steps: int, device: str, dtype: torch.dtype, compiled: bool = False
 ) -> list[float]:
     """The loss of each step, from the same weights and batches for any functions."""
-    torch.manual_seed(0)
-    model = GPT(use, size.vocabulary, size.width, size.heads, size.blocks, size.context)
-    model = model.to(device, dtype)
-    step = torch.compile(model, fullgraph=True) if compiled else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    data = text_of(size).to(device)
-    losses = []
-    for _ in range(steps):
-        starts = torch.randint(0, len(data) - size.context - 1, (size.batch,))
-        pieces = torch.stack([data[s : s + size.context + 1] for s in starts])
-        loss = step(pieces[:, :-1].contiguous(), pieces[:, 1:])
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
+    rate = 3e-3 if size.width < 512 else 3e-4
+    step = trainer(use, size, device, dtype, compiled, rate)
+    return [step(pieces).item() for pieces in batches(size, steps, device)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--compare", action="store_true", help="train with PyTorch's functions too")
     args = parser.parse_args()
     dtype = torch.bfloat16 if args.device == "cuda" else torch.float32
-    found = train(OURS, Size(), args.steps, args.device, dtype, args.compile)
-    others = (
-        train(PYTORCH, Size(), args.steps, args.device, dtype, args.compile)
-        if args.compare
-        else found
-    )
+    rest = SIZES[args.size], args.steps, args.device, dtype, args.compile
+    found = train(OURS, *rest)
+    others = train(PYTORCH, *rest) if args.compare else found
     for step, (ours, theirs) in enumerate(zip(found, others)):
         print(f"step {step}: loss {ours:.4f}" + f", PyTorch {theirs:.4f}" * args.compare)
     assert all(math.isfinite(loss) for loss in found)

@@ -4,6 +4,8 @@ Rows stay in registers.  The gradient of the weight is a sum over all rows: ever
 own, and a second launch adds up the blocks, always in the same order.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -160,7 +162,12 @@ def softmax_backward(d_out: Tensor, y: Tensor) -> Tensor:
     return dx.view(y.shape)
 
 
-@tileprof.op("case_studies::softmax", backward=softmax_backward)
+def _softmax_batched(info: Any, dims: Any, x: Tensor) -> Any:
+    """A batch of tensors is one with another dimension."""
+    return softmax(x.movedim(dims[0], 0)), 0
+
+
+@tileprof.op("case_studies::softmax", backward=softmax_backward, vmap=_softmax_batched)
 def softmax(x: Tensor) -> Tensor:
     """Exponentials of each row (the last dimension) over their sum."""
     y = softmaxed(x.reshape(-1, x.shape[-1]), dtype=name_of(x))

@@ -6,6 +6,7 @@ backward.
 """
 
 import math
+from typing import Any
 
 from torch import Tensor
 
@@ -103,24 +104,29 @@ def product_gelu_backward(
     return dH
 
 
+def _tiles(x: Tensor) -> dict[str, int]:
+    """The tiles that fit into shared memory and registers."""
+    return {"block_M": 64, "block_N": 64} if x.dtype.itemsize > 4 else {}
+
+
 def mlp_backward(
     d_out: Tensor, x: Tensor, up: Tensor, down: Tensor, hidden: Tensor, active: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    kind = name_of(x)
+    use: Any = {"dtype": name_of(x), **_tiles(x)}
     rows, slopes = x.reshape(-1, x.shape[-1]), d_out.view(-1, d_out.shape[-1])
-    d_down = product(slopes, active, transpose_A=True, dtype=kind)
-    d_hidden = product_gelu_backward(slopes, down, hidden, dtype=kind)
-    d_up = product(d_hidden, rows, transpose_A=True, dtype=kind)
-    dx = product(d_hidden, up, dtype=kind)
+    d_down = product(slopes, active, transpose_A=True, **use)
+    d_hidden = product_gelu_backward(slopes, down, hidden, **use)
+    d_up = product(d_hidden, rows, transpose_A=True, **use)
+    dx = product(d_hidden, up, **use)
     return dx.view(x.shape), d_up, d_down
 
 
 @tileprof.op("case_studies::mlp", backward=mlp_backward, keeps=("hidden", "active"))
 def mlp(x: Tensor, up: Tensor, down: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """GELU(x up.T) down.T, of weights (hidden, width) and (width, hidden)."""
-    kind = name_of(x)
-    hidden, active = product_gelu(x.reshape(-1, x.shape[-1]), up, dtype=kind)
-    y = product(active, down, transpose_B=True, dtype=kind)
+    use: Any = {"dtype": name_of(x), **_tiles(x)}
+    hidden, active = product_gelu(x.reshape(-1, x.shape[-1]), up, **use)
+    y = product(active, down, transpose_B=True, **use)
     y = y.view(*x.shape[:-1], down.shape[0])
     return y, hidden, active
 
@@ -190,7 +196,19 @@ def int4_linear_backward(d_out: Tensor, packed: Tensor, scales: Tensor) -> Tenso
     return dx.view(*d_out.shape[:-1], packed.shape[1] * 2)
 
 
-@tileprof.op("case_studies::int4_linear", backward=int4_linear_backward, gradients=("x",))
+def _int4_batched(info: Any, dims: Any, x: Tensor, packed: Tensor, scales: Tensor) -> Any:
+    """A batch of inputs is one with another dimension; weights are one for all."""
+    if dims[1:] != (None, None):
+        raise NotImplementedError("`int4_linear` takes one set of weights for a whole batch")
+    return int4_linear(x.movedim(dims[0], 0), packed, scales), 0
+
+
+@tileprof.op(
+    "case_studies::int4_linear",
+    backward=int4_linear_backward,
+    gradients=("x",),
+    vmap=_int4_batched,
+)
 def int4_linear(x: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
     """x times the transpose of (features, width) weights: two a byte, one scale for 32 of them."""
     y = int4_product(x.reshape(-1, x.shape[-1]), packed, scales, dtype=name_of(x))

@@ -126,3 +126,16 @@ def spoken(A):
     A: T.Tensor((N,), T.float32)
     with T.Kernel(N, threads=64) as bx:
         T.print(A[bx], "x =")
+
+
+@jit
+def add_up(dC, A, block=64):
+    """The sum of both as a new array."""
+    N = T.const("N")
+    dC: T.Tensor((N,), T.float32)
+    A: T.Tensor((N,), T.float32)
+    dA = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
+        for i in T.Parallel(block):
+            dA[bx * block + i] = dC[bx * block + i] + A[bx * block + i]
+    return dA

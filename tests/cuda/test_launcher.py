@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
+import shutil
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from tileprof.compiler.build import build, find_compiler
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
 from tileprof.errors import ArgumentError, BoundsError, ExecutionError
 from tileprof.lang import calls, warm
+from tileprof.native import FOLDER
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda import executable as cuda_module
 from tileprof.runtime.cuda import native_launcher as cuda_native
@@ -355,6 +359,25 @@ def test_without_a_library(
     assert warm.LESSONS > 1
 
 
+def test_the_installed_library_is_used_where_it_was_made_of_these_sources(tmp_path: Path) -> None:
+    """Another one, or none that can be loaded, is passed over; then the launcher is compiled."""
+    assert cuda_native.installed_in(tmp_path) is None
+    sources = sorted((FOLDER / "launcher").glob("*.*"))
+    digests = "".join(hashlib.sha256(p.read_bytes()).hexdigest() for p in sources)
+    compiler = find_compiler()
+    assert compiler is not None
+    for number, made_of in enumerate((digests, "", digests[1:])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        text = 'extern "C" __attribute__((visibility("default"))) const char *tp_launcher_sources()'
+        text += f'{{ return "{made_of}"; }}'
+        library = build(text, (), compiler, name=f"launcher{number}")
+        shutil.copy(library, folder / "libtileprof_launcher.so")
+        assert (cuda_native.installed_in(folder) is not None) == (made_of == digests)
+    (tmp_path / "libtileprof_launcher.so").write_text("no library")
+    assert cuda_native.installed_in(tmp_path) is None
+
+
 # -- what launches note, and counters of tiles
 
 
@@ -543,3 +566,42 @@ def test_gradients_are_refused_on_the_warm_way_too(gpu: FakeDriver, slow: list[A
         add(torch.nn.Parameter(a), b, c)
     assert len(slow) == 2
     assert len(gpu.launches) == 6
+
+
+def test_views_of_other_signs_are_refused_on_the_warm_way_too(
+    gpu: FakeDriver, slow: list[Any]
+) -> None:
+    """Their memory has not the elements that PyTorch shows."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(4):
+        add(a, b, c)
+    with pytest.raises(ArgumentError, match="other signs than its memory") as caught:
+        add(torch._neg_view(a), b, c)
+    assert "resolve_neg" in caught.value.hint
+    assert len(gpu.launches) == 4
+    add(torch._neg_view(a).resolve_neg(), b, c)
+    assert len(slow) == 2
+
+
+def test_operators_are_warm_under_autograd(
+    gpu: FakeDriver, slow: list[Any], calls: Callable[[Callable[[], object]], int]
+) -> None:
+    """The kernel of an operator, and that of its gradients, are answered by the launcher; beside
+    the kernel's own call there are few of Python's."""
+    forward, backward = fresh("double"), fresh("add_up")
+    operator = tileprof.op("launcher_tests::double", backward=backward)(forward)
+    a = vector().requires_grad_()
+    for _ in range(6):
+        operator(a).backward(vector())
+    warm_from = len(slow)
+    for _ in range(5):
+        operator(a).backward(vector())
+    assert len(slow) == warm_from
+    assert len(gpu.launches) == 22
+    plain = vector()
+    forward(plain)
+    alone = calls(lambda: forward(plain))
+    with torch.no_grad():
+        assert calls(lambda: operator(a)) - alone <= 11
+    assert calls(lambda: operator(a)) - alone <= 16

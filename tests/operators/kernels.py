@@ -116,3 +116,27 @@ def two_gradients(dY, dZ, X, S):
     with T.Kernel(M, threads=64) as bx:
         dX[bx, 0] = dY[bx, 0]
     return dX, dS
+
+
+@tileprof.jit
+def positive_rows(X):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float64)
+    Y = T.empty((M, N), T.float64)
+    with T.Kernel(M, threads=64) as bx:
+        T.device_assert(X[bx, 0] > 0, "the first of a row is positive")
+        for j in T.Parallel(N):
+            Y[bx, j] = X[bx, j]
+    return Y
+
+
+@tileprof.jit
+def also_writes(X):
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float64)
+    Y = T.empty((M, N), T.float64)
+    with T.Kernel(M, threads=64) as bx:
+        for j in T.Parallel(N):
+            Y[bx, j] = X[bx, j]
+            X[bx, j] = 0.0
+    return Y

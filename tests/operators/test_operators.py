@@ -113,6 +113,36 @@ def test_inputs_of_size_0_give_empty_results_and_zero_gradients(
     assert ds.tolist() == [0.0] * shape[0]
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_results_can_be_changed_in_place(many: bool) -> None:
+    """Also those that the function makes as views, in the first call and in later ones."""
+
+    def wide(x: Any, s: Any) -> Any:
+        return SCALE(x.reshape(-1, 4), s.repeat(2))
+
+    def slopes(dy: Tensor, x: Tensor, s: Tensor) -> Tensor:  # type: ignore[valid-type]
+        return wide(dy, s).view_as(x)  # type: ignore[no-any-return]
+
+    def one(x: Tensor, s: Tensor) -> Tensor:  # type: ignore[valid-type]
+        return wide(x, s).view_as(x)  # type: ignore[no-any-return]
+
+    def two(x: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[valid-type]
+        return one(x, s), x.sin()  # type: ignore[attr-defined]
+
+    made = tileprof.op(f"tests::in_place{many}", backward=slopes, gradients=("x",))
+    operator: Any = made(two if many else one)
+    x, s = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True), rows(5)[1].detach()
+    for call in (*[operator] * 5, operator.overload):
+        y = call(x, s)[0] if many else call(x, s)
+        y *= x
+        (found,) = torch.autograd.grad(y.sum(), x)
+        torch.testing.assert_close(found, 2 * x.detach() * s[:, None])
+        with torch.no_grad():
+            y = call(x, s)[0] if many else call(x, s)
+        y *= x
+        torch.testing.assert_close(y, x**2 * s[:, None])
+
+
 def test_kept_results_go_to_backward_alone() -> None:
     """The caller gets the first result, on both ways, and backward the other one by its name."""
     norm = tileprof.op("tests::norm", backward=kernels.norm_rows_backward, keeps=("R",))(

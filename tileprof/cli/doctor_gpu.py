@@ -76,11 +76,12 @@ def _nvdisasm() -> str:
 
 
 def _launcher() -> Finding:
-    from tileprof.runtime.cuda.native_launcher import why_not
+    from tileprof.runtime.cuda.native_launcher import installed, why_not
 
     why = why_not()
     purpose = f"calls on a GPU in a few microseconds; {why}" if why else ""
-    found = "" if why else "compiled when it is first used"
+    there = "installed" if installed() is not None else "compiled when it is first used"
+    found = "" if why else there
     return Finding("native launcher", found, purpose, "see the lines above, or update PyTorch")
 
 

@@ -237,6 +237,28 @@ class Plan:
             return values[self.returned[0]]
         return tuple(values[at] for at in self.returned) or None
 
+    def results(self, args: Sequence[Any]) -> list[tuple[tuple[int, ...], ir.DType]]:
+        """Return shape and type of each tensor that a call makes, also of those that it does not
+        return; of arrays among the arguments nothing is read."""
+        _, shapes = self.ready or self._settle(self._given(args))
+        return [
+            (shape, param.type.dtype if isinstance(param.type, ir.BufferType) else param.type)
+            for (_, param), shape in zip(self.outputs, shapes)
+        ]
+
+    def launch_into(self, args: Sequence[Any], results: Sequence[Any]) -> None:
+        """Launch on these arguments and write into tensors as `results` describes them."""
+        values = self._given(args)
+        symbols, _ = self.ready or self._settle(values)
+        for (at, _), result in zip(self.outputs, results, strict=True):
+            values[at] = result
+        self.loaded.launch(values, symbols)
+
+    def _given(self, args: Sequence[Any]) -> list[Any]:
+        if self.scalars:
+            args = self._converted(args)
+        return [args[at] if at >= 0 else None for at in self.sources]
+
     def _converted(self, args: Sequence[Any]) -> list[Any]:
         made = list(args)
         for at, param in self.scalars:

@@ -179,14 +179,47 @@ class JitFunction(Kernelized):
         self, args: Sequence[Any], specs: Sequence[TensorSpec | None], key: Any
     ) -> Plan | None:
         """Plan a call for the first time; None where the function turns out to be a factory."""
+        variant = self._variant(args, specs)
+        if variant is None:
+            self._lazy = True
+            return None
+        tensors = [s for s in specs if s is not None]
+        scalars = _scalars_of(variant.traced.kernel)
+        if not scalars <= self._scalars:
+            # Known from now on: their values are not part of the key.
+            self._scalars |= scalars
+        _, known = self._key(args)
+
+        def make() -> Plan:
+            return Plan.make(variant, self._names, specs, place(tensors))
+
+        return make() if known == key else self._plans.made(known, make)
+
+    def planned(
+        self,
+        args: Sequence[Any],
+        specs: Sequence[TensorSpec | None],
+        where: tuple[str, hooks.Instrument],
+    ) -> Plan:
+        """Return the plan of a call on a device; of its arrays, which have specs, no more is
+        known."""
+        variant = None if self._lazy or self.lazy else self._variant(args, specs)
+        if variant is None:
+            raise UsageError(
+                f"`{self.__name__}` makes kernels and is none itself",
+                location=self.location,
+                hint="Pass a `@tileprof.jit` function with its kernel in its body.",
+            )
+        return Plan.make(variant, self._names, specs, where)
+
+    def _variant(self, args: Sequence[Any], specs: Sequence[TensorSpec | None]) -> Variant | None:
+        """Return the variant for a call's arguments; UsageError for an array without a type."""
         values = dict(zip(self._names, args))
         tensors = {n: s for n, s in zip(self._names, specs) if s is not None}
         static = {n: v for n, v in values.items() if n not in tensors}
         variant = self._specialize(static, {n: given_of(s) for n, s in tensors.items()})
         if variant is None:
-            self._lazy = True
             return None
-        kernel = variant.traced.kernel
         for name in tensors:
             if name not in variant.traced.params:
                 raise UsageError(
@@ -194,16 +227,11 @@ class JitFunction(Kernelized):
                     location=self.location,
                     hint=f"Annotate it in the body: `{name}: T.Tensor((M, N), dtype)`.",
                 )
-        scalars = _scalars_of(kernel)
-        if not scalars <= self._scalars:
-            # Known from now on: their values are not part of the key.
-            self._scalars |= scalars
-        _, known = self._key(args)
+        return variant
 
-        def make() -> Plan:
-            return Plan.make(variant, self._names, specs, place(list(tensors.values())))
-
-        return make() if known == key else self._plans.made(known, make)
+    def bound(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return a call's arguments by name, defaults included."""
+        return dict(zip(self._names, self._bound(args, kwargs)))
 
     def _specialize(self, static: Mapping[str, Any], given: Mapping[str, Given]) -> Variant | None:
         """Return the variant for these arguments; one that differs in run-time extents only is

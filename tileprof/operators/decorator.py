@@ -1,16 +1,17 @@
-"""`tileprof.op`: the decorator, and the names of operators."""
+"""`tileprof.op` and `tileprof.jax_call`, and the names of operators."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from tileprof.errors import MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
     from .operator import Operator
+    from .xla.function import JaxFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,6 +81,37 @@ def op(
     if callable(name):
         return Operator(name, qualified(None, name), rules)
     return lambda function: Operator(function, qualified(name, function), rules)
+
+
+def jax_call(
+    kernel: Callable[P, R],
+    /,
+    *,
+    backward: Callable[..., Any] | None = None,
+    gradients: Sequence[str] | None = None,
+    keeps: Sequence[str] = (),
+    vmap: Callable[..., Any] | Literal["sequential"] | None = None,
+) -> JaxFunction[P, R]:
+    """Make a `@tileprof.jit` kernel a function of JAX arrays, for `jit`, `grad` and `vmap`.
+
+    Shapes and types of results follow from the kernel's signature.  Numbers among the arguments are
+    constants of the traced program.
+
+    `backward`, `gradients` and `keeps` are those of `tileprof.op`; `backward` is a kernel or a
+    function of JAX arrays.  Without it, to differentiate the call raises ArgumentError.
+    `vmap` is "sequential", for a launch for each element of the batch, or a rule
+    `(axis_size, in_batched, *arrays, **numbers)` to `(results, out_batched)`, whose batches lie in
+    dimension 0, as `jax.custom_batching.custom_vmap` has it.
+    """
+    if find_spec("jax") is None:
+        raise MissingDependencyError(
+            "`tileprof.jax_call` makes functions of JAX, which is not installed",
+            hint='Install it: pip install "tileprof[jax]".',
+        )
+    from .xla.function import JaxFunction, Rules
+
+    wanted = None if gradients is None else tuple(gradients)
+    return JaxFunction(kernel, Rules(backward, wanted, tuple(keeps), vmap))
 
 
 def qualified(name: str | None, function: Any) -> str:

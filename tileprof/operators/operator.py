@@ -16,6 +16,7 @@ import torch
 
 from tileprof.errors import ArgumentError, KernelError, UsageError
 from tileprof.lang.abstract import watched
+from tileprof.lang.jit_function import JitFunction
 from tileprof.runtime import hooks
 
 from .library import define, faked, without_elements
@@ -35,6 +36,7 @@ _function_modes = torch._C._len_torch_function_stack
 _transforms = torch._C._are_functorch_transforms_active
 _profiling = torch._C._autograd._profiler_enabled
 _recording = torch.is_grad_enabled
+_below_autograd = torch._C._AutoDispatchBelowADInplaceOrView
 _Tensor, _Leaf = torch.Tensor, torch.nn.Parameter
 
 
@@ -61,7 +63,8 @@ class Operator(Generic[P, R]):
         """Its full name, `namespace::name`."""
         self.function = function
         """The function itself."""
-        self._function: Callable[..., Any] = function
+        # The method by itself: a call of the object would look for it.
+        self._function: Callable[..., Any] = getattr(function, "__call__")  # noqa: B004, B009
         self.location = location_of(function)
         schema = schema_of(function, rules.mutates)
         origin = function.__module__, getattr(function, "__qualname__", function.__name__)
@@ -76,11 +79,17 @@ class Operator(Generic[P, R]):
         """Its parameters, in order."""
         self.results = len(found.returns)
         """Number of results that the function has, kept ones included."""
+        self._count = len(self.parameters)
         self._defaults = tuple(a.default_value for a in found.arguments)
+        required = sum(not p.has_default for p in self.parameters)
+        self._tails = {n: self._defaults[n:] for n in range(required, self._count)}
+        """Defaults of the last parameters, by the number of arguments that are given."""
         self._tensors = tuple(at for at, p in enumerate(self.parameters) if p.is_tensor)
         self._mutated = tuple(at for at, p in enumerate(self.parameters) if p.name in rules.mutates)
         self._unchecked = _CHECKED_CALLS
         self._names = result_names(function)
+        if not isinstance(function, JitFunction):
+            self._function = self._without_views(function)
         self._kept = len(rules.keeps)
         self._check_kept(rules.keeps)
         self.backward: Operator[..., Any] | None = None
@@ -102,20 +111,18 @@ class Operator(Generic[P, R]):
         if _is_compiling():
             return self._dispatched(args, kwargs)
         given: Any = args
-        if kwargs or len(given) != len(self._defaults):
-            given = self._bound(args, kwargs)
-        differentiable = False
+        if kwargs or len(given) != self._count:
+            tail = None if kwargs else self._tails.get(len(given))
+            given = self._bound(args, kwargs) if tail is None else args + tail
+        differentiable, recording = False, _recording()
         for at in self._tensors:
             value = given[at]
             kind = type(value)
             if kind is _Tensor or kind is _Leaf:
-                if value.requires_grad:
+                if recording and value.requires_grad:
                     differentiable = True
             elif value is not None:
                 return self._dispatched(given, {})
-        if _transforms() and self._transformed is not None and not _modes():
-            made = self._transformed(*given)
-            return self._visible(made) if self._kept else made
         if (
             _modes()
             or _transforms()
@@ -123,16 +130,23 @@ class Operator(Generic[P, R]):
             or _profiling()
             or hooks.listener is not None
         ):
-            return self._dispatched(given, {})
-        if differentiable and _recording():
-            made = self._apply(*given)
-        else:
-            try:
-                made = self._straight(*given)
-            except KernelError:
-                made = self._empty_or_raise(given)
+            return self._listened(given)
+        if differentiable:
+            applied: R = self._apply(*given)
+            return applied
+        try:
+            made = self._straight(*given)
+        except KernelError:
+            made = self._empty_or_raise(given)
         found: R = self._visible(made) if self._kept else made
         return found
+
+    def _listened(self, given: tuple[Any, ...]) -> R:
+        """Make a call of which somebody hears."""
+        if self._transformed is None or not _transforms() or _modes():
+            return self._dispatched(given, {})
+        made: R = self._transformed(*given)
+        return self._visible(made) if self._kept else made
 
     def _dispatched(self, args: Any, kwargs: Any) -> R:
         made: R = self.overload(*args, **kwargs)
@@ -160,7 +174,7 @@ class Operator(Generic[P, R]):
     def _bound(self, args: Sequence[Any], kwargs: Any) -> tuple[Any, ...]:
         """Return one argument for each parameter."""
         count = len(args)
-        if count <= len(self.parameters):
+        if count <= self._count:
             held = [*args, *self._defaults[count:]]
             missing = {p.name for p in self.parameters[count:] if not p.has_default}
             names = {p.name: at for at, p in enumerate(self.parameters) if at >= count}
@@ -174,6 +188,39 @@ class Operator(Generic[P, R]):
             location=self.location,
             hint=f"It is defined as `{self.overload._schema}`.",
         )
+
+    def _without_views(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of PyTorch's and kernels' calls whose results are no views.
+
+        PyTorch would refuse to change views in place: it takes their gradients for those of the
+        tensor that they are taken from.  Below autograd a view is a tensor like any other.
+        """
+
+        def below(*args: Any) -> Any:
+            with _below_autograd():
+                return function(*args)
+
+        def as_new(made: Any) -> Any:
+            # Later calls make views too, most likely: to look takes less time than to go below.
+            if self._straight is self._function:
+                self._straight = below
+            self._function = below
+            with _below_autograd():
+                return tuple(r.view_as(r) for r in made) if many else made.view_as(made)
+
+        def look_at_one(*args: Any) -> Any:
+            made = function(*args)
+            return as_new(made) if made._is_view() else made
+
+        def look_at_many(*args: Any) -> Any:
+            made = function(*args)
+            for each in made:
+                if each._is_view():
+                    return as_new(made)
+            return made
+
+        many = self.results > 1
+        return look_at_many if many else look_at_one if self.results else function
 
     # -- what a call may not do
 
@@ -361,31 +408,24 @@ class Operator(Generic[P, R]):
             if saved.gradients < len(results):
                 ctx.mark_non_differentiable(*results[saved.gradients :])
 
+        # The first arguments are those that most often have gradients, and then all is in order.
+        in_order, rest = targets == tuple(range(len(targets))), (None,) * (count - len(targets))
+        one, arguments = len(targets) == 1, saved.giver()
+
         def backward(ctx: Any, *found: Any) -> Any:
-            given = saved.arguments(ctx, found)
+            gradients = gradient(*arguments(ctx, found))
+            if in_order:
+                return (gradients, *rest) if one else (*gradients, *rest)
             made: list[Any] = [None] * count
-            gradients = gradient(*given)
-            if len(targets) == 1:
-                made[targets[0]] = gradients
-            else:
-                for at, each in zip(targets, gradients):
-                    made[at] = each
+            for at, each in zip(targets, (gradients,) if one else gradients):
+                made[at] = each
             return tuple(made)
 
         torch.library.register_autograd(
             self.name, backward, setup_context=keep, lib=self._definition.library
         )
 
-        def forward(ctx: Any, *args: Any) -> Any:
-            made = self.run(*args)
-            keep(ctx, args, made)
-            return made
-
-        node = type(
-            f"{self.__name__}_gradients",  # type: ignore[attr-defined]
-            (torch.autograd.Function,),
-            {"forward": staticmethod(forward), "backward": staticmethod(backward)},
-        )
+        node = self._straight_node(saved, others, backward)
         self._transformed = _function(
             f"{self.__name__}_transformed",  # type: ignore[attr-defined]
             self.overload,
@@ -396,6 +436,43 @@ class Operator(Generic[P, R]):
         # The function in C++: the method of Python around it asks for functorch's transforms, which
         # a straight call has done.
         self._apply = torch._C._FunctionBase.__dict__["apply"].__get__(None, node)
+
+    def _straight_node(
+        self, saved: Saved, others: tuple[int, ...], backward: Callable[..., Any]
+    ) -> type:
+        """Return the autograd function of straight calls, whose results are those of the caller."""
+        take, values = saved.getters(self._count)
+        has_values, of_results = bool(saved.values), min(saved.tensors, default=0) < 0
+        visible, one = self.results - self._kept, self.results == 1
+        constants = slice(saved.gradients, visible)
+
+        def forward(ctx: Any, *args: Any) -> Any:
+            for at in others:
+                if _requires(args[at]):
+                    self._refuse_gradient(*args)
+            try:
+                made = self._straight(*args)
+            except KernelError:
+                made = self._empty_or_raise(args)
+            if not of_results:
+                ctx.save_for_backward(*take(args))
+            elif one:
+                ctx.save_for_backward(*take((*args, made)))
+            else:
+                ctx.save_for_backward(*take((*args, *made)))
+            if has_values:
+                ctx.kept_values = values(args)
+            if one:
+                return made
+            if constants.start < visible:
+                ctx.mark_non_differentiable(*made[constants])
+            return made[0] if visible == 1 else made[:visible]
+
+        return type(
+            f"{self.__name__}_gradients",  # type: ignore[attr-defined]
+            (torch.autograd.Function,),
+            {"forward": staticmethod(forward), "backward": staticmethod(backward)},
+        )
 
 
 def _function(

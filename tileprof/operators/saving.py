@@ -97,7 +97,8 @@ class Saved:
         context.save_for_backward(
             *[arguments[at] if at >= 0 else results[~at] for at in self.tensors]
         )
-        context.kept_values = [arguments[at] for at in self.values]
+        if self.values:
+            context.kept_values = [arguments[at] for at in self.values]
 
     def getters(self, count: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         """Return what takes the tensors from a tuple of `count` arguments and the results, and the
@@ -105,12 +106,20 @@ class Saved:
         tensors = [at if at >= 0 else count + ~at for at in self.tensors]
         return _getter(tensors), _getter(self.values)
 
-    def arguments(self, context: Any, gradients: Sequence[Any]) -> list[Any]:
-        """Return the arguments of `backward`."""
-        held = [*context.saved_tensors, *context.kept_values]
-        given = [g.contiguous() for g in gradients[: self.gradients]]
-        given += [held[at] for at in self.order]
-        return given
+    def giver(self) -> Callable[[Any, Sequence[Any]], tuple[Any, ...]]:
+        """Return a function from an autograd context and gradients to the arguments of
+        `backward`."""
+        take, count, has_values = _getter(self.order), self.gradients, bool(self.values)
+
+        def arguments(context: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
+            held = context.saved_tensors
+            if has_values:
+                held = (*held, *context.kept_values)
+            if count == 1:
+                return (gradients[0].contiguous(), *take(held))
+            return (*[g.contiguous() for g in gradients[:count]], *take(held))
+
+        return arguments
 
 
 def _getter(places: Sequence[int]) -> Callable[[Any], Any]:

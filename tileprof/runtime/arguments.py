@@ -56,6 +56,11 @@ def describe(value: Any) -> TensorSpec | None:
         return _SPECS.get(key) or _remember(key, _numpy_spec(value))
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
+        if value.is_neg():
+            raise ArgumentError(
+                "a PyTorch view whose elements have other signs than its memory cannot be passed",
+                hint="Use `.resolve_neg()`; such views are made by `.conj().imag`.",
+            )
         stride = None if value.is_contiguous() else value.stride()
         key = (value.dtype, tuple(value.shape), stride, value.device)
         return _SPECS.get(key) or _remember(key, _torch_spec(value))

@@ -48,6 +48,12 @@ static void forget(PyObject *capsule) {
 
 #define TP_EXPORT extern "C" __attribute__((visibility("default")))
 
+#ifndef TP_SOURCES
+#define TP_SOURCES ""
+#endif
+// Digests of the sources that an installed library was made of, in the order of their names.
+TP_EXPORT const char *tp_launcher_sources(void) { return TP_SOURCES; }
+
 // A new launcher in a capsule, without plans.
 TP_EXPORT PyObject *tp_launcher(const Environment *env) {
   Launcher *made = new Launcher{*env, {}, {}};

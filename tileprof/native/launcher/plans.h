@@ -65,9 +65,11 @@ static bool read_tensor(const Environment &env, PyObject *object, Tensor *out) {
   return false;
 }
 
-// Whether PyTorch records what is done with a tensor, which a kernel would leave out.
+// Whether a kernel would leave something out: PyTorch records what is done with the tensor, or its
+// elements have other signs than its memory.
 static bool is_recorded(const Environment &env, PyObject *tensor) {
-  const void *object = *(const void *const *)((const uint8_t *)tensor + env.object_at);
+  const uint8_t *object = *(const uint8_t *const *)((const uint8_t *)tensor + env.object_at);
+  if (*(const uint64_t *)(object + env.keys_at) & env.negative) return true;
   return env.requires_grad(object) && env.grad_enabled();
 }
 

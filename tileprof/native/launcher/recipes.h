@@ -63,4 +63,7 @@ struct Environment {
   bool (*requires_grad)(const void *);
   bool (*grad_enabled)();
   int64_t object_at;
+  // Where that object has the set of its dispatch keys, and the one of a view of other signs.
+  int64_t keys_at;
+  uint64_t negative;
 };

@@ -9,6 +9,7 @@ and plain scalars; the caller then goes the whole way.  Structures are those of
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, c_int32, c_int64, c_uint32, c_uint64, c_void_p, py_object
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from .executable import CudaExecutable
 
 _SOURCES = FOLDER / "launcher"
+_WORD = (1 << 64) - 1
+_MOST_OBJECT = 184
+"""Bytes of a tensor's C++ object, as far as it is looked at."""
 _BY_VALUE, _TENSOR, _INTEGER, _FLOAT = range(4)
 _POINTER_FIELD, _INTEGER_FIELD, _FLOAT_FIELD, _COUNTER_FIELD = range(4)
 
@@ -87,6 +91,8 @@ class _Environment(ctypes.Structure):
         ("requires_grad", c_void_p),
         ("grad_enabled", c_void_p),
         ("object_at", c_int64),
+        ("keys_at", c_int64),
+        ("negative", c_uint64),
     )  # fmt: skip
 
 
@@ -135,6 +141,8 @@ class Launcher:
             gradients.requires_grad,
             gradients.enabled,
             gradients.at,
+            gradients.keys_at,
+            gradients.negative,
         )
         self._capsule = library.tp_launcher(ctypes.byref(self._environment))
         self.call: Callable[[tuple[Any, ...]], Any] = library.tp_launcher_function(self._capsule)
@@ -165,6 +173,10 @@ class _Gradients:
     """The address of `bool c10::GradMode::is_enabled()`."""
     at: int
     """Offset of the pointer to its C++ object in a Python tensor, in bytes."""
+    keys_at: int
+    """Offset of the set of dispatch keys in the C++ object."""
+    negative: int
+    """The bit of that set for views whose elements have other signs than their memory."""
 
 
 @once
@@ -190,7 +202,16 @@ def _gradients() -> _Gradients | None:
     requires_grad.argtypes = (c_void_p,)
     if len(found) != 1 or [requires_grad(p._cdata) for p in probes] != [False, True, True]:
         return None
-    return _Gradients(_pointer(requires_grad), _pointer(enabled), found[0])
+    views = probes[0], torch._neg_view(probes[0])
+    words = [torch._C._dispatch_keys(view).raw_repr() & _WORD for view in views]
+    keys = [
+        at
+        for at in range(0, _MOST_OBJECT, word)
+        if [c_uint64.from_address(view._cdata + at).value for view in views] == words
+    ]
+    # Without them it is the kernel's own first call that refuses such views.
+    keys_at, negative = (keys[0], words[1] & ~words[0]) if len(keys) == 1 else (0, 0)
+    return _Gradients(_pointer(requires_grad), _pointer(enabled), found[0], keys_at, negative)
 
 
 def _pointer(function: Any) -> int:
@@ -200,7 +221,7 @@ def _pointer(function: Any) -> int:
 def why_not() -> str:
     """Why this process has no native launcher; '' where it has one, or could."""
     torch = sys.modules.get("torch")
-    if find_compiler() is None:
+    if find_compiler() is None and installed() is None:
         return "there is no C++ compiler"
     if torch is not None and not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         return f"PyTorch {torch.__version__} has no DLPack exchange API (2.10 has)"
@@ -213,26 +234,57 @@ def why_not() -> str:
 
 @once
 def launcher_library() -> Any:
-    """Return the library, compiled where it is not yet; None where this is not possible."""
-    compiler = find_compiler()
-    if compiler is None or "torch" not in sys.modules or why_not():
+    """Return the library: the installed one, else one that is compiled here; None where this is not
+    possible."""
+    if "torch" not in sys.modules or why_not():
         return None
-    try:
-        order = Order(
-            "launcher",
-            (_SOURCES / "launcher.cpp").read_text(),
-            compiler,
-            parts=tuple(path.read_text() for path in sorted(_SOURCES.glob("*.h"))),
-            options=(f"-I{_SOURCES}",),
-            noun="the launcher",
-        )
-        library = load_library(order, ctypes.PyDLL)
-    except (TileprofError, OSError):
+    library = installed() or _compiled()
+    if library is None:
         return None
     library.tp_launcher.restype = library.tp_launcher_function.restype = py_object
     library.tp_launcher_function.argtypes = (py_object,)
     library.tp_launcher_add.argtypes = (py_object, c_void_p)
     return library
+
+
+@once
+def installed() -> Any:
+    """Return the library of this installation; see `installed_in`."""
+    return installed_in(FOLDER)
+
+
+def installed_in(folder: Path) -> Any:
+    """Return the library that came with the installation; None where it is not there, or was made
+    of other sources than lie here."""
+    path = folder / "libtileprof_launcher.so"
+    if not path.exists():
+        return None
+    try:
+        library = ctypes.PyDLL(str(path))
+        library.tp_launcher_sources.restype = ctypes.c_char_p
+        made_of = library.tp_launcher_sources().decode()
+    except (OSError, AttributeError):
+        return None
+    digests = [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(_SOURCES.glob("*.*"))]
+    return library if made_of == "".join(digests) else None
+
+
+def _compiled() -> Any:
+    compiler = find_compiler()
+    if compiler is None:
+        return None
+    order = Order(
+        "launcher",
+        (_SOURCES / "launcher.cpp").read_text(),
+        compiler,
+        parts=tuple(path.read_text() for path in sorted(_SOURCES.glob("*.h"))),
+        options=(f"-I{_SOURCES}",),
+        noun="the launcher",
+    )
+    try:
+        return load_library(order, ctypes.PyDLL)
+    except (TileprofError, OSError):
+        return None
 
 
 # -- recipes
@@ -317,7 +369,9 @@ def _free_scalars(executable: CudaExecutable, known: Known) -> dict[int, int]:
 def _allocator(value: Any) -> Callable[[], Any]:
     import torch
 
-    return partial(torch.empty, tuple(value.shape), dtype=value.dtype, device=value.device)
+    # A third faster than `torch.empty`, which looks for sizes given one by one.
+    shape, strides = tuple(value.shape), tuple(value.stride())
+    return partial(torch.empty_strided, shape, strides, dtype=value.dtype, device=value.device)
 
 
 def _launch(
