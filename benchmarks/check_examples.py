@@ -3,8 +3,8 @@
     python benchmarks/check_examples.py CHECKOUT [--only TEXT] [-o FILE]
 
 No GPU is needed.  CHECKOUT is a checkout of TileLang (`tilelang_examples.py`).  Every example that
-runs on the interpreter is checked while it runs, each in a process of its own.  Its kernels are taken
-for right, so a finding is a false alarm, or a fault that the example has.  Each launch has three
+runs on the interpreter is checked while it runs, each in a process of its own.  Its kernels are
+taken for right, so a finding is a false alarm, or a fault that the example has.  Each launch has three
 properties between blocks, which are proved for all inputs or explored, and two inside of blocks,
 which are explored on the emulated GPU.  Results go to `benchmarks/results/check-examples.json`.
 """
