@@ -1,12 +1,13 @@
-"""TileLang's examples through `tileprof check`: false alarms, and how much is proved.
+"""TileLang's examples, case studies and benchmarks through `tileprof check`.
 
-    python benchmarks/check_examples.py CHECKOUT [--only TEXT] [-o FILE]
+    python benchmarks/check_examples.py [CHECKOUT] [--only TEXT] [-o FILE]
 
-No GPU is needed.  CHECKOUT is a checkout of TileLang (`tilelang_examples.py`).  Every example that
-runs on the interpreter is checked while it runs, each in a process of its own.  Its kernels are
-taken for right, so a finding is a false alarm, or a fault that the example has.  Each launch has three
-properties between blocks, which are proved for all inputs or explored, and two inside of blocks,
-which are explored on the emulated GPU.  Results go to `benchmarks/results/check-examples.json`.
+No GPU is needed.  CHECKOUT is a checkout of TileLang (`tilelang_examples.py`); without one only the
+kernels of this repository are checked.  Whatever runs on the interpreter is checked while it runs,
+each in a process of its own.  Kernels are taken for right: a finding is a false alarm, or a fault
+that the example has.  Each launch has three properties between blocks, which are proved for all
+inputs or explored, and two inside of blocks, which are explored on the emulated GPU.  Results go to
+`benchmarks/results/check-examples.json`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tilelang_examples import apart, commit_of, examples
-from tilelang_running import Item, Result, attempt
+from tilelang_running import Item, attempt
+
+from benchmarks.check_in_block import Call, ladder, of_benchmarks, studies
 
 RESULT = Path(__file__).parent / "results" / "check-examples.json"
 
@@ -55,17 +60,26 @@ class Checked:
     """Why properties are not proved: accesses by reason."""
 
 
-def checked(item: Item) -> Checked:
-    """Run an example under the check."""
+def checked(item: Item | Call) -> Checked:
+    """Run an example, or a call of this repository's, under the check."""
     from tileprof.checker import Plan, check_call
     from tileprof.errors import UsageError
 
-    seen: list[Result] = []
+    seen: list[str] = []
+
+    def run() -> None:
+        if isinstance(item, Item):
+            seen.append(attempt(item).status)
+        else:
+            with redirect_stdout(StringIO()):
+                item.run()
+            seen.append("runs")
+
     began = time.perf_counter()
     try:
-        report = check_call(lambda: seen.append(attempt(item)), (), {}, Plan(seeds=(0,)))
+        report = check_call(run, (), {}, Plan(seeds=(0,)))
     except UsageError:
-        status = seen[0].status if seen else "failed"
+        status = seen[0] if seen else "failed"
         return Checked(item.name, status, round(time.perf_counter() - began, 2))
     verdicts: dict[str, Counter[str]] = {}
     reasons: Counter[str] = Counter()
@@ -85,7 +99,7 @@ def checked(item: Item) -> Checked:
                 reasons[f"inside: {launch.inside.reason}"] += 1
     return Checked(
         item.name,
-        seen[0].status if seen else "failed",
+        seen[0] if seen else "failed",
         round(time.perf_counter() - began, 2),
         [f"{each.code}: {each.kernel}, {each.buffer} {each.message}" for each in report.findings],
         len(report.launches),
@@ -124,7 +138,7 @@ def _share(part: int, whole: int) -> float | None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Check all; 1 where there is a finding or a check did not end."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("checkout", type=Path)
+    parser.add_argument("checkout", type=Path, nargs="?")
     parser.add_argument("--only", default="", help="names with this text")
     parser.add_argument("--commit", help="of a checkout without its history")
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
@@ -136,7 +150,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     torch.set_num_threads(1)
     rows = []
-    for item in examples(args.checkout):
+    own: list[Item | Call] = [*studies(), *ladder(), *of_benchmarks()]
+    for item in [*own, *(examples(args.checkout) if args.checkout else ())]:
         if args.only not in item.name:
             continue
         made = apart(checked, item)
@@ -147,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     result = {
         "date": date.today().isoformat(),
         "versions": {"tileprof": tileprof.__version__, "python": platform.python_version()},
-        "tilelang": args.commit or commit_of(args.checkout),
+        "tilelang": args.commit or (commit_of(args.checkout) if args.checkout else None),
         "target": "sm_90a, emulated",
         **summary(rows),
         "rows": [asdict(row) for row in rows if row.launches or row.status == "failed"],
