@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import statistics
@@ -42,8 +43,10 @@ from examples_cases import CASES, Example  # noqa: E402
 
 RESULTS = HERE / "results" / "examples.json"
 ROWS = Path(".carry") / "examples-rows.jsonl"
-UNIT_S = 150
-"""A process that takes longer than this beside its waiting is ended."""
+UNIT_S = 260
+"""A process that takes longer than this is ended, in s; most of it is waiting for the GPU."""
+GPU_S = 60
+"""Longest time that a process may keep the GPU without a break, in s."""
 GRACE_S = 15
 """Time that running units have after the budget, in s."""
 LOG_LINES = 12
@@ -185,7 +188,8 @@ def run_all(todo: Sequence[Unit], args: argparse.Namespace) -> None:
                     print(f"left for --resume: {each.unit.key}", flush=True)
                 else:
                     continue
-                each.process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    each.process.wait(10)
                 each.folder.cleanup()
                 running.remove(each)
             time.sleep(0.05)
@@ -208,7 +212,7 @@ def run_one(args: argparse.Namespace) -> None:
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
 
-        turn = Turn(args.lock, leave)
+        turn = Turn(args.lock, leave, GPU_S)
         row = run_unit(example, args.index, args.checkout, turn)
     partial = args.into.with_suffix(".part")
     partial.write_text(json.dumps(row.as_json()))

@@ -20,7 +20,6 @@ import math
 import sys
 import traceback
 import types
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,10 +68,9 @@ class Side:
     checks: list[Check] = field(default_factory=list)
     error: str = ""
     """Why the example ended before its end, '' where it did not."""
-    written: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
-    """For the n-th kernel of a name, the tensor arguments that it writes."""
+    written: list[tuple[int, ...]] = field(default_factory=list)
+    """For each kernel, the tensor arguments that it writes."""
     seen: set[int] = field(default_factory=set)
-    names: Counter[str] = field(default_factory=Counter)
 
     def saw(
         self,
@@ -86,13 +84,12 @@ class Side:
         if id(identity) in self.seen or len(self.launches) >= _MAX_KERNELS:
             return launch()
         self.seen.add(id(identity))
-        at = (kernel, self.names[kernel])
-        self.names[kernel] += 1
         if written is not None:
-            self.written[at] = tuple(written)
+            self.written.append(tuple(written))
         made = launch()
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        out = [*_flat(made), *(tensors[i] for i in self.written.get(at, ()) if i < len(tensors))]
+        changed = dict(enumerate(self.written)).get(len(self.launches), ())
+        out = [*_flat(made), *(tensors[at] for at in changed if at < len(tensors))]
         copies = tuple(x.detach().clone() if isinstance(x, torch.Tensor) else x for x in out)
         self.launches.append(Launch(kernel, launch, copies, identity))
         return made
@@ -119,11 +116,11 @@ def run_side(
     path: str,
     run: Run,
     turn: Turn,
-    written: Mapping[tuple[str, int], tuple[int, ...]] | None = None,
+    written: Sequence[tuple[int, ...]] = (),
     fake: bool = False,
 ) -> Side:
     """Run an example as `tileprof` or as `tilelang`; the GPU is ours except while compiling."""
-    side = Side(name, written=dict(written or {}))
+    side = Side(name, written=list(written))
     if name == "tilelang":
         tilelang_version()
     file = checkout / "examples" / path
@@ -436,7 +433,8 @@ def _watch_tileprof(side: Side, turn: Turn, put: Callable[..., None], fake: bool
     def _fake(plan: Any, args: Sequence[Any]) -> Any:
         _, shapes = plan.ready or plan._settle(args)
         kinds = [_torch_dtype(p.type.dtype.name) for _, p in plan.outputs]
-        made = [torch.empty(s, dtype=k, device="cuda") for s, k in zip(shapes, kinds)]
+        place = next(a.device for a in args if isinstance(a, torch.Tensor))
+        made = [torch.empty(s, dtype=k, device=place) for s, k in zip(shapes, kinds)]
         kept = dict(zip((at for at, _ in plan.outputs), made))
         found = tuple(kept[at] for at in plan.returned if at in kept)
         return found[0] if len(found) == 1 else found or None
@@ -466,17 +464,18 @@ def _watch_tilelang(side: Side, turn: Turn, put: Callable[..., None], fake: bool
 
     def launched(kernel: Any, *args: Any, **kwargs: Any) -> Any:
         name = str(kernel.prim_func.attrs["global_symbol"])
-        launch = functools.partial(_fake if fake else kernel.torch_function, *args, **kwargs)
+        launch = functools.partial(kernel.torch_function, *args, **kwargs)
         if fake:
-            launch = functools.partial(_fake, kernel)
+            place = next(a.device for a in args if isinstance(a, torch.Tensor))
+            launch = functools.partial(_fake, kernel, place)
         return side.saw(kernel, name, [*args, *kwargs.values()], None, launch)
 
-    def _fake(kernel: Any) -> Any:
+    def _fake(kernel: Any, place: torch.device) -> Any:
         outputs = sorted({i % len(kernel.params) for i in _flat(kernel.out_idx)})
         made = []
         for at in outputs:
             shape = [d if isinstance(d, int) else 1 for d in kernel.params[at].shape]
-            made.append(torch.empty(shape, dtype=kernel.params[at].torch_dtype(), device="cuda"))
+            made.append(torch.empty(shape, dtype=kernel.params[at].torch_dtype(), device=place))
         return made[0] if len(made) == 1 else made or None
 
     put(kernel_class, "__call__", launched)
@@ -493,13 +492,14 @@ def difference(ours: Launch, theirs: Launch) -> float:
     """Return the largest relative difference of two launches' results, in the Frobenius norm.
 
     For integers it is the share of elements that differ.  Infinities and NaNs have to be in the
-    same places, or the difference is infinite.
+    same places, or the difference is infinite, as it is where there is nothing to compare.
     """
-    worst = 0.0
-    for got, want in zip(ours.results, theirs.results):
-        if isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor):
-            worst = max(worst, _apart(got, want))
-    return worst
+    pairs = [
+        _apart(got, want)
+        for got, want in zip(ours.results, theirs.results)
+        if isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor)
+    ]
+    return max(pairs, default=math.inf)
 
 
 def _apart(got: torch.Tensor, want: torch.Tensor) -> float:

@@ -1,26 +1,36 @@
 """The turn of a process at a GPU that several processes prepare work for.
 
 Processes compile at the same time, and one at a time uses the GPU, so that nobody's measurement
-meets another's work.  The turn is a lock on a file, which the system releases when a process dies.
+meets another's work.  The turn is a lock on a file, which the system releases when a process dies;
+one that keeps the GPU for too long, since its kernel hangs, ends itself.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Turn"]
+__all__ = ["HUNG", "Turn"]
+
+HUNG = 17
+"""Exit status of a process that kept the GPU for too long."""
 
 
 class Turn:
     """`with turn:` waits for the GPU; `with turn.released():` gives it up inside of that."""
 
-    def __init__(self, path: Path | None, leave: Any = None) -> None:
+    def __init__(self, path: Path | None, leave: Any = None, limit_s: float = 0.0) -> None:
         self._path, self._leave = path, leave or (lambda: None)
+        self._limit_s = limit_s
+        """Longest time at the GPU without a break, in s; 0 for no limit."""
+        self._alarm: threading.Timer | None = None
         self._file: Any = None
         self._depth = 0
         self.held_s = 0.0
@@ -60,9 +70,20 @@ class Turn:
             fcntl.flock(self._file, fcntl.LOCK_EX)
         self._since = time.monotonic()
         self.waited_s += self._since - begin
+        if self._limit_s:
+            self._alarm = threading.Timer(self._limit_s, self._end)
+            self._alarm.daemon = True
+            self._alarm.start()
+
+    def _end(self) -> None:
+        sys.stderr.write(f"at the GPU for more than {self._limit_s:.0f} s\n")
+        sys.stderr.flush()
+        os._exit(HUNG)
 
     def _give(self) -> None:
         self._leave()
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -161,6 +162,19 @@ def test_a_gpu_is_used_by_one_at_a_time(tmp_path: Path) -> None:
     assert order == ["left", "second", "first", "left"]
     assert one.held_s > 0
     assert second.held_s > 0
+
+
+def test_a_process_whose_kernel_hangs_ends_itself(tmp_path: Path) -> None:
+    """Others then have the GPU."""
+    code = (
+        "import sys, time; sys.path.insert(0, 'benchmarks')\n"
+        "from pathlib import Path; from examples_turns import Turn\n"
+        "with Turn(Path(sys.argv[1]), limit_s=0.1):\n    time.sleep(30)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "gpu")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == turns.HUNG
+    assert "at the GPU for more than" in done.stderr
 
 
 def test_own_shapes_come_first_and_shards_are_disjoint() -> None:
