@@ -7,6 +7,7 @@ results file.  For a process of its own: what an example breaks, it breaks for o
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -56,8 +57,8 @@ class KernelRow:
     """Ends of the 95 % interval of the median."""
     high: float
     pairs: int
-    difference: float
-    """Relative, of our results from TileLang's."""
+    difference: float | None
+    """Relative, of our results from TileLang's; None where it is infinite."""
     host_us: tuple[float, float]
     """Host time of a launch, ours and TileLang's; it is hidden while L2 is overwritten."""
 
@@ -189,7 +190,7 @@ def _timed(ours: Launch, theirs: Launch, apart: float, flush: Callable[[], Any])
         ratio.low,
         ratio.high,
         pairs,
-        apart,
+        apart if math.isfinite(apart) else None,
         made.host_us,
     )
 
