@@ -9,7 +9,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.cuda.ring_kernels import ROWS, WIDTH, found_rows, tile_of_the_loop, two_loops
+from tests.cuda.ring_kernels import (
+    ROWS,
+    WIDTH,
+    found_rows,
+    of_groups,
+    tile_of_the_loop,
+    two_loops,
+)
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
@@ -75,3 +82,19 @@ def test_tile_allocated_in_the_loop_is_loaded_ahead(target: str) -> None:
         y = np.zeros(64, np.float32)
         emulate(program.source, program.kernel, [x, y], seed=seed)
         np.testing.assert_array_equal(y, x.sum(1))
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_tiles_of_a_group_that_the_block_finds_are_loaded_ahead(target: str) -> None:
+    """What a variable holds before a loop that leaves it alone is known in its prologue."""
+    kernel = of_groups.compile(M=4 * ROWS, K=256, G=3).program.kernel
+    program = compile_cuda(kernel, find_target(target))
+    assert not [str(r) for r in program.remarks if "waited for at once" in str(r)]
+    a, b = numbers(4 * ROWS, 256), numbers(3, WIDTH, 256, seed=1)
+    ends = np.array([ROWS, 3 * ROWS, 4 * ROWS], np.int32)
+    parts = a.astype(np.float32).reshape(4, ROWS, 256)
+    want = np.concatenate([x @ b[g].astype(np.float32).T for x, g in zip(parts, (0, 1, 1, 2))])
+    for seed in range(3):
+        c = np.zeros((4 * ROWS, WIDTH), np.float32)
+        emulate(program.source, program.kernel, [a, b, ends, c], seed=seed)
+        np.testing.assert_array_equal(c, want)

@@ -12,16 +12,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
+from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
 from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 
-from .roles import replayable, ring_reason, written_globals
+from .roles import ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
 
 
@@ -70,7 +72,8 @@ class _Grouping:
             return reason
         view = copy.source.owner
         offsets = view.offsets if isinstance(view, ir.View) else []
-        if not all(replayable(o, self.written) for o in offsets):
+        changed = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses() if t.writes}
+        if not all(_computes_ahead(o, loop, self.written | changed) for o in offsets):
             return AddressComputed()
         # Leaving the loop would leave copies on their way.
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(loop.body)):
@@ -93,6 +96,25 @@ class _Grouping:
             _in_place(op, builder)
             return []
         return None
+
+
+def _computes_ahead(value: ir.Value, loop: ir.For, changed: set[ir.Value]) -> bool:
+    """Return whether a value of a loop's body can be computed for an iteration to come.
+
+    Every thread loads for itself here, so what was computed before the loop is there, whatever it
+    depends on.  So are global memory and variables of the thread that are not `changed` in it.
+    """
+    owner = value.owner
+    if owner is None or owner not in loop.body.ops:
+        return True
+    if isinstance(owner, ir.Load):
+        held = base(owner.buffer)
+        if held.buffer.space not in ("global", "local") or held in changed:
+            return False
+    elif not is_pure(owner):
+        return False
+    operands = (v for v in owner.operand_values() if not isinstance(v.type, ir.BufferType))
+    return all(_computes_ahead(v, loop, changed) for v in operands)
 
 
 def _is_async(op: ir.OpBase) -> bool:
