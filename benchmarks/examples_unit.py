@@ -244,7 +244,7 @@ def compile_unit(
             ours = run_side("tileprof", checkout, path, run, turn, fake=True)
             if both and tilelang_version():
                 theirs = run_side("tilelang", checkout, path, run, turn, fake=True)
-        if not re.match("DataDependent|DynamicOutput|RuntimeError: Attempted", ours.error):
+        if ours.launches or not re.match("DataDependent|DynamicOutput", ours.error):
             break
     row.notes += [f"tileprof: {ours.error}"] if ours.error else []
     if both and tilelang_version():
