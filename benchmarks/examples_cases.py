@@ -438,7 +438,7 @@ _ATTENTION = (
     Example(
         "dsa_sparse_finetune/sparse_mla_fwd.py",
         _codes("test_sparse_mla_fwd(S={}, H={}, topk={}, block_I=64, num_stages=2, threads=256)",
-               (4096, 128, 1024), (1024, 128, 512), (2048, 64, 512)),
+               (4096, 128, 1024), (2048, 128, 512), (4096, 64, 512)),
         asserts=True,
     ),
     Example(
@@ -449,18 +449,18 @@ _ATTENTION = (
     ),
     Example(
         "dsa_sparse_finetune/sparse_mla_topk_reducesum.py",
-        _codes("test_kernel(S={}, H={}, topk={})", (2048, 16, 128), (1024, 64, 256),
+        _codes("test_kernel(S={}, H={}, topk={})", (2048, 16, 128), (2048, 64, 256),
                (4096, 16, 64)),
         asserts=True,
     ),
     Example(
         "dsa_sparse_finetune/indexer_bwd.py",
-        _codes("test_kernel(S={}, H={}, topk={})", (2048, 16, 64), (1024, 64, 128), (4096, 16, 64)),
+        _codes("test_kernel(S={}, H={}, topk={})", (2048, 16, 64), (2048, 64, 128), (4096, 16, 64)),
         asserts=True,
     ),
     Example(
         "dsa_sparse_finetune/indexer_topk_reducesum.py",
-        _codes("test_kernel(S={}, H={}, topk={})", (2048, 64, 64), (1024, 64, 128), (4096, 16, 64)),
+        _codes("test_kernel(S={}, H={}, topk={})", (2048, 64, 64), (2048, 64, 128), (4096, 16, 64)),
         asserts=True,
     ),
     Example(

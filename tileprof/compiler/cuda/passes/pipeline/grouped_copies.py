@@ -9,10 +9,12 @@ for k (pipelined S)             load of the first S − 1 iterations, a group ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
@@ -23,7 +25,7 @@ from tileprof.remarks import Reason
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
 from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 
-from .roles import ring_reason, written_globals
+from .roles import Replay, ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
 
 
@@ -37,6 +39,7 @@ class _Grouping:
         self.launch = launch
         self.lowering = lowering
         self.written = written_globals(launch)
+        self.plain = Replay(self.written, set())
         self.ahead: dict[ir.For, list[ir.Copy]] = {}
         self.stages: dict[ir.Value, int] = {}
         for op in ir.walk(launch.body):
@@ -48,6 +51,8 @@ class _Grouping:
         copies = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
         reasons = {c: self._reason(loop, c) for c in copies}
         able = [c for c in copies if stages > 1 and not reasons[c]]
+        stages = self._fitting(stages, able)
+        able = able if stages > 1 else []
         for copy in copies:
             if stages > 1 and (reason := reasons[copy]) is not None:
                 self._tell(copy, stages, reason)
@@ -56,6 +61,18 @@ class _Grouping:
             self.stages |= {c.target: stages for c in able}
             name = loop.body.args[0].name
             self.lowering.remarks.add("loop", name, loop.span, RunsAhead(stages))
+
+    def _fitting(self, stages: int, copies: Sequence[ir.Copy]) -> int:
+        """Return how many stages fit into shared memory, where tiles are not known to overlay each
+        other and variables decide what is loaded."""
+        if all(map(self.plain.knows, (o for c in copies for o in _offsets(c)))):
+            return stages
+        tiles = {c.target for c in copies}
+        allocs = [o for o in ir.walk(self.launch.body) if isinstance(o, ir.Alloc)]
+        sizes = {o.result: tile_bytes(o.result) for o in allocs if o.space == "shared"}
+        ring = sum(size for tile, size in sizes.items() if tile in tiles)
+        free = self.lowering.target.shared_per_block - (sum(sizes.values()) - ring)
+        return max(min(stages, free // max(ring, 1)), 1)
 
     def _tell(self, copy: ir.Copy, stages: int, reason: Reason) -> None:
         self.lowering.remarks.add(
@@ -70,8 +87,7 @@ class _Grouping:
     def _reason(self, loop: ir.For, copy: ir.Copy) -> Reason | None:
         if reason := ring_reason(self.launch, loop.body, copy):
             return reason
-        view = copy.source.owner
-        offsets = view.offsets if isinstance(view, ir.View) else []
+        offsets = _offsets(copy)
         changed = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses() if t.writes}
         if not all(_computes_ahead(o, loop, self.written | changed) for o in offsets):
             return AddressComputed()
@@ -96,6 +112,11 @@ class _Grouping:
             _in_place(op, builder)
             return []
         return None
+
+
+def _offsets(copy: ir.Copy) -> list[ir.Value]:
+    view = copy.source.owner
+    return list(view.offsets) if isinstance(view, ir.View) else []
 
 
 def _computes_ahead(value: ir.Value, loop: ir.For, changed: set[ir.Value]) -> bool:

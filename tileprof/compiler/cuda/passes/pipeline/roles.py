@@ -72,7 +72,7 @@ def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason |
     loads = loads_of(loop.body)
     if not loads:
         return NoTileLoaded()
-    if reason := _control_reason(launch.body, loop, replay_of(launch)):
+    if reason := _control_reason(launch.body, loop, _plain(launch)):
         return reason
     return next(filter(None, (load_reason(launch, copy, can_bulk) for copy in loads)), None)
 
@@ -86,7 +86,7 @@ def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: CanBulk) -> Reason |
     homes = _homes(launch, copy.target)
     for block, each in homes:
         reason = can_bulk(each) or ring_reason(launch, block, each, [b for b, _ in homes])
-        reason = reason or _control_reason(launch.body, each, replay)
+        reason = reason or _control_reason(launch.body, each, _plain(launch))
         if reason := reason or _address_reason(each, replay):
             return reason
     return None
@@ -226,6 +226,11 @@ class Replay:
         """Return whether an op, or one inside of it, stores to one of the variables."""
         every = (op, *(o for b in op.blocks() for o in ir.walk(b)))
         return any(isinstance(o, ir.Store) and o.buffer in self.variables for o in every)
+
+
+def _plain(launch: ir.Launch) -> Replay:
+    """What a producer computes without variables: loops around loads have to follow from that."""
+    return Replay(written_globals(launch), set())
 
 
 def replay_of(launch: ir.Launch) -> Replay:
