@@ -183,7 +183,9 @@ def attention_varlen(
         keys, values = (x[c:d].float().repeat_interleave(group, dim=1) for x in (k, v))
         scores = torch.einsum("qhd,khd->hqk", q[a:b].float(), keys) * q.shape[-1] ** -0.5
         if causal:
-            hidden = torch.ones(b - a, d - c, dtype=torch.bool).triu(d - c - b + a + 1)
+            hidden = torch.ones(b - a, d - c, dtype=torch.bool, device=q.device).triu(
+                d - c - b + a + 1
+            )
             scores = scores.masked_fill(hidden, float("-inf"))
         made[a:b] = torch.einsum("hqk,khd->qhd", scores.softmax(-1), values).to(q.dtype)
     return made
@@ -285,7 +287,12 @@ def install() -> None:
         ".tileop": _Standin("tilelang.tileop"),
         ".tileop.base": _Standin("tilelang.tileop.base", GemmWarpPolicy=lang.GemmWarpPolicy),
         ".carver": _Standin("tilelang.carver"),
-        ".carver.arch": _Standin("tilelang.carver.arch", driver=_Driver()),
+        ".carver.template": mock.MagicMock(),
+        ".carver.roller": mock.MagicMock(__path__=[]),
+        ".carver.roller.rasterization": mock.MagicMock(),
+        ".carver.arch": _Standin(
+            "tilelang.carver.arch", driver=_Driver(), CUDA=mock.MagicMock(), CDNA=mock.MagicMock()
+        ),
         ".cuda": _Standin("tilelang.cuda"),
         ".cuda.intrinsics": _Standin(
             "tilelang.cuda.intrinsics", make_mma_swizzle_layout=lang.make_swizzled_layout
@@ -330,8 +337,12 @@ _GPU = types.SimpleNamespace(name="none", multi_processor_count=8, total_memory=
 
 class _Driver:
     def get_num_sms(self) -> int:
-        """Multiprocessors of the machine that is not there."""
-        return 8
+        """Multiprocessors of the first GPU; 8 where there is none."""
+        import torch
+
+        if not torch.cuda.is_available():
+            return _GPU.multi_processor_count
+        return int(torch.cuda.get_device_properties(0).multi_processor_count)
 
 
 @contextmanager

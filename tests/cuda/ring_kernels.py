@@ -107,3 +107,53 @@ def tile_of_the_loop(X):
             T.reduce_sum(tile, total, dim=1, clear=False)
         T.copy(total, Y[block * 32])
     return Y
+
+
+@tileprof.jit
+def of_groups(A, B, Ends):
+    """Rows of A, of which each block finds the group in a loop, times the matrix of that group."""
+    M, K, G = T.const("M, K, G")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((G, WIDTH, K), T.bfloat16)
+    Ends: T.Tensor((G,), T.int32)
+    C = T.empty((M, WIDTH), T.float32)
+    with T.Kernel(M // ROWS, threads=256) as bx:
+        a = T.alloc_shared((ROWS, 64), T.bfloat16)
+        b = T.alloc_shared((WIDTH, 64), T.bfloat16)
+        c = T.alloc_fragment((ROWS, WIDTH), T.float32)
+        group = T.alloc_var(T.int32)
+        T.clear(c)
+        group = 0
+        for g in range(G):
+            group = T.if_then_else(bx * ROWS >= Ends[g], g + 1, group)
+        for k in T.Pipelined(K // 64, num_stages=2):
+            T.copy(A[bx * ROWS, k * 64], a)
+            T.copy(B[group, 0, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[bx * ROWS, 0])
+    return C
+
+
+@tileprof.jit
+def walking(A, B, Steps, forward: bool = True):
+    """The product of A's columns and B's in an order that a variable of the loop follows."""
+    M, K = T.const("M, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((WIDTH, K), T.bfloat16)
+    Steps: T.Tensor((K // 64,), T.int32)
+    C = T.empty((M, WIDTH), T.float32)
+    with T.Kernel(M // ROWS, threads=256) as bx:
+        a = T.alloc_shared((ROWS, 64), T.bfloat16)
+        b = T.alloc_shared((WIDTH, 64), T.bfloat16)
+        c = T.alloc_fragment((ROWS, WIDTH), T.float32)
+        at = T.alloc_var(T.int32)
+        T.clear(c)
+        at = bx if forward else 0
+        for k in T.Pipelined(K // 64, num_stages=3):
+            T.copy(A[bx * ROWS, at * 64], a)
+            T.copy(B[0, at * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+            if Steps[k] > 0:
+                at = (at + Steps[k]) % (K // 64)
+        T.copy(c, C[bx * ROWS, 0])
+    return C

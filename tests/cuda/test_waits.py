@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import importlib.util
+
+import numpy as np
+import pytest
+
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
+from tileprof.emulator import emulate
 
 
 def test_a_product_in_flight_is_awaited_before_the_sum_of_another_is_set() -> None:
@@ -43,6 +49,72 @@ def test_a_product_in_flight_is_awaited_before_the_sum_of_another_is_set() -> No
     # The first store into the sums has nothing running beside it.
     first = next(at for at, o in enumerate(order) if isinstance(o, ir.AsyncGemm))
     assert [o.pending for o in order[:first] if isinstance(o, ir.Wait)] == [0]
+
+
+@pytest.mark.parametrize("guarded", [True, False], ids=["product", "sums"])
+def test_products_run_on_where_branches_decide(guarded: bool) -> None:
+    """A product that a condition guards, and sums that a condition sets, do not make all products
+    run one by one; results are those of the interpreter."""
+
+    @T.prim_func
+    def chosen(
+        A: T.Tensor((64, 64), "float16"),
+        B: T.Tensor((4, 64, 64), "float16"),
+        Mask: T.Tensor((4,), "int32"),
+        C: T.Tensor((64, 64), "float32"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            v = T.alloc_shared((64, 64), "float16")
+            s = T.alloc_fragment((64, 64), "float32")
+            half = T.alloc_fragment((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            T.copy(A[0, 0], a)
+            for k in T.serial(4):
+                T.copy(B[k, 0, 0], b)
+                if Mask[k] != 0:
+                    T.fill(s, 1)
+                    if guarded:
+                        T.gemm(a, b, s, transpose_B=True)
+                        T.copy(s, half)
+                        T.copy(B[k, 0, 0], v)
+                        for i, j in T.Parallel(64, 64):
+                            c[i, j] *= 2
+                        T.gemm(half, v, c)
+                else:
+                    T.clear(s)
+                if not guarded:
+                    T.gemm(a, b, s, transpose_B=True)
+                    T.copy(s, half)
+                    T.copy(B[k, 0, 0], v)
+                    for i, j in T.Parallel(64, 64):
+                        c[i, j] *= 2
+                    T.gemm(half, v, c)
+            T.copy(c, C)
+
+    kernel = tileprof.compile(chosen).program.kernel
+    made = compile_cuda(kernel, TARGETS["sm_90a"])
+    (branch,) = (o for o in made.kernel.ops() if isinstance(o, ir.If) and o.otherwise.ops)
+    loop = next(o for o in made.kernel.ops() if isinstance(o, ir.For) and branch in o.body.ops)
+    before = branch.then.ops if guarded else loop.body.ops[: loop.body.ops.index(branch)]
+    kinds = [type(o) for o in before if isinstance(o, ir.Wait | ir.AsyncGemm)]
+    assert kinds[-1:] == [ir.Wait]
+    if importlib.util.find_spec("cuda.bindings") is not None:
+        assert [n for n in made.cubin.notes if n.kind == "serialized"] == []
+    draw = np.random.default_rng(0)
+    a, b = (draw.integers(-1, 2, n).astype(np.float16) for n in ((64, 64), (4, 64, 64)))
+    mask = np.array([1, 0, 1, 0], np.int32)
+    want = np.zeros((64, 64), np.float32)
+    for k in range(4):
+        if mask[k] or not guarded:
+            s = a.astype(np.float32) @ b[k].T.astype(np.float32) + bool(mask[k])
+            want = 2 * want + s @ b[k].astype(np.float32)
+    for seed in range(2):
+        c = np.zeros((64, 64), np.float32)
+        emulate(made.source, made.kernel, [a, b, mask, c], seed=seed)
+        np.testing.assert_array_equal(c, want)
 
 
 def test_threads_are_done_with_a_slot_before_tma_fills_it() -> None:

@@ -25,6 +25,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
+from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import AuthorLoops, BlocksNamed, TargetHasNone
@@ -231,11 +232,18 @@ def _loads(
 def _varying(launch: ir.Launch, axis: int) -> set[ir.Value]:
     """What differs between blocks that differ in one index."""
     found = {launch.body.args[axis]}
-    for op in ir.walk(launch.body):
-        # Where a loop ends says nothing about the values of its variable.
-        decisive = (op.start, op.step) if isinstance(op, ir.For) else op.operand_values()
-        if not found.isdisjoint(decisive):
-            found.update(op.results, *(b.args for b in op.blocks()))
+    known = 0
+    while known < len(found):
+        # Once more: a variable may be stored to further down in a loop.
+        known = len(found)
+        for op in ir.walk(launch.body):
+            # Where a loop ends says nothing about the values of its variable.
+            decisive = (op.start, op.step) if isinstance(op, ir.For) else op.operand_values()
+            if not found.isdisjoint(decisive):
+                found.update(op.results, *(b.args for b in op.blocks()))
+            if not found.isdisjoint(op.operand_values()):
+                inside = (op, *(o for b in op.blocks() for o in ir.walk(b)))
+                found.update(base(o.buffer) for o in inside if isinstance(o, ir.Store))
     return found
 
 

@@ -189,6 +189,7 @@ class _Waits(Flow[_State]):
             case ir.For() | ir.While():
                 self.loop(op, made, state)
             case ir.If():
+                self._start(op, made, state)
                 self.branch(op, made, state)
             case ir.Break() | ir.Continue():
                 self.jump(op, made, state)
@@ -199,13 +200,17 @@ class _Waits(Flow[_State]):
             case ir.Copy(lowering=Tma() as tma):
                 self._store(op, tma, made, state)
             case _:
-                if op in self.starts and state.wgmma:
-                    # Otherwise the assembler runs all products of the kernel one by one.
-                    self._wait(state, made, 0, "the next product adds to what is written", op)
+                self._start(op, made, state)
                 for touch in op.all_accesses():
                     self._before(touch, op, made, state)
                 regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
                 self.emit(op, made, regions)
+
+    def _start(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        """Let no product run while an op, or a branch, writes what the next product adds to."""
+        if op in self.starts and state.wgmma:
+            # Otherwise the assembler runs all products of the kernel one by one.
+            self._wait(state, made, 0, "the next product adds to what is written", op)
 
     def _before(self, touch: ir.Access, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         """Wait for whatever an access conflicts with."""
@@ -247,6 +252,23 @@ class _Waits(Flow[_State]):
         state.stores = _committed(state.stores, group)
 
     # -- control flow
+
+    def branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
+        """`if`: a product that may run after one way only is waited for on that way.
+
+        Where ways with and without one meet, the assembler would run all products of the kernel one
+        by one.
+        """
+        ways = (state.copy(), state.copy())
+        blocks = [self.block(b, way) for b, way in zip((op.then, op.otherwise), ways)]
+        running = [{g.op for g in way.wgmma} for way in ways]
+        jumps = any(isinstance(o, ir.Break | ir.Continue) for b in blocks for o in b.ops[-1:])
+        for block, way, other in zip(blocks, ways, running[::-1]):
+            needed = [g.younger for g in way.wgmma if g.op not in other]
+            if needed and not jumps:
+                self._wait(way, block, min(needed), "not every way has this product", op)
+        self.emit(op, made, dict(zip(("then", "otherwise"), blocks)))
+        state.become(*ways)
 
     def _roles(self, op: ir.Roles, made: ir.Block) -> None:
         state = _State()

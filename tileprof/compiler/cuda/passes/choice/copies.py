@@ -232,7 +232,14 @@ def multiple(value: ir.Value, depth: int = 8) -> int:
             return LARGEST_MULTIPLE if held == 0 else held & -held
         case ir.Binary(kind="mul", left=left, right=right) if depth:
             return min(multiple(left, depth - 1) * multiple(right, depth - 1), LARGEST_MULTIPLE)
-        case ir.Binary(kind="add" | "sub" | "min" | "max", left=left, right=right) if depth:
+        case ir.Binary(kind="add" | "sub" | "min" | "max" | "floormod", left=left, right=right) if (
+            depth
+        ):
             return min(multiple(left, depth - 1), multiple(right, depth - 1))
+        case ir.Cast(operand=whole, dtype=kind) if depth and (
+            whole.dtype.is_integer and kind.is_integer
+        ):
+            # Bits that are cut off are at the other end.
+            return multiple(whole, depth - 1)
         case _:
             return 1

@@ -9,19 +9,23 @@ for k (pipelined S)             load of the first S − 1 iterations, a group ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
+from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, with_originals
 from tileprof.remarks import Reason
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
 from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 
-from .roles import replayable, ring_reason, written_globals
+from .roles import Replay, ring_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
 
 
@@ -35,6 +39,7 @@ class _Grouping:
         self.launch = launch
         self.lowering = lowering
         self.written = written_globals(launch)
+        self.plain = Replay(self.written, set())
         self.ahead: dict[ir.For, list[ir.Copy]] = {}
         self.stages: dict[ir.Value, int] = {}
         for op in ir.walk(launch.body):
@@ -46,6 +51,8 @@ class _Grouping:
         copies = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
         reasons = {c: self._reason(loop, c) for c in copies}
         able = [c for c in copies if stages > 1 and not reasons[c]]
+        stages = self._fitting(stages, able)
+        able = able if stages > 1 else []
         for copy in copies:
             if stages > 1 and (reason := reasons[copy]) is not None:
                 self._tell(copy, stages, reason)
@@ -54,6 +61,18 @@ class _Grouping:
             self.stages |= {c.target: stages for c in able}
             name = loop.body.args[0].name
             self.lowering.remarks.add("loop", name, loop.span, RunsAhead(stages))
+
+    def _fitting(self, stages: int, copies: Sequence[ir.Copy]) -> int:
+        """Return how many stages fit into shared memory, where tiles are not known to overlay each
+        other and variables decide what is loaded."""
+        if all(map(self.plain.knows, (o for c in copies for o in _offsets(c)))):
+            return stages
+        tiles = {c.target for c in copies}
+        allocs = [o for o in ir.walk(self.launch.body) if isinstance(o, ir.Alloc)]
+        sizes = {o.result: tile_bytes(o.result) for o in allocs if o.space == "shared"}
+        ring = sum(size for tile, size in sizes.items() if tile in tiles)
+        free = self.lowering.target.shared_per_block - (sum(sizes.values()) - ring)
+        return max(min(stages, free // max(ring, 1)), 1)
 
     def _tell(self, copy: ir.Copy, stages: int, reason: Reason) -> None:
         self.lowering.remarks.add(
@@ -68,9 +87,9 @@ class _Grouping:
     def _reason(self, loop: ir.For, copy: ir.Copy) -> Reason | None:
         if reason := ring_reason(self.launch, loop.body, copy):
             return reason
-        view = copy.source.owner
-        offsets = view.offsets if isinstance(view, ir.View) else []
-        if not all(replayable(o, self.written) for o in offsets):
+        offsets = _offsets(copy)
+        changed = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses() if t.writes}
+        if not all(_computes_ahead(o, loop, self.written | changed) for o in offsets):
             return AddressComputed()
         # Leaving the loop would leave copies on their way.
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(loop.body)):
@@ -93,6 +112,30 @@ class _Grouping:
             _in_place(op, builder)
             return []
         return None
+
+
+def _offsets(copy: ir.Copy) -> list[ir.Value]:
+    view = copy.source.owner
+    return list(view.offsets) if isinstance(view, ir.View) else []
+
+
+def _computes_ahead(value: ir.Value, loop: ir.For, changed: set[ir.Value]) -> bool:
+    """Return whether a value of a loop's body can be computed for an iteration to come.
+
+    Every thread loads for itself here, so what was computed before the loop is there, whatever it
+    depends on.  So are global memory and variables of the thread that are not `changed` in it.
+    """
+    owner = value.owner
+    if owner is None or owner not in loop.body.ops:
+        return True
+    if isinstance(owner, ir.Load):
+        held = base(owner.buffer)
+        if held.buffer.space not in ("global", "local") or held in changed:
+            return False
+    elif not is_pure(owner):
+        return False
+    operands = (v for v in owner.operand_values() if not isinstance(v.type, ir.BufferType))
+    return all(_computes_ahead(v, loop, changed) for v in operands)
 
 
 def _is_async(op: ir.OpBase) -> bool:

@@ -1,13 +1,15 @@
 """Warp specialisation: may a warp group of its own issue the loads, and what does it have to run?
 
 The producer runs a slice of the program: the control flow around the loads and the scalars that
-their addresses need.  A value belongs to the slice (it is `replayable`) where it follows from block
-indices, loop variables, parameters, and global memory that the kernel does not write.
+their addresses need.  A value belongs to the slice (it is known to the `Replay`) where it follows
+from block indices, loop variables, parameters, global memory that the kernel does not write, and
+variables of a thread to which only such values are stored, of which the producer keeps its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -70,8 +72,7 @@ def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason |
     loads = loads_of(loop.body)
     if not loads:
         return NoTileLoaded()
-    written = written_globals(launch)
-    if reason := _control_reason(launch.body, loop, written):
+    if reason := _control_reason(launch.body, loop, _plain(launch)):
         return reason
     return next(filter(None, (load_reason(launch, copy, can_bulk) for copy in loads)), None)
 
@@ -81,12 +82,12 @@ def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: CanBulk) -> Reason |
 
     A tile may be loaded in several loops, one after the other, if all of these loads can.
     """
-    written = written_globals(launch)
+    replay = replay_of(launch)
     homes = _homes(launch, copy.target)
     for block, each in homes:
         reason = can_bulk(each) or ring_reason(launch, block, each, [b for b, _ in homes])
-        reason = reason or _control_reason(launch.body, each, written)
-        if reason := reason or _address_reason(each, written):
+        reason = reason or _control_reason(launch.body, each, _plain(launch))
+        if reason := reason or _address_reason(each, replay):
             return reason
     return None
 
@@ -145,7 +146,7 @@ def ring_reason(
     return None
 
 
-def _control_reason(block: ir.Block, sought: ir.OpBase, written: set[ir.Value]) -> Reason | None:
+def _control_reason(block: ir.Block, sought: ir.OpBase, replay: Replay) -> Reason | None:
     """Why the producer could not run the loops and branches around a load, or around a loop with
     loads and that loop itself."""
     for op in block.ops:
@@ -160,14 +161,14 @@ def _control_reason(block: ir.Block, sought: ir.OpBase, written: set[ir.Value]) 
                 controls = [condition]
             case _:
                 return LoadInside(op.mnemonic)
-        if not all(replayable(v, written) for v in controls):
+        if not all(map(replay.knows, controls)):
             return ControlComputed()
         if any(isinstance(o, ir.Break | ir.Continue) for b in op.blocks() for o in ir.walk(b)):
             return LeftEarly()
         if op is sought:
             return None
         for inner in op.blocks():
-            if reason := _control_reason(inner, sought, written):
+            if reason := _control_reason(inner, sought, replay):
                 return reason
     return None
 
@@ -194,20 +195,100 @@ def is_replayed(op: ir.OpBase, written: set[ir.Value]) -> bool:
     return is_pure(op)
 
 
-def replayable(value: ir.Value, written: set[ir.Value], depth: int = 64) -> bool:
-    """Whether another warp group can compute a scalar by itself."""
-    owner = value.owner
-    if owner is None or depth == 0:
-        return depth > 0  # a block index, a loop variable, a parameter
-    return is_replayed(owner, written) and all(
-        replayable(v, written, depth - 1)
-        for v in owner.operand_values()
-        if not isinstance(v.type, ir.BufferType)
-    )
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a producer can compute by itself."""
+
+    written: set[ir.Value]
+    """Global buffers that the launch writes."""
+    variables: set[ir.Value]
+    """Variables of a thread of which the producer can keep its own."""
+
+    def knows(self, value: ir.Value, depth: int = 64) -> bool:
+        """Return whether another warp group can compute a scalar by itself."""
+        owner = value.owner
+        if owner is None or depth == 0:
+            return depth > 0  # a block index, a loop variable, a parameter
+        if isinstance(owner, ir.If):
+            needed = [owner.condition, *_yielded(owner)]
+        elif self.reads(owner) or is_replayed(owner, self.written):
+            needed = list(owner.operand_values())
+        else:
+            return False
+        plain = (v for v in needed if not isinstance(v.type, ir.BufferType))
+        return all(self.knows(v, depth - 1) for v in plain)
+
+    def reads(self, op: ir.OpBase) -> bool:
+        """Return whether an op loads one of the variables."""
+        return isinstance(op, ir.Load) and op.buffer in self.variables
+
+    def stores(self, op: ir.OpBase) -> bool:
+        """Return whether an op, or one inside of it, stores to one of the variables."""
+        every = (op, *(o for b in op.blocks() for o in ir.walk(b)))
+        return any(isinstance(o, ir.Store) and o.buffer in self.variables for o in every)
 
 
-def _address_reason(copy: ir.Copy, written: set[ir.Value]) -> Reason | None:
+def _plain(launch: ir.Launch) -> Replay:
+    """What a producer computes without variables: loops around loads have to follow from that."""
+    return Replay(written_globals(launch), set())
+
+
+def replay_of(launch: ir.Launch) -> Replay:
+    """Return what a producer of this launch can compute."""
+    allocs = [o for o in ir.walk(launch.body) if isinstance(o, ir.Alloc) and o.space == "local"]
+    replay = Replay(written_globals(launch), {o.result for o in allocs})
+    for op in ir.walk(launch.body):
+        if not isinstance(op, ir.Load | ir.Store):
+            # Of a view or a tile operation, nothing is known of the elements.
+            used = (v for v in op.operand_values() if isinstance(v.type, ir.BufferType))
+            replay.variables.difference_update(base(v) for v in used)
+    while replay.variables:
+        lost = {
+            store.buffer
+            for store, around in _stores(launch.body, ())
+            if store.buffer in replay.variables and not _can_store(store, around, replay)
+        }
+        if not lost:
+            break
+        replay.variables.difference_update(lost)
+    return replay
+
+
+def _stores(
+    block: ir.Block, around: tuple[ir.OpBase, ...]
+) -> Iterator[tuple[ir.Store, tuple[ir.OpBase, ...]]]:
+    """Every store to an element, with the ops around it."""
+    for op in block.ops:
+        if isinstance(op, ir.Store):
+            yield op, around
+        for inner in op.blocks():
+            yield from _stores(inner, (*around, op))
+
+
+def _can_store(store: ir.Store, around: Sequence[ir.OpBase], replay: Replay) -> bool:
+    """Return whether the producer can run a store to a variable, and what stands around it."""
+    needed = [store.value, *store.indices]
+    for op in around:
+        match op:
+            case ir.For(start=start, stop=stop, step=step):
+                needed += [start, stop, step]
+                if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(op.body)):
+                    return False
+            case ir.If(condition=condition):
+                needed.append(condition)
+            case _:
+                return False
+    return all(map(replay.knows, needed))
+
+
+def _yielded(op: ir.If) -> list[ir.Value]:
+    """The values of both branches."""
+    ends = (o for b in op.blocks() for o in b.ops if isinstance(o, ir.Yield))
+    return [v for end in ends for v in end.operand_values()]
+
+
+def _address_reason(copy: ir.Copy, replay: Replay) -> Reason | None:
     owner = copy.source.owner
-    if isinstance(owner, ir.View) and not all(replayable(o, written) for o in owner.offsets):
+    if isinstance(owner, ir.View) and not all(map(replay.knows, owner.offsets)):
         return AddressComputed()
     return None

@@ -33,7 +33,7 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, rewrite_block
 from tileprof.ir.schedule import LoopSchedule
 
-from .roles import is_ring_load, written_globals
+from .roles import is_ring_load, replay_of
 
 Mapping = dict[ir.Value, ir.Value]
 Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
@@ -74,8 +74,9 @@ class _Half:
         return _Half(ir.Block(args), self.mapping)
 
     def close(self, op: ir.OpBase, regions: dict[str, ir.Block]) -> None:
-        """Append a copy of a loop or branch with these regions; from here on it is ordinary."""
+        """Append a copy of an op with these regions; from here on a loop is an ordinary one."""
         made = clone(op, self.mapping, regions)
+        self.mapping.update(zip(op.results, made.results))
         if isinstance(made, ir.For) and made.kind == "pipelined":
             made = ir.For("serial", made.start, made.stop, made.step, made.body, span=op.span)
         self.block.ops.append(made)
@@ -97,7 +98,7 @@ class _Split:
     def body(self) -> ir.Block:
         """Everything."""
         launch = self.launch
-        self.written = written_globals(launch)
+        self.replay = replay_of(launch)
         self.loads = {o for o in ir.walk(launch.body) if is_ring_load(o)}
         self.tiles = Counter(o.target for o in self.loads if isinstance(o, ir.Copy))
         if cluster_of(launch).size > 1:
@@ -202,13 +203,29 @@ class _Split:
                 wanted = base(op.base).buffer.space == "global"
             case ir.Load():
                 held = base(op.buffer)
-                wanted = held.buffer.space == "global" and held not in self.written
+                unwritten = held.buffer.space == "global" and held not in self.replay.written
+                wanted = unwritten or self.replay.reads(op)
+            case ir.Alloc():
+                wanted = op.result in self.replay.variables
+            case ir.Store():
+                wanted = self.replay.stores(op)
+            case ir.Yield():
+                wanted = all(map(self.replay.knows, op.operand_values()))
+            case ir.For() | ir.If():
+                wanted = all(map(self.replay.knows, op.results))
+                wanted = wanted and (bool(op.results) or self.replay.stores(op))
             case _:
                 wanted = is_pure(op) or isinstance(op, ir.GridPosition)
         if wanted:
-            made = clone(op, ahead.mapping, {})
-            ahead.mapping.update(zip(op.results, made.results))
-            ahead.block.ops.append(made)
+            regions = {name: self._replayed(getattr(op, name), ahead) for name in op.SPEC.regions}
+            ahead.close(op, regions)
+
+    def _replayed(self, block: ir.Block, ahead: _Half) -> ir.Block:
+        """What the producer computes of a block without loads."""
+        inner = ahead.opened(block)
+        for op in block.ops:
+            self._replay(op, inner)
+        return inner.block
 
     # -- rings
 
@@ -359,15 +376,34 @@ def consumed(op: ir.OpBase, mapping: Mapping, slots: Slots) -> list[ir.OpBase]:
 
 def _prune(block: ir.Block, needed: set[ir.Value]) -> None:
     """Take out of the producer's blocks, which are its own, what no load needs."""
-    kept: list[ir.OpBase] = []
+    known = -1
+    while known < len(needed):
+        # A variable needs what is stored to it, also further down in a loop.
+        known = len(needed)
+        _mark(block, needed)
+    _sweep(block, needed)
+
+
+def _mark(block: ir.Block, needed: set[ir.Value]) -> None:
     for op in reversed(block.ops):
-        inside = [o for b in op.blocks() for o in ir.walk(b)]
-        acts = any(isinstance(o, ir.AsyncCopy) for o in (op, *inside))
-        acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.RingSend | ir.Yield)
-        if not acts and not any(r in needed for r in op.results):
-            continue
-        for inner in reversed(list(op.blocks())):
-            _prune(inner, needed)
-        needed.update(op.operand_values())
-        kept.append(op)
-    block.ops = kept[::-1]
+        if _is_needed(op, needed):
+            for inner in reversed(list(op.blocks())):
+                _mark(inner, needed)
+            needed.update(op.operand_values())
+
+
+def _sweep(block: ir.Block, needed: set[ir.Value]) -> None:
+    block.ops = [op for op in block.ops if _is_needed(op, needed)]
+    for op in block.ops:
+        for inner in op.blocks():
+            _sweep(inner, needed)
+
+
+def _is_needed(op: ir.OpBase, needed: set[ir.Value]) -> bool:
+    """Return whether the producer needs an op: it loads, it ends a block, a value of it is used, or
+    it stores to a variable that is."""
+    inside = [o for b in op.blocks() for o in ir.walk(b)]
+    acts = any(isinstance(o, ir.AsyncCopy) for o in (op, *inside))
+    acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.RingSend | ir.Yield)
+    stores = any(isinstance(o, ir.Store) and o.buffer in needed for o in (op, *inside))
+    return acts or stores or any(r in needed for r in op.results)

@@ -1,0 +1,213 @@
+"""The harness that times TileLang's examples: one example on two sides, compared and in a table."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+sys.path[:0] = ["benchmarks"]
+examples: Any = importlib.import_module("examples")
+cases: Any = importlib.import_module("examples_cases")
+turns: Any = importlib.import_module("examples_turns")
+sides: Any = importlib.import_module("examples_sides")
+unit: Any = importlib.import_module("examples_unit")
+del sys.path[0]
+
+EXAMPLE = """
+import tilelang
+import tilelang.language as T
+import torch
+from beside import double
+
+@tilelang.jit
+def scaled(A, factor, block: int = 16):
+    M = T.const("M")
+    A: T.Tensor((M,), "float32")
+    B = T.empty((M,), "float32")
+    with T.Kernel(T.ceildiv(M, block)) as bx:
+        for i in T.Parallel(block):
+            B[bx * block + i] = A[bx * block + i] * factor
+    return B
+
+def main():
+    M = 32
+    a = torch.randn(M)
+    b = scaled(a, 2.0)
+    torch.testing.assert_close(b, double(a))
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with one example and a module beside it."""
+    folder = tmp_path / "examples" / "part"
+    folder.mkdir(parents=True)
+    (folder / "example.py").write_text(EXAMPLE)
+    (folder / "beside.py").write_text("def double(x):\n    return 2 * x\n")
+    return tmp_path
+
+
+class Event:
+    """A CUDA event of a machine without a GPU: the host's clock."""
+
+    def __init__(self, enable_timing: bool) -> None:
+        self.at = 0.0
+
+    def record(self) -> None:
+        """Keep the time."""
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, other: Event) -> float:
+        """In ms."""
+        return (other.at - self.at) * 1e3
+
+
+@pytest.fixture
+def both_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tileprof stands for TileLang, and the processor for the GPU."""
+    whole = sides.run_side
+
+    def run_side(name: str, *args: Any) -> Any:
+        made = whole("tileprof", *args[:4])
+        made.name = name
+        return made
+
+    monkeypatch.setattr(unit, "run_side", run_side)
+    monkeypatch.setattr(unit, "FLUSH_BYTES", 16)
+    monkeypatch.setattr(unit, "PAIRS", (6, 6))
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *a, device=None, **k: empty(*a, **k))
+    monkeypatch.setenv("TILEPROF_DEVICE", "interpreter")
+
+
+def example(*codes: Any) -> Any:
+    """An example with these runs."""
+    return cases.Example("part/example.py", tuple(codes))
+
+
+def test_a_row_has_times_of_both_sides(checkout: Path, both_ours: None) -> None:
+    """It is checked by the example's own reference, at sizes that its driver does not have."""
+    row = unit.run_unit(example(cases.Run("main()", {"M": 64})), 0, checkout, turns.Turn(None))
+    assert (row.status, row.checked, row.notes, row.shape) == (
+        "ok",
+        "reference",
+        [],
+        "M=64; main()",
+    )
+    (kernel,) = row.kernels
+    assert kernel.kernel == "scaled"
+    assert kernel.difference == 0
+    assert kernel.pairs == 6
+    assert kernel.low <= kernel.ratio <= kernel.high
+    assert min(kernel.ours_us, kernel.tilelang_us) > 0
+    assert "beside" not in sys.modules
+    assert "tilelang.profiler" not in sys.modules
+
+
+def test_results_that_differ_are_not_ok(
+    checkout: Path, both_ours: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a reference TileLang's result decides; a comparison that fails is noted."""
+    run = cases.Run("scaled(torch.ones(32), next(factors))")
+    factors = iter((2.0, 3.0))
+    text = (checkout / "examples" / "part" / "example.py").read_text()
+    path = checkout / "examples" / "part" / "example.py"
+    path.write_text(text + "\nimport builtins\nfactors = builtins.given_factors\n")
+    monkeypatch.setattr("builtins.given_factors", factors, raising=False)
+    row = unit.run_unit(example(run), 0, checkout, turns.Turn(None))
+    assert (row.status, row.checked) == ("wrong", "TileLang")
+    assert row.kernels[0].difference == pytest.approx(1 / 3)
+    path.write_text(text.replace("double(a))", "a)"))
+    row = unit.run_unit(example(cases.Run("main()")), 0, checkout, turns.Turn(None))
+    assert row.status == "ok"
+    assert row.checked == "TileLang"
+    assert "comparison fails: Tensor-likes are not close" in row.notes[0]
+
+
+def test_an_example_that_cannot_run_says_where(checkout: Path, both_ours: None) -> None:
+    """It is a row too."""
+    row = unit.run_unit(example(cases.Run("main(1)")), 0, checkout, turns.Turn(None))
+    assert row.status == "error"
+    assert "takes 0 positional arguments" in row.error
+
+
+def test_kernels_compile_without_a_gpu(checkout: Path) -> None:
+    """Tensors have shapes and no elements."""
+    row = unit.compile_unit(example(cases.Run("main()")), 0, checkout, both=False)
+    assert [each["kernel"] for each in row.compiled] == ["scaled"]
+    assert not row.notes
+
+
+def test_a_gpu_is_used_by_one_at_a_time(tmp_path: Path) -> None:
+    """And by another one while the first compiles."""
+    order: list[str] = []
+    one, other = turns.Turn(tmp_path / "gpu", lambda: order.append("left")), turns.Turn(None)
+    second = turns.Turn(tmp_path / "gpu")
+    with one, one:
+        with one.released(), second:
+            order.append("second")
+        with other.released():
+            order.append("first")
+    assert order == ["left", "second", "first", "left"]
+    assert one.held_s > 0
+    assert second.held_s > 0
+
+
+def test_a_process_whose_kernel_hangs_ends_itself(tmp_path: Path) -> None:
+    """Others then have the GPU."""
+    code = (
+        "import sys, time; sys.path.insert(0, 'benchmarks')\n"
+        "from pathlib import Path; from examples_turns import Turn\n"
+        "with Turn(Path(sys.argv[1]), limit_s=0.1):\n    time.sleep(30)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "gpu")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == turns.HUNG
+    assert "at the GPU for more than" in done.stderr
+
+
+def test_own_shapes_come_first_and_shards_are_disjoint() -> None:
+    """Where time runs out, each example has a row."""
+    every = examples.units("", [0, 1, 2], (0, 1))
+    assert [u.index for u in every] == sorted(u.index for u in every)
+    assert {u.key for i in range(3) for u in examples.units("", [0, 1, 2], (i, 3))} == {
+        u.key for u in every
+    }
+    assert len({e.path for e in cases.CASES}) >= 60
+    assert len({e.name for e in cases.CASES}) == len(cases.CASES)
+
+
+def kernel_row(ratio: float) -> dict[str, Any]:
+    """Times of a kernel that is as fast as this."""
+    return {"kernel": "k", "ratio": ratio, "low": ratio - 0.01, "high": ratio + 0.01,
+            "ours_us": 1.0, "tilelang_us": ratio}  # fmt: skip
+
+
+def test_the_summary_counts_rows_that_agree(tmp_path: Path) -> None:
+    """The last row of each run counts, and what is wrong is named."""
+    rows = tmp_path / "rows"
+    common = {"checked": "reference", "error": "", "notes": []}
+    lines = [
+        {"example": "a.py", "index": 0, "status": "error", "kernels": [], **common},
+        {"example": "a.py", "index": 0, "status": "ok", "kernels": [kernel_row(2.0)], **common},
+        {"example": "a.py", "index": 1, "status": "ok", "kernels": [kernel_row(0.5)], **common},
+        {"example": "b.py", "index": 0, "status": "wrong", "kernels": [kernel_row(9.0)], **common},
+    ]
+    rows.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    found = examples.summary(list(examples.read_rows(rows).values()))
+    assert (found["rows"], found["timed"], found["examples"]) == (3, 2, 1)
+    assert found["geometric_mean"] == pytest.approx(1.0)
+    assert found["worst"] == 0.5
+    assert found["behind_by_more_than_3_percent"] == [[0.5, "a.py #1: k"]]
+    assert list(found["not_timed"]) == ["b.py #0"]
