@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from tests.strategies import Case, cases
 from tests.verified import parse
 from tileprof.checker import LaunchVerdict, check_proofs
+from tileprof.checker.covered import covers
+from tileprof.checker.disjoint import Box
 from tileprof.checker.explore import Explorer
+from tileprof.compiler.passes.affine import Atom, Linear
 from tileprof.runtime.events.access import listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
@@ -232,6 +235,90 @@ def test_a_buffer_counts_as_written_when_all_of_it_is(body: str, proved: bool) -
     """On every way through the program."""
     found = verdict(WRITTEN.format(body=body)).verdicts["initialization"]
     assert (found.status == "proved") == proved
+
+
+HANDED_OVER = """
+kernel @k(%p: out global<20, 8, float32>, %x: global<20, 8, float32>, %n: index) {{
+  %c0 = constant 0 : index
+  %c1 = constant 1 : index
+  %c2 = constant 2 : index
+  %c3 = constant 3 : index
+  %c4 = constant 4 : index
+  %c8 = constant 8 : index
+  %f = constant 1.0 : float32
+  launch [%c3, {second}] {{threads = [32]}} body(%bx: index, %by: index) {{
+    %s = alloc shared {{shape = [8, 4]}} : shared<8, 4, float32>
+    fill %s, %f
+    %row = mul %bx, {rows} : index
+    %column = mul %by, %c4 : index
+    {body}
+  }}
+  launch [%c1] {{threads = [32]}} body(%b: index) {{
+    copy %p, %x
+  }}
+}}
+"""
+TILE = (
+    "%v = view %p, [%row, %column] {sizes = [8, 4]} : global<8, 4, float32>\ncopy %s, %v"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("second", "rows", "body", "proved"),
+    [
+        ("%c2", "%c8", TILE, True),
+        ("%c2", "%c4", TILE, False),  # rows from 16 on
+        ("%c1", "%c8", TILE, False),  # columns from 4 on
+        ("%n", "%c8", TILE, False),
+        ("%c2", "%c8", f"%t = eq %n, %c0 : bool\nif %t then {{ {TILE} }} otherwise {{ }}", False),
+        ("%c2", "%c8", f"for serial %c0, %c1, %c1 body(%k: index) {{ {TILE} }}", True),
+        ("%c2", "%c8", f"for serial %c0, %n, %c1 body(%k: index) {{ {TILE} }}", False),
+        (
+            "%c2", "%c8",
+            "parallel [%c8, %c4] body(%i: index, %j: index) {\n%r = add %row, %i : index\n"
+            "%c = add %column, %j : index\nstore %f, %p, [%r, %c] }",
+            True,
+        ),
+        (
+            "%c2", "%c8",
+            "parallel [%c8] body(%i: index) {\n%r = add %row, %i : index\n"
+            "store %f, %p, [%r, %i] }",
+            False,
+        ),
+        (
+            "%c2", "%c8",
+            "parallel [%c8, %c4] body(%i: index, %j: index) {\n%r = add %row, %i : index\n"
+            "%d = add %column, %j : index\n%c = add %d, %c1 : index\nstore %f, %p, [%r, %c] }",
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_a_launch_may_read_what_all_blocks_of_the_one_before_wrote(
+    second: str, rows: str, body: str, proved: bool
+) -> None:
+    """Where they leave out no element, whatever the scalar is."""
+    text = HANDED_OVER.format(second=second, rows=rows, body=body)
+    found = check_proofs(parse(text)).launches[1].verdicts["initialization"]
+    assert (found.status == "proved") == proved
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_what_counts_as_covered_is(data: st.DataObject) -> None:
+    """Against every element that a write reaches, over all numbers of its counters."""
+    few = st.integers(1, 4)
+    counts = {Atom(n, 0, 10): data.draw(few) for n in range(3)}
+    factors = st.dictionaries(st.sampled_from(list(counts)), st.integers(1, 8), max_size=2)
+    starts = [Linear(data.draw(st.sampled_from((0, 0, 1))), data.draw(factors)) for _ in range(2)]
+    sizes, extents = ([data.draw(st.integers(1, most)) for _ in range(2)] for most in (4, 12))
+    box = Box(tuple(starts), tuple(map(Linear, sizes)), ())
+    reached = set()
+    for numbers in itertools.product(*map(range, counts.values())):
+        at = dict(zip(counts, numbers))
+        first = [int(s.constant + sum(f * at[a] for a, f in s.terms.items())) for s in starts]
+        reached |= set(itertools.product(*(range(f, f + n) for f, n in zip(first, sizes))))
+    if covers(box, tuple(map(Linear, extents)), counts):
+        assert reached >= set(itertools.product(*map(range, extents)))
 
 
 @settings(max_examples=60, deadline=None)

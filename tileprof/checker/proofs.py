@@ -10,9 +10,10 @@ from tileprof.compiler.passes.affine import Effort, Linear
 from tileprof.compiler.passes.bounds import Access, Walk, never_fails
 from tileprof.ir.memory import base
 
+from .covered import always, counters, covers
 from .disjoint import Blocks, Box, apart
 from .findings import PROPERTIES, Property, Unproved, Why
-from .written import unwritten_reads
+from .written import is_whole, unwritten_reads
 
 MOST_TERMS = 1_000_000
 """Terms that the proofs for one launch may add up, about a second of work."""
@@ -39,12 +40,14 @@ def prove(kernel: ir.Kernel) -> list[Proof]:
             held = base(op.base if isinstance(op, ir.View) else op.buffer)
             why: Why = "data" if _from_memory(values) else "form"
             proof.unproved["bounds"].append(Unproved(held.name or "buffer", (op.span,), why))
-    for op, value in unwritten_reads(kernel):
+    collected = _Collected(kernel)
+    collected.block(kernel.body, ())
+    for op, value in unwritten_reads(
+        kernel, {each.op: collected.covered(each.op) for each in proofs}
+    ):
         if op in inside:
             found = Unproved(value.name or "buffer", (op.span,), "order")
             inside[op].unproved["initialization"].append(found)
-    collected = _Collected(kernel)
-    collected.block(kernel.body, ())
     for proof in proofs:
         proof.unproved["races"] += collected.races(proof.op)
     for proof in proofs:
@@ -127,6 +130,18 @@ class _Collected(Walk):
             return shaped, tuple(view.offsets), Box(tuple(at), sizes, facts)
         extents = tuple(map(self._ranges.extent, value.buffer.shape))
         return value, (), Box((Linear(),) * len(extents), extents, facts)
+
+    def covered(self, launch: ir.Launch) -> set[ir.Value]:
+        """Return the buffers that all blocks of a launch together write as a whole."""
+        counts = counters(launch, self._ranges)
+        run = set(always(launch.body, self._ranges))
+        return {
+            held
+            for held, uses in self._uses[launch].items()
+            for use in uses
+            if use.kind == "write" and use.op in run and is_whole(use.shaped)
+            and covers(use.box, tuple(map(self._ranges.extent, use.shaped.buffer.shape)), counts)
+        }  # fmt: skip
 
     def races(self, launch: ir.Launch) -> Iterator[Unproved]:
         """Yield the pairs of accesses that are not proved to be apart."""

@@ -1,13 +1,13 @@
 """Which reads are proved to come after a write of the whole buffer.
 
 A walk in program order knows the buffers that are written as a whole by then: by a tile op, by a
-scalar assignment, or by a store in loops that visit every element.  What only one branch writes, or
-a loop that may not run, does not count.
+scalar assignment, by a store in loops that visit every element, or by all blocks of a launch
+together (`covered.py`).  What only one branch writes, or a loop that may not run, does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -17,11 +17,18 @@ Pending = dict[ir.Value, list[frozenset[ir.Value]]]
 """Buffers of which one element is written, and the loop variables that choose it."""
 
 
-def unwritten_reads(kernel: ir.Kernel) -> Iterator[tuple[ir.OpBase, ir.Value]]:
-    """Yield the ops that may read an element that nobody wrote, each with the buffer."""
+def unwritten_reads(
+    kernel: ir.Kernel, covered: Mapping[ir.Launch, set[ir.Value]]
+) -> Iterator[tuple[ir.OpBase, ir.Value]]:
+    """Yield the ops that may read an element that nobody wrote, each with the buffer.
+
+    Args:
+        kernel: any.
+        covered: the buffers that each launch is known to write as a whole.
+    """
     params = {v: p for v, p in zip(kernel.param_values(), kernel.params)}
     given = {v for v, p in params.items() if isinstance(p.type, ir.BufferType) and p.role == "in"}
-    walk = _Walk()
+    walk = _Walk(covered)
     walk.block(kernel.body, _State(given))
     yield from dict.fromkeys(walk.found)
 
@@ -41,6 +48,7 @@ class _State:
 
 @dataclass
 class _Walk:
+    covered: Mapping[ir.Launch, set[ir.Value]]
     found: list[tuple[ir.OpBase, ir.Value]] = field(default_factory=list)
     extents: dict[ir.Value, int] = field(default_factory=dict)
     """Loop variables that take every number from 0 on, and how many."""
@@ -71,7 +79,7 @@ class _Walk:
                 continue
             held, indices = base(access.value), access.indices
             if indices is None:
-                if _is_whole(access.value):
+                if is_whole(access.value):
                     state.done.add(held)
             elif not indices:
                 state.done.add(held)
@@ -114,6 +122,8 @@ class _Walk:
                 for block in op.blocks():
                     end = self.block(block, _State(set(state.done), state.pending, state.here))
                     state.done = end.done
+        if isinstance(op, ir.Launch):
+            state.done |= self.covered.get(op, set())
 
     def _loop(self, body: ir.Block, state: _State, args: list[ir.Value], runs: bool) -> None:
         """Follow a loop: what its first iteration finds written, and what it leaves written."""
@@ -150,7 +160,7 @@ def _count(loop: ir.For) -> int | None:
     return stop if start == 0 and step == 1 and stop is not None else None
 
 
-def _is_whole(value: ir.Value) -> bool:
+def is_whole(value: ir.Value) -> bool:
     """Return whether an operand is all of its buffer."""
     while isinstance(value.owner, ir.View | ir.Reinterpret):
         owner = value.owner
