@@ -262,6 +262,34 @@ class Plan:
         return tuple(known[s] for s in traced.kernel.symbols), tuple(shapes)
 
 
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A launch whose arguments are checked and whose outputs are allocated, to be made many times.
+
+    Nobody who listens to launches hears of it, and nothing inside is measured: it is for timing.
+    """
+
+    loaded: LoadedKernel
+    values: tuple[Any, ...]
+    """One for each parameter of the kernel, outputs included."""
+    symbols: tuple[int, ...]
+
+    def __call__(self) -> None:
+        """Launch."""
+        self.loaded.executable.run(self.values, self.symbols)
+
+    @classmethod
+    def of(cls, plan: Plan, args: Sequence[Any]) -> BoundCall:
+        """Return the call of a plan on these arguments."""
+        if plan.scalars:
+            args = plan._converted(args)
+        values = [args[at] if at >= 0 else None for at in plan.sources]
+        symbols, shapes = plan.ready or plan._settle(values)
+        for (at, param), shape in zip(plan.outputs, shapes):
+            values[at] = allocate(plan.first, shape, param.type.dtype)  # type: ignore[union-attr]
+        return cls(plan.loaded, tuple(values), symbols)
+
+
 def check_tensor(
     param: ir.Param,
     expected: ir.BufferType,

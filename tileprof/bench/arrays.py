@@ -1,0 +1,42 @@
+"""Arrays that stand for arguments nobody gave: random, of the same values each time.
+
+In: a shape, an element type, a device.  Out: a NumPy array on the host, a PyTorch tensor on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.errors import from_extra
+
+SEED = 0
+
+
+def made_array(
+    shape: tuple[int, ...], dtype: ir.DType, device: str, random: np.random.Generator
+) -> Any:
+    """Return normally distributed floats, or integers 0 and 1, which are valid as most indices."""
+    if device.startswith("cuda"):
+        return _tensor(shape, dtype, device)
+    values: Any = (
+        random.standard_normal(shape, np.float32)
+        if dtype.is_float
+        else random.integers(0, 2, shape)
+    )
+    return values.astype(dtype.to_numpy())
+
+
+def _tensor(shape: tuple[int, ...], dtype: ir.DType, device: str) -> Any:
+    with from_extra("torch"):
+        import torch
+    generator = torch.Generator(device).manual_seed(SEED)
+    name = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}.get(dtype.name, dtype.name)
+    made = (
+        torch.randn(shape, device=device, generator=generator)
+        if dtype.is_float
+        else torch.randint(0, 2, shape, device=device, generator=generator)
+    )
+    return made.to(getattr(torch, name))

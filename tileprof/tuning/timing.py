@@ -1,0 +1,143 @@
+"""Honest comparison of two calls in as little time as it takes.
+
+In: a timer of `tileprof.bench`, calls.  Out: times, and the ratio of each pair of batches with its
+interval.  A comparison ends when the interval of the ratio leaves no doubt which call is faster, or
+that they differ by less than matters.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tileprof.bench import Interval, Timer, in_turns, median_interval, replayed
+from tileprof.bench.rounds import BATCH_NS
+from tileprof.errors import TileprofError
+
+from .numbers import PAIR_ROUNDS, SURE
+
+Run = Callable[[], Any]
+Clock = Callable[[], int]
+
+_GROWTH = 1.3
+"""The interval is looked at after so many times the rounds: seldom, as each look may end a
+comparison too early."""
+_FAR = 2.0
+"""Factor by which one batch of each has to differ for the slower to be out without pairs."""
+
+
+_SHORT_NS = 30_000
+"""Time of a call on a GPU below which it is replayed from a CUDA graph where that is possible: a
+host issues launches no faster than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """A call with the number of its repetitions in a batch."""
+
+    run: Run
+    calls: int
+    first_ns: float
+    """Time of one call, by the best of the batches that found the number."""
+    replays: int = 1
+    """Calls that one `run` makes."""
+
+    def taken(self, timer: Timer) -> float:
+        """Time one batch; return the time of a call, in ns."""
+        return timer.batch(self.run, self.calls).ns / self.replays
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two calls in turns."""
+
+    ratio: Interval
+    """Time of the first over that of the second."""
+    ns: float
+    """Median time of a call of the first, in ns."""
+    other_ns: float
+    """Median time of a call of the second, in ns."""
+    rounds: int
+
+    @property
+    def decided(self) -> bool:
+        """Whether the interval leaves no doubt, or says that the difference does not matter."""
+        return is_decided(self.ratio)
+
+
+def is_decided(ratio: Interval) -> bool:
+    """Return whether an interval of a ratio says which side is faster, or that neither is."""
+    one_side = ratio.high < 1 or ratio.low > 1
+    alike = ratio.low > 1 - SURE and ratio.high < 1 + SURE
+    return one_side or alike
+
+
+def prepared(timer: Timer, run: Run) -> Batches:
+    """Warm a call up, and find how many make a batch."""
+    run()
+    calls = 1
+    best = timer.batch(run, 1).ns
+    while 4 * best * calls < BATCH_NS and calls < timer.most_calls:
+        calls = min(4 * calls, timer.most_calls)
+        best = timer.batch(run, calls).ns
+    best = min(best, timer.batch(run, calls).ns)
+    calls = max(1, min(timer.most_calls, round(BATCH_NS / max(best, 1e-3))))
+    if timer.clock == "gpu" and best < _SHORT_NS and (graph := _graph(run, calls)) is not None:
+        graph()
+        best = timer.batch(graph, 1).ns / calls
+        return Batches(graph, 1, best, calls)
+    return Batches(run, calls, best)
+
+
+def _graph(run: Run, calls: int) -> Run | None:
+    """Return the replay of so many calls; None without PyTorch, or where they cannot be captured."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    try:
+        return replayed([run] * calls)
+    except (TileprofError, RuntimeError):
+        return None
+
+
+def compared(
+    timer: Timer,
+    one: Batches,
+    other: Batches,
+    seconds: float,
+    *,
+    clock: Clock = time.perf_counter_ns,
+) -> Comparison:
+    """Time two calls in turns until their ratio is decided or the time is over."""
+    fewest, most = PAIR_ROUNDS
+    takes = [partial(each.taken, timer) for each in (one, other)]
+    began = clock()
+    taken: list[Sequence[float]] = []
+    look = fewest
+    for batches in in_turns(takes):
+        taken.append(batches)
+        count = len(taken)
+        if count == 2 and _is_far(taken):
+            break
+        if count >= look:
+            look = int(count * _GROWTH) + 1
+            if count >= most or is_decided(_ratio(taken)):
+                break
+        if (clock() - began) / 1e9 > seconds and count >= 3:
+            break
+    mine, others = zip(*taken)
+    return Comparison(
+        _ratio(taken), median_interval(mine).value, median_interval(others).value, len(taken)
+    )
+
+
+def _ratio(taken: Sequence[Sequence[float]]) -> Interval:
+    return median_interval([mine / other for mine, other in taken if other])
+
+
+def _is_far(taken: Sequence[Sequence[float]]) -> bool:
+    return all(mine > _FAR * other for mine, other in taken)
