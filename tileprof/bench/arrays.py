@@ -13,6 +13,8 @@ from tileprof import ir
 from tileprof.errors import from_extra
 
 SEED = 0
+_TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}
+"""PyTorch's names of element types that it calls otherwise."""
 
 
 def made_array(
@@ -33,10 +35,20 @@ def _tensor(shape: tuple[int, ...], dtype: ir.DType, device: str) -> Any:
     with from_extra("torch"):
         import torch
     generator = torch.Generator(device).manual_seed(SEED)
-    name = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}.get(dtype.name, dtype.name)
+    name = _TORCH_NAMES.get(dtype.name, dtype.name)
     made = (
         torch.randn(shape, device=device, generator=generator)
         if dtype.is_float
         else torch.randint(0, 2, shape, device=device, generator=generator)
     )
     return made.to(getattr(torch, name))
+
+
+def moved_array(value: Any, device: str) -> Any:
+    """Return a NumPy array as a PyTorch tensor on a GPU, those of ml_dtypes' types too."""
+    with from_extra("torch"):
+        import torch
+    array = np.ascontiguousarray(value)
+    name = _TORCH_NAMES.get(array.dtype.name, array.dtype.name)
+    raw = torch.from_numpy(array.reshape(-1).view(np.uint8).copy())
+    return raw.to(device).view(getattr(torch, name)).reshape(array.shape)

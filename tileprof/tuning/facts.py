@@ -150,7 +150,7 @@ def facts_of(
     program: Program, lowered: CudaProgram | None, *, compiled: bool, running: Iterable[int]
 ) -> KernelFacts:
     """Return the facts of a kernel; `compiled`: those of its machine code too, which is made now.
-    `running`: multiprocessors of devices, for which traffic is counted."""
+    `running`: multiprocessors of devices, for which traffic is counted; none for a processor."""
     kernel = ir.plain_kernel(program.kernel)
     reader = _Reader(kernel, lowered)
     launches = []
@@ -262,7 +262,7 @@ class _Reader:
     ) -> tuple[tuple[int, float], ...]:
         """Return what comes from memory, by blocks that run at once."""
         asked = sum(p.loads * p.times for p in parts) * blocks
-        schedule = schedule_of(self.kernel)
+        schedule = schedule_of(self.kernel) if running else None
         if schedule is None:
             # Between each tensor once and all that is asked for: their geometric mean.
             return ((0, math.sqrt(asked * min(asked, self.tensor_bytes or asked))),)

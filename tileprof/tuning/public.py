@@ -1,11 +1,12 @@
 """Names of `tileprof.tuning`, loaded when one is first used."""
 
+from tileprof.tuning.autotuned import AutotunedFunction, autotune, set_autotune_inputs
 from tileprof.tuning.configurations import Configuration
 from tileprof.tuning.outcomes import Looked, Measured, Outcome
 from tileprof.tuning.search import Settings, tuned
 from tileprof.tuning.subjects import Checks, KernelSubject, Tolerances, machine_of
 
 __all__ = [
-    "Checks", "Configuration", "KernelSubject", "Looked", "Measured", "Outcome", "Settings",
-    "Tolerances", "machine_of", "tuned",
+    "AutotunedFunction", "Checks", "Configuration", "KernelSubject", "Looked", "Measured", "Outcome", "Settings",
+    "Tolerances", "autotune", "machine_of", "set_autotune_inputs", "tuned",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ another value changes how the kernel is cut into tiles, and nothing that a calle
     threads   the threads of a block change
     stages    the stages of pipelined loops change
     raster    the order of blocks changes
-    tile      the buffers of a block, or the grid, change
+    tile      the buffers of a block, the grid, or a loop over elements, change
 
 One that changes the types of tensors (a size), or arithmetic alone (a window, a factor), is not.
 """
@@ -241,7 +241,7 @@ class _Cut:
     stages: tuple[int, ...]
     hints: tuple[object, ...]
     tiles: tuple[object, ...]
-    """Buffers of blocks, and extents of grids."""
+    """Buffers of blocks, and extents of grids and of loops over elements."""
     products: int
     pipelined: bool
 
@@ -253,6 +253,7 @@ class _Cut:
         loops = [op for op in ops if isinstance(op, ir.For) and op.num_stages]
         buffers = [op for op in ops if isinstance(op, ir.Alloc)]
         grids = [tuple(_constant(v) for v in op.grid) for op in launches]
+        grids += [tuple(_constant(v) for v in op.extents) for op in ops if isinstance(op, ir.Parallel)]
         advice = [str(op.hints) for op in launches]
         advice += [repr((op.name, op.hints)) for op in ops if isinstance(op, ir.Annotate)]
         return cls(

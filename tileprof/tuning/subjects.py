@@ -63,10 +63,13 @@ class KernelSubject:
         machine: Machine,
         configurations: Sequence[Configuration] = (),
         checks: Checks | None = None,
+        extents: Mapping[str, int] | None = None,
     ) -> None:
         """`fixed`: values of arguments and extents that are not tuned, arrays or their types among
-        them.  `arguments` gives the arguments of a kernel's call."""
+        them.  `arguments` gives the arguments of a kernel's call.  `extents` are known at launch:
+        the model takes them as given, and the kernels that run do not."""
         self._function, self._fixed = function, dict(fixed)
+        self._extents = dict(extents or {})
         self._arguments, self._checks = arguments, checks or Checks()
         self.device, self.machine = device, machine
         self._kernels: dict[Configuration, Kernel] = {}
@@ -92,7 +95,7 @@ class KernelSubject:
 
     def _probe(self, values: Mapping[str, Any]) -> ir.Kernel:
         function = self._function.under(self._function.options.controls)
-        return function.compile(**{**self._fixed, **values}).traced
+        return function.compile(**{**self._fixed, **self._extents, **values}).traced
 
     def kernel(self, configuration: Configuration) -> Kernel:
         """Return the traced kernel of a configuration."""
@@ -112,8 +115,11 @@ class KernelSubject:
         return self._under[key]
 
     def traced(self, configuration: Configuration) -> ir.Kernel:
-        """Return the kernel as the frontend wrote it."""
-        return self.kernel(configuration).traced
+        """Return the kernel as the frontend wrote it, for these extents alone."""
+        if not self._extents:
+            return self.kernel(configuration).traced
+        values = {**self._fixed, **self._extents, **configuration.named}
+        return self.chosen(configuration).compile(**values).traced
 
     def ready(self, configuration: Configuration) -> ReadyKernel:
         """Compile for the device, and bind arguments: copies of those that it writes."""

@@ -64,12 +64,13 @@ def tried(order: Order) -> Trial:
     try:
         program = compile_kernel(order.kernel, Options(controls=order.controls))
         lowered = program.lowered(order.target) if order.target else None
+        running = (order.sms,) if order.target else ()
         try:
-            facts = facts_of(program, lowered, compiled=order.compiled, running=(order.sms,))
+            facts = facts_of(program, lowered, compiled=order.compiled, running=running)
             return trial(facts, None, order.compiled and lowered is not None)
         except MissingDependencyError:
             # Without NVRTC registers are an estimate.
-            facts = facts_of(program, lowered, compiled=False, running=(order.sms,))
+            facts = facts_of(program, lowered, compiled=False, running=running)
             return trial(facts, None, False)
     except TooLarge as error:
         return trial(None, Refused(error.message, error.hint, error.resource), False)
