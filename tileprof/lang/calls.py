@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -123,6 +123,12 @@ class Variant:
             instrument = "off"  # the same binary, which is not to be loaded twice
         key = (device, instrument)
         return self._loaded.made(key, lambda: load(self.program(instrument), device))
+
+    def adopt(self, device: str, build: Callable[[Any], Any]) -> None:
+        """Make the kernel ready on a GPU with machine code that was made elsewhere: `build` gives
+        it for a need, None where it has none."""
+        key = (device, "off")
+        self._loaded.made(key, lambda: load(self.program(), device, build))
 
     def _has_scopes(self) -> bool:
         return any(isinstance(op, ir.Scope) for op in self.traced.kernel.ops())

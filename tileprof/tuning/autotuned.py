@@ -55,8 +55,8 @@ class Wishes:
 
     configurations: Configurations = None
     """None: the tuner proposes."""
-    settings: Settings = Settings()
-    checks: Checks = Checks()
+    settings: Settings = field(default_factory=Settings)
+    checks: Checks = field(default_factory=Checks)
     supply: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     """Makes the arguments of a factory's kernel from the types of its parameters."""
     ignored: frozenset[str] = frozenset()
@@ -232,8 +232,7 @@ class AutotunedFunction(JitFunction):
         """Return the traced kernel of a call, extents that are known at launch left open."""
         if self.lazy:
             return self.untuned._factory((), dict(values))
-        held = {n: d for n, d in zip(self._names, self._defaults) if d is not inspect.Parameter.empty}
-        return self.untuned.compile(**{**held, **values})
+        return self.untuned.compile(**values)
 
     # -- search
 
@@ -335,8 +334,8 @@ def listed_configurations(given: Any) -> tuple[Configuration, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageError(
             f"configurations cannot be {given!r:.60}",
-            hint='They are a list of dicts, as [{"block_M": 64}, {"block_M": 128}], a dict of lists, '
-            "or a function that gives one.",
+            hint='They are a list of dicts, as [{"block_M": 64}, {"block_M": 128}], a dict of '
+            "lists, or a function that gives one.",
         )
     return tuple(
         each if isinstance(each, Configuration) else Configuration.from_json(each) for each in given
@@ -346,7 +345,11 @@ def listed_configurations(given: Any) -> tuple[Configuration, ...]:
 @contextmanager
 def set_autotune_inputs(*arguments: Any) -> Iterator[None]:
     """Time kernels that are tuned inside with these arguments, in the order of their calls."""
-    held = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], list | tuple) else arguments
+    held = (
+        arguments[0]
+        if len(arguments) == 1 and isinstance(arguments[0], list | tuple)
+        else arguments
+    )
     token = _inputs.set(tuple(held))
     try:
         yield
@@ -384,10 +387,11 @@ def autotune(
     `near` the factor by which extents known at launch may differ from those of a result.
 
     TileLang's keywords mean what they mean there: `ref_prog`, `rtol`, `atol`,
-    `max_mismatched_ratio`, `skip_check` and `manual_check_prog` say how results are checked (without
-    a reference, against those of the default), `supply_prog` makes the arguments of a factory's
-    kernel, `do_not_specialize` names arguments that make no difference, `timeout` is a limit in s.
-    `warmup` and `rep` are accepted: how often a kernel runs follows from how sure its time is.
+    `max_mismatched_ratio`, `skip_check` and `manual_check_prog` say how results are checked
+    (without a reference, against those of the default), `supply_prog` makes the arguments of a
+    factory's kernel, `do_not_specialize` names arguments that make no difference, `timeout` is a
+    limit in s.  `warmup` and `rep` are accepted: how often a kernel runs follows from how sure its
+    time is.
     """
     del warmup, rep, supply_type, cache_input_tensors
     settings = Settings()
@@ -413,4 +417,3 @@ def autotune(
         return AutotunedFunction(held, wishes)
 
     return wrap if function is None else wrap(function)
-

@@ -222,9 +222,7 @@ class _Reader:
             case _:
                 pass
 
-    def launch(
-        self, op: Op, spec: LaunchSpec | None, running: tuple[int, ...]
-    ) -> LaunchFacts:
+    def launch(self, op: Op, spec: LaunchSpec | None, running: tuple[int, ...]) -> LaunchFacts:
         """Return the facts of one launch."""
         grid = [self.values.number(name) for name in op.listed]
         if None in grid:
@@ -245,7 +243,7 @@ class _Reader:
         groups = max(1, workers // 128) if any(p.products for p in parts) else 1
         written = sum(p.stores * p.times for p in parts) * blocks
         return LaunchFacts(
-            blocks, threads, workers, spec.shared if spec else buffers,
+            blocks, threads, workers, spec.shared if spec else int(buffers),
             *_registers(fragments, workers, asked, threads), int(fragments), int(buffers),
             bool(spec and spec.persistent), spec.cluster if spec else 1, groups, self._planned, 0,
             self._memory(parts, blocks, running), written, parts,
@@ -421,9 +419,8 @@ class _Reader:
             if value is None:
                 return points
             loops |= value.loops
-        reached = math.prod(int(self.values.turns[each]) for each in loops
-                            if each in self.values.turns and not self.values.turns[each].ndim)  # fmt: skip
-        return min(points, float(reached))
+        known = (self.values.turns[each] for each in loops if each in self.values.turns)
+        return min(points, float(math.prod(int(each) for each in known if not each.ndim)))
 
     # -- values
 
@@ -507,4 +504,3 @@ def _operand_bytes(
             return warps * 32 * depth * (high * a + wide * b) / 8
         case None:
             return (rows + columns) * depth * a
-

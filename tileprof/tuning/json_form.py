@@ -9,7 +9,7 @@
                          "model": {"ns", "bound", "limits": {name: ns}, "blocks_per_sm", "waves",
                                    "tail"} | null,
                          "expected_ns", "compiled", "registers", "spilled_bytes",
-                         "measured": {"ns", "rounds", "against": {…} | null,
+                         "measured": {"ns", "rounds", "position", "against": {…} | null,
                                       "ratio": {"median", "low", "high", "level"} | null} | null}],
      "notes": […]}
 
@@ -91,6 +91,7 @@ def _measured(measured: Measured) -> dict[str, Any]:
     return {
         "ns": measured.ns,
         "rounds": measured.rounds,
+        "position": measured.position,
         "against": measured.against and measured.against.as_json(),
         "ratio": ratio
         and {"median": ratio.value, "low": ratio.low, "high": ratio.high, "level": LEVEL},

@@ -126,9 +126,9 @@ def _on_gpu(facts: LaunchFacts, machine: Gpu) -> Estimate:
     for part, each in zip(facts.parts, cycles):
         for name, amount in each.named().items():
             busy[name] = busy.get(name, 0.0) + part.times * amount
-    latency = sum(
-        _latency(part, each, facts) for part, each in zip(facts.parts, cycles)
-    ) + (PERSISTENT_LATENCY if facts.persistent else BLOCK_LATENCY)
+    latency = sum(_latency(part, each, facts) for part, each in zip(facts.parts, cycles)) + (
+        PERSISTENT_LATENCY if facts.persistent else BLOCK_LATENCY
+    )
     most = math.ceil(facts.blocks / machine.sms)
     rounds = math.ceil(most / resident)
     to_ns = 1e9 / machine.clock
@@ -196,9 +196,7 @@ def _memory(facts: LaunchFacts, machine: Gpu, resident: int) -> dict[str, float]
     roofs = machine.roofs
     asked = sum(p.loads * p.times for p in facts.parts) * facts.blocks
     running = machine.sms * resident
-    read = min(
-        facts.memory_bytes, key=lambda each: abs(each[0] - running), default=(0, asked)
-    )[1]
+    read = min(facts.memory_bytes, key=lambda each: abs(each[0] - running), default=(0, asked))[1]
     written = facts.written_bytes
     rate = roofs.get("hbm_copy" if min(read, written) > 0.2 * max(read, written) else "hbm_read")
     made = {"memory": (read + written) / rate * 1e9} if rate else {}

@@ -17,8 +17,8 @@ from .trials import Refused
 Verdict: TypeAlias = Literal[
     "winner", "equal", "slower", "wrong", "failed", "refused", "spills", "ruled-out", "not-timed"
 ]
-"""`equal`: no slower than the winner beyond what matters; `wrong`: other results than the default's;
-`failed`: an error when it ran; `not-timed`: the model expects nothing of it."""
+"""`equal`: no slower than the winner beyond what matters; `wrong`: other results than those of the
+default; `failed`: an error when it ran; `not-timed`: the model expects nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Measured:
     against: Configuration | None
     """The fastest configuration when this one was timed."""
     rounds: int
+    position: int = 0
+    """Position in the order in which configurations were timed, from 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,6 @@ from tileprof.tuning.search import Settings, tuned
 from tileprof.tuning.subjects import Checks, KernelSubject, Tolerances, machine_of
 
 __all__ = [
-    "AutotunedFunction", "Checks", "Configuration", "KernelSubject", "Looked", "Measured", "Outcome", "Settings",
-    "Tolerances", "autotune", "machine_of", "set_autotune_inputs", "tuned",
+    "AutotunedFunction", "Checks", "Configuration", "KernelSubject", "Looked", "Measured",
+    "Outcome", "Settings", "Tolerances", "autotune", "machine_of", "set_autotune_inputs", "tuned",
 ]  # fmt: skip

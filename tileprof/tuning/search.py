@@ -25,6 +25,7 @@ from tileprof.bench import Timer
 from tileprof.errors import KernelError, TileprofError, UsageError
 from tileprof.progress import working
 from tileprof.runtime import hooks
+from tileprof.runtime.cuda.binary import CudaBinary
 
 from .configurations import Configuration
 from .guesses import Guess, guesses, rank_correlation
@@ -48,7 +49,6 @@ from .space import Space
 from .timing import Batches, Comparison, compared, prepared
 from .trials import Order, Refused, Trial
 from .workers import Workers
-
 
 _OUT_OF_REACH = 1.1
 """Ratio of times from which the last comparison would tell nothing new."""
@@ -88,11 +88,23 @@ class Subject(Protocol):
         """Return the traced kernel; TileprofError, or an error of the author's, where there is
         none."""
 
-    def ready(self, configuration: Configuration) -> Ready:
-        """Compile a configuration for the device; errors as of a call."""
+    @property
+    def takes_binaries(self) -> bool:
+        """Whether `ready` can use the machine code of a trial."""
+
+    def ready(self, configuration: Configuration, binary: CudaBinary | None = None) -> Ready:
+        """Make a configuration ready on the device, from machine code where it is there; errors as
+        of a call."""
 
     def timer(self) -> Timer:
         """Return the timer of the device."""
+
+
+class Trials(Protocol):
+    """What makes trials."""
+
+    def trials(self, orders: Sequence[Order], what: str = "trial compiles") -> list[Trial]:
+        """Make trials, in the order of `orders`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +130,19 @@ def tuned(
     settings: Settings | None = None,
     *,
     around: Callable[[Configuration], Any] | None = None,
+    workers: Trials | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Outcome:
     """Search, and return what was found; UsageError where no configuration can be compiled.
 
-    `around` gives a context in which one configuration is checked and timed.
+    `around` gives a context in which one configuration is checked and timed.  `workers` make the
+    trials; processes of their own without any.
     """
     chosen = settings or Settings()
-    with Workers(chosen.workers) as workers:
-        search = _Search(subject, chosen, workers, around, clock)
-        return search.run()
+    if workers is not None:
+        return _Search(subject, chosen, workers, around, clock).run()
+    with Workers(chosen.workers) as made:
+        return _Search(subject, chosen, made, around, clock).run()
 
 
 @dataclass(slots=True)
@@ -151,7 +166,7 @@ class _Search:
         self,
         subject: Subject,
         settings: Settings,
-        workers: Workers,
+        workers: Trials,
         around: Callable[[Configuration], Any] | None,
         clock: Callable[[], float],
     ) -> None:
@@ -251,7 +266,8 @@ class _Search:
     def _order(self, configuration: Configuration, kernel: ir.Kernel, *, compiled: bool) -> Order:
         machine = self._machine
         target, sms = (machine.target, machine.sms) if isinstance(machine, Gpu) else ("", 1)
-        return Order(kernel, configuration.lowering, target, sms, compiled)
+        binary = compiled and self._settings.timed > 0 and self._subject.takes_binaries
+        return Order(kernel, configuration.lowering, target, sms, compiled, binary)
 
     def _learn(self, configuration: Configuration, trial: Trial) -> None:
         known = self._known[configuration]
@@ -363,7 +379,7 @@ class _Search:
         self, chosen: Configuration, known: _Known, best: Configuration | None, timer: Timer
     ) -> bool:
         try:
-            ready = self._subject.ready(chosen)
+            ready = self._subject.ready(chosen, known.trial.binary if known.trial else None)
             fault = ready.fault()
             if fault:
                 known.verdict, known.reason = "wrong", fault
@@ -376,7 +392,7 @@ class _Search:
                 self._ruled.learn(chosen, getattr(error, "resource", None))
             return False
         if best is None:
-            known.measured = Measured(known.batches.first_ns, None, None, 1)
+            known.measured = Measured(known.batches.first_ns, None, None, 1, 1)
             return True
         held = self._known[best].batches
         assert held is not None
@@ -394,8 +410,10 @@ class _Search:
         assert held is not None
         ns = held.ns if held.rounds > 1 else found.other_ns
         self._known[other].measured = replace(held, ns=ns, rounds=held.rounds + found.rounds)
+        earlier = self._known[one].measured
+        position = earlier.position if earlier is not None else len(self._times()) + 1
         self._known[one].measured = Measured(
-            ns * found.ratio.value, found.ratio, other, found.rounds
+            ns * found.ratio.value, found.ratio, other, found.rounds, position
         )
 
     def _final(self, best: Configuration, timer: Timer) -> bool:

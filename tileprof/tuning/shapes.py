@@ -1,8 +1,8 @@
 """What a tuned result holds for: the shapes and values of one call.
 
-In: a traced kernel and the values of a call.  Out: `Shapes`, equal for calls that one result serves,
-and how far apart two of them are.  Extents that are compiled in have to be the same.  Extents that
-are known at launch (`T.dynamic`) may differ: one compiled kernel serves all of them.
+In: a traced kernel and the values of a call.  Out: `Shapes`, equal for calls that one result
+serves, and how far apart two of them are.  Extents that are compiled in have to be the same.
+Extents that are known at launch (`T.dynamic`) may differ: one compiled kernel serves all of them.
 """
 
 from __future__ import annotations

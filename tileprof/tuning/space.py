@@ -23,11 +23,12 @@ from typing import Any, Literal, TypeAlias
 
 from tileprof import ir
 from tileprof.errors import TileprofError, UsageError
+from tileprof.lang.trace import Traced
 
 from .configurations import Configuration, Value
 
 Role: TypeAlias = Literal["tile", "threads", "stages", "raster", "given"]
-Trace: TypeAlias = Callable[[Mapping[str, Any]], ir.Kernel]
+Trace: TypeAlias = Callable[[Mapping[str, Any]], Traced]
 """Traces the kernel with these values of tunable arguments."""
 
 _THREADS = (64, 128, 256, 384, 512)
@@ -179,7 +180,7 @@ def found_space(
         if name in fixed or type(default) is not int or default < 1:
             continue
         role = _role(name, default, base, trace)
-        values = _values(role, default, base.products) if role else ()
+        values = _values(role, default, base.products > 0) if role else ()
         if role and len(values) > 1 and (on_gpu or role == "tile"):
             tunables.append(Tunable(name, role, default, values))
     if not tunables:
@@ -236,7 +237,7 @@ class _Cut:
     """How a kernel is cut into tiles, and what its callers see of it."""
 
     seen: tuple[object, ...]
-    """Names, types and roles of parameters."""
+    """Names, types and roles of arguments and results."""
     threads: tuple[tuple[int, ...], ...]
     stages: tuple[int, ...]
     hints: tuple[object, ...]
@@ -246,18 +247,23 @@ class _Cut:
     pipelined: bool
 
     @classmethod
-    def of(cls, kernel: ir.Kernel) -> _Cut:
+    def of(cls, traced: Traced) -> _Cut:
         """Return the cut of a traced kernel."""
+        kernel = traced.kernel
+        # What one launch passes to the next is no caller's business.
+        shown = [p for at, p in enumerate(kernel.params) if p.role == "in" or at in traced.returned]
         ops = list(kernel.ops())
         launches = [op for op in ops if isinstance(op, ir.Launch)]
         loops = [op for op in ops if isinstance(op, ir.For) and op.num_stages]
         buffers = [op for op in ops if isinstance(op, ir.Alloc)]
         grids = [tuple(_constant(v) for v in op.grid) for op in launches]
-        grids += [tuple(_constant(v) for v in op.extents) for op in ops if isinstance(op, ir.Parallel)]
+        grids += [
+            tuple(_constant(v) for v in op.extents) for op in ops if isinstance(op, ir.Parallel)
+        ]
         advice = [str(op.hints) for op in launches]
         advice += [repr((op.name, op.hints)) for op in ops if isinstance(op, ir.Annotate)]
         return cls(
-            tuple((p.name, p.type, p.role) for p in kernel.params),
+            tuple((p.name, p.type, p.role) for p in shown),
             tuple(op.threads for op in launches),
             tuple(op.num_stages for op in loops),
             tuple(advice),
@@ -282,4 +288,3 @@ class _Cut:
 def _constant(value: ir.Value) -> object:
     owner = value.owner
     return owner.value if isinstance(owner, ir.Constant) else None
-

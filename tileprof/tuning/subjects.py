@@ -18,12 +18,14 @@ from tileprof.bench import CudaTimer, HostTimer, Timer
 from tileprof.bench.timers import torch_stream
 from tileprof.lang.calls import BoundCall
 from tileprof.lang.jit_function import JitFunction, Kernel
+from tileprof.lang.trace import Traced
+from tileprof.runtime.cuda.binary import CudaBinary
 from tileprof.runtime.device import written_params
 from tileprof.runtime.selection import device as on_device
 
 from .configurations import Configuration
 from .machine import Gpu, Machine, gpu, processor
-from .space import Space, found_space, listed_space
+from .space import found_space, listed_space
 
 Reference = Callable[..., Any]
 
@@ -93,9 +95,9 @@ class KernelSubject:
         """The function."""
         return self._function
 
-    def _probe(self, values: Mapping[str, Any]) -> ir.Kernel:
+    def _probe(self, values: Mapping[str, Any]) -> Traced:
         function = self._function.under(self._function.options.controls)
-        return function.compile(**{**self._fixed, **self._extents, **values}).traced
+        return function.compile(**{**self._fixed, **self._extents, **values}).variant.traced
 
     def kernel(self, configuration: Configuration) -> Kernel:
         """Return the traced kernel of a configuration."""
@@ -121,9 +123,22 @@ class KernelSubject:
         values = {**self._fixed, **self._extents, **configuration.named}
         return self.chosen(configuration).compile(**values).traced
 
-    def ready(self, configuration: Configuration) -> ReadyKernel:
-        """Compile for the device, and bind arguments: copies of those that it writes."""
+    @property
+    def takes_binaries(self) -> bool:
+        """Whether machine code of a trial is that of the kernel that runs: for a GPU that needs no
+        PTX, and where no extent is known at launch only."""
+        if not self.device.startswith("cuda") or self._extents:
+            return False
+        from tileprof.runtime.cuda.device import find_device
+
+        return not find_device(int(self.device.partition(":")[2] or 0)).from_ptx
+
+    def ready(self, configuration: Configuration, binary: CudaBinary | None = None) -> ReadyKernel:
+        """Make ready on the device, and bind arguments: copies of those that it writes."""
         kernel = self.kernel(configuration)
+        if binary is not None:
+            usual = (frozenset[int](), False)
+            kernel.variant.adopt(self.device, lambda need: binary if need == usual else None)
         if self._given is None:
             self._given = list(self._arguments(kernel))
         written = {kernel.traced.params[at].name for at in written_params(kernel.traced)}

@@ -94,7 +94,7 @@ def prepared(timer: Timer, run: Run) -> Batches:
 
 
 def _graph(run: Run, calls: int) -> Run | None:
-    """Return the replay of so many calls; None without PyTorch, or where they cannot be captured."""
+    """Return the replay of so many calls; None without PyTorch, or if they cannot be captured."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return None

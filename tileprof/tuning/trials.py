@@ -8,12 +8,13 @@ state of the process, so `workers` runs it in processes of their own.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler import Options, compile_kernel
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.errors import MissingDependencyError, Resource, TileprofError, TooLarge
+from tileprof.runtime.cuda.binary import CudaBinary
 
 from .facts import KernelFacts, facts_of
 
@@ -31,6 +32,8 @@ class Order:
     """Multiprocessors of the device that traffic is counted for."""
     compiled: bool
     """Whether machine code is made."""
+    binary: bool = False
+    """Whether the machine code is wanted too, to be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Trial:
     seconds: float
     compiled: bool
     """Whether the facts are those of machine code."""
+    binary: CudaBinary | None = None
 
 
 def tried(order: Order) -> Trial:
@@ -67,7 +71,11 @@ def tried(order: Order) -> Trial:
         running = (order.sms,) if order.target else ()
         try:
             facts = facts_of(program, lowered, compiled=order.compiled, running=running)
-            return trial(facts, None, order.compiled and lowered is not None)
+            made = trial(facts, None, order.compiled and lowered is not None)
+            if order.binary and lowered is not None:
+                binary = CudaBinary.of(program.kernel, lowered, ptx=False).settled()
+                made = replace(made, binary=binary)
+            return made
         except MissingDependencyError:
             # Without NVRTC registers are an estimate.
             facts = facts_of(program, lowered, compiled=False, running=running)

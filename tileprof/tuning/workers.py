@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO
+from typing import IO
 
 from tileprof.progress import working
 
@@ -155,18 +155,18 @@ def serve() -> None:
             _write(target, tried(order))
 
 
-def _write(target: BinaryIO, held: object) -> None:
+def _write(target: IO[bytes], held: object) -> None:
     content = pickle.dumps(held)
     target.write(len(content).to_bytes(8, "little") + content)
     target.flush()
 
 
-def _read(source: BinaryIO) -> object:
+def _read(source: IO[bytes]) -> object:
     size = int.from_bytes(_exactly(source, 8), "little")
     return pickle.loads(_exactly(source, size))
 
 
-def _exactly(source: BinaryIO, size: int) -> bytes:
+def _exactly(source: IO[bytes], size: int) -> bytes:
     held = source.read(size)
     if len(held) < size:
         raise EOFError

@@ -216,7 +216,9 @@ def _listed(
 
 def _is_bound(function: JitFunction, kernel: Kernel, name: str) -> bool:
     """Return whether a value of `--set` is known at compile time: scalars of a launch are not."""
-    return name not in kernel.arguments or name in function.signature.parameters and function.lazy
+    if name not in kernel.arguments:
+        return True
+    return function.lazy and name in function.signature.parameters
 
 
 def _at_launch(function: JitFunction, values: Mapping[str, Any]) -> dict[str, int]:
