@@ -347,6 +347,7 @@ class _Reader:
             return part
         if target == "global":
             factor, width = self._access.get(("store", op.line), (1.0, 16))
+            size = self._bytes(op.operands[1])
             part = part.plus(stores=size * factor)
             staged = 2 * size if ahead and source == "fragment" else 0.0
             part = part.plus(shared=staged + (size if source == "shared" else 0.0))

@@ -5,8 +5,8 @@ for each configuration an expected time with its uncertainty, and what timing it
 gain.
 
 The logarithm of measured over predicted time is taken for a Gaussian process: the model is wrong by
-one factor for all of a kernel's configurations, and by further ones that are alike for
-configurations near each other (Rasmussen and Williams, "Gaussian Processes for Machine Learning",
+one factor for all of a kernel's configurations, by further ones that are alike for configurations
+near each other, and by one of each configuration's own (Rasmussen and Williams, "Gaussian Processes for Machine Learning",
 2006, chapter 2).
 """
 
@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .configurations import Configuration
-from .numbers import LENGTH_SCALE, MODEL_SPREAD
+from .numbers import LENGTH_SCALE, MODEL_SPREAD, OWN_SPREAD
 
-_COMMON = 0.7
+_COMMON = 0.35
 """Standard deviation of the factor that all configurations of a kernel share, as a logarithm."""
 _NOISE = 0.003
 """Standard deviation of a measured time, as a logarithm."""
@@ -57,14 +57,14 @@ def guesses(
     known = [c for c in timed if c in predicted and math.isfinite(predicted[c])]
     wanted = [c for c in predicted if math.isfinite(predicted[c])]
     if not known:
-        spread = math.hypot(_COMMON, MODEL_SPREAD)
+        spread = math.hypot(_COMMON, MODEL_SPREAD, OWN_SPREAD)
         return {c: Guess(predicted[c], spread) for c in wanted}
     errors = np.array([math.log(timed[c] / predicted[c]) for c in known])
     among = _covariance(known, known, apart) + _NOISE**2 * np.eye(len(known))
     across = _covariance(wanted, known, apart)
     factor: Any = np.linalg.solve(among, across.T)
     means: Array = factor.T @ errors
-    whole = _COMMON**2 + MODEL_SPREAD**2
+    whole = _COMMON**2 + MODEL_SPREAD**2 + OWN_SPREAD**2
     spreads: Array = np.sqrt(np.maximum(whole - np.sum(across * factor.T, axis=1), _NOISE**2))
     return {
         c: Guess(predicted[c] * math.exp(float(mean)), float(spread))
@@ -77,7 +77,8 @@ def _covariance(
 ) -> Array:
     distance = np.array([[apart(r, c) for c in columns] for r in rows], np.float64)
     alike: Array = np.exp(-0.5 * (distance / LENGTH_SCALE) ** 2)
-    return _COMMON**2 + MODEL_SPREAD**2 * alike
+    own = OWN_SPREAD**2 * (distance == 0)
+    return _COMMON**2 + MODEL_SPREAD**2 * alike + own
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:

@@ -6,8 +6,9 @@ In: a `Subject`, which is a kernel with its arguments on a device, and `Settings
 1. Configurations are lowered and ranked by the model: all that the author lists, else those on the
    way from the default to the model's best, by steps of single arguments from the best few.
 2. The machine code of the best is made, which tells registers and spills; they are ranked anew.
-3. One after the other is timed against the fastest so far: next is always the one with the largest
-   expected gain, by the model corrected with all times so far, until none is worth its time.
+3. One after the other is timed against the fastest so far, whose neighbours are lowered too: next is
+   always the one with the largest expected gain, by the model corrected with all times so far, until
+   none is worth its time.
 4. The best two take turns until it is sure which is faster.
 """
 
@@ -337,6 +338,11 @@ class _Search:
                 task.tell(f"timing {chosen}")
                 if self._timed(chosen, best, timer):
                     best = chosen
+                    if not self._space.listed and not self._is_late():
+                        # The model may expect nothing around what is in truth the fastest.
+                        left = max(0, self._settings.trials - len(self._tried()))
+                        near = [n for n in self._space.neighbours(best) if n not in self._known]
+                        self._try(near[:left])
                 task.done += 1
         if best is None:
             self._notes.append("no configuration ran: the model alone ranks them")
