@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -72,18 +72,18 @@ class FakeTimer:
         return Batch(ns, 0.0)
 
 
+Sides = Callable[[float, float, float], tuple[FakeTimer, Batches, Batches]]
+
+
 @pytest.fixture
-def sides() -> Iterator[Callable[[float, float, float], tuple[FakeTimer, Batches, Batches]]]:
+def sides() -> Sides:
     """Two calls that take times in ns, with noise."""
 
     def make(one: float, other: float, noise: float) -> tuple[FakeTimer, Batches, Batches]:
         timer = FakeTimer(noise)
         return timer, prepared(timer, lambda: one), prepared(timer, lambda: other)
 
-    yield make
-
-
-Sides = Callable[[float, float, float], tuple[FakeTimer, Batches, Batches]]
+    return make
 
 
 def test_a_batch_takes_some_milliseconds(sides: Sides) -> None:

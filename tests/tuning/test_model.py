@@ -58,7 +58,7 @@ def test_elementwise_loops_load_and_store_what_they_say() -> None:
 
 
 def test_a_product_of_known_time_is_predicted() -> None:
-    """8192³ in bfloat16 takes 1.556 ms on an H200 (benchmarks/results/kernels-after-redesign.json)."""
+    """8192³ in bfloat16 takes 1.556 ms on an H200 (results/kernels-after-redesign.json)."""
     found = estimate(facts(gpu_kernels.matmul_nt, M=8192, N=8192, K=8192), GPU)
     assert found.ns == pytest.approx(1.556e6, rel=0.15)
 

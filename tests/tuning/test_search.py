@@ -37,7 +37,7 @@ def cost(configuration: Configuration) -> float:
     """A smooth time in ns with its least, 100 µs, at 128, 64 and 3."""
     held: dict[str, Any] = configuration.named
     away = math.log2(held["block"] / 128) ** 2 + math.log2(held["chunk"] / 64) ** 2
-    return 1e5 * (1 + 0.15 * away + 0.2 * abs(held["stages"] - 3))
+    return 1e5 * float(1 + 0.15 * away + 0.2 * abs(held["stages"] - 3))
 
 
 @dataclass
@@ -128,12 +128,12 @@ class FakeTimer:
 
 def searched(subject: FakeSubject, settings: Settings | None = None) -> Outcome:
     """Search with trials that the subject makes up."""
-    return tuned(subject, settings, workers=subject)  # type: ignore[arg-type]
+    return tuned(subject, settings, workers=subject)
 
 
 def test_the_best_is_found_with_few_timed() -> None:
-    """Models that err by 15 % at random lead to the best in three of four searches, else to the next
-    best, which takes 15 % more in this space; at most ten are timed."""
+    """Models that err by 15 % at random lead to the best in three of four searches, else to the
+    next best, which takes 15 % more in this space; at most ten are timed."""
     shares = []
     for seed in range(8):
         outcome = searched(FakeSubject(0.15, seed=seed))
@@ -251,7 +251,7 @@ def test_time_that_is_over_ends_the_search() -> None:
         subject,
         Settings(seconds=0.5),
         workers=subject,
-        clock=lambda: float(next(moments)),  # type: ignore[arg-type]
+        clock=lambda: float(next(moments)),
     )
     assert len(outcome.timed) == 1
 
@@ -271,5 +271,5 @@ def test_each_configuration_is_timed_inside_what_is_put_around() -> None:
             pass
 
     subject = FakeSubject()
-    tuned(subject, around=Around, workers=subject)  # type: ignore[arg-type]
+    tuned(subject, around=Around, workers=subject)
     assert entered == subject.timed

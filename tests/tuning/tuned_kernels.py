@@ -1,7 +1,7 @@
 """Kernels that the tests of the tuner tune."""
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202, D103
+# ruff: noqa: ANN001, ANN201, D103
 # A kernel annotates its arguments with tensors, which is not Python's typing.
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ gain.
 
 The logarithm of measured over predicted time is taken for a Gaussian process: the model is wrong by
 one factor for all of a kernel's configurations, by further ones that are alike for configurations
-near each other, and by one of each configuration's own (Rasmussen and Williams, "Gaussian Processes for Machine Learning",
-2006, chapter 2).
+near each other, and by one of each configuration's own (Rasmussen and Williams, "Gaussian
+Processes for Machine Learning", 2006, chapter 2).
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def _covariance(
     distance = np.array([[apart(r, c) for c in columns] for r in rows], np.float64)
     alike: Array = np.exp(-0.5 * (distance / LENGTH_SCALE) ** 2)
     own = OWN_SPREAD**2 * (distance == 0)
-    return _COMMON**2 + MODEL_SPREAD**2 * alike + own
+    whole: Array = _COMMON**2 + MODEL_SPREAD**2 * alike + own
+    return whole
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:

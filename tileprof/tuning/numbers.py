@@ -80,8 +80,8 @@ SERIALISED = 1.4
 hand, 2026-11-28."""
 
 OTHER_REGISTERS = 16
-"""Registers of a thread beside its fragments, before a binary tells: kernels of
-`benchmarks.gpu_kernels` without products have 4 to 30, as fragments also share some.  2026-11-28."""
+"""Registers of a thread beside its fragments, before a binary tells: kernels without products of
+`benchmarks.gpu_kernels` have 4 to 30, as fragments also share some.  Since 2026-11-28."""
 
 # -- processors
 

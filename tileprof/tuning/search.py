@@ -6,9 +6,9 @@ In: a `Subject`, which is a kernel with its arguments on a device, and `Settings
 1. Configurations are lowered and ranked by the model: all that the author lists, else those on the
    way from the default to the model's best, by steps of single arguments from the best few.
 2. The machine code of the best is made, which tells registers and spills; they are ranked anew.
-3. One after the other is timed against the fastest so far, whose neighbours are lowered too: next is
-   always the one with the largest expected gain, by the model corrected with all times so far, until
-   none is worth its time.
+3. One after the other is timed against the fastest so far, whose neighbours are lowered too: next
+   is always the one with the largest expected gain, by the model corrected with all times so far,
+   until none is worth its time.
 4. The best two take turns until it is sure which is faster.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from tileprof import ir
 from tileprof.bench import Timer
-from tileprof.errors import KernelError, TileprofError, UsageError
+from tileprof.errors import ExecutionError, KernelError, TileprofError, UsageError
 from tileprof.progress import working
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda.binary import CudaBinary
@@ -345,9 +345,16 @@ class _Search:
                         self._try(near[:left])
                 task.done += 1
         if best is None:
-            self._notes.append("no configuration ran: the model alone ranks them")
-            return False
+            raise self._nothing_ran()
         return self._final(best, timer)
+
+    def _nothing_ran(self) -> ExecutionError:
+        """Return the error that no configuration ran as it should, with what the first one did."""
+        reason = next((k.reason for k in self._known.values() if k.reason), "none was tried")
+        return ExecutionError(
+            f"no configuration of `{self._subject.name}` can be used: {reason}",
+            hint="Call the kernel with its defaults, and compare it with the reference.",
+        )
 
     def _next(self, best: Configuration | None) -> Configuration | None:
         """Return what is timed next; None where nothing is worth it."""
