@@ -272,7 +272,8 @@ def _settings(args: argparse.Namespace, wishes: AutotunedFunction | None) -> Set
     if args.timed is not None:
         made = replace(made, timed=args.timed)
     if args.trials is not None:
-        made = replace(made, trials=args.trials)
+        # Machine code is made of a part of them.
+        made = replace(made, trials=args.trials, compiled=min(made.compiled, args.trials // 4))
     return replace(made, seconds=math.inf if args.seconds is None else args.seconds)
 
 

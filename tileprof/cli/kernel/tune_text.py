@@ -32,9 +32,13 @@ def _head(outcome: Outcome) -> Iterator[str]:
     seconds, counts = outcome.seconds, outcome.counts()
     refused = sum(counts.get(v, 0) for v in ("refused", "ruled-out", "spills"))
     lowered = sum(1 for each in outcome.looked if each.estimate is not None)
-    where = f" ({outcome.device})" if outcome.device not in ("", outcome.machine) else ""
+    where = f" on {outcome.machine}"
+    if outcome.device not in ("", outcome.machine):
+        where += f" ({outcome.device})"
+    if not outcome.device:
+        where = f" for {outcome.machine}, nothing timed"
     yield (
-        f"{outcome.kernel} on {outcome.machine}{where}: {outcome.space.size:,} configurations; "
+        f"{outcome.kernel}{where}: {outcome.space.size:,} configurations; "
         f"{lowered} ranked by the model, {refused} refused, {len(outcome.timed)} timed"
     )
     yield (
@@ -57,8 +61,14 @@ def _table(outcome: Outcome) -> Iterator[str]:
         ratio = ""
         if each.measured is not None and best is not None and each.verdict != "winner":
             ratio = f"{each.measured.ns / best.ns:.3f}×"
-        word = _WORDS[each.verdict]
+        word = _word(each, outcome)
         yield f"{each.configuration!s:<{width}}  {measured:>9}  {model:>9}  {ratio:>8} {word}"
+
+
+def _word(each: Looked, outcome: Outcome) -> str:
+    if each.verdict == "winner" and not outcome.timed:
+        return "first"
+    return _WORDS[each.verdict]
 
 
 def _explained(outcome: Outcome) -> Iterator[str]:
@@ -68,7 +78,7 @@ def _explained(outcome: Outcome) -> Iterator[str]:
             modelled += 1
             if modelled > _SHOWN:
                 continue
-        yield f"{each.configuration}: {_WORDS[each.verdict]}"
+        yield f"{each.configuration}: {_word(each, outcome)}"
         for line in _sentences(each, outcome.winner):
             yield f"  {line}"
     if modelled > _SHOWN:
@@ -106,7 +116,8 @@ def _model(each: Looked, winner: Looked) -> str:
     if estimate.occupancy > 1 or estimate.waves:
         text += f"; {estimate.waves:.2f} waves"
         if each.registers and each.compiled:
-            text += f", {estimate.occupancy} blocks per SM, {each.registers} registers"
+            blocks = f"{estimate.occupancy} block{'s' * (estimate.occupancy != 1)}"
+            text += f", {blocks} per SM, {each.registers} registers"
         if estimate.tail >= 0.05:
             text += f", {estimate.tail:.0%} of the time in the tail".replace("%", " %")
     if each.spilled:
