@@ -34,6 +34,8 @@ class Measured:
     rounds: int
     position: int = 0
     """Position in the order in which configurations were timed, from 1."""
+    decided: bool = False
+    """Whether the comparison left no doubt which of the two is faster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,10 @@ from .timing import Batches, Comparison, compared, prepared
 from .trials import Order, Refused, Trial
 from .workers import Workers
 
-_OUT_OF_REACH = 1.1
-"""Ratio of times from which the last comparison would tell nothing new."""
+_OUT_OF_REACH = 1.5
+"""Ratio of times from which the last comparison would say nothing new."""
+_FINALISTS = 2
+"""Configurations that the fastest is compared with at the end."""
 
 
 class Ready(Protocol):
@@ -412,7 +414,12 @@ class _Search:
         with hooks.unrecorded():
             found = compared(timer, known.batches, held, PAIR_SECONDS)
         self._note(chosen, best, found)
-        return found.ratio.value < 1
+        return found.is_faster
+
+    def _is_settled(self, one: Configuration, other: Configuration) -> bool:
+        """Return whether two were compared, and it is sure which is faster."""
+        measured = self._known[one].measured
+        return measured is not None and measured.against == other and measured.decided
 
     def _note(self, one: Configuration, other: Configuration, found: Comparison) -> None:
         """Note the times of a comparison; both were taken now, older ones maybe at another clock.
@@ -426,7 +433,7 @@ class _Search:
         earlier = self._known[one].measured
         position = earlier.position if earlier is not None else len(self._times()) + 1
         self._known[one].measured = Measured(
-            ns * found.ratio.value, found.ratio, other, found.rounds, position
+            ns * found.ratio.value, found.ratio, other, found.rounds, position, found.decided
         )
 
     def _final(self, best: Configuration, timer: Timer) -> bool:
@@ -434,9 +441,9 @@ class _Search:
         times = self._times()
         others = sorted((c for c in times if c != best), key=lambda c: times[c])
         sure = True
-        for other in others[:2]:
-            if times[other] > _OUT_OF_REACH * times[best]:
-                break
+        for other in others[:_FINALISTS]:
+            if times[other] > _OUT_OF_REACH * times[best] or self._is_settled(other, best):
+                continue
             ours, theirs = self._known[best].batches, self._known[other].batches
             assert ours is not None
             assert theirs is not None
@@ -444,7 +451,7 @@ class _Search:
                 found = compared(timer, theirs, ours, FINAL_SECONDS)
             self._note(other, best, found)
             sure = sure and found.decided
-            if found.ratio.high < 1:
+            if found.is_faster:
                 best = other
         for each in times:
             near = self._times()[each] < (1 + SURE) * self._times()[best]

@@ -27,7 +27,9 @@ _GROWTH = 1.3
 """The interval is looked at after so many times the rounds: seldom, as each look may end a
 comparison too early."""
 _FAR = 2.0
-"""Factor by which one batch of each has to differ for the slower to be out without pairs."""
+"""Factor by which each of the first pairs has to differ for the slower to be out at once."""
+_FAR_ROUNDS = 3
+"""Pairs that have to differ by it: a busy machine may stop one call for the time of two."""
 
 
 _SHORT_NS = 30_000
@@ -56,7 +58,9 @@ class Comparison:
     """Two calls in turns."""
 
     ratio: Interval
-    """Time of the first over that of the second."""
+    """Time of the first over that of the second, by pairs."""
+    fastest: float
+    """The same for the fastest batch of each, which other programs disturb least."""
     ns: float
     """Median time of a call of the first, in ns."""
     other_ns: float
@@ -65,15 +69,22 @@ class Comparison:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval leaves no doubt, or says that the difference does not matter."""
-        return is_decided(self.ratio)
+        """Whether it is sure which is faster, or that the difference does not matter."""
+        return is_decided(self.ratio, self.fastest)
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the first is more likely the faster one."""
+        return (self.ratio.value if self.decided else self.fastest) < 1
 
 
-def is_decided(ratio: Interval) -> bool:
-    """Return whether an interval of a ratio says which side is faster, or that neither is."""
-    one_side = ratio.high < 1 or ratio.low > 1
+def is_decided(ratio: Interval, fastest: float) -> bool:
+    """Return whether an interval of ratios, and the ratio of the fastest batches, say alike which
+    side is faster, or the interval that neither is."""
+    first = ratio.high < 1 and fastest < 1 + SURE
+    second = ratio.low > 1 and fastest > 1 - SURE
     alike = ratio.low > 1 - SURE and ratio.high < 1 + SURE
-    return one_side or alike
+    return first or second or alike
 
 
 def prepared(timer: Timer, run: Run) -> Batches:
@@ -121,18 +132,24 @@ def compared(
     for batches in in_turns(takes):
         taken.append(batches)
         count = len(taken)
-        if count == 2 and _is_far(taken):
+        if count == _FAR_ROUNDS and _is_far(taken):
             break
         if count >= look:
             look = int(count * _GROWTH) + 1
-            if count >= most or is_decided(_ratio(taken)):
+            if count >= most or is_decided(_ratio(taken), _fastest(taken)):
                 break
         if (clock() - began) / 1e9 > seconds and count >= 3:
             break
     mine, others = zip(*taken)
     return Comparison(
-        _ratio(taken), median_interval(mine).value, median_interval(others).value, len(taken)
-    )
+        _ratio(taken), _fastest(taken), median_interval(mine).value,
+        median_interval(others).value, len(taken),
+    )  # fmt: skip
+
+
+def _fastest(taken: Sequence[Sequence[float]]) -> float:
+    mine, others = zip(*taken)
+    return float(min(mine) / max(min(others), 1e-9))
 
 
 def _ratio(taken: Sequence[Sequence[float]]) -> Interval:
@@ -140,4 +157,4 @@ def _ratio(taken: Sequence[Sequence[float]]) -> Interval:
 
 
 def _is_far(taken: Sequence[Sequence[float]]) -> bool:
-    return all(mine > _FAR * other for mine, other in taken)
+    return all(mine > _FAR * other for mine, other in taken) and _fastest(taken) > _FAR

@@ -6,8 +6,10 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tileprof.cli import terminal
@@ -140,7 +142,9 @@ def _tuned(args: argparse.Namespace) -> Outcome:
         device = "" if args.target else _device(args.device)
         subject, extents = _subject(function, wishes, values, device, args)
         task.tell(f"tuning {function.__name__}")
+    doubts = _doubts(device)
     outcome = tuned(subject, _settings(args, wishes))
+    outcome = replace(outcome, notes=(*outcome.notes, *doubts))
     if outcome.timed:
         kernel = subject.kernel(outcome.winner.configuration)
         tunables = {t.name for t in outcome.space.tunables}
@@ -155,6 +159,24 @@ def _tuned(args: argparse.Namespace) -> Outcome:
         if args.table is not None:
             add_to_table(args.table, [result])
     return outcome
+
+
+def _doubts(device: str) -> tuple[str, ...]:
+    """Return why times may be wrong, as sentences: another program is running."""
+    from tileprof.bench import read_gpus
+    from tileprof.bench.doubts import known_before
+    from tileprof.runtime.cuda.driver import load_driver
+    from tileprof.runtime.roofs.keeping import uuid_of
+
+    if not device:
+        return ()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    gpu = None
+    if device.startswith("cuda"):
+        uuid = uuid_of(load_driver(), int(device.partition(":")[2] or 0))
+        gpu = read_gpus().get(uuid)
+    held = known_before(gpu, load, os.cpu_count() or 1)
+    return tuple(f"doubtful: {each}" for each in held)
 
 
 def _function(place: str) -> tuple[JitFunction, AutotunedFunction | None]:
@@ -262,8 +284,6 @@ def _device(asked: str | None) -> str:
 
 
 def _settings(args: argparse.Namespace, wishes: AutotunedFunction | None) -> Settings:
-    from dataclasses import replace
-
     from tileprof.tuning import Settings as Chosen
 
     made = Chosen() if wishes is None else wishes.wishes.settings

@@ -148,7 +148,7 @@ def _percent(ratio: float) -> str:
 
 def _foot(outcome: Outcome) -> Iterator[str]:
     if outcome.timed:
-        sure = "sure" if outcome.sure else "not sure: the best two could not be told apart"
+        sure = "sure" if outcome.sure else "not sure which of the best is fastest"
         yield f"winner: {outcome.winner.configuration} ({sure})"
         if not math.isnan(outcome.rank_correlation):
             yield (
