@@ -21,8 +21,7 @@ from tileprof import ir
 from tileprof.errors import ArgumentError, ExecutionError, UsageError
 from tileprof.native.building import find_compiler
 from tileprof.native.cache import cache_folder
-from tileprof.tuning import AutotunedFunction, machine_of, set_autotune_inputs
-from tileprof.tuning.kept import add_to_table
+from tileprof.tuning import AutotunedFunction, load_tuned, machine_of, set_autotune_inputs
 from tileprof.tuning.workers import Workers
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
@@ -147,11 +146,38 @@ def test_a_table_comes_with_the_kernel(tmp_path: Path) -> None:
     first = tuned()
     first(X)
     table = tmp_path / "doubled.json"
-    add_to_table(table, first._place(machine_of("cpu")).read())
+    first.save_table(table, "cpu")
     function = tuned(table=table)
     shutil.rmtree(first._place(machine_of("cpu")).folder)
     np.testing.assert_array_equal(function(X), X * 2)
     assert not function.outcomes
+
+
+def test_tuned_kernels_are_saved_as_one_file(tmp_path: Path) -> None:
+    """A call runs the kernel for its shapes, without the source; wrong files are refused."""
+    function = tuned(near=1.0)
+    path = tmp_path / "doubled.tpk"
+    with pytest.raises(UsageError, match="0 tuned kernels"):
+        function.save(path, ["sm_90a"], "cpu")
+    function(X)
+    function(X[:100])
+    function.save(path, ["sm_90a"], "cpu")
+    held = load_tuned(path)
+    assert [dict(each.shapes.extents) for each in held.results] == [{"N": 100}, {"N": 5000}]
+    for count in (90, 5000, 10_000):
+        x = np.resize(X, count)
+        np.testing.assert_array_equal(held(x), x * 2)
+    with pytest.raises(ArgumentError, match=r"of shapes \(3, 3\)"):
+        held(np.zeros((3, 3), np.float32))
+    path.chmod(0o666)
+    with pytest.raises(UsageError, match="may come from somebody else"):
+        load_tuned(path)
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(UsageError, match="holds no tuned kernels"):
+        load_tuned(path)
+    with pytest.raises(UsageError, match="there is no file"):
+        load_tuned(tmp_path / "missing.tpk")
 
 
 def test_the_tree_shows_tuning_as_its_own_scope(tmp_path: Path) -> None:

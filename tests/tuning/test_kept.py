@@ -12,21 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tileprof.lang as T
 from tests.tuning import tuned_kernels as kernels
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.errors import UsageError
 from tileprof.tuning import machine_of
 from tileprof.tuning.configurations import Configuration
 from tileprof.tuning.kept import Place, Result, add_to_table, compiler_digest, nearest, read_table
-from tileprof.tuning.shapes import Shapes, shapes_of
+from tileprof.tuning.shapes import Shapes, Tensor, shapes_of
 from tileprof.tuning.trials import Order
 from tileprof.tuning.workers import Workers
 
 CPU = machine_of("cpu")
 NAMES = st.text("abcN_", min_size=1, max_size=4)
+EXTENTS = st.lists(st.one_of(st.integers(0, 1 << 40), NAMES), max_size=3).map(tuple)
 SHAPES = st.builds(
     Shapes,
-    st.dictionaries(NAMES, st.text(max_size=8), max_size=3).map(lambda d: tuple(sorted(d.items()))),
+    st.lists(st.builds(Tensor, NAMES, st.just("float32"), EXTENTS), max_size=2).map(tuple),
+    st.dictionaries(
+        NAMES, st.one_of(st.text(max_size=4), st.integers(-9, 9), st.booleans()), max_size=3
+    ).map(lambda d: tuple(sorted(d.items()))),
     st.dictionaries(NAMES, st.integers(0, 1 << 40), max_size=3).map(
         lambda d: tuple(sorted(d.items()))
     ),
@@ -42,7 +47,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def result(extent: int = 64, block: int = 32, kernel: str = "added") -> Result:
     """A result for one extent."""
-    shapes = Shapes((("X", "global<N, float32>"),), (("N", extent),))
+    shapes = Shapes((Tensor("X", "float32", ("N",)),), (), (("N", extent),))
     made = Configuration.of({"block": block})
     return Result(kernel, "cpu", shapes, made, 1e3, 3, True, "2026-11-28", "0.1.0")
 
@@ -58,7 +63,9 @@ def test_shapes_of_a_call() -> None:
     """Types and values that are compiled in have to agree; names that are ignored need not."""
     kernel = kernels.added.compile(N=64).traced
     held = shapes_of(kernel, {"window": 4}, {"N": 64})
-    assert dict(held.compiled)["window"] == "4"
+    assert held.values == (("window", 4),)
+    assert held.tensors[0] == Tensor("X", "float32", (64,))
+    assert shapes_of(kernel, {"dtype": T.float16}, {}).values == (("dtype", "float16"),)
     assert held.ratio(shapes_of(kernel, {"window": 5}, {"N": 64})) == math.inf
     assert held.ratio(shapes_of(kernel, {"window": 4}, {"N": 96})) == 1.5
     loose = shapes_of(kernel, {"window": 5}, {"N": 7}, frozenset({"window", "N"}))

@@ -30,17 +30,20 @@ from tileprof.lang.calls import place, spec_of
 from tileprof.lang.compiled import debugging
 from tileprof.lang.jit_function import JitFunction, Kernel
 from tileprof.lang.static import is_number
+from tileprof.lang.tensors import TensorType
 from tileprof.once import Kept
 from tileprof.runtime import hooks
 from tileprof.runtime.arguments import TensorSpec
+from tileprof.runtime.selection import choose
 
 from .configurations import Configuration
-from .kept import Place, Result, nearest, read_table
+from .kept import Place, Result, add_to_table, nearest, read_table
 from .machine import Machine
 from .numbers import NEAR
 from .outcomes import Outcome
 from .search import Settings, tuned
 from .shapes import Shapes, shapes_of
+from .shipped import save_tuned
 from .subjects import Checks, KernelSubject, Tolerances, machine_of
 
 Configurations = Sequence[Configuration] | Callable[..., Any] | None
@@ -123,6 +126,32 @@ class AutotunedFunction(JitFunction):
         found = self._search(named, where, machine_of(where))
         self._by_call.pop(self._call_key(named), None)
         return found
+
+    def results(self, device: str = "") -> list[Result]:
+        """Return what the cache has for a device (default: where kernels with host arrays run),
+        the newest first."""
+        return self._place(machine_of(device or choose([]))).read()
+
+    def save_table(self, path: str | Path, device: str = "") -> None:
+        """Add the results for a device to a table, a file that `autotune(table=path)` reads."""
+        add_to_table(path, self.results(device))
+
+    def save(self, path: str | Path, targets: Sequence[str] = (), device: str = "") -> None:
+        """Write the kernels of all results for a device to one file, compiled for GPUs, which
+        `tileprof.tuning.load_tuned` reads; UsageError without a result."""
+        held = [(each, self._kernel_of(each)) for each in self.results(device)]
+        save_tuned(path, held, targets)
+
+    def _kernel_of(self, result: Result) -> Kernel:
+        """Return the kernel of a result, for the types that it was found for."""
+        chosen = self._chosen(result.configuration)
+        types = {
+            each.name: TensorType(each.shape, ir.DTYPES[each.dtype])
+            for each in result.shapes.tensors
+            if each.name in self._names
+        }
+        values = {n: v for n, v in result.shapes.values if n in self._names}
+        return chosen.function.compile(**{**types, **values, **chosen.values})
 
     def _compile(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
         # Compiling measures nothing: what compiles kernels to look at them gets the defaults.

@@ -9,26 +9,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tileprof import ir
+from tileprof.lang.dtypes import dtype
 from tileprof.runtime.typed_json import read_as
+
+from .configurations import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An argument, or a result, of a kernel."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    """Extents: numbers, and names of those that are known at launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
     """Shapes of a call."""
 
-    compiled: tuple[tuple[str, str], ...]
-    """Types of tensors and values of arguments that a kernel is compiled for, as text by name."""
-    extents: tuple[tuple[str, int], ...]
+    tensors: tuple[Tensor, ...] = ()
+    values: tuple[tuple[str, Value], ...] = ()
+    """Values of arguments that a kernel is compiled for, by name."""
+    extents: tuple[tuple[str, int], ...] = ()
     """Extents that are known at launch, by name."""
 
     def ratio(self, other: Shapes) -> float:
         """Return the largest factor between two extents; inf where other results are needed."""
         ours, theirs = dict(self.extents), dict(other.extents)
-        if self.compiled != other.compiled or ours.keys() != theirs.keys():
+        if self.tensors != other.tensors or repr(self.values) != repr(other.values):
+            return math.inf
+        if ours.keys() != theirs.keys():
             return math.inf
         pairs = [(ours[name], theirs[name]) for name in ours]
         if any((a == 0) != (b == 0) for a, b in pairs):
@@ -37,16 +53,21 @@ class Shapes:
 
     def as_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        return {"compiled": dict(self.compiled), "extents": dict(self.extents)}
+        return {
+            "tensors": [asdict(each) for each in self.tensors],
+            "values": dict(self.values),
+            "extents": dict(self.extents),
+        }
 
     @classmethod
     def from_json(cls, held: Any) -> Shapes:
         """Return the reverse of `as_json`; ValueError for anything else."""
         if not isinstance(held, dict):
             raise ValueError("shapes are no object")
-        compiled = read_as(dict[str, str], held.get("compiled"), "compiled")
+        tensors = read_as(tuple[Tensor, ...], held.get("tensors"), "tensors")
+        values = read_as(dict[str, bool | int | float | str | None], held.get("values"), "values")
         extents = read_as(dict[str, int], held.get("extents"), "extents")
-        return cls(tuple(compiled.items()), tuple(extents.items()))
+        return cls(tensors, tuple(values.items()), tuple(extents.items()))
 
 
 def shapes_of(
@@ -55,8 +76,19 @@ def shapes_of(
 ) -> Shapes:  # fmt: skip
     """Return the shapes of a call: `values` are compile-time arguments, `symbols` the extents known
     at launch.  Names in `ignored` say nothing about which configuration is fast."""
-    held = {p.name: str(p.type) for p in kernel.params if isinstance(p.type, ir.BufferType)}
-    held |= {name: repr(value) for name, value in values.items() if not hasattr(value, "shape")}
-    compiled = tuple(sorted((n, text) for n, text in held.items() if n not in ignored))
+    tensors = [
+        Tensor(p.name, p.type.dtype.name, tuple(p.type.shape))
+        for p in kernel.params
+        if isinstance(p.type, ir.BufferType) and p.role == "in" and p.name not in ignored
+    ]
+    plain = {n: _plain(v) for n, v in values.items() if not hasattr(v, "shape")}
+    kept = tuple(sorted((n, v) for n, v in plain.items() if n not in ignored))
     extents = tuple(sorted((n, int(v)) for n, v in symbols.items() if n not in ignored))
-    return Shapes(compiled, extents)
+    return Shapes(tuple(tensors), kept, extents)
+
+
+def _plain(value: Any) -> Value:
+    """Return a value as JSON has it: an element type as its name, any other object as its text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value) if isinstance(value, dtype) else repr(value)
