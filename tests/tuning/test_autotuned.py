@@ -21,7 +21,15 @@ from tileprof import ir
 from tileprof.errors import ArgumentError, ExecutionError, UsageError
 from tileprof.native.building import find_compiler
 from tileprof.native.cache import cache_folder
-from tileprof.tuning import AutotunedFunction, load_tuned, machine_of, set_autotune_inputs
+from tileprof.tuning import (
+    AutotunedFunction,
+    Configuration,
+    Result,
+    add_to_table,
+    load_tuned,
+    machine_of,
+    set_autotune_inputs,
+)
 from tileprof.tuning.workers import Workers
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler")
@@ -151,6 +159,22 @@ def test_a_table_comes_with_the_kernel(tmp_path: Path) -> None:
     shutil.rmtree(first._place(machine_of("cpu")).folder)
     np.testing.assert_array_equal(function(X), X * 2)
     assert not function.outcomes
+
+
+@pytest.mark.parametrize("named", [{"block": 1 << 20}, {"block": "64"}, {"N": 64}, {"block": 7}])
+def test_a_table_chooses_among_values_that_are_possible(
+    tmp_path: Path, named: dict[str, Any]
+) -> None:
+    """Only whole numbers for arguments that have one; with a list, only what is in it."""
+    function = tuned(configs=None if named != {"block": 7} else [{"block": 64}], timed=1)
+    shapes = function._shapes({"A": X})
+    made = Configuration.of(named)
+    add_to_table(
+        tmp_path / "t.json", [Result("doubled", "cpu", shapes, made, 1.0, 1, True, "", "0.1.0")]
+    )
+    spoilt = tuned(configs=function.wishes.configurations, timed=1, table=tmp_path / "t.json")
+    np.testing.assert_array_equal(spoilt(X), X * 2)
+    assert len(spoilt.outcomes) == 1
 
 
 def test_tuned_kernels_are_saved_as_one_file(tmp_path: Path) -> None:

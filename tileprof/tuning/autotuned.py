@@ -49,6 +49,8 @@ from .subjects import Checks, KernelSubject, Tolerances, machine_of
 Configurations = Sequence[Configuration] | Callable[..., Any] | None
 
 _SWITCH = "TILEPROF_TUNE"
+_MOST_VALUE = 1 << 16
+"""Largest value of an argument that a file may choose."""
 _inputs: ContextVar[tuple[Any, ...] | None] = ContextVar("tileprof_tuning_inputs", default=None)
 
 
@@ -221,12 +223,19 @@ class AutotunedFunction(JitFunction):
         return None
 
     def _fits(self, result: Result) -> bool:
-        """Return whether a result sets arguments that the function has; if the author lists
-        configurations, it must be one of them."""
+        """Return whether a result may be believed: it is one of the author's configurations; or,
+        without these, it gives whole numbers to arguments that have such a default."""
         listed = self.wishes.configurations
-        if isinstance(listed, Sequence) and result.configuration not in listed:
-            return False
-        return result.configuration.named.keys() <= {*self._names}
+        if isinstance(listed, Sequence):
+            return result.configuration in listed
+        defaults = dict(zip(self._names, self._defaults))
+        named = result.configuration.named
+        if callable(listed):
+            return named.keys() <= defaults.keys()
+        return all(
+            type(defaults.get(name)) is int and type(value) is int and 0 < value <= _MOST_VALUE
+            for name, value in named.items()
+        )
 
     def _place(self, machine: Machine) -> Place:
         return Place.of(self.__name__, self.source.text, machine)
