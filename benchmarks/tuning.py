@@ -1,6 +1,7 @@
 """The tuner beside exhaustive search, and how well its model ranks; results/tuning.json.
 
     python -m benchmarks.tuning [--seconds 570] [--only RE] [-o FILE]        on an H200
+    python -m benchmarks.tuning --shapes 3,4,5 --add --no-cold               more rows of the same
     python -m benchmarks.tuning --device cpu --configurations 8 --small      anywhere, for a look
     python -m benchmarks.tuning --compile-only --configurations 8 --small    without times
 
@@ -509,7 +510,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--target", default="sm_90a")
     add("--configurations", type=int, default=CONFIGURATIONS)
     add("--only", default="", help="regular expression on kernels")
-    add("--shapes", type=int, default=5, help="shapes of each kernel at most")
+    add("--shapes", default="1,2,3,4,5", help="which shapes of each kernel, in this order")
+    add("--add", action="store_true", help="keep the rows of an output file that is there")
     add("--small", action="store_true", help="one small shape of each kernel")
     add("--no-cold", action="store_true", help="leave out tuning from nothing")
     add("--workers", type=int, default=None, help="processes that compile at once")
@@ -538,6 +540,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "failed": [],
     }
 
+    if args.add and args.output.exists():
+        earlier = json.loads(args.output.read_text())
+        held |= {name: earlier[name] for name in ("cold", "rows", "failed")}
+        held["earlier"] = [*earlier.get("earlier", []), earlier["circumstances"]]
+    chosen_shapes = [1] if args.small else [int(each) for each in args.shapes.split(",")]
+
     def left() -> float:
         return float(args.seconds - (time.perf_counter() - began))
 
@@ -550,11 +558,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _write(args.output, held)
     last = 30.0
     with Workers(args.workers) as workers:
-        for at in range(1 if args.small else args.shapes):
+        for at in chosen_shapes:
             for case in cases:
-                if left() < 1.2 * last and held["rows"]:
+                if left() < 1.2 * last:
                     break
-                shape = case.small if args.small else case.shapes[at]
+                shape = case.small if args.small else case.shapes[at - 1]
+                done = {(r["kernel"], json.dumps(r["shape"])) for r in held["rows"]}
+                if (case.name, json.dumps(dict(shape))) in done:
+                    continue
                 start = time.perf_counter()
                 try:
                     row = row_of(case, shape, device, target, args.configurations, workers)

@@ -285,14 +285,19 @@ class BoundCall:
         self.loaded.executable.run(self.values, self.symbols)
 
     @classmethod
-    def of(cls, plan: Plan, args: Sequence[Any]) -> BoundCall:
-        """Return the call of a plan on these arguments."""
+    def of(cls, plan: Plan, args: Sequence[Any], outputs: dict[Any, Any]) -> BoundCall:
+        """Return the call of a plan on these arguments.  Arrays among `outputs` are written to
+        where they fit, and new ones are added to it."""
         if plan.scalars:
             args = plan._converted(args)
         values = [args[at] if at >= 0 else None for at in plan.sources]
         symbols, shapes = plan.ready or plan._settle(values)
         for (at, param), shape in zip(plan.outputs, shapes):
-            values[at] = allocate(plan.first, shape, param.type.dtype)  # type: ignore[union-attr]
+            assert isinstance(param.type, ir.BufferType)
+            key = at, shape, param.type.dtype
+            if key not in outputs:
+                outputs[key] = allocate(plan.first, shape, param.type.dtype)
+            values[at] = outputs[key]
         return cls(plan.loaded, tuple(values), symbols)
 
 

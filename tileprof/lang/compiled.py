@@ -156,13 +156,14 @@ class Kernel:
             hide_internals(error)
             raise
 
-    def bound(self, *args: Any, device: str) -> BoundCall:
+    def bound(self, *args: Any, device: str, outputs: dict[Any, Any] | None = None) -> BoundCall:
         """Return a launch of these arguments on a device, checked once, to be timed: it writes the
-        same outputs again each time, and is not recorded."""
+        same outputs again each time, and is not recorded.  Calls that share `outputs` write to the
+        same ones."""
         given = self._bind(args, {})
         specs = [spec_of(a, n, self) for a, n in zip(given, self._names)]
         plan = Plan.make(self._variant_for(specs), self._names, specs, (device, "off"))
-        return BoundCall.of(plan, given)
+        return BoundCall.of(plan, given, {} if outputs is None else outputs)
 
     def _abstract(self, args: Sequence[Any], calls: abstract.Calls) -> Any:
         """Return what stands for the results of a call."""

@@ -77,6 +77,8 @@ class KernelSubject:
         self._kernels: dict[Configuration, Kernel] = {}
         self._under: dict[Configuration, JitFunction] = {}
         self._given: Sequence[Any] | None = None
+        self._outputs: dict[Any, Any] = {}
+        """Arrays that timed calls write to, one after the other."""
         self._expected: list[Any] | None = None
         signature = function.signature
         if configurations:
@@ -146,7 +148,7 @@ class KernelSubject:
             copied(value) if name in written else value
             for name, value in zip(kernel.arguments, self._given)
         ]
-        bound = kernel.bound(*copies, device=self.device)
+        bound = kernel.bound(*copies, device=self.device, outputs=self._outputs)
         return ReadyKernel(self, kernel, copies, bound, sorted(written))
 
     def timer(self) -> Timer:
