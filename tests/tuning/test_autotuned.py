@@ -135,6 +135,9 @@ def test_given_arguments_are_used_as_they_are() -> None:
     function(X)
     np.testing.assert_array_equal(function(X, block=32), X * 2)
     assert len(function.outcomes) == 1
+    again = tuned(configs=None)
+    np.testing.assert_array_equal(again(X, block=32), X * 2)
+    assert not again.outcomes
     assert "mul %bx, %c64" in ir.print_kernel(function.compile(N=128).traced)
     with pytest.raises(ArgumentError, match="defined as"):
         function(X, blocks=32)

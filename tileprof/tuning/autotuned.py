@@ -44,6 +44,7 @@ from .outcomes import Outcome
 from .search import Settings, tuned
 from .shapes import Shapes, shapes_of
 from .shipped import save_tuned
+from .space import found_space
 from .subjects import Checks, KernelSubject, Tolerances, machine_of
 
 Configurations = Sequence[Configuration] | Callable[..., Any] | None
@@ -95,7 +96,6 @@ class AutotunedFunction(JitFunction):
         self.wishes = wishes
         self._by_call: Kept[Any, _Chosen] = Kept()
         self._under: Kept[Configuration, JitFunction] = Kept()
-        self._tunables: frozenset[str] | None = None
         self.outcomes: list[Outcome] = []
         """Searches of this process, in their order."""
 
@@ -105,8 +105,6 @@ class AutotunedFunction(JitFunction):
         if abstract.state.calls is not None or self._debug or debugging():
             return self.untuned(*args, **kwargs)
         named = self._named(args, kwargs)
-        if self._tunables is not None and not self._tunables.isdisjoint(named):
-            return self.untuned(*args, **kwargs)
         key = self._call_key(named)
         chosen = self._by_call.get(key)
         if chosen is None:
@@ -186,6 +184,8 @@ class AutotunedFunction(JitFunction):
     # -- choice
 
     def _choose(self, named: Mapping[str, Any]) -> _Chosen:
+        if self._sets_tunables(named):
+            return _Chosen(self.untuned, Configuration())
         specs = self._specs(named)
         where, _ = place(list(specs.values()))
         machine = machine_of(where)
@@ -196,6 +196,26 @@ class AutotunedFunction(JitFunction):
             else:
                 configuration = self._search(named, where, machine).winner.configuration
         return self._chosen(configuration)
+
+    def _sets_tunables(self, named: Mapping[str, Any]) -> bool:
+        """Return whether a call sets an argument that would be tuned."""
+        if listed := self.listed(named):
+            return not listed[0].named.keys().isdisjoint(named)
+        defaults = dict(zip(self._names, self._defaults))
+        suspects = {n for n, v in named.items() if type(v) is int and type(defaults[n]) is int}
+        if not suspects:
+            return False
+        rest = {n: v for n, v in named.items() if n not in suspects}
+        try:
+            found = found_space(
+                self.signature,
+                rest,
+                lambda values: self._kernel({**named, **values}).variant.traced,
+                on_gpu=True,
+            )
+        except UsageError:
+            return False
+        return not suspects.isdisjoint(t.name for t in found.tunables)
 
     def _chosen(self, configuration: Configuration) -> _Chosen:
         if not configuration.controls:
@@ -283,8 +303,6 @@ class AutotunedFunction(JitFunction):
         with _scope(f"tune {self.__name__}"):
             found = tuned(subject, self.wishes.settings, around=lambda c: _scope(str(c)))
         self.outcomes.append(found)
-        if self._tunables is None:
-            self._tunables = frozenset(t.name for t in found.space.tunables)
         if found.timed:
             self._place(machine).write(Result.of(found, self._shapes(named)))
         return found
