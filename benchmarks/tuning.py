@@ -569,8 +569,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 start = time.perf_counter()
                 try:
                     row = row_of(case, shape, device, target, args.configurations, workers)
-                except (TileprofError, RuntimeError) as error:
-                    reason = str(error).partition("\n")[0]
+                except Exception as error:  # the other rows are worth having all the same
+                    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
                     held["failed"].append({"kernel": case.name, "shape": dict(shape),
                                            "reason": reason})  # fmt: skip
                     print(f"{case.name} {dict(shape)}: {reason}", flush=True)

@@ -102,6 +102,7 @@ def test_a_factory_gives_the_tuned_kernel() -> None:
     kernel = function(len(X))
     np.testing.assert_array_equal(kernel(X), X + 1)
     assert function(len(X)) is kernel
+    assert "constant 32" in ir.print_kernel(function.compile(len(X)).traced)
     (outcome,) = function.outcomes
     assert len(outcome.timed) == 2
     seen: list[Any] = []

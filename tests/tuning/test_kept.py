@@ -152,10 +152,16 @@ def orders() -> list[Order]:
     return [*(order(block_K=16 << n) for n in range(3)), order(stages=2), order(stages=8)]
 
 
-def test_a_worker_finds_what_this_process_finds(orders: list[Order]) -> None:
+def test_a_worker_finds_what_this_process_finds(
+    orders: list[Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the order of the orders, refusals included; no process is left behind."""
     with Workers(1) as here:
         expected = [(each.facts, each.refused) for each in here.trials(orders)]
+    with Workers(2) as workers:
+        workers.trials(orders[:1])
+        assert not workers._all, "the first trial is made here"
+    monkeypatch.setattr("tileprof.tuning.workers.START_SECONDS", 0.0)
     with Workers(2) as workers:
         found = workers.trials(orders)
         processes = [each._process for each in workers._all]

@@ -154,8 +154,14 @@ class AutotunedFunction(JitFunction):
         return chosen.function.compile(**{**types, **values, **chosen.values})
 
     def _compile(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
-        # Compiling measures nothing: what compiles kernels to look at them gets the defaults.
-        return self.untuned.compile(*args, **kwargs)
+        # Compiling measures nothing: what compiles kernels to look at them gets the defaults, and
+        # where an argument has none, the author's first configuration.
+        named = {**dict(zip(self._names, args)), **kwargs}
+        listed = self.listed(named)
+        first = listed[0].named if listed else {}
+        defaults = dict(zip(self._names, self._defaults))
+        lacking = {n: v for n, v in first.items() if n not in named and defaults.get(n) is None}
+        return self.untuned.compile(*args, **{**lacking, **kwargs})
 
     # -- calls
 

@@ -201,6 +201,7 @@ def _memory(facts: LaunchFacts, machine: Gpu, resident: int) -> dict[str, float]
     rate = roofs.get("hbm_copy" if min(read, written) > 0.2 * max(read, written) else "hbm_read")
     made = {"memory": (read + written) / rate * 1e9} if rate else {}
     if l2 := roofs.get("l2_read"):
+        # Blocks of a cluster share one of two operands, of about equal size.
         made["L2"] = (asked / facts.cluster**0.5 + written) / l2 * 1e9
     return made
 

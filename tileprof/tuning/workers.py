@@ -23,8 +23,9 @@ from tileprof.progress import working
 from .trials import Order, Trial, tried
 
 MOST_WORKERS = 32
-_FEW = 4
-"""Orders up to which no worker is started for them: the start of one takes longer."""
+START_SECONDS = 0.6
+"""Time in s that trials take in this process before workers are started for the rest: about as long
+as the start of one takes."""
 _SERVE = "from tileprof.tuning.workers import serve; serve()"
 _RECORDING = ("TILEPROF_OUTPUT", "TILEPROF_RUN", "LD_PRELOAD", "CUDA_INJECTION64_PATH")
 """Environment of a recorded program that a worker is not to inherit: it is no part of it."""
@@ -61,10 +62,18 @@ class Workers:
 
     def trials(self, orders: Sequence[Order], what: str = "trial compiles") -> list[Trial]:
         """Make trials, and return them in the order of `orders`."""
-        if self.count == 1 or (not self._all and len(orders) <= _FEW):
-            return list(_counted(what, len(orders), map(tried, orders)))
-        pool = self._pool = self._pool or ThreadPoolExecutor(self.count, "tileprof-tuning")
-        return list(_counted(what, len(orders), pool.map(self._trial, orders)))
+        return list(_counted(what, len(orders), self._made(orders)))
+
+    def _made(self, orders: Sequence[Order]) -> Iterator[Trial]:
+        """Yield trials: the first ones are made here, as there may be no need for workers."""
+        spent, here = 0.0, 0
+        while here < len(orders) and (self.count == 1 or (not self._all and spent < START_SECONDS)):
+            made = tried(orders[here])
+            spent, here = spent + made.seconds, here + 1
+            yield made
+        if here < len(orders):
+            pool = self._pool = self._pool or ThreadPoolExecutor(self.count, "tileprof-tuning")
+            yield from pool.map(self._trial, orders[here:])
 
     def _trial(self, order: Order) -> Trial:
         worker = self._take()
