@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import gpu_kernels, tuned_kernels
+from case_studies import attention
 from tests.tuning import tuned_kernels as kernels
-from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.controls import Controls, controls_of
 from tileprof.lang.jit_function import JitFunction
 from tileprof.tuning import machine_of
 from tileprof.tuning.facts import Binary, KernelFacts, LaunchFacts
+from tileprof.tuning.guesses import rank_correlation
 from tileprof.tuning.model import estimate
 from tileprof.tuning.trials import Order, tried
 
 GPU = machine_of("", "sm_90a")
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
 def facts(function: JitFunction, **values: Any) -> KernelFacts:
@@ -61,6 +66,30 @@ def test_a_product_of_known_time_is_predicted() -> None:
     """8192³ in bfloat16 takes 1.556 ms on an H200 (results/kernels-after-redesign.json)."""
     found = estimate(facts(gpu_kernels.matmul_nt, M=8192, N=8192, K=8192), GPU)
     assert found.ns == pytest.approx(1.556e6, rel=0.15)
+
+
+def test_known_times_of_attention_are_ranked() -> None:
+    """Widths of tiles and controls that were measured on an H200, from the lowering alone."""
+    rows = json.loads((RESULTS / "attention.json").read_text())["rows"]
+    (row,) = (each for each in rows if each["work"] == "attention d128 4096 causal")
+    shape = {"batch": 4, "length": 4096, "keys": 4096, "heads": 16, "groups": 16, "dim": 128}
+    measured, predicted = [], []
+    for name, controls, tile in (
+        ("block_N 64, stages 3", {}, {"block_N": 64, "stages": 3}),
+        ("block_N 96, stages 2", {}, {"block_N": 96}),
+        ("block_N 128, stages 2", {}, {}),
+        ("block_N 176, stages 2", {}, {"block_N": 176}),
+        ("overlap False, ping_pong False", {"overlap": False, "ping_pong": False}, {}),
+    ):
+        kernel = attention.attention.compile(**shape, **tile, causal=True).traced
+        order = Order(kernel, controls_of(controls), "sm_90a", 132, compiled=False)
+        found = tried(order).facts
+        assert found is not None
+        predicted.append(estimate(found, GPU).ns)
+        measured.append(4 * 4 * 16 * 4096**2 * 128 / 2 / row["ways"][name] / 1e12 * 1e9)
+    assert rank_correlation(predicted, measured) >= 0.85
+    for ours, theirs in zip(predicted, measured):
+        assert ours == pytest.approx(theirs, rel=0.2)
 
 
 def test_a_kernel_that_memory_bounds_is_at_its_roof() -> None:
@@ -120,6 +149,12 @@ def test_what_does_not_fit_has_no_time() -> None:
     (only,) = held.launches
     made = replace(only, registers=255)
     assert estimate(replace(held, launches=(made,)), GPU).ns == float("inf")
+
+
+def test_loops_inside_of_a_loop_over_elements_repeat() -> None:
+    """A scalar sum of 4 numbers for each of 64 elements takes 8 requests of a warp, a store 2."""
+    (part,) = launch(kernels.scalar_sums, N=64).parts
+    assert part.requests == 8 + 2
 
 
 def test_chunks_of_rows_count_once_each() -> None:

@@ -89,3 +89,17 @@ def no_choice(X):
         for i in T.Parallel(64):
             Y[bx * 64 + i] = X[bx * 64 + i]
     return Y
+
+
+@tileprof.jit
+def scalar_sums(X, block: int = 64):
+    N = T.const("N")
+    X: T.Tensor((N, 4), T.float32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            total = 0.0
+            for k in T.serial(4):
+                total += X[bx * block + i, k]
+            Y[bx * block + i] = total
+    return Y

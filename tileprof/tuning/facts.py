@@ -123,6 +123,8 @@ class LaunchFacts:
     """Warp groups that compute, at least 1."""
     planned: bool
     """Whether the compiler has products run under other work."""
+    alternating: bool
+    """Whether warp groups hand the tensor cores over to each other."""
     barriers: int
     memory_bytes: tuple[tuple[int, float], ...]
     """Bytes that come from memory, by blocks that run at once; reads alone."""
@@ -189,7 +191,7 @@ class _Reader:
         self._access: dict[tuple[str, int], tuple[float, int]] = {}
         self._ahead: set[int] = set()
         """Lines of copies that are asynchronous."""
-        self._planned = False
+        self._planned = self._alternating = False
         self._group = 1
         """Rows of blocks that run together."""
         if lowered is not None:
@@ -215,7 +217,9 @@ class _Reader:
             case SharedAccess(width=width, wavefronts=wavefronts, needed=needed):
                 self._access[f"shared {remark.op}", line] = (
                     wavefronts / max(needed, 1), int(width))  # fmt: skip
-            case TakeTurns() | IssuedBehind() | RunsWhile():
+            case TakeTurns():
+                self._alternating = True
+            case IssuedBehind() | RunsWhile():
                 self._planned = True
             case GroupedRows(rows=rows):
                 self._group = rows
@@ -245,7 +249,8 @@ class _Reader:
         return LaunchFacts(
             blocks, threads, workers, spec.shared if spec else int(buffers),
             *_registers(fragments, workers, asked, threads), int(fragments), int(buffers),
-            bool(spec and spec.persistent), spec.cluster if spec else 1, groups, self._planned, 0,
+            bool(spec and spec.persistent), spec.cluster if spec else 1, groups, self._planned,
+            self._alternating, 0,
             self._memory(parts, blocks, running), written, parts,
         )  # fmt: skip
 
@@ -379,9 +384,14 @@ class _Reader:
         extents = [self.values.number(name) or 1 for name in op.listed]
         points = float(math.prod(extents))
         part = part.plus(rows=math.prod(extents[:-1]))
-        for each in op.walk():
-            if each is not op:
-                part = self._scalar(each, points, part)
+        return self._inside(op, points, part)
+
+    def _inside(self, op: Op, points: float, part: Part) -> Part:
+        """Add the scalar operations inside a loop over elements; loops in it repeat theirs."""
+        for each in (inner for block in op.blocks for inner in block.ops):
+            part = self._scalar(each, points, part)
+            turns = self.values.mean_turns(each) if each.name == "for" else None
+            part = self._inside(each, points * (1.0 if turns is None else turns), part)
         return part
 
     def _scalar(self, op: Op, points: float, part: Part) -> Part:

@@ -35,6 +35,7 @@ from .numbers import (
     LAUNCH_NS,
     LOAD_LATENCY,
     MMA_EFFICIENCY,
+    OVERLAP_ALTERNATING,
     OVERLAP_BY_GROUPS,
     OVERLAP_PLANNED,
     PERSISTENT_LATENCY,
@@ -43,6 +44,7 @@ from .numbers import (
     SHARED_BYTES,
     SHARPNESS,
     SPILL_TRIPS,
+    UNSPECIALISED_LATENCY,
 )
 
 _LANES = 128
@@ -175,14 +177,16 @@ def _latency(part: Part, cycles: _Cycles, facts: LaunchFacts) -> float:
     # An instruction of tensor cores reads its operands from shared memory while it multiplies.
     units = (max(cycles.tensor, cycles.shared), cycles.issue, cycles.special)
     longest, together = max(units), sum(units)
-    overlap = OVERLAP_PLANNED if facts.planned else OVERLAP_BY_GROUPS * (facts.groups > 1)
+    overlap = OVERLAP_BY_GROUPS * (facts.groups > 1)
+    if facts.alternating or facts.planned:
+        overlap = OVERLAP_ALTERNATING if facts.alternating else OVERLAP_PLANNED
     work = together - overlap * (together - longest)
     work += REDUCE_LATENCY * part.reductions
     if part.waited:
         batches = max(1, math.ceil(part.waited / (BLOCKING_BYTES * facts.workers)))
         work += LOAD_LATENCY * batches
     if part.stages > 0 and part.loads:
-        work += ITERATION_LATENCY
+        work += ITERATION_LATENCY if facts.threads > facts.workers else UNSPECIALISED_LATENCY
         # A slot is filled, multiplied and freed; so many slots are on their way at once.
         turn = max(work, (LOAD_LATENCY + cycles.l2 + work) / part.stages)
         return turn * part.times + (0.0 if facts.persistent else LOAD_LATENCY)

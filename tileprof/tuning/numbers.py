@@ -58,18 +58,24 @@ blocks ask for the rest of a line at nearly the same time."""
 BLOCKING_BYTES = 256
 """Bytes that one thread has in flight before it waits: `compiler.cuda.tuning.BYTES_IN_FLIGHT`."""
 
-OVERLAP_BY_GROUPS = 0.5
+OVERLAP_BY_GROUPS = 0.6
 """Share of the work of other units that runs under the busiest one where two warp groups run the
-same loop.  By hand, 2026-11-28."""
+same loop.  This and the next two are by 36 times of attention on an H200, of which the model then
+meets 32 within 16 % (benchmarks/results/attention.json), 2026-11-28."""
 
-OVERLAP_PLANNED = 0.85
-"""The same where the compiler issues products behind the next iteration, or warp groups alternate.
-By hand, 2026-11-28: attention of 16 heads of 128 columns reaches 0.75 of its products' roof on an
-H200 (benchmarks/results/attention.json)."""
+OVERLAP_PLANNED = 0.87
+"""The same where the compiler issues products behind the next iteration."""
 
-SHARPNESS = 6.0
+OVERLAP_ALTERNATING = 0.95
+"""The same where warp groups alternate as well."""
+
+SHARPNESS = 9.0
 """Exponent of the norm that joins limits of one kernel: with a large one the slowest decides alone.
-By hand, 2026-11-28."""
+By seven products of 4096³ on an H200 (benchmarks/results/gemm_ladder.json), 2026-11-28."""
+
+UNSPECIALISED_LATENCY = 200.0
+"""Cycles of one iteration of a pipelined loop whose warps load for themselves, beside its work:
+waits for loads, and barriers of all threads.  Measured as `SHARPNESS`."""
 
 SPILL_TRIPS = 0.5
 """Share of a loop's iterations in which a spilled register is stored or loaded.  By hand,
