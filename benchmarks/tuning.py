@@ -12,9 +12,8 @@ the same ones, with at most ten timed.  A row says how near it comes to the best
 timed and after five, and Spearman's correlation of the model with the measurement over all of
 them.
 
-Kernels whose times were known when the model's constants were chosen are `development`; all others
-are `held-out`: nothing about them was measured before.  Each row is written when it is there, so a
-run that is cut off leaves what it has.  Rows go by shapes: the first shapes of all kernels come
+Kernels by whose times or registers the model's constants were chosen are `development`; all others
+are `held-out`.  Each row is written when it is there, so a run that is cut off leaves what it has.  Rows go by shapes: the first shapes of all kernels come
 before the second ones.
 """
 
@@ -85,7 +84,7 @@ class Case:
     small: Shape
     """A shape for a look on any machine."""
     development: bool = False
-    """Whether times of it were known when the model's constants were chosen."""
+    """Whether the model's constants were chosen by times or registers of it."""
     static: Mapping[str, Any] = field(default_factory=dict)
     """Arguments that are not tuned."""
     fill: Callable[[dict[str, Any], Shape], None] = lambda arrays, shape: None

@@ -24,7 +24,7 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.bench.arrays import SEED, made_array, moved_array
-from tileprof.errors import UsageError
+from tileprof.errors import MissingDependencyError, UsageError
 from tileprof.lang import abstract
 from tileprof.lang.calls import place, spec_of
 from tileprof.lang.compiled import debugging
@@ -344,9 +344,15 @@ class AutotunedFunction(JitFunction):
 
 
 def _moved(value: Any, kind: Any, where: str) -> Any:
-    """Return an argument where it is timed: host arrays that a GPU is to read are copied there."""
+    """Return an argument where it is timed: host arrays that a GPU is to read are copied there,
+    unless PyTorch is missing."""
     is_array = isinstance(value, np.ndarray) and isinstance(kind, ir.BufferType)
-    return moved_array(value, where) if where.startswith("cuda") and is_array else value
+    if not where.startswith("cuda") or not is_array:
+        return value
+    try:
+        return moved_array(value, where)
+    except MissingDependencyError:
+        return value
 
 
 def _symbols(kernel: ir.Kernel, specs: Mapping[str, TensorSpec]) -> dict[str, int]:

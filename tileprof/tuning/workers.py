@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
+import tileprof
 from tileprof.progress import working
 
 from .trials import Order, Trial, tried
@@ -26,7 +27,7 @@ MOST_WORKERS = 32
 START_SECONDS = 0.6
 """Time in s that trials take in this process before workers are started for the rest: about as long
 as the start of one takes."""
-_SERVE = "from tileprof.tuning.workers import serve; serve()"
+_SERVE = "import sys; sys.path.append({!r}); from tileprof.tuning.workers import serve; serve()"
 _RECORDING = ("TILEPROF_OUTPUT", "TILEPROF_RUN", "LD_PRELOAD", "CUDA_INJECTION64_PATH")
 """Environment of a recorded program that a worker is not to inherit: it is no part of it."""
 
@@ -112,12 +113,11 @@ class _Worker:
     def start(cls) -> _Worker | None:
         """Start a process; None where Python cannot be started."""
         environment = {n: v for n, v in os.environ.items() if n not in _RECORDING}
-        folders = [p for p in sys.path if p]
-        environment["PYTHONPATH"] = os.pathsep.join(folders)
+        own = os.path.dirname(os.path.dirname(os.path.abspath(tileprof.__file__)))
         try:
             return cls(
                 subprocess.Popen(
-                    [sys.executable or "python", "-c", _SERVE],
+                    [sys.executable or "python", "-c", _SERVE.format(own)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     env=environment,
