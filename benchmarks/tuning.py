@@ -13,8 +13,8 @@ timed and after five, and Spearman's correlation of the model with the measureme
 them.
 
 Kernels by whose times or registers the model's constants were chosen are `development`; all others
-are `held-out`.  Each row is written when it is there, so a run that is cut off leaves what it has.  Rows go by shapes: the first shapes of all kernels come
-before the second ones.
+are `held-out`.  Each row is written when it is there, so a run that is cut off leaves what it has.
+Rows go by shapes: the first shapes of all kernels come before the second ones.
 """
 
 from __future__ import annotations

@@ -249,7 +249,8 @@ def _apart(one: Any, other: Any, limits: Tolerances) -> tuple[float, float]:
     if hasattr(one, "detach") and hasattr(other, "detach"):
         left, right = one.detach().double(), other.detach().double().to(one.device)
         away = (left - right).abs()
-        wrong = ~((away <= limits.absolute + limits.relative * right.abs()) | (left == right))
+        near = (away <= limits.absolute + limits.relative * right.abs()) & right.isfinite()
+        wrong = ~(near | (left == right))
         wrong &= ~(left.isnan() & right.isnan())
         if not wrong.numel():
             return 0.0, 0.0
@@ -257,7 +258,8 @@ def _apart(one: Any, other: Any, limits: Tolerances) -> tuple[float, float]:
     left, right = (_on_host(each).astype(np.float64) for each in (one, other))
     with np.errstate(all="ignore"):
         away = np.abs(left - right)
-        wrong = ~((away <= limits.absolute + limits.relative * np.abs(right)) | (left == right))
+        near = (away <= limits.absolute + limits.relative * np.abs(right)) & np.isfinite(right)
+        wrong = ~(near | (left == right))
     wrong &= ~(np.isnan(left) & np.isnan(right))
     if not wrong.size:
         return 0.0, 0.0
