@@ -15,11 +15,9 @@ from tileprof.analyzer.numbers import FLOORS_USUAL
 from tileprof.binary.occupancy import Multiprocessor
 from tileprof.compiler.cuda.target import Target
 
-from .numbers import CPU_CACHES, CPU_FLOPS, CPU_MEMORY
+from .numbers import CPU_CACHES, CPU_FLOPS, CPU_MEMORY, SM_CLOCK
 
 _USUAL = "NVIDIA H200"
-_CLOCK = 1.755e9
-"""Clock in Hz of an H200's multiprocessors under load (its boost clock is 1.98 GHz)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def gpu(
     known.setdefault("tensor_int8", 2 * known.get("tensor_float16", 0.0))
     known.setdefault("tensor_uint8", known["tensor_int8"])
     known.setdefault("tensor_float8_e5m2", known.get("tensor_float8_e4m3", 0.0))
-    return Gpu(name or target.name, target.name, count, _CLOCK, known, target.multiprocessor)
+    return Gpu(name or target.name, target.name, count, SM_CLOCK, known, target.multiprocessor)
 
 
 def processor(threads: int) -> Processor:

@@ -20,12 +20,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tileprof.binary.occupancy import occupancy
+from tileprof.compiler.cuda.target import BANKS, WORD
+from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT, ORDINARY_PER_CYCLE, SPECIAL_PER_CYCLE
 
 from .facts import KernelFacts, LaunchFacts, Part
 from .machine import Gpu, Machine, Processor
 from .numbers import (
     BLOCK_LATENCY,
-    BLOCKING_BYTES,
     CPU_BLOCK_NS,
     CPU_ROW_NS,
     CPU_SCALAR_NS,
@@ -41,16 +42,13 @@ from .numbers import (
     PERSISTENT_LATENCY,
     REDUCE_LATENCY,
     SERIALISED,
-    SHARED_BYTES,
     SHARPNESS,
     SPILL_TRIPS,
     UNSPECIALISED_LATENCY,
 )
 
-_LANES = 128
-"""Instructions of threads that a multiprocessor issues in a cycle: 4 schedulers, 32 lanes."""
-_SPECIAL_LANES = 16
-"""Results of special functions in a cycle (`compiler.cuda.tuning.SPECIAL_PER_CYCLE`)."""
+_SHARED_BYTES = BANKS * WORD
+"""Bytes of shared memory per cycle of a multiprocessor."""
 _EFFICIENCY = {"mma": MMA_EFFICIENCY, "fma": FMA_EFFICIENCY}
 
 
@@ -162,12 +160,12 @@ def _part_cycles(part: Part, facts: LaunchFacts, machine: Gpu, resident: int) ->
     # Few warps cannot fill the schedulers.
     warps = resident * facts.workers / 32
     filled = min(1.0, warps / ISSUING_WARPS)
-    issue = (part.ordinary + spilled) / (_LANES * filled) + part.requests
+    issue = (part.ordinary + spilled) / (ORDINARY_PER_CYCLE * filled) + part.requests
     return _Cycles(
         tensor,
-        (part.shared + 4 * spilled) / SHARED_BYTES,
+        (part.shared + 4 * spilled) / _SHARED_BYTES,
         issue,
-        part.special / (_SPECIAL_LANES * min(1.0, warps / 4)),
+        part.special / (SPECIAL_PER_CYCLE * min(1.0, warps / 4)),
         (part.loads + part.stores) / machine.cycles("l2_read"),
     )
 
@@ -183,7 +181,7 @@ def _latency(part: Part, cycles: _Cycles, facts: LaunchFacts) -> float:
     work = together - overlap * (together - longest)
     work += REDUCE_LATENCY * part.reductions
     if part.waited:
-        batches = max(1, math.ceil(part.waited / (BLOCKING_BYTES * facts.workers)))
+        batches = max(1, math.ceil(part.waited / (BYTES_IN_FLIGHT * facts.workers)))
         work += LOAD_LATENCY * batches
     if part.stages > 0 and part.loads:
         work += ITERATION_LATENCY if facts.threads > facts.workers else UNSPECIALISED_LATENCY

@@ -17,7 +17,7 @@ REDUCE_LATENCY = 60.0
 """A reduction across the threads of a row: shuffles, and for several warps a way through shared
 memory.  By hand, 2026-11-28."""
 
-BLOCK_LATENCY = 1500.0
+BLOCK_LATENCY = 800.0
 """Start and end of a block: launch by the hardware, descriptors, barriers.  By hand, 2026-11-28."""
 
 PERSISTENT_LATENCY = 300.0
@@ -27,6 +27,10 @@ PERSISTENT_LATENCY = 300.0
 ITERATION_LATENCY = 45.0
 """Barriers, addresses and branches of one iteration of a pipelined loop, beside its work.  By hand,
 2026-11-28."""
+
+SM_CLOCK = 1.755e9
+"""Clock in Hz of an H200's multiprocessors under load; its boost clock is 1.98 GHz.  By hand: only
+the ratio of latencies to rates hangs on it.  Since 2026-11-28."""
 
 LAUNCH_NS = 2200.0
 """Time in ns of a launch that does nothing, with others queued before it: `tileprof doctor --roofs`
@@ -46,17 +50,10 @@ ISSUING_WARPS = 12
 """Warps of a multiprocessor from which its schedulers find an instruction each cycle in ordinary
 arithmetic.  By hand, 2026-11-28."""
 
-SHARED_BYTES = 128
-"""Bytes of shared memory per cycle of a multiprocessor (CUDA C++ Programming Guide, "Shared
-Memory": 32 banks of 4 bytes)."""
-
 ROW_BYTES = 128
 """Bytes of neighbouring elements from which a tile's rows are read from memory at its full rate: a
 line of L2.  Half of the difference counts for shorter ones (by hand, 2026-11-28), as neighbouring
 blocks ask for the rest of a line at nearly the same time."""
-
-BLOCKING_BYTES = 256
-"""Bytes that one thread has in flight before it waits: `compiler.cuda.tuning.BYTES_IN_FLIGHT`."""
 
 OVERLAP_BY_GROUPS = 0.6
 """Share of the work of other units that runs under the busiest one where two warp groups run the
