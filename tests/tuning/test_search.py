@@ -230,6 +230,7 @@ def test_a_long_list_is_sampled_and_says_so() -> None:
     listed = tuple(SPACE.all())
     outcome = searched(FakeSubject(space=Space(SPACE.tunables, listed)), Settings(trials=50))
     assert len(outcome.looked) == 50
+    assert listed[0] in {each.configuration for each in outcome.looked}
     assert "94 of 144 configurations were left out" in outcome.notes[0]
 
 

@@ -206,7 +206,8 @@ class _Search:
                     "were left out at random: more are tried with a larger limit of trials"
                 )
                 chosen = random.Random(self._settings.seed)
-                listed = chosen.sample(listed, self._settings.trials)
+                others = [c for c in listed if c != default]
+                listed = [default, *chosen.sample(others, self._settings.trials - 1)]
             self._try(listed)
         else:
             self._climb([default, *self._seeds()])
