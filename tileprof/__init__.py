@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         step,
     )
     from tileprof.runtime.selection import device
+    from tileprof.tuning import autotune
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "activate",
     "analyze",
+    "autotune",
     "check",
     "compile",
     "deactivate",
@@ -70,6 +72,7 @@ _LATE = {
     "analyze": "tileprof.analyzer",
     "check": "tileprof.checker",
     "compile": "tileprof.lang",
+    "autotune": "tileprof.tuning",
     "deactivate": "tileprof.profiler",
     "device": "tileprof.runtime.selection",
     "events": "tileprof.lang.recorded",

@@ -8,6 +8,7 @@ picks an exit code.
     ├── KernelError              the text of a kernel is wrong: raised while it is compiled
     │   ├── UnsupportedPython    Python that a kernel cannot use
     │   ├── UnknownOperation     `T.something` that does not exist
+    │   ├── TooLarge             a block asks for more of a resource than the target has
     │   ├── ShapeError           shapes or ranks that do not fit
     │   └── DTypeError           element types that do not fit
     ├── ArgumentError            a call does not match the kernel's signature
@@ -33,7 +34,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self
 
 MOST_SOURCE_BYTES = 16 << 20
 """Size of a source file whose lines are shown."""
@@ -166,6 +167,20 @@ class UsageError(TileprofError):
 
 class KernelError(TileprofError):
     """The text of a kernel is wrong."""
+
+
+Resource = Literal["shared memory", "registers", "threads", "barriers"]
+"""What the blocks of a launch ask of a multiprocessor."""
+
+
+class TooLarge(KernelError):
+    """A block asks for more of a resource than the target has."""
+
+    def __init__(
+        self, message: str, resource: Resource, *, location: Location | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(message, location=location, hint=hint)
+        self.resource: Resource = resource
 
 
 class UnsupportedPython(KernelError):

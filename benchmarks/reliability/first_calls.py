@@ -94,6 +94,17 @@ def save_kernel(seed: int, folder: Path) -> None:
     _check(bool((tileprof.load_kernel(path)(x) == x * 3).all()), "loaded kernel")
 
 
+def tune(seed: int, folder: Path) -> None:
+    """Call a kernel that tunes itself, from a list of which one is timed."""
+    import tileprof
+
+    from . import launch_kernels as kernels
+
+    x, s = _numbers(64 * 8, seed).reshape(64, 8), _numbers(64, seed + 1)
+    tuned = tileprof.autotune(configs=[{"block": 16}, {"block": 32}], timed=1)(kernels.scale)
+    _check(bool((tuned(x, s) == x * s[:, None]).all()), "a tuned kernel")
+
+
 def record(seed: int, folder: Path) -> None:
     """Record a session with scopes and launches, save it and load it."""
     import tileprof
@@ -362,9 +373,9 @@ def command_line(seed: int, folder: Path) -> None:
 
 
 ENTRIES: tuple[Callable[[int, Path], None], ...] = (
-    launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, record, analyze,
-    render, examine, specialise, watch, draw, operate, trace, control, misuse, profile_block, pause,
-    step, compare, view, convert, report, command_line,
+    launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, tune, record,
+    analyze, render, examine, specialise, watch, draw, operate, trace, control, misuse,
+    profile_block, pause, step, compare, view, convert, report, command_line,
 )  # fmt: skip
 """All entry points; the first two are those of most runs."""
 

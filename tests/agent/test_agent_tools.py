@@ -221,6 +221,44 @@ def test_script_is_recorded_then_explained(runnable: Tools) -> None:
     assert "row_sums" in explained
 
 
+TUNED = """
+import tileprof
+import tileprof.lang as T
+
+@tileprof.jit
+def copied(X, block: int = 128, threads: int = 128):
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+        for i in T.Parallel(block):
+            Y[bx * block + i] = X[bx * block + i]
+    return Y
+"""
+
+
+def test_kernel_is_tuned_page_by_page(runnable: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer begins with the space; its other pages would come from the same search."""
+    (runnable.root / "kernels.py").write_text(TUNED)
+    asked = {"set": {"N": 1 << 20, "threads": 128}, "target": "sm_90a"}
+    text = runnable.tune("kernels.py:copied", **asked)  # type: ignore[arg-type]
+    assert text.startswith("copied for NVIDIA H200, nothing timed: ")
+    assert tokens(text) <= MOST_TOKENS
+    monkeypatch.setattr(Tools, "_run", lambda *_, **__: pytest.fail("it is tuned again"))
+    with pytest.raises(UsageError, match="no page 2"):
+        runnable.tune("kernels.py:copied", page=2, **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"), [("other.py:copied", "names no file"), ("kernels.py:other", "exit code 2")]
+)
+def test_what_cannot_be_tuned_is_told(runnable: Tools, kernel: str, said: str) -> None:
+    """With the words of the command."""
+    (runnable.root / "kernels.py").write_text(TUNED)
+    with pytest.raises(UsageError, match=said):
+        runnable.tune(kernel, target="sm_90a")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_program_that_hangs_is_stopped(runnable: Tools) -> None:
     """No process of it is left running, and the answer says what to do."""

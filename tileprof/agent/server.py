@@ -40,7 +40,7 @@ def build_server(tools: Tools) -> MCPServer[Any]:
 
     made: MCPServer[Any] = MCPServer("tileprof", instructions=INSTRUCTIONS, log_level="WARNING")
     readers = (tools.report, tools.view, tools.diff, tools.explain_line, tools.remarks)
-    for each in (tools.record, *readers):
+    for each in (tools.record, tools.tune, *readers):
         reads = each in readers
         hints = ToolAnnotations(read_only_hint=reads, destructive_hint=not reads)
         # Text alone: a structured copy of it would double the answer.

@@ -1,4 +1,4 @@
-"""What an agent can ask: record a program, and read profiles page by page.
+"""What an agent can ask: record a program, tune a kernel, and read profiles page by page.
 
 In: names of files below a root folder.  Out: text; errors are `TileprofError`s with a way out.
 """
@@ -37,6 +37,8 @@ _MOST_HELD = 4
 """Profiles that are kept in memory."""
 _TAIL = 1500
 """Characters of a recorded program's output that an answer has, from its end."""
+_MOST_ANSWER = 200_000
+"""Characters of what a command printed that is shown in pages."""
 _SUMMARY_PERCENT = 5.0
 """Nodes of the tree that follows a recording: those with at least this share of the whole."""
 
@@ -60,6 +62,8 @@ class Tools:
         self.root = root.resolve()
         self._held: OrderedDict[tuple[Path, int, int], _Held] = OrderedDict()
         self._reading = Guard()
+        self._tuned: dict[tuple[str, ...], str] = {}
+        """Answer to the last call of `tune`, by its command."""
 
     def record(
         self,
@@ -98,6 +102,41 @@ class Tools:
         tree = render_view(self._load(made).profile, options, width=WIDTH, unicode=False)
         lines += [f"wrote {made.relative_to(self.root)}; ask `report` for what to change", tree]
         return page_of("\n".join(lines))
+
+    def tune(
+        self,
+        kernel: str,
+        set: dict[str, int | float | str] | None = None,
+        device: str | None = None,
+        target: str | None = None,
+        timed: int | None = None,
+        timeout_s: float = 600,
+        page: int = 1,
+    ) -> str:
+        """Find the fastest tile sizes, stages, threads and controls of a tile kernel.
+
+        `kernel` is `FILE.py:NAME`; the file runs with the rights of this server. `set` binds the
+        extents and arguments that are not to be tuned, as {"M": 4096}. `device` (cpu, cuda) is
+        where a few configurations are timed; `target` (sm_90a) ranks them by the model alone, for
+        a GPU that need not be there. The first lines have the winner, what follows says for each
+        loser what the model and the measurement say; other pages do not tune again.
+        """
+        file = self._inside(kernel.rpartition(":")[0])
+        if not file.is_file():
+            raise UsageError(
+                f"{kernel} names no file", hint=f"Write FILE.py:KERNEL; paths start at {self.root}."
+            )
+        command = [sys.executable, "-m", "tileprof", "tune", f"{file}:{kernel.rpartition(':')[2]}"]
+        command += [word for n, v in (set or {}).items() for word in ("--set", f"{n}={v}")]
+        for option, value in (("--device", device), ("--target", target), ("--timed", timed)):
+            command += [] if value is None else [option, str(value)]
+        key = tuple(command)
+        if page == 1 or key not in self._tuned:
+            code, printed = self._run([*command, "--explain"], timeout_s, most=_MOST_ANSWER)
+            if code:
+                raise UsageError(f"tuning ended with exit code {code}:\n{printed}")
+            self._tuned = {key: f"{printed}\n"}
+        return page_of(self._tuned[key], page)
 
     def report(
         self, file: str, finding: str | None = None, include: str | None = None, page: int = 1
@@ -229,8 +268,9 @@ class Tools:
         self._held.move_to_end(key)
         return self._held[key]
 
-    def _run(self, command: list[str], timeout_s: float) -> tuple[int, str]:
-        """Run a program apart from the server's own input and output."""
+    def _run(self, command: list[str], timeout_s: float, *, most: int = _TAIL) -> tuple[int, str]:
+        """Run a program apart from the server's own input and output; returns its exit code and at
+        most so many characters of what it printed, from the end."""
         # The server's input and output carry the protocol, so the program must not have them.
         program = subprocess.Popen(
             command,
@@ -254,9 +294,8 @@ class Tools:
         except BaseException:
             _kill(program)
             raise
-        return program.returncode, ("… " if len(printed) > _TAIL else "") + printed[
-            -_TAIL:
-        ].rstrip()
+        cut = "… " if len(printed) > most else ""
+        return program.returncode, cut + printed[-most:].rstrip()
 
 
 def _kill(program: subprocess.Popen[str]) -> None:

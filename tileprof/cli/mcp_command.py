@@ -16,8 +16,8 @@ def _parser() -> Parser:
     parser = Parser(
         "mcp",
         USAGE,
-        "Serve profiles to an agent over the Model Context Protocol, on standard input and "
-        "output: record, report, view, diff, explain_line, remarks. The agent can execute any "
+        "Serve profiles to an agent over the Model Context Protocol, on standard input and output: "
+        "record, tune, report, view, diff, explain_line, remarks. The agent can execute any "
         'script below DIR. Needs `pip install "tileprof[mcp]"`.',
     )
     parser.add_argument(

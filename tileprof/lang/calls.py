@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -123,6 +123,12 @@ class Variant:
             instrument = "off"  # the same binary, which is not to be loaded twice
         key = (device, instrument)
         return self._loaded.made(key, lambda: load(self.program(instrument), device))
+
+    def adopt(self, device: str, build: Callable[[Any], Any]) -> None:
+        """Make the kernel ready on a GPU with machine code that was made elsewhere: `build` gives
+        it for a need, None where it has none."""
+        key = (device, "off")
+        self._loaded.made(key, lambda: load(self.program(), device, build))
 
     def _has_scopes(self) -> bool:
         return any(isinstance(op, ir.Scope) for op in self.traced.kernel.ops())
@@ -282,6 +288,39 @@ class Plan:
             assert isinstance(param.type, ir.BufferType)
             shapes.append(tuple(known[d] if isinstance(d, str) else d for d in param.type.shape))
         return tuple(known[s] for s in traced.kernel.symbols), tuple(shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A launch whose arguments are checked and whose outputs are allocated, to be made many times.
+
+    Nobody who listens to launches hears of it, and nothing inside is measured: it is for timing.
+    """
+
+    loaded: LoadedKernel
+    values: tuple[Any, ...]
+    """One for each parameter of the kernel, outputs included."""
+    symbols: tuple[int, ...]
+
+    def __call__(self) -> None:
+        """Launch."""
+        self.loaded.executable.run(self.values, self.symbols)
+
+    @classmethod
+    def of(cls, plan: Plan, args: Sequence[Any], outputs: dict[Any, Any]) -> BoundCall:
+        """Return the call of a plan on these arguments.  Arrays among `outputs` are written to
+        where they fit, and new ones are added to it."""
+        if plan.scalars:
+            args = plan._converted(args)
+        values = [args[at] if at >= 0 else None for at in plan.sources]
+        symbols, shapes = plan.ready or plan._settle(values)
+        for (at, param), shape in zip(plan.outputs, shapes):
+            assert isinstance(param.type, ir.BufferType)
+            key = at, shape, param.type.dtype
+            if key not in outputs:
+                outputs[key] = allocate(plan.first, shape, param.type.dtype)
+            values[at] = outputs[key]
+        return cls(plan.loaded, tuple(values), symbols)
 
 
 def check_tensor(

@@ -20,7 +20,7 @@ from tileprof.runtime.arguments import TensorSpec
 from tileprof.runtime.selection import chosen
 
 from . import abstract
-from .calls import Plan, Variant, place, spec_of
+from .calls import BoundCall, Plan, Variant, place, spec_of
 from .functions import Kernelized, PrimFunc
 from .spans import here, hide_internals
 from .specialize import trace_prim_func
@@ -155,6 +155,15 @@ class Kernel:
         except Exception as error:
             hide_internals(error)
             raise
+
+    def bound(self, *args: Any, device: str, outputs: dict[Any, Any] | None = None) -> BoundCall:
+        """Return a launch of these arguments on a device, checked once, to be timed: it writes the
+        same outputs again each time, and is not recorded.  Calls that share `outputs` write to the
+        same ones."""
+        given = self._bind(args, {})
+        specs = [spec_of(a, n, self) for a, n in zip(given, self._names)]
+        plan = Plan.make(self._variant_for(specs), self._names, specs, (device, "off"))
+        return BoundCall.of(plan, given, {} if outputs is None else outputs)
 
     def _abstract(self, args: Sequence[Any], calls: abstract.Calls) -> Any:
         """Return what stands for the results of a call."""

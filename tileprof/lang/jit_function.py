@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -63,6 +64,12 @@ class JitFunction(Kernelized):
         self._kernels: Kept[Any, Kernel] = Kept()
         self._depends: tuple[str, ...] | None = None
         self._warm = WarmCalls(function.__globals__, lambda: self._depends or ())
+
+    def under(self, controls: Controls) -> JitFunction:
+        """Return this function with other lowering controls and without a target that kernels are
+        lowered for at once."""
+        options = replace(self.options, controls=controls, target="")
+        return JitFunction(self.function, self.out_idx, self._annotations, self._debug, options)
 
     def annotation(self, name: str) -> Any:
         """Return the annotation of a parameter in the signature; None where it has none."""

@@ -347,7 +347,7 @@ def load_kernel(path: str | Path, *, trust: bool = False) -> Kernel:
     """
     place = Path(path)
     try:
-        return SavedKernel(_File(place, _members(_content(place, trust))))
+        return SavedKernel(_File(place, _members(read_trusted(place, trust))))
     except FileNotFoundError:
         raise UsageError(f"there is no file {place}", hint="Check the path.") from None
     except UsageError:
@@ -369,8 +369,9 @@ def _damaged(place: Path, why: str) -> UsageError:
     return UsageError(f"{place} is no kernel of tileprof, or damaged: {why:.400}", hint=_ADVICE)
 
 
-def _content(place: Path, trust: bool) -> bytes:
-    """Return the bytes of a file; UsageError where others could have written them."""
+def read_trusted(place: Path, trust: bool) -> bytes:
+    """Return the bytes of a file; UsageError where others could have written them, unless `trust`
+    says that these are trusted; ValueError for what is no file, OSError."""
     # What is no file, such as a pipe, is not waited for.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(place, flags), "rb") as file:

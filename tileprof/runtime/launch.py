@@ -39,10 +39,10 @@ _MAX_WORK = 1024
 
 
 def load(
-    program: Program, device: str, build: Callable[[Need], CudaBinary] | None = None
+    program: Program, device: str, build: Callable[[Need], CudaBinary | None] | None = None
 ) -> LoadedKernel:
     """Make a program ready on `cpu`, `cuda:N` or `interpreter`; `build` gives what is compiled for
-    a GPU already."""
+    a GPU already, None for a need that it has nothing for."""
     if device.startswith("cuda:"):
         return LoadedKernel(program, device, _on_cuda(program, device, build))
     match device:
@@ -62,7 +62,9 @@ def load(
             raise InternalError(f"there is no device `{device}`")
 
 
-def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | None) -> Executable:
+def _on_cuda(
+    program: Program, name: str, build: Callable[[Need], CudaBinary | None] | None
+) -> Executable:
     from .cuda.device import find_device
     from .cuda.executable import CudaExecutable
 
@@ -78,7 +80,10 @@ def _on_cuda(program: Program, name: str, build: Callable[[Need], CudaBinary] | 
             made = _binary(program, device, need, "off")
             return made.remarking(_not_measured(program.kernel, error))
 
-    return CudaExecutable(program.kernel, build or compiled, device)
+    def made(need: Need) -> CudaBinary:
+        return (build(need) if build is not None else None) or compiled(need)
+
+    return CudaExecutable(program.kernel, made, device)
 
 
 def _binary(program: Program, device: CudaDevice, need: Need, instrument: Mode) -> CudaBinary:

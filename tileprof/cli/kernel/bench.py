@@ -161,7 +161,7 @@ def _measured(args: argparse.Namespace) -> Result:
         task.tell(f"loading {' and '.join(names)}")
         found = find_callables(*names)
         has_kernel = any(map(is_kernel, found))
-        device = _device(args.device) if has_kernel else ""
+        device = device_of_kernels(args.device) if has_kernel else ""
         calls = bench_calls.calls_of(found, bindings(args.bindings), device)
         for name, call in zip(names, calls):
             task.tell(f"calling {name} for the first time")
@@ -184,7 +184,7 @@ def _measured(args: argparse.Namespace) -> Result:
         )
 
 
-def _device(asked: str | None) -> str:
+def device_of_kernels(asked: str | None) -> str:
     """Return the device of kernels: the one asked for, of the environment, a GPU, or the host."""
     from tileprof.runtime.selection import choose, environment_device, parse_device
 

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tileprof import ir
-from tileprof.errors import ExecutionError, TileprofError, UsageError, from_extra
+from tileprof.bench.arrays import SEED, made_array
+from tileprof.errors import ExecutionError, TileprofError, UsageError
 from tileprof.runtime.selection import device as on_device
 
 from .kernels import compiled, is_kernel, last_place, said
 
 if TYPE_CHECKING:
     from tileprof.lang.jit_function import Kernel
-
-_SEED = 0
 
 
 def calls_of(
@@ -110,7 +109,7 @@ def _kernel_call(found: Any, values: Mapping[str, Any], device: str) -> Callable
     if isinstance(found, PrimFunc):
         extents = {n: v for n, v in values.items() if n not in found.signature.parameters}
     kernel = compiled(found, extents)
-    arguments = _arguments(kernel, values, device)
+    arguments = arguments_of(kernel, values, device)
 
     def call() -> Any:
         with on_device(device):
@@ -120,10 +119,10 @@ def _kernel_call(found: Any, values: Mapping[str, Any], device: str) -> Callable
     return partial(kernel, *arguments) if device.startswith("cuda") else call
 
 
-def _arguments(kernel: Kernel, values: Mapping[str, Any], device: str) -> list[Any]:
+def arguments_of(kernel: Kernel, values: Mapping[str, Any], device: str) -> list[Any]:
     """Return arguments for a kernel: random arrays, and scalars from `--set`."""
     params = {each.name: each for each in kernel.traced.params}
-    random = np.random.default_rng(_SEED)
+    random = np.random.default_rng(SEED)
     made = []
     for name in kernel.arguments:
         kind = params[name].type
@@ -135,7 +134,7 @@ def _arguments(kernel: Kernel, values: Mapping[str, Any], device: str) -> list[A
         for extent in kind.shape:
             if not isinstance(extent, int):
                 raise _unbound(kernel, extent)
-        made.append(_array(kind.static_shape, kind.dtype, device, random))
+        made.append(made_array(kind.static_shape, kind.dtype, device, random))
     return made
 
 
@@ -145,30 +144,3 @@ def _unbound(kernel: Kernel, name: str) -> UsageError:
         location=kernel.location,
         hint=f"Give it: --set {name}=…",
     )
-
-
-def _array(
-    shape: tuple[int, ...], dtype: ir.DType, device: str, random: np.random.Generator
-) -> Any:
-    """Return normally distributed floats, or integers 0 and 1, which are valid as most indices."""
-    if device.startswith("cuda"):
-        return _tensor(shape, dtype, device)
-    values: Any = (
-        random.standard_normal(shape, np.float32)
-        if dtype.is_float
-        else random.integers(0, 2, shape)
-    )
-    return values.astype(dtype.to_numpy())
-
-
-def _tensor(shape: tuple[int, ...], dtype: ir.DType, device: str) -> Any:
-    with from_extra("torch"):
-        import torch
-    generator = torch.Generator(device).manual_seed(_SEED)
-    name = {"float8_e4m3": "float8_e4m3fn", "index": "int64"}.get(dtype.name, dtype.name)
-    made = (
-        torch.randn(shape, device=device, generator=generator)
-        if dtype.is_float
-        else torch.randint(0, 2, shape, device=device, generator=generator)
-    )
-    return made.to(getattr(torch, name))

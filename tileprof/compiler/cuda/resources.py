@@ -20,7 +20,7 @@ from tileprof.binary.occupancy import (
 )
 from tileprof.binary.occupancy import occupancy as occupancy_of
 from tileprof.compiler.cuda.target import CLUSTER, WGMMA_ROWS, WORD
-from tileprof.errors import KernelError, Location
+from tileprof.errors import KernelError, Location, TooLarge
 from tileprof.remarks import Rejection, Remark, launches
 from tileprof.remarks.launches import (
     BarrierLimit,
@@ -71,9 +71,10 @@ def check(
     _check_grid(spec, location)
     check_shared(f"`{spec.function}`", spec.shared, target, buffers, location=location)
     if barriers > target.named_barriers:
-        raise KernelError(
+        raise TooLarge(
             f"`{spec.function}` needs {barriers} named barriers; a block has "
             f"{target.named_barriers}",
+            "barriers",
             location=location,
             hint="Use fewer groups of threads that wait for each other.",
         )
@@ -84,8 +85,9 @@ def _check_threads(
 ) -> None:
     threads, limit = spec.threads, target.threads_per_block
     if threads > limit:
-        raise KernelError(
+        raise TooLarge(
             f"a block of `{spec.function}` has {threads:,} threads; {target.name} allows {limit:,}",
+            "threads",
             location=location,
             hint=f"Use at most threads={limit}; a kernel with a producer has 128 of its own.",
         )
@@ -141,9 +143,10 @@ def check_shared(
         return total - sum(b.bytes - b.bytes // b.stages * min(b.stages, stages) for b in buffers)
 
     smaller = _smaller(target, buffers, total_with or apart)
-    raise KernelError(
+    raise TooLarge(
         f"{what} needs {_kb(total)} of shared memory in a block; {target.name} "
         f"has {_kb(target.shared_per_block)}",
+        "shared memory",
         location=location,
         hint=f"{listed}. {smaller}" if listed else smaller,
     )
@@ -179,9 +182,10 @@ def check_accumulators(
     while registers > limit and max(rows, columns) > WGMMA_ROWS:
         rows, columns = (rows // 2, columns) if rows > columns else (rows, columns // 2)
         registers //= 2
-    raise KernelError(
+    raise TooLarge(
         f"the sums of a tile of {tile[0]} x {tile[1]} take {taken} registers of each of {threads} "
         f"threads; a thread has {limit}",
+        "registers",
         location=location,
         hint=f"Use a smaller tile, as {rows} x {columns}, or more threads that share it.",
     )

@@ -58,6 +58,11 @@ class CudaBinary:
             self, decided=lambda: (remark, *(before if isinstance(before, tuple) else before()))
         )
 
+    def settled(self) -> CudaBinary:
+        """Return the same as values alone, for another process: its remarks are read now, and
+        nothing is compared."""
+        return replace(self, decided=self.remarks, compare=None)
+
     @classmethod
     def of(
         cls,
