@@ -88,6 +88,17 @@ def progress(apart: bool = False) -> Iterator[None]:
             _told.hide()
 
 
+@contextmanager
+def given_away() -> Iterator[None]:
+    """Draw no line of what is under way until the end of the block, for somebody else draws."""
+    _told.is_away = True
+    _told.hide()
+    try:
+        yield
+    finally:
+        _told.is_away = False
+
+
 class _Told:
     """The line that tells what is under way; a thread of its own draws it."""
 
@@ -95,11 +106,13 @@ class _Told:
         self._guard = Guard()
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
+        self.is_away = False
+        """Whether another part of the program draws on the terminal."""
 
     def follow(self, apart: bool) -> None:
         """Begin the line where tasks are under way, and take it away after the last."""
         with self._guard:
-            if not tasks:
+            if not tasks or self.is_away:
                 self.hide()
             elif self._thread is None:
                 self._over = threading.Event()

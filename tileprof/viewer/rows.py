@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.once import cached_property
 from tileprof.profile import Profile
 from tileprof.profile.metrics import Index
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange
@@ -53,6 +54,29 @@ class TreeRows:
     def depth(self) -> int:
         """Largest number of lines above a line."""
         return int(self.outline.depths.max(initial=0))
+
+    @cached_property
+    def line_of(self) -> npt.NDArray[np.int64]:
+        """Line on which each node of the profile is; -1 for none."""
+        found = np.full(len(self.profile), -1, np.int64)
+        found[self.nodes] = np.arange(len(self.nodes))
+        # A node without a line of its own stands on that of the one node below it.
+        missing = found < 0
+        inner = np.flatnonzero(self.profile.parents >= 0)
+        below = np.full(len(self.profile), -1, np.int64)
+        below[self.profile.parents[inner]] = inner
+        for node in np.flatnonzero(missing & (below >= 0))[::-1].tolist():
+            found[node] = found[below[node]]
+        return found
+
+    @cached_property
+    def path_keys(self) -> list[int]:
+        """A number for each line that is the same for the same path in another profile."""
+        symbols = [hash(each) for each in self.profile.symbols]
+        keys = list[int]()
+        for parent, symbol in zip(self.profile.parents.tolist(), self.profile.symbol.tolist()):
+            keys.append(hash((keys[parent] if parent >= 0 else 0, symbols[symbol])))
+        return [keys[node] for node in self.nodes.tolist()]
 
     def drawn(self, width: int, color: bool, depth: int | None = None) -> DrawnRows:
         """Return the same in lines of at most `width` cells (40 at least).

@@ -74,6 +74,16 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     return "\n".join(lines) + "\n"
 
 
+def rows_of(profile: Profile, options: ViewOptions, glyphs: Glyphs) -> TreeRows:
+    """Return all lines of the tree that options ask for, whatever their threshold.
+
+    Raises UsageError for options that do not fit the profile.
+    """
+    profile = with_facts(profile, options.metrics)
+    selection = arranged(profile, options, "user")
+    return tree_rows(selection, columns_of(profile, selection, options), options, glyphs)
+
+
 def columns_of(profile: Profile, selection: Selection, options: ViewOptions) -> list[Column]:
     """Return the columns that were asked for, or those by default; rates by default come apart.
 

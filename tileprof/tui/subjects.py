@@ -1,0 +1,138 @@
+"""What an interactive view shows: one profile, or two compared; and what comes from a program.
+
+In: profiles and the choices of a reader.  Out: the lines of a tree, and sentences above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, get_args
+
+from tileprof.profile import Diff, Frames, Group, Profile, diff, with_frames
+from tileprof.viewer import Mode, ViewOptions, available_metrics
+from tileprof.viewer.diff import diff_rows
+from tileprof.viewer.grid import wrap
+from tileprof.viewer.notes import headline, missing_from, nothing_in, title_of
+from tileprof.viewer.rows import TreeRows
+from tileprof.viewer.text import Glyphs, plain
+from tileprof.viewer.tree import rows_of
+
+
+class Subject(Protocol):
+    """What is shown."""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile whose sources, machine code and findings are shown."""
+
+    @property
+    def menus(self) -> Sequence[str]:
+        """Names of the options that a reader can change."""
+
+    def metrics(self) -> Sequence[str]:
+        """Return the columns that can be asked for."""
+
+    def rows(self, options: ViewOptions, glyphs: Glyphs) -> TreeRows | str:
+        """Return the lines of the tree, or a sentence on why there are none."""
+
+    def title(self, width: int, glyphs: Glyphs, color: bool) -> list[str]:
+        """Return the lines above the tree."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneProfile:
+    """A profile as it is."""
+
+    profile: Profile
+    menus: Sequence[str] = ("metric", "group", "mode", "frames", "threshold")
+
+    def metrics(self) -> Sequence[str]:
+        """Return the columns that can be asked for."""
+        return available_metrics(self.profile)
+
+    def rows(self, options: ViewOptions, glyphs: Glyphs) -> TreeRows | str:
+        """Return the lines of the tree, or a sentence on why there are none."""
+        return nothing_in(self.profile, 10_000).strip() or rows_of(self.profile, options, glyphs)
+
+    def title(self, width: int, glyphs: Glyphs, color: bool) -> list[str]:
+        """Return the command, what the program did, and what was not recorded."""
+        said = headline(self.profile)
+        return [
+            *title_of(self.profile, width, glyphs, color),
+            *wrap(plain(said, glyphs), width, color),
+            *missing_from(self.profile, width, glyphs, color),
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoProfiles:
+    """The differences of two profiles; sources and findings are those of the new one."""
+
+    old: Profile
+    new: Profile
+    menus: Sequence[str] = ("metric", "frames", "threshold")
+
+    @property
+    def profile(self) -> Profile:
+        """The new profile."""
+        return self.new
+
+    def metrics(self) -> Sequence[str]:
+        """Return the columns that can be asked for."""
+        sums = (name for name, each in self._diff("all").metrics.items() if each.adds == "sum")
+        return list(sums)
+
+    def rows(self, options: ViewOptions, glyphs: Glyphs) -> TreeRows | str:
+        """Return the lines that differ, or a sentence on why there are none."""
+        found = self._diff(options.frames or "user")
+        if all(metric.adds != "sum" for metric in found.metrics.values()):
+            return "Neither profile holds a number that could be compared."
+        rows = diff_rows(found, options.metrics, glyphs)
+        return rows if len(rows) else "There is no difference."
+
+    def title(self, width: int, glyphs: Glyphs, color: bool) -> list[str]:
+        """Return both commands."""
+        sides = (("old", self.old), ("new", self.new))
+        return [
+            f"{name}: {line}"
+            for name, each in sides
+            for line in title_of(each, width - 5, glyphs, color)
+        ]
+
+    def _diff(self, frames: Frames) -> Diff:
+        return diff(*(with_frames(each, frames).profile for each in (self.old, self.new)))
+
+
+CHOICES: dict[str, Sequence[str]] = {
+    "group": ("none", *get_args(Group)),
+    "mode": get_args(Mode),
+    "frames": get_args(Frames),
+    "threshold": ("0", "0.5", "1", "2", "5"),
+}
+"""Values of the options that have a few; those of `metric` are a subject's own."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """News of a program that runs."""
+
+    status: str
+    """What the program does, for the last line."""
+    subject: Subject | None = None
+    """What was recorded until now; None where that is as before."""
+    is_over: bool = False
+    """Whether the program has ended: no other update follows."""
+
+
+class Feed(Protocol):
+    """A program that runs while it is looked at."""
+
+    def next(self) -> Update:
+        """Wait for news, a second or two at most."""
+
+    def output(self) -> Sequence[str]:
+        """Return the last lines that the program has printed."""
+
+    def interrupt(self) -> None:
+        """Ask the program to end, as Ctrl-C does."""

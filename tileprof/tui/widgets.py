@@ -1,0 +1,94 @@
+"""Lines on a screen: some that stay where they are, and many that scroll.
+
+In: lines that are made when they come into sight.  Out: what Textual puts on the screen. No part
+has a widget for each of its lines, so that their number does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tileprof.tui.strips import strip_of
+
+_SIDE = 1
+"""Lines that stay in sight above and below the chosen one, where there are some."""
+
+
+class FixedLines(Widget):
+    """Some lines that do not scroll."""
+
+    DEFAULT_CSS = "FixedLines { height: 0; }"
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._lines: Sequence[str] = ()
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show these lines, and take as much room."""
+        if tuple(lines) == self._lines:
+            return
+        if len(lines) != len(self._lines):
+            self.styles.height = len(lines)
+        self._lines = tuple(lines)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line."""
+        return strip_of(self._lines[y] if y < len(self._lines) else "", self.size.width)
+
+
+class Scrolled(ScrollView, can_focus=True, inherit_bindings=False):
+    """Lines that scroll."""
+
+    DEFAULT_CSS = "Scrolled { overflow-x: hidden; }"
+
+    class Widened(Message):
+        """The room for lines has another width."""
+
+    def count(self) -> int:
+        """Return how many lines there are."""
+        raise NotImplementedError
+
+    def line(self, at: int) -> tuple[str, bool]:
+        """Return the line at a place, and whether it is chosen."""
+        raise NotImplementedError
+
+    def render_line(self, y: int) -> Strip:
+        """Return the line at a place on the screen."""
+        at, width = self.scroll_offset.y + y, self.size.width
+        if not 0 <= at < self.count():
+            return Strip.blank(width)
+        text, chosen = self.line(at)
+        return strip_of(text, width, chosen)
+
+    def resettle(self) -> None:
+        """Draw everything again, after the lines have changed."""
+        self.virtual_size = Size(self.size.width, self.count())
+        self.refresh()
+
+    def show_line(self, at: int, middle: bool = False) -> None:
+        """Scroll as little as is needed until a line is in sight.
+
+        `middle` leaves a third of the room above it where anything has to move.
+        """
+        height, top = self.size.height, self.scroll_offset.y
+        side = min(_SIDE, max(height // 2 - 1, 0))
+        first, last = at - side, min(at + side, self.count() - 1)
+        if height <= 0 or (first >= top and last < top + height):
+            return
+        wanted = at - height // 3 if middle else first if first < top else last - height + 1
+        self.go(wanted)
+
+    def go(self, top: int) -> None:
+        """Scroll to a line, at once."""
+        self.scroll_to(y=max(top, 0), animate=False, immediate=True)
+
+    def on_resize(self) -> None:
+        """Have lines made for another width."""
+        self.post_message(self.Widened())
