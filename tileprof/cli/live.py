@@ -51,7 +51,7 @@ class LiveProgram:
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=self._log
         )
-        self._due = time.monotonic() + _PERIOD_S / 4
+        self._due = time.monotonic() + _LOOK_S
         self._snapshots = 0
         self._said = "starting"
 
@@ -66,14 +66,15 @@ class LiveProgram:
         code = self.process.poll()
         if code is not None:
             return self._finished(code)
-        if time.monotonic() < self._due:
+        if time.monotonic() < self._due:  # a first look, before there is anything
             return Update(self._said)
-        began, subject = time.monotonic(), None
+        began = time.monotonic()
         try:
             subject = self._snapshot()
         except TileprofError:
             # It does not listen yet, or no longer; its end comes with the next look.
-            time.sleep(_LOOK_S)
+            self._due = time.monotonic() + _LOOK_S
+            return Update(self._said)
         took = time.monotonic() - began
         self._due = time.monotonic() + max(_PERIOD_S, took / _SHARE)
         return Update(self._said, subject)
@@ -91,9 +92,15 @@ class LiveProgram:
         if not self.is_written():
             return Update(f"{said}; nothing was recorded", is_over=True)
         try:
-            return Update(f"{said}; {self._path.name}", OneProfile(load(self._path)), is_over=True)
+            return Update(f"{said}; {self.name}", OneProfile(load(self._path)), is_over=True)
         except TileprofError as error:
             return Update(f"{said}; {error.message}", is_over=True)
+
+    @property
+    def name(self) -> Path:
+        """The profile's path, from the current folder where it is in there."""
+        here = Path.cwd()
+        return self._path.relative_to(here) if self._path.is_relative_to(here) else self._path
 
     def is_written(self) -> bool:
         """Return whether the program has left a profile."""
@@ -163,7 +170,11 @@ def show_live(arguments: Sequence[str], output: str) -> int:
             browse(OneProfile(_empty()), ViewOptions(), program)
         if program.process.poll() is None:
             terminal.complain("the program goes on; Ctrl-C interrupts it")
-        return program.see_to_its_end()
+        code = program.see_to_its_end()
+        if program.is_written():
+            shown = program.name
+            terminal.complain(f"wrote {shown}; see it again with `tileprof view {shown}`")
+        return code
     finally:
         program.close()
 

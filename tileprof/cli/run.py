@@ -173,10 +173,11 @@ def _live(args: argparse.Namespace, split: Split, target: ProgramTarget) -> int:
     from tileprof.cli.live import check_live, show_live
 
     check_live(args.paused)
-    output = args.output or f"{target.stem}.tprof"
     options = [each for each in split.options if each != "--live"]
-    program = ["-m", split.module, *split.program] if split.module else ["--", *split.program]
-    return show_live([*options, "-o", output, "--control", "--quiet", *program], output)
+    # `--` for a program whose name begins like an option.
+    before = ["-m", split.module] if split.module else ["--"] if target.name[:1] == "-" else []
+    command = [*options, "--control", "--quiet", *before, *split.program]
+    return show_live(command, args.output or f"{target.stem}.tprof")
 
 
 def _check_counters(args: argparse.Namespace) -> None:

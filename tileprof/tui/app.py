@@ -7,6 +7,7 @@ wait for it.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, cast
@@ -138,7 +139,7 @@ class Browser(App[None]):
                 rows = subject.rows(options, glyphs)
                 if isinstance(rows, TreeRows):
                     # Here, and not when a key asks for it.
-                    _ = rows.path_keys, rows.line_of
+                    _ = rows.path_keys, rows.line_of, rows.symbol_texts
                 self.post_message(self._Built(number, options, rows))
             except TileprofError as error:
                 self.post_message(self._Built(number, options, None, error.message))
@@ -155,10 +156,14 @@ class Browser(App[None]):
             return
         self._options, tree, said = built.options, self.tree_pane, ""
         if isinstance(built.rows, str):
-            tree.state, tree.drawn, said = None, None, built.rows
+            tree.show(None, None)
+            said = built.rows
         else:
-            tree.state = TreeState(built.rows, self._choices)
-            tree.state.search(self._pattern)
+            state = TreeState(built.rows, self._choices)
+            state.search(self._pattern)
+            tree.show(state, None)
+            # Passing over a large profile's objects again and again would take half a second each.
+            gc.freeze()
         self.lower_pane.about(self._details, tree.state)
         self._lay_out(said)
 
@@ -176,8 +181,9 @@ class Browser(App[None]):
         head = list[str]()
         if tree.state is not None:
             # A bar for scrolling must not move the columns.
-            tree.drawn = tree.state.rows.drawn(width - tree.scrollbar_size_vertical, self._color)
-            head = [tree.drawn.header(), tree.drawn.whole()]
+            drawn = tree.state.rows.drawn(width - tree.scrollbar_size_vertical, self._color)
+            tree.show(tree.state, drawn)
+            head = [drawn.header(), drawn.whole()]
         self.query_one("#head", FixedLines).show(head)
         tree.redraw(said)
 

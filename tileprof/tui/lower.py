@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
+from textual.strip import Strip
 from textual.timer import Timer
 
 from tileprof.analyzer import Finding
@@ -21,6 +22,7 @@ from tileprof.errors import TileprofError
 from tileprof.tui.details import Details, Sheet
 from tileprof.tui.keys import MOVES, TEXT
 from tileprof.tui.state import TreeState
+from tileprof.tui.strips import strip_of
 from tileprof.tui.widgets import FixedLines, Scrolled
 from tileprof.viewer.text import fit, paint
 
@@ -51,22 +53,19 @@ class TextPane(Scrolled):
 
     def show(self, lines: Sequence[str], chosen: range = range(0), middle: bool = False) -> None:
         """Show a text, with its chosen lines in sight; `middle` leaves room above them."""
-        other = lines is not self._lines
         self._lines, self._chosen = lines, chosen
         self.resettle()
         if chosen:
             self.show_line(chosen.stop - 1)
             self.show_line(chosen.start, middle)
-        elif other:
-            self.go(0)
 
     def count(self) -> int:
         """Return how many lines there are."""
         return len(self._lines)
 
-    def line(self, at: int) -> tuple[str, bool]:
+    def strip(self, at: int, width: int) -> Strip:
         """Return a line of the text."""
-        return self._lines[at], bool(self._chosen) and at == self._chosen.start
+        return strip_of(self._lines[at], width, bool(self._chosen) and at == self._chosen.start)
 
     @property
     def is_at_end(self) -> bool:
@@ -122,6 +121,7 @@ class LowerPane(Vertical):
         self._newest = 0
         """Number of the newest request; the texts of earlier ones are thrown away."""
         self._waiting: Timer | None = None
+        self._title = ""
 
     def compose(self) -> ComposeResult:
         """Build the lines and the text."""
@@ -139,6 +139,7 @@ class LowerPane(Vertical):
         self.display = bool(self.kind)
         if self.kind:
             self._show(Sheet("working"))
+            self.text.go(0)
             # The width is known once it is on the screen.
             self.call_after_refresh(self.fill)
 
@@ -200,15 +201,19 @@ class LowerPane(Vertical):
             title = fit(sheet.title.replace("\n", " "), self.size.width, details.glyphs)
             head = [paint(title, "1", details.color), *([sheet.header] if sheet.header else [])]
             self.query_one(FixedLines).show(head)
+            if sheet.title != self._title and not sheet.chosen:
+                self.text.go(0)
+            self._title = sheet.title
             self.text.show(sheet.lines, sheet.chosen, middle=self.kind == "source")
 
     def show_output(self, lines: Sequence[str]) -> None:
         """Show what a program has printed, and stay at its end where the reader is there."""
         if self.kind == "output":
-            at_end = self.text.is_at_end
+            stays = not self.text.is_at_end
             self._show(Sheet("Output of the program", list(lines)))
-            if at_end:
-                self.text.action_edge(1)
+            if not stays:
+                # There is room for it once the screen was laid out.
+                self.call_after_refresh(self.text.action_edge, 1)
 
     @on(TextPane.Stepped)
     def _step(self, stepped: TextPane.Stepped) -> None:

@@ -6,6 +6,7 @@ Every action takes a few passes over arrays, so that it is quick for 100,000 lin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -191,22 +192,20 @@ class TreeState:
         """
         self.matches[:] = False
         if pattern:
-            flag = "" if any(letter.isupper() for letter in pattern) else "(?i)"
-            regular(pattern)
-            found = regular(flag + pattern)
-            profile = self.rows.profile
-            hits = np.array(
-                [
-                    found.search(each.name) is not None
-                    or (each.location is not None and found.search(each.location.short) is not None)
-                    for each in profile.symbols
-                ],
-                bool,
-            )
-            lines = self.rows.line_of[hits[profile.symbol]] if len(hits) else np.zeros(0, np.int64)
+            hits = self._symbols_with(pattern)
+            lines = self.rows.line_of[hits[self.rows.profile.symbol]]
             self.matches[lines[lines >= 0]] = True
             self.matches &= ~self.rows.hidden
         return int(self.matches.sum())
+
+    def _symbols_with(self, pattern: str) -> Mask:
+        found = regular(pattern)
+        # Without a capital there is no class such as \S either, and the pattern means the same.
+        texts, lower = self.rows.symbol_texts
+        texts = lower if pattern == pattern.lower() else texts
+        if pattern == re.escape(pattern):
+            return np.array([pattern in text for text in texts], bool)
+        return np.array([found.search(text) is not None for text in texts], bool)
 
     def next_match(self, step: int, line: int) -> int | None:
         """Return the match after a line, or before it for -1; beyond an end from the other one."""

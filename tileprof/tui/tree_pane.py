@@ -12,14 +12,18 @@ from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 
 from tileprof.tui.keys import MOVES, TREE
 from tileprof.tui.state import TreeState
+from tileprof.tui.strips import strip_of
 from tileprof.tui.widgets import Scrolled
 from tileprof.viewer.rows import DrawnRows
 
 _MATCH = "1;36"
 """Style of the names that a search found."""
+_MOST_STRIPS = 5_000
+"""Lines that are kept once they were drawn, a few MB."""
 
 
 class TreePane(Scrolled):
@@ -38,6 +42,7 @@ class TreePane(Scrolled):
         super().__init__(id=id)
         self.state: TreeState | None = None
         self.drawn: DrawnRows | None = None
+        self._strips: dict[tuple[int, int, str, str, bool], Strip] = {}
 
     # -- drawing
 
@@ -45,16 +50,26 @@ class TreePane(Scrolled):
         """Return how many lines are in sight."""
         return 0 if self.state is None else len(self.state)
 
-    def line(self, at: int) -> tuple[str, bool]:
-        """Return a line of the tree."""
+    def show(self, state: TreeState | None, drawn: DrawnRows | None) -> None:
+        """Show another tree, or the same one in another width."""
+        self.state, self.drawn = state, drawn
+        self._strips.clear()
+
+    def strip(self, at: int, width: int) -> Strip:
+        """Return a line of the tree; those drawn before are kept, for most come again."""
         state, drawn = self.state, self.drawn
         if state is None or drawn is None:
-            return "", False
+            return Strip.blank(width)
         line, glyphs, mark = int(state.visible[at]), drawn.rows.glyphs, ""
         if state.is_parent(line):
             mark = glyphs.open if state.is_open(line) else glyphs.closed
         style = _MATCH if state.matches[line] else ""
-        return drawn.row(line, mark, style), line == state.cursor
+        key = (line, width, mark, style, line == state.cursor)
+        if key not in self._strips:
+            if len(self._strips) >= _MOST_STRIPS:
+                self._strips.clear()
+            self._strips[key] = strip_of(drawn.row(line, mark, style), width, key[-1])
+        return self._strips[key]
 
     def redraw(self, said: str = "") -> None:
         """Draw the tree again, after lines were opened, folded or found."""

@@ -46,7 +46,7 @@ class FixedLines(Widget):
 class Scrolled(ScrollView, can_focus=True, inherit_bindings=False):
     """Lines that scroll."""
 
-    DEFAULT_CSS = "Scrolled { overflow-x: hidden; }"
+    DEFAULT_CSS = "Scrolled { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
     class Widened(Message):
         """The room for lines has another width."""
@@ -55,17 +55,14 @@ class Scrolled(ScrollView, can_focus=True, inherit_bindings=False):
         """Return how many lines there are."""
         raise NotImplementedError
 
-    def line(self, at: int) -> tuple[str, bool]:
-        """Return the line at a place, and whether it is chosen."""
+    def strip(self, at: int, width: int) -> Strip:
+        """Return the line at a place."""
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
         """Return the line at a place on the screen."""
         at, width = self.scroll_offset.y + y, self.size.width
-        if not 0 <= at < self.count():
-            return Strip.blank(width)
-        text, chosen = self.line(at)
-        return strip_of(text, width, chosen)
+        return self.strip(at, width) if 0 <= at < self.count() else Strip.blank(width)
 
     def resettle(self) -> None:
         """Draw everything again, after the lines have changed."""

@@ -70,6 +70,15 @@ class TreeRows:
         return found
 
     @cached_property
+    def symbol_texts(self) -> tuple[list[str], list[str]]:
+        """Name and place of each symbol, for searches; and the same in lower case."""
+        texts = [
+            f"{each.name}  {each.location.short}" if each.location is not None else each.name
+            for each in self.profile.symbols
+        ]
+        return texts, [each.lower() for each in texts]
+
+    @cached_property
     def path_keys(self) -> list[int]:
         """A number for each line that is the same for the same path in another profile."""
         symbols = [hash(each) for each in self.profile.symbols]
