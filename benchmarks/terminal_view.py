@@ -4,9 +4,9 @@
 
 A profile of 100,000 nodes is shown without a terminal, by Textual's pilot, in 160 columns and 50
 lines. A picture is what the view would send to the terminal: it is rendered to its escape sequences
-here too. The time of a key ends with the last picture that follows it. The time of the processor until then, of
-all threads, stands beside it: other programs do not add to it. Without OUT it prints; with
-it, writes what `benchmarks/results/terminal-view.json` holds.
+here too. The time of a key ends with the last picture that follows it. The processor's time until
+then, in all threads, stands beside it: other programs do not add to that one. Without OUT it
+prints; with it, writes what `benchmarks/results/terminal-view.json` holds.
 """
 
 from __future__ import annotations

@@ -91,6 +91,8 @@ class Browser(App[None]):
         self._status = ""
         """What the program that runs does."""
         self._runs = feed is not None
+        self._nothing = ""
+        """Why there is no tree, where there is none."""
         self._pattern = ""
         self._before_search = 0
         """Line that was chosen when the search began."""
@@ -125,6 +127,12 @@ class Browser(App[None]):
         """The pane below the tree."""
         return self.query_one(LowerPane)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether lines or a text are still being made."""
+        works = any(each.group != "feed" for each in self.workers)
+        return self._is_building or works or self.lower_pane.is_waiting
+
     # -- lines of the tree
 
     def _build(self, options: ViewOptions) -> None:
@@ -154,10 +162,10 @@ class Browser(App[None]):
         if built.rows is None:
             self._tell(built.error)
             return
-        self._options, tree, said = built.options, self.tree_pane, ""
+        self._options, tree = built.options, self.tree_pane
         if isinstance(built.rows, str):
             tree.show(None, None)
-            said = built.rows
+            self._nothing = built.rows
         else:
             state = TreeState(built.rows, self._choices)
             state.search(self._pattern)
@@ -165,13 +173,10 @@ class Browser(App[None]):
             # Passing over a large profile's objects again and again would take half a second each.
             gc.freeze()
         self.lower_pane.about(self._details, tree.state)
-        self._lay_out(said)
-
-    @on(TreePane.Widened)
-    def _widen(self) -> None:
         self._lay_out()
 
-    def _lay_out(self, said: str = "") -> None:
+    @on(TreePane.Widened)
+    def _lay_out(self) -> None:
         """Lay columns out for the width that there is, and draw everything."""
         tree, width = self.tree_pane, self.size.width
         if not width:
@@ -185,7 +190,7 @@ class Browser(App[None]):
             tree.show(tree.state, drawn)
             head = [drawn.header(), drawn.whole()]
         self.query_one("#head", FixedLines).show(head)
-        tree.redraw(said)
+        tree.redraw()
 
     # -- the last line
 
@@ -208,6 +213,8 @@ class Browser(App[None]):
         if self._is_building:
             yield "working"
         if state is None:
+            if self._nothing:
+                yield self._nothing
             return
         small = state.out_of_sight
         out = f", {small:,} below {self._choices.threshold:g} % out of sight" if small else ""

@@ -21,7 +21,8 @@ from tileprof.viewer.code.pc_functions import SeenFunction, user_line
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.entry import entry, kernel_text
 from tileprof.viewer.findings.paper import Paper
-from tileprof.viewer.text import UNICODE, Glyphs
+from tileprof.viewer.grid import wrap
+from tileprof.viewer.text import UNICODE, Glyphs, clean
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ class Details:
         self._files: dict[tuple[str, int], FileLines] = {}
         self._listings: dict[tuple[str, int], list[str]] = {}
         self._lines: dict[str, tuple[str, int] | None] = {}
+
+    def _note(self, title: str, text: str, width: int) -> Sheet:
+        return Sheet(title, wrap(clean(text, self.glyphs), width, self.color))
 
     # -- source
 
@@ -71,8 +75,8 @@ class Details:
                 at = held.numbers.index(line) if line in held.numbers else -1
                 chosen = range(at, at + 1) if at >= 0 else range(0)
                 return Sheet(f"Source: {file}:{line}", held, held.header(), chosen)
-        said = f": the profile does not hold the text of {without}" if without else ""
-        return Sheet(f"Source{said or ': this has no place in a file'}")
+        held = f"The profile does not hold the text of {without}."
+        return self._note("Source", held if without else "This has no place in a file.", width)
 
     def _places(self, shown: Profile, node: int) -> Iterable[tuple[str, int]]:
         """Yield a kernel's line with the most samples and where it is written, then the node's."""
@@ -105,18 +109,17 @@ class Details:
         """Return the machine code of the first of some kernels that has one in the profile."""
         held = self.profile.tables.pc
         if not held:
-            return Sheet(
-                "SASS: the profile has no samples or counts of instructions; record some on a GPU:"
-                " `tileprof run --pc-sampling PROGRAM`"
-            )
+            said = "The profile has no samples or counts of instructions. On a GPU, record some:"
+            return self._note("SASS", f"{said} `tileprof run --pc-sampling PROGRAM`.", width)
         for kernel in kernels:
             place = function_of(held, kernel)
             if place is not None:
                 title = held.functions[place].title
                 return Sheet(f"SASS: {title}", self._listing(title, width))
         if not kernels:
-            return Sheet("SASS: there is no kernel here or below")
-        return Sheet(f"SASS: nothing was sampled in {kernel_text(kernels[0])}")
+            return self._note("SASS", "There is no kernel here or below.", width)
+        said = f"No instruction of {kernel_text(kernels[0])} was sampled or counted."
+        return self._note("SASS", said, width)
 
     def _listing(self, title: str, width: int) -> list[str]:
         key = (title, width)
@@ -147,7 +150,9 @@ class Details:
         """Return all findings, of which the one of a number is chosen."""
         findings = self.findings
         if not findings:
-            return Sheet("Findings: none")
+            return self._note(
+                "Findings", "There is nothing to change that this profile shows.", width
+            )
         paper = Paper.of(width, self.color, self.glyphs is UNICODE)
         lines, chosen = list[str](), range(0)
         for at, finding in enumerate(findings):

@@ -133,6 +133,11 @@ class LowerPane(Vertical):
         """The part that scrolls."""
         return self.query_one(TextPane)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a text is about to be made."""
+        return self._waiting is not None
+
     def toggle(self, kind: Kind) -> None:
         """Show one of the texts, or nothing where it is the one that is there."""
         self.kind = "" if kind == self.kind else kind

@@ -40,7 +40,7 @@ class TreeState:
         self.rows, self.choices = rows, choices
         self.visible = np.zeros(0, np.int64)
         """Lines in sight, from top to bottom."""
-        self.cursor = 0
+        self.cursor = int(rows.outline.order[0]) if len(rows) else 0
         """The chosen line."""
         self.matches: Mask = np.zeros(len(rows), bool)
         """Lines that a search found."""
