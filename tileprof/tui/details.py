@@ -75,8 +75,8 @@ class Details:
                 at = held.numbers.index(line) if line in held.numbers else -1
                 chosen = range(at, at + 1) if at >= 0 else range(0)
                 return Sheet(f"Source: {file}:{line}", held, held.header(), chosen)
-        held = f"The profile does not hold the text of {without}."
-        return self._note("Source", held if without else "This has no place in a file.", width)
+        missing = f"The profile does not hold the text of {without}."
+        return self._note("Source", missing if without else "This has no place in a file.", width)
 
     def _places(self, shown: Profile, node: int) -> Iterable[tuple[str, int]]:
         """Yield a kernel's line with the most samples and where it is written, then the node's."""
