@@ -116,7 +116,7 @@ def test_a_program_is_looked_at_while_it_runs(
     profiles = [each.subject.profile for each in updates if each.subject is not None]
     counts = [count(profile) for profile in profiles]
     assert counts == sorted(counts)
-    assert 0 < counts[0] < 300
+    assert counts[0] < 300
     if leaves == "after its end":
         assert counts[-1] == 300
         assert updates[-1].status == "ended with exit code 3; serve.tprof"
@@ -124,8 +124,8 @@ def test_a_program_is_looked_at_while_it_runs(
 
 def count(profile: Any) -> int:
     """How often the scope was entered."""
-    (node,) = profile.find("request", "scope")
-    return int(profile.own["count"][node])
+    # The first snapshot may come before the program has begun.
+    return sum(int(profile.own["count"][node]) for node in profile.find("request", "scope"))
 
 
 def test_live_and_paused_exclude_each_other(

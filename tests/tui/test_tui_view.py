@@ -182,8 +182,10 @@ def test_a_tree_that_grows_keeps_the_readers_place() -> None:
     assert "k3" in screens[7]
 
 
-def test_the_help_names_every_key() -> None:
-    """One line each, with what it does."""
-    keys = dict(help_lines())
-    assert {"/", "n", "s", "g", "v", "f", "t", "1", "2", "3", "4", "?", "q"} <= keys.keys()
-    assert all(keys.values())
+def test_the_help_and_the_page_name_every_key() -> None:
+    """One line each, with what it does; the page has the same table."""
+    keys = help_lines()
+    assert {"/", "n", "s", "g", "v", "f", "t", "1", "2", "3", "4", "?", "q"} <= {*dict(keys)}
+    page = (Path(__file__).parents[2] / "docs" / "interactive.md").read_text()
+    table = page.partition("| --- | --- |\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [f"| {key} | {meaning} |" for key, meaning in keys]
