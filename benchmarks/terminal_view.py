@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import math
+import os
 import platform
 import random
 import statistics
@@ -210,6 +211,8 @@ def main() -> None:
         "date": date.today().isoformat(),
         "python": platform.python_version(),
         "textual": version("textual"),
+        "processors": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 1),
         "nodes": given.nodes,
         "columns_and_lines": list(SIZE),
         **asyncio.run(measure(made(given.nodes))),

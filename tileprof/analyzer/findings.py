@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, get_args
 
 from tileprof.analyzer.fixes import Fix
 from tileprof.errors import Location
-from tileprof.profile.tree.cards import short
+from tileprof.profile.tree.cards import Card, short
 from tileprof.remarks import Remark
 
 Severity: TypeAlias = Literal["suggestion", "symptom", "warning", "stop", "ignore"]
@@ -119,6 +119,12 @@ class Finding:
     def __repr__(self) -> str:
         gain = f", program {self.program_gain}" if self.program_gain else ""
         return f"Finding({self.severity} {self.rule}: {short(self.title)}{gain})"
+
+    def _repr_html_(self) -> str:
+        """Return all of it as a notebook shows it."""
+        title, *lines = self.text().splitlines()
+        rows = [tuple(line.strip().split(": ", 1)) for line in lines]
+        return Card(title, (), rows).html(whole=True)
 
     def headline(self) -> str:
         """Return one line: severity, title, rule, place and gain."""
