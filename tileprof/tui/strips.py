@@ -27,7 +27,8 @@ def strip_of(line: str, width: int, chosen: bool = False) -> Strip:
         if part.startswith("\x1b"):
             style = _style(part[2:-1])
         elif part:
-            segments.append(Segment(part, style))
+            # Colours of single words would be backgrounds, and a bar its own opposite.
+            segments.append(Segment(part, CHOSEN if chosen else style))
     strip = Strip(segments).adjust_cell_length(width)
     return strip.apply_style(CHOSEN) if chosen else strip
 
