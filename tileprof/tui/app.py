@@ -213,7 +213,7 @@ class Browser(App[None]):
         if self._is_building:
             yield "working"
         if state is None:
-            if self._nothing:
+            if self._nothing and not self._runs:
                 yield self._nothing
             return
         small = state.out_of_sight

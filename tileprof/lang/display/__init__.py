@@ -1,1 +1,1 @@
-"""What prompts and notebooks show of kernels."""
+"""Text of kernels for prompts and notebooks."""

@@ -1,4 +1,4 @@
-"""What a prompt or a notebook shows of kernels: a few lines, without tracing or compiling anything.
+"""Text of kernels for prompts and notebooks: a few lines, without tracing or compiling anything.
 
 In: a kernel, or a function under `@tileprof.jit`.  Out: text, and the same for a notebook.
 """
