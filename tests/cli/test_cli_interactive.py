@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 pytest.importorskip("textual")
 
+from tests.cli.test_cli_process import started, until
 from tileprof.cli import live, terminal
 from tileprof.profiler.control import addresses
 from tileprof.tui import Browser, OneProfile, TwoProfiles, Update
@@ -120,6 +122,37 @@ def test_a_program_is_looked_at_while_it_runs(
     if leaves == "after its end":
         assert counts[-1] == 300
         assert updates[-1].status == "ended with exit code 3; serve.tprof"
+
+
+@pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users")
+def test_a_program_under_control_is_watched_until_it_ends(
+    cli: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tree grows; it is left alone."""
+    (folder / "serve.py").write_text(PROGRAM)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.setattr(terminal, "is_terminal", lambda stream: True)
+    command = ["-m", "tileprof", "run", "--control", "--quiet", "serve.py"]
+    process = started(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seen: list[int] = []
+
+    def look(subject: OneProfile, options: object, program: live.WatchedProgram) -> None:
+        """Take all news, as the view does."""
+        assert not program.interrupt()
+        update = Update("", subject)
+        while not update.is_over:
+            seen.append(count(update.subject.profile))  # type: ignore[union-attr]
+            update = program.next()
+
+    monkeypatch.setattr(live, "browse", look)
+    until((folder / f"tileprof/{process.pid}.sock").exists)
+    assert cli("ctl", str(process.pid), "watch").code == 0
+    assert process.wait(60) == 3
+    assert seen == sorted(seen)
+    assert seen
+    refused = cli("ctl", str(process.pid), "watch")
+    assert refused.code == 2
+    assert "there is no process" in refused.err
 
 
 def count(profile: Any) -> int:

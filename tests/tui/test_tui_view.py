@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -131,12 +131,17 @@ class Growing:
     def __init__(self, snapshots: Sequence[Profile]) -> None:
         self.snapshots = list(snapshots)
         self.taken = self.wanted = self.interrupted = 0
+        self.seen = False
+        self.stopped = threading.Event()
 
     def next(self) -> Update:
         """The next snapshot once it is wanted."""
-        time.sleep(0.005)
-        if self.taken == self.wanted:
-            return Update("runs")
+        while self.taken == self.wanted:
+            if self.stopped.wait(0.005):
+                return Update("left", is_over=True)
+            if not self.seen:
+                self.seen = True
+                return Update("runs")
         profile = self.snapshots[self.taken]
         self.taken += 1
         is_over = self.taken == len(self.snapshots)
@@ -152,9 +157,14 @@ class Growing:
         """What it printed."""
         return [f"step {number}" for number in range(100)]
 
-    def interrupt(self) -> None:
+    def stop(self) -> None:
+        """Wait no longer."""
+        self.stopped.set()
+
+    def interrupt(self) -> bool:
         """Count."""
         self.interrupted += 1
+        return True
 
 
 def test_a_tree_that_grows_keeps_the_readers_place() -> None:

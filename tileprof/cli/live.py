@@ -1,7 +1,7 @@
-"""`tileprof run --live`: a program runs in a process of its own while its tree is looked at.
+"""`tileprof run --live` and `tileprof ctl PID watch`: the tree of a program while it runs.
 
-In: the command line of a recording under control.  Out: snapshots of it for the interactive view,
-then the program's output and its exit code.
+In: the command line of a recording under control, or the number of a process that is.  Out:
+snapshots for the interactive view; after it, the program's output and its exit code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -38,6 +38,79 @@ _TAIL = 1 << 16
 """Bytes of output that the view shows."""
 
 
+class Snapshots:
+    """Snapshots of a program under control, not more often than its recording can bear."""
+
+    def __init__(self, pid: int, folder: Path) -> None:
+        self._pid, self._file = pid, folder / "snapshot.tprof"
+        self._due = time.monotonic() + _LOOK_S
+        self.count = 0
+        self.said = "starting"
+        """What the program does."""
+        self.is_stopped = False
+        """Whether the reader has left."""
+
+    def wait(self, is_over: Callable[[], bool]) -> bool:
+        """Wait until the next snapshot is due; False where the program ends, or the reader leaves,
+        before."""
+        while not self.is_stopped and not is_over():
+            if time.monotonic() >= self._due:
+                return True
+            time.sleep(_LOOK_S)
+        return False
+
+    def take(self) -> OneProfile:
+        """Return a snapshot; TileprofError where the program does not give one, or not yet."""
+        began = time.monotonic()
+        self._due = began + _LOOK_S
+        state = ask(self._pid, Request("snapshot", file=str(self._file)))
+        profile = load(self._file)
+        self.count += 1
+        self.said = _doing(state, self.count)
+        now = time.monotonic()
+        self._due = now + max(_PERIOD_S, (now - began) / _SHARE)
+        return OneProfile(profile)
+
+
+class WatchedProgram:
+    """A program that somebody else has started; the view's feed until it ends."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._folder = Path(tempfile.mkdtemp(prefix="tileprof-live-"))
+        self._snapshots = Snapshots(pid, self._folder)
+
+    def first(self) -> OneProfile:
+        """Return a snapshot at once; UsageError where the program does not listen."""
+        return self._snapshots.take()
+
+    def next(self) -> Update:
+        """Return the next snapshot, or that there is no other."""
+        if not self._snapshots.wait(lambda: False):
+            return Update(self._snapshots.said, is_over=True)
+        try:
+            subject = self._snapshots.take()
+        except TileprofError as error:
+            return Update(error.message, is_over=True)
+        return Update(self._snapshots.said, subject)
+
+    def output(self) -> Sequence[str]:
+        """Say where to look."""
+        return [f"What process {self._pid} prints is where it was started."]
+
+    def interrupt(self) -> bool:
+        """Leave the program alone."""
+        return False
+
+    def stop(self) -> None:
+        """Give out no further snapshot."""
+        self._snapshots.is_stopped = True
+
+    def close(self) -> None:
+        """Remove temporary files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
 class LiveProgram:
     """A program that is recorded in a process of its own; the view's feed."""
 
@@ -51,41 +124,22 @@ class LiveProgram:
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=self._log
         )
-        self._due = time.monotonic() + _LOOK_S
-        self._snapshots = 0
-        self._said = "starting"
+        self._snapshots = Snapshots(self.process.pid, self._folder)
 
     # -- the feed
 
     def next(self) -> Update:
-        """Return the next snapshot, or the finished profile, or what the program does."""
-        while self.process.poll() is None and time.monotonic() < self._due:
-            time.sleep(_LOOK_S)
-            if not self._snapshots:
-                break
-        code = self.process.poll()
-        if code is not None:
-            return self._finished(code)
-        if time.monotonic() < self._due:  # a first look, before there is anything
-            return Update(self._said)
-        began = time.monotonic()
+        """Return the next snapshot, or the finished profile."""
+        if not self._snapshots.wait(lambda: self.process.poll() is not None):
+            code = self.process.poll()
+            left = Update(self._snapshots.said, is_over=True)
+            return left if code is None else self._finished(code)
         try:
-            subject = self._snapshot()
+            subject = self._snapshots.take()
         except TileprofError:
             # It does not listen yet, or no longer; its end comes with the next look.
-            self._due = time.monotonic() + _LOOK_S
-            return Update(self._said)
-        took = time.monotonic() - began
-        self._due = time.monotonic() + max(_PERIOD_S, took / _SHARE)
-        return Update(self._said, subject)
-
-    def _snapshot(self) -> OneProfile:
-        file = self._folder / "snapshot.tprof"
-        state = ask(self.process.pid, Request("snapshot", file=str(file)))
-        profile = load(file)
-        self._snapshots += 1
-        self._said = _doing(state, self._snapshots)
-        return OneProfile(profile)
+            return Update(self._snapshots.said)
+        return Update(self._snapshots.said, subject)
 
     def _finished(self, code: int) -> Update:
         said = f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code}"
@@ -117,10 +171,15 @@ class LiveProgram:
         # Of a line that is written again and again, as one of progress, the last state counts.
         return [safe(each.rstrip("\r").rpartition("\r")[2], False) for each in text.split("\n")]
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         """Interrupt the program, as Ctrl-C does in a terminal."""
         with suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGINT)
+        return True
+
+    def stop(self) -> None:
+        """Give out no further snapshot."""
+        self._snapshots.is_stopped = True
 
     # -- after the view
 
@@ -175,6 +234,15 @@ def show_live(arguments: Sequence[str], output: str) -> int:
             shown = program.name
             terminal.complain(f"wrote {shown}; see it again with `tileprof view {shown}`")
         return code
+    finally:
+        program.close()
+
+
+def watch(pid: int) -> None:
+    """Show the tree of a program under control while it grows."""
+    program = WatchedProgram(pid)
+    try:
+        browse(program.first(), ViewOptions(), program)
     finally:
         program.close()
 

@@ -117,6 +117,11 @@ class Browser(App[None]):
             self.run_worker(self._follow, thread=True, group="feed")
             self.set_interval(_OUTPUT_S, self._show_output)
 
+    def on_unmount(self) -> None:
+        """End the wait for news, which would hold up the end."""
+        if self._feed is not None:
+            self._feed.stop()
+
     @property
     def tree_pane(self) -> TreePane:
         """The tree."""
@@ -394,9 +399,7 @@ class Browser(App[None]):
 
     def action_interrupt(self) -> None:
         """Ask the program that runs to end; leave where there is none."""
-        if self._feed is not None and self._runs:
-            self._feed.interrupt()
-        else:
+        if self._feed is None or not self._runs or not self._feed.interrupt():
             self.exit()
 
     def action_leave(self) -> None:

@@ -129,10 +129,13 @@ class Feed(Protocol):
     """A program that runs while it is looked at."""
 
     def next(self) -> Update:
-        """Wait for news, a second or two at most."""
+        """Wait for news, until `stop`."""
 
     def output(self) -> Sequence[str]:
         """Return the last lines that the program has printed."""
 
-    def interrupt(self) -> None:
-        """Ask the program to end, as Ctrl-C does."""
+    def stop(self) -> None:
+        """End a wait for news, which nobody reads any more; from another thread."""
+
+    def interrupt(self) -> bool:
+        """Ask the program to end, as Ctrl-C does; False where the reader leaves instead."""
