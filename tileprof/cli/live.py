@@ -46,9 +46,9 @@ class Snapshots:
         self._due = time.monotonic() + _LOOK_S
         self.count = 0
         self.said = "starting"
-        """What the program does."""
+        """Words on what the program does."""
         self.is_stopped = False
-        """Whether the reader has left."""
+        """True once the reader has left."""
 
     def wait(self, is_over: Callable[[], bool]) -> bool:
         """Wait until the next snapshot is due; False where the program ends, or the reader leaves,

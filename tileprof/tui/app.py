@@ -89,10 +89,10 @@ class Browser(App[None]):
         """Number of the newest request for lines; what earlier ones made is thrown away."""
         self._is_building = False
         self._status = ""
-        """What the program that runs does."""
+        """Words on what the program that runs does."""
         self._runs = feed is not None
         self._nothing = ""
-        """Why there is no tree, where there is none."""
+        """Reason for which there is no tree, where there is none."""
         self._pattern = ""
         self._before_search = 0
         """Line that was chosen when the search began."""
@@ -134,7 +134,7 @@ class Browser(App[None]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether lines or a text are still being made."""
+        """True while lines or a text are being made."""
         works = any(each.group != "feed" for each in self.workers)
         return self._is_building or works or self.lower_pane.is_waiting
 

@@ -143,7 +143,7 @@ class Details:
 
     @property
     def is_analyzed(self) -> bool:
-        """Whether the findings are known."""
+        """True once the findings are known."""
         return "findings" in self.__dict__
 
     def report(self, number: int, width: int) -> Sheet:

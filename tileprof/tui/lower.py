@@ -69,7 +69,7 @@ class TextPane(Scrolled):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the last line is in sight."""
+        """True where the last line is in sight."""
         return self.scroll_offset.y >= self.count() - self.size.height
 
     def action_move(self, step: int) -> None:
@@ -135,7 +135,7 @@ class LowerPane(Vertical):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a text is about to be made."""
+        """True while a text is about to be made."""
         return self._waiting is not None
 
     def toggle(self, kind: Kind) -> None:

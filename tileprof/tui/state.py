@@ -1,4 +1,4 @@
-"""What of a tree is in sight: open and folded lines, the chosen line, matches of a search.
+"""Lines of a tree in sight: open and folded ones, the chosen one, matches of a search.
 
 In: the lines of a tree and what the reader does.  Out: the lines in sight, from top to bottom.
 Every action takes a few passes over arrays, so that it is quick for 100,000 lines.
@@ -23,10 +23,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass
 class Choices:
-    """What a reader has chosen in a tree; it holds for later trees of the same program too."""
+    """Choices of a reader in a tree; they hold for later trees of the same program too."""
 
     opened: dict[int, bool] = field(default_factory=dict)
-    """Whether the reader opened or folded a line, by the key of its path."""
+    """True for lines that the reader opened, False for those folded, by the key of their path."""
     chosen: int | None = None
     """Key of the path of the chosen line."""
     threshold: float = DEFAULT_THRESHOLD

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from tileprof.viewer.text import OWN_STYLE, safe
 
 CHOSEN = Style(reverse=True)
-"""How the chosen line stands out, in any colours that a terminal has, and without any."""
+"""Style of the chosen line, which stands out in any colours that a terminal has, and without."""
 _STYLED = re.compile(f"({OWN_STYLE})")
 _COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 

@@ -1,4 +1,4 @@
-"""What an interactive view shows: one profile, or two compared; and what comes from a program.
+"""Subjects of an interactive view: one profile, two compared, and news of a running program.
 
 In: profiles and the choices of a reader.  Out: the lines of a tree, and sentences above it.
 """
@@ -6,7 +6,7 @@ In: profiles and the choices of a reader.  Out: the lines of a tree, and sentenc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, get_args
 
 from tileprof.profile import Diff, Frames, Group, Profile, diff, with_frames
@@ -20,7 +20,7 @@ from tileprof.viewer.tree import rows_of
 
 
 class Subject(Protocol):
-    """What is shown."""
+    """Subject of a view: what its tree is made of."""
 
     @property
     def profile(self) -> Profile:
@@ -72,6 +72,7 @@ class TwoProfiles:
     old: Profile
     new: Profile
     menus: Sequence[str] = ("metric", "frames", "threshold")
+    _made: dict[Frames, Diff] = field(default_factory=dict, repr=False)
 
     @property
     def profile(self) -> Profile:
@@ -80,8 +81,7 @@ class TwoProfiles:
 
     def metrics(self) -> Sequence[str]:
         """Return the columns that can be asked for."""
-        sums = (name for name, each in self._diff("all").metrics.items() if each.adds == "sum")
-        return list(sums)
+        return [name for name, each in self._diff("user").metrics.items() if each.adds == "sum"]
 
     def rows(self, options: ViewOptions, glyphs: Glyphs) -> TreeRows | str:
         """Return the lines that differ, or a sentence on why there are none."""
@@ -101,7 +101,10 @@ class TwoProfiles:
         ]
 
     def _diff(self, frames: Frames) -> Diff:
-        return diff(*(with_frames(each, frames).profile for each in (self.old, self.new)))
+        if frames not in self._made:
+            sides = (with_frames(each, frames).profile for each in (self.old, self.new))
+            self._made[frames] = diff(*sides)
+        return self._made[frames]
 
 
 CHOICES: dict[str, Sequence[str]] = {
@@ -118,11 +121,11 @@ class Update:
     """News of a program that runs."""
 
     status: str
-    """What the program does, for the last line."""
+    """Words on what the program does, for the last line."""
     subject: Subject | None = None
-    """What was recorded until now; None where that is as before."""
+    """Recording until now; None where it is as before."""
     is_over: bool = False
-    """Whether the program has ended: no other update follows."""
+    """True once the program has ended: no other update follows."""
 
 
 class Feed(Protocol):

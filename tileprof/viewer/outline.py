@@ -80,7 +80,7 @@ class Branches:
     def __init__(self, outline: Outline, levels: int, glyphs: Glyphs) -> None:
         self._outline, self._levels, self._glyphs = outline, levels, glyphs
         self._above: dict[int, str] = {}
-        """What children of a node have before their own branch."""
+        """Lines that children of a node have before their own branch."""
 
     def __call__(self, node: int) -> str:
         """Return what stands before the name of a node."""

@@ -36,7 +36,7 @@ class TreeRows:
     amounts: npt.NDArray[np.float64]
     """Value of each line that says whether it is worth showing, by its size."""
     whole: float
-    """What shares of `amounts` are parts of; 0 where there are no shares."""
+    """Total of which `amounts` are shares; 0 where there are no shares."""
     hidden: npt.NDArray[np.bool_]
     """Lines that stand for what is described below a tree, and are never drawn."""
     fields: Sequence[Field]
@@ -45,7 +45,7 @@ class TreeRows:
     labels: Labels
     glyphs: Glyphs
     deep: bool
-    """Whether fields make room for deep paths."""
+    """True where fields make room for deep paths."""
 
     def __len__(self) -> int:
         return len(self.nodes)
