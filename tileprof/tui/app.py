@@ -331,12 +331,6 @@ class Browser(App[None]):
         else:
             self.tree_pane.focus()
         self._show_output()
-        self.call_after_refresh(self._keep_in_sight)
-
-    def _keep_in_sight(self) -> None:
-        """Have the chosen line in sight, after the tree has got another height."""
-        if self.tree_pane.state is not None:
-            self.tree_pane.show_line(self.tree_pane.state.index)
 
     def action_switch(self) -> None:
         """Go from the tree to the pane, or back."""

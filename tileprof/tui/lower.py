@@ -55,9 +55,7 @@ class TextPane(Scrolled):
         """Show a text, with its chosen lines in sight; `middle` leaves room above them."""
         self._lines, self._chosen = lines, chosen
         self.resettle()
-        if chosen:
-            self.show_line(chosen.stop - 1)
-            self.show_line(chosen.start, middle)
+        self.keep_in_sight(middle)
 
     def count(self) -> int:
         """Return how many lines there are."""
@@ -66,6 +64,13 @@ class TextPane(Scrolled):
     def strip(self, at: int, width: int) -> Strip:
         """Return a line of the text."""
         return strip_of(self._lines[at], width, bool(self._chosen) and at == self._chosen.start)
+
+    def keep_in_sight(self, middle: bool = False) -> None:
+        """Scroll to the chosen lines, the first of them where there is no room for all."""
+        if len(self._chosen) > 1:
+            self.show_line(self._chosen.stop - 1)
+        if self._chosen:
+            self.show_line(self._chosen.start, middle)
 
     @property
     def is_at_end(self) -> bool:

@@ -71,11 +71,15 @@ class TreePane(Scrolled):
             self._strips[key] = strip_of(drawn.row(line, mark, style), width, key[-1])
         return self._strips[key]
 
+    def keep_in_sight(self) -> None:
+        """Scroll to the chosen line."""
+        if self.state is not None and len(self.state):
+            self.show_line(self.state.index)
+
     def redraw(self, said: str = "") -> None:
         """Draw the tree again, after lines were opened, folded or found."""
         self.resettle()
-        if self.state is not None and len(self.state):
-            self.show_line(self.state.index)
+        self.keep_in_sight()
         self.post_message(self.Changed(said))
 
     # -- moving

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -51,6 +52,10 @@ class Scrolled(ScrollView, can_focus=True, inherit_bindings=False):
     class Widened(Message):
         """The room for lines has another width."""
 
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._width = 0
+
     def count(self) -> int:
         """Return how many lines there are."""
         raise NotImplementedError
@@ -82,10 +87,17 @@ class Scrolled(ScrollView, can_focus=True, inherit_bindings=False):
         wanted = at - height // 3 if middle else first if first < top else last - height + 1
         self.go(wanted)
 
+    def keep_in_sight(self) -> None:
+        """Scroll to the chosen line, where there is one."""
+
     def go(self, top: int) -> None:
         """Scroll to a line, at once."""
-        self.scroll_to(y=max(top, 0), animate=False, immediate=True)
+        # By force, for Textual scrolls nothing before a bar is there, which comes later.
+        self.scroll_to(y=max(top, 0), animate=False, force=True, immediate=True)
 
-    def on_resize(self) -> None:
-        """Have lines made for another width."""
-        self.post_message(self.Widened())
+    def on_resize(self, event: events.Resize) -> None:
+        """Have lines made for another width; keep the chosen line in sight in another height."""
+        self.keep_in_sight()
+        if event.size.width != self._width:
+            self._width = event.size.width
+            self.post_message(self.Widened())
