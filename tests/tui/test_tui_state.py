@@ -91,6 +91,18 @@ def test_a_long_tree_begins_with_a_screen_or_two() -> None:
     assert (names(shown), shown.out_of_sight) == (["large", "k", "many"], 100)
 
 
+def test_sorting_by_a_rate_leaves_small_lines_folded() -> None:
+    """Rates have no shares: what is small is decided by the metric that adds up."""
+    slow = node("kernel", "slow", time=9000.0, count=1)
+    many = [node("kernel", f"k{k}", time=1.0, count=1 + k) for k in range(100)]
+    profile = profile_of(slow, with_children(node("frame", "many"), *many))
+    shown = state(profile, 0.5, frames="all", metrics=("avg_time",))
+    assert names(shown) == ["slow", "many"]
+    shown.set_threshold(0)
+    shown.set_all_open(shown.rows.nodes.tolist().index(1), True)
+    assert names(shown)[:4] == ["slow", "many", "k0", "k1"]
+
+
 def test_a_search_finds_names_and_places() -> None:
     """Small letters stand for both cases; a match that is folded or small comes into sight."""
     shown = state(

@@ -103,7 +103,9 @@ def tree_rows(
     fields = _fields(profile, columns, options.mode, glyphs)
     fields += [_totals(extra, 6, None, glyphs) for extra in extras]
     averages, lines = visit_times(profile), _chains(profile, first.total, options)
-    total = np.asarray(first.total[lines.nodes], np.float64)
+    # Sorted by the first column; what is small is decided by one that adds up.
+    metric = selection.metric
+    ranking = profile.total(metric) if metric else first.total
     at_top = [symbol == HIDDEN for symbol in profile.symbols]
 
     def labels(line: int, drawn: str) -> Label:
@@ -114,9 +116,9 @@ def tree_rows(
     return TreeRows(
         profile=profile,
         nodes=lines.nodes,
-        outline=Outline(lines.parents, total),
-        amounts=total,
-        whole=first.whole if first.sums and first.whole else 0.0,
+        outline=Outline(lines.parents, first.total[lines.nodes]),
+        amounts=np.asarray(ranking[lines.nodes], np.float64),
+        whole=float(profile.whole[metric]) if metric else 0.0,
         hidden=np.array(at_top, bool)[profile.symbol][lines.nodes],
         fields=fields,
         rows=lines.nodes.astype(np.int64),
