@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -20,16 +19,16 @@ from textual.widgets import Footer, Input
 from textual.worker import get_current_worker
 
 from tileprof.errors import TileprofError
-from tileprof.profile import Frames, Group
+from tileprof.tui.choices import CHOICES, changed, current, in_words
 from tileprof.tui.details import Details
 from tileprof.tui.keys import EVERYWHERE, help_lines
 from tileprof.tui.lower import Kind, LowerPane
 from tileprof.tui.screens import ChoiceScreen, HelpScreen
 from tileprof.tui.state import Choices, TreeState
-from tileprof.tui.subjects import CHOICES, Feed, Subject, Update
+from tileprof.tui.subjects import Feed, Subject, Update
 from tileprof.tui.tree_pane import TreePane
 from tileprof.tui.widgets import FixedLines
-from tileprof.viewer import Mode, ViewOptions
+from tileprof.viewer import ViewOptions
 from tileprof.viewer.options import DEFAULT_THRESHOLD
 from tileprof.viewer.rows import TreeRows
 from tileprof.viewer.text import ASCII, UNICODE, fit, paint
@@ -212,31 +211,15 @@ class Browser(App[None]):
         self.query_one("#status", FixedLines).show([paint(shown, style, self._color)])
 
     def _facts(self) -> Iterator[str]:
-        state, options = self.tree_pane.state, self._options
+        state = self.tree_pane.state
         if self._status:
             yield self._status
         if self._is_building:
             yield "working"
-        if state is None:
-            if self._nothing and not self._runs:
-                yield self._nothing
-            return
-        small = state.out_of_sight
-        out = f", {small:,} below {self._choices.threshold:g} % out of sight" if small else ""
-        yield f"{len(state):,} of {len(state.rows):,} lines in sight{out}"
-        if options.metrics:
-            yield f"sorted by {options.metrics[0]}"
-        if options.group:
-            yield f"grouped by {options.group}"
-        if options.mode != "top-down":
-            yield options.mode
-        if options.frames:
-            yield f"frames: {options.frames}"
-        if self._pattern:
-            found = int(state.matches.sum())
-            is_here = bool(len(state)) and bool(state.matches[state.cursor])
-            here = f"{state.place_of_match(state.cursor):,} of " if is_here else ""
-            yield f"/{self._pattern}: {here}{found:,}"
+        if state is not None:
+            yield from in_words(state, self._options, self._pattern)
+        elif self._nothing and not self._runs:
+            yield self._nothing
 
     # -- searching
 
@@ -283,40 +266,18 @@ class Browser(App[None]):
             if value is not None:
                 self._set(option, value)
 
-        self.push_screen(ChoiceScreen(option, values, self._current(option)), take)
-
-    def _current(self, option: str) -> str:
-        options = self._options
-        match option:
-            case "metric":
-                return options.metrics[0] if options.metrics else ""
-            case "group":
-                return options.group or "none"
-            case "mode":
-                return options.mode
-            case "frames":
-                return options.frames or "user"
-            case _:
-                return f"{self._choices.threshold:g}"
+        now = f"{self._choices.threshold:g}"
+        held = now if option == "threshold" else current(self._options, option)
+        self.push_screen(ChoiceScreen(option, values, held), take)
 
     def _set(self, option: str, value: str) -> None:
-        options = self._options
-        match option:
-            case "metric":
-                others = (each for each in self._given if each != value)
-                self._build(replace(options, metrics=(value, *others)))
-            case "group":
-                group = None if value == "none" else cast(Group, value)
-                self._build(replace(options, group=group, mode="top-down"))
-            case "mode":
-                self._build(replace(options, mode=cast(Mode, value), group=None))
-            case "frames":
-                self._build(replace(options, frames=cast(Frames, value)))
-            case _:
-                self._choices.threshold = float(value)
-                if self.tree_pane.state is not None:
-                    self.tree_pane.state.set_threshold(float(value))
-                    self.tree_pane.redraw()
+        if option != "threshold":
+            self._build(changed(self._options, option, value, self._given))
+            return
+        self._choices.threshold = float(value)
+        if self.tree_pane.state is not None:
+            self.tree_pane.state.set_threshold(float(value))
+            self.tree_pane.redraw()
 
     # -- the pane below
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, get_args
+from typing import Protocol
 
-from tileprof.profile import Diff, Frames, Group, Profile, diff, with_frames
-from tileprof.viewer import Mode, ViewOptions, available_metrics
+from tileprof.profile import Diff, Frames, Profile, diff, with_frames
+from tileprof.viewer import ViewOptions, available_metrics
 from tileprof.viewer.diff import diff_rows
 from tileprof.viewer.grid import wrap
 from tileprof.viewer.notes import headline, missing_from, nothing_in, title_of
@@ -105,15 +105,6 @@ class TwoProfiles:
             sides = (with_frames(each, frames).profile for each in (self.old, self.new))
             self._made[frames] = diff(*sides)
         return self._made[frames]
-
-
-CHOICES: dict[str, Sequence[str]] = {
-    "group": ("none", *get_args(Group)),
-    "mode": get_args(Mode),
-    "frames": get_args(Frames),
-    "threshold": ("0", "0.5", "1", "2", "5"),
-}
-"""Values of the options that have a few; those of `metric` are a subject's own."""
 
 
 @dataclass(frozen=True)
