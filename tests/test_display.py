@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import tileprof
+from case_studies.vector_add import vector_add
 from tests.analyzer.made import report_of, stored
 from tests.viewer.samples import matmul, node, profile_of
 from tileprof.analyzer import Report, analyze
@@ -84,12 +86,16 @@ def test_a_notebook_gets_html_in_which_no_name_is_markup(name: str) -> None:
     """A few plain tags with styles alone; names are text."""
     profile = PROFILES[name]()
     report: Report = analyze(profile)
-    for shown in (profile._repr_html_(), report._repr_html_()):
+    parts = [each._repr_html_() for each in report.kernels[:3]]
+    parts += [each._repr_html_() for each in report.findings[:3]]
+    whole = [each._repr_html_() for each in (profile, report, diff(profile, profile))]
+    for shown in (*whole, *parts):
         reader = Reader()
         reader.feed(shown)
         assert set(reader.tags) <= {"div", "b", "table", "tr", "td"}
         assert set(reader.attributes) <= {"style"}
-        assert len(shown) < 5_000
+        assert len(shown) < (5_000 if shown in whole else 20_000)
+        assert not _CONTROL.search(shown)
         if name == "large" and shown == profile._repr_html_():
             assert any("<script>alert" in text for text in reader.texts)
 
@@ -113,6 +119,33 @@ def test_parts_of_a_profile_are_short_too() -> None:
     parts = [profile.tables, profile.tables.pc, profile.tables.kernels[0], profile.node(3)]
     parts += [report.program, report.kernels[0], report.findings[0], diff(profile, profile)]
     assert all(len(repr(each)) < 600 for each in parts)
+
+
+def test_a_difference_says_what_changed_most() -> None:
+    """The sums of both sides, then the nodes with the greatest own differences."""
+    old = profile_of(node("kernel", "k", time=4e6), node("kernel", "j", time=1e6))
+    new = profile_of(node("kernel", "k", time=1e6), node("kernel", "j", time=1.5e6))
+    reader = Reader()
+    reader.feed(diff(old, new)._repr_html_())
+    texts = [each for each in reader.texts if each.strip()]
+    assert texts[:2] == ["Diff", "time: 5.00 ms → 2.50 ms, 0.50×"]
+    assert texts[2:8] == ["-3.00 ms", "kernel", "k", "+500 µs", "kernel", "j"]
+
+
+def test_kernels_are_shown_without_being_made() -> None:
+    """Name, arguments and place; what it was loaded for once it has run."""
+
+    first = repr(vector_add).splitlines()
+    assert first[0] == "Function vector_add(A, B, block) under @tileprof.jit"
+    assert re.fullmatch(r"vector_add.py:\d+; \d+ kernels? made of it so far", first[1])
+    kernel = vector_add.compile(N=24)
+    shown = repr(kernel).splitlines()
+    assert shown[0] == "Kernel vector_add(A: float32[24], B: float32[24]) → float32[24]"
+    assert shown[1].endswith("; loaded on: no device yet")
+    with tileprof.device("interpreter"):
+        kernel(np.ones(24, np.float32), np.ones(24, np.float32))
+    assert repr(kernel).splitlines()[1].endswith("; loaded on: interpreter")
+    assert "→ float32[24]\nvector_add.py" in kernel._repr_html_()
 
 
 def test_names_of_the_package_are_complete() -> None:

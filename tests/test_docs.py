@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import re
 import shlex
@@ -75,6 +76,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def file_of(fence: Fence) -> str:
+    """The name of the file that a fence is, by its first line; '' for one that runs."""
+    found = re.match(r"# (\w+\.py)\n", fence.text)
+    return found[1] if found else ""
+
+
 def execute(fence: Fence, page: Path, namespace: dict[str, Any]) -> None:
     """Run a python fence at its lines of the page, so that kernels find their source."""
     text = "\n" * (fence.line - 1) + fence.text
@@ -120,7 +127,9 @@ def test_a_page_runs(page: Path, folder: Path) -> None:
         save(importlib.import_module("benchmarks.page_listing").profile(), folder / "gemm.tprof")
     namespace: dict[str, Any] = {"__name__": f"docs_{page.stem}"}
     for fence in fences(page):
-        if fence.language == "python":
+        if name := file_of(fence):
+            (folder / name).write_text(fence.text)
+        elif fence.language == "python":
             execute(fence, page, namespace)
         else:
             for command in fence.commands():
@@ -164,6 +173,48 @@ def test_figures_are_the_measured_ones() -> None:
     held = page.PAGE.read_text()
     assert page.with_sections(held) == held
     assert page.TITLE in held
+
+
+def test_the_index_of_rules_is_that_of_the_registry() -> None:
+    """Each rule of the analyzer, in its order; `python benchmarks/page_rules.py`."""
+    page = importlib.import_module("benchmarks.page_rules")
+    assert page.PAGE.read_text() == page.page()
+
+
+def test_every_page_is_on_the_site() -> None:
+    """The navigation names all pages, once each, but for pages that a page of it lists."""
+    named = re.findall(r"^ +- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    docs = ROOT / "docs"
+    listed = {f"case-studies/kernels/{each.name}" for each in docs.glob("case-studies/kernels/*")}
+    assert sorted(named) == sorted(
+        {each.relative_to(docs).as_posix() for each in docs.rglob("*.md")} - listed
+    )
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """`mkdocs build --strict`: every link between pages, and every place on them, exists."""
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "fonts.googleapis" not in (tmp_path / "index.html").read_text()
+
+
+def test_links_out_of_the_docs_are_words_on_the_site() -> None:
+    """Files beside the docs are named; links between pages stay links."""
+    spec = importlib.util.spec_from_file_location("links", ROOT / "docs" / ".site" / "links.py")
+    assert spec is not None
+    assert spec.loader is not None
+    links = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(links)
+    text = (
+        "[results](../benchmarks/results/show.json), [`case_studies/a.py`](../case_studies/a.py),"
+        " [here](gpu.md#measured-roofs), [there](https://x.org/y)"
+    )
+    assert links.inside(text, ROOT / "docs", ROOT / "docs") == (
+        "results (`benchmarks/results/show.json`), `case_studies/a.py`,"
+        " [here](gpu.md#measured-roofs), [there](https://x.org/y)"
+    )
 
 
 def test_the_listing_is_what_is_printed() -> None:

@@ -15,9 +15,9 @@ import pytest
 _ROOT = Path(__file__).parents[1] / "tileprof"
 _FUNCTIONS = ("viewer", "instrument", "binary")
 """Packages in which no function's docstring begins with one of `_LEANING`."""
-_WHOLE = ("cli", "ir", "lang", "profile", "profiler", "runtime")
+_WHOLE = ("cli", "ir", "lang", "profile", "profiler", "runtime", "tui")
 """Packages in which no docstring at all does, of a module, class, function or attribute."""
-_MESSAGES = ("cli", "viewer", "analyzer", "runtime", "lang")
+_MESSAGES = ("cli", "viewer", "analyzer", "runtime", "lang", "tui")
 """Packages whose messages, help and report sentences avoid `_PRIVATE`."""
 _LEANING = {"Of", "As", "By", "In", "Per", "What", "That", "Where", "How", "Who", "Which", "For"}
 """First words after which a reader looks for the noun that the sentence is about."""

@@ -72,7 +72,7 @@ def test_each_missing_thing_has_a_remedy(cli: Any, monkeypatch: pytest.MonkeyPat
     lines = cli("doctor").out.splitlines()
     missing = [at for at, line in enumerate(lines) if line.startswith("missing")]
     # Without PyTorch one more: the observer of its operations.
-    assert len(missing) == (14 if importlib.util.find_spec("torch") else 15)
+    assert len(missing) == (15 if importlib.util.find_spec("torch") else 16)
     assert all(" get it: " in lines[at + 1] for at in missing)
     assert 'get it: pip install "tileprof[cuda]"' in "\n".join(lines)
 

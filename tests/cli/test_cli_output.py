@@ -13,8 +13,8 @@ import pytest
 from tests.cli.test_cli_process import environment, started
 from tests.viewer.samples import node, profile_of
 from tileprof.cli import COMMANDS, main
-from tileprof.cli.terminal import safe
 from tileprof.profile import save
+from tileprof.viewer.text import safe
 
 KERNEL = """
 import tileprof, tileprof.lang as T

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analyzer.made import report_of
+from tests.analyzer.made import Made, program, report_of
 from tests.analyzer.steps import training
 from tests.viewer.browser import Browser, chromium
 from tests.viewer.html_reports import (
@@ -426,5 +426,93 @@ def test_the_page_fits_windows_of_all_widths(shown: Shown, make: Callable[[], Re
                 assert browser.run("document.documentElement.scrollWidth <= innerWidth"), view
             browser.run("location.hash = '#findings'")
             browser.settle()
+    finally:
+        browser.resize(0, 0)
+
+
+def with_counters() -> Report:
+    """A kernel whose traffic was counted, and one of which only device memory was."""
+    counted = {
+        "load_sectors": 1e8, "load_requests": 2.5e7, "l1_hit_sectors": 3e7, "l1_sectors": 1.2e8,
+        "l2_hit_sectors": 6e7, "l2_sectors": 1e8, "dram_read_bytes": 8e8, "dram_write_bytes": 2e8,
+        "shared_loads": 4e6, "shared_load_conflicts": 8e6,
+    }  # fmt: skip
+    kernels = (
+        Made("matmul", metrics=counted),
+        Made("add", time=5e5, metrics={"dram_read_bytes": 4e8}),
+        Made("unknown", time=1e5),
+    )
+    return report(program(*kernels, peaks={"hbm_copy": 4e12}))
+
+
+def test_memory_traffic_is_drawn_as_counted(shown: Shown) -> None:
+    """Bytes between the memories, hit rates, speed against the roof; one kernel at a time."""
+    page = shown(with_counters(), "#kernels")
+    names = page.run("[...document.querySelectorAll('.memory option')].map(e => e.textContent)")
+    assert names == ["matmul", "add"]
+    texts = page.run("[...document.querySelectorAll('.memory text')].map(e => e.textContent)")
+    expected = {
+        "loads 3.20 GB", "4.00 sectors/load", "25.0 % hits", "60.0 % hits", "3.20 GB",
+        "read 800 MB", "written 200 MB", "1.00 TB/s", "25 % of hbm_copy", "4,000,000 loads",
+        "2.00 conflicts/load",
+    }  # fmt: skip
+    assert expected <= set(texts)
+    assert page.run("document.querySelectorAll('.memory .tip').length") == 4
+    wide = (
+        "Math.max(...[...document.querySelectorAll('.memory svg *')].map(e => e.getBBox().width))"
+    )
+    assert page.run(wide) < 760
+    page.run("""(() => {
+        const select = document.querySelector('.memory select');
+        select.value = '1';
+        select.dispatchEvent(new Event('change'));
+    })()""")
+    texts = page.run("[...document.querySelectorAll('.memory text')].map(e => e.textContent)")
+    assert "read 400 MB" in texts
+    assert not any("hits" in each for each in texts)
+    page = shown(small(), "#kernels")
+    assert page.texts(".memory") == []
+
+
+def test_a_legend_says_what_evidence_and_severities_mean(shown: Shown) -> None:
+    """Each kind that there is, recorded or not; severities of this report alone."""
+    page = shown(small())
+    words = page.texts(".meanings dt")
+    assert words[:5] == ["static", "activities", "scopes", "samples", "counters"]
+    assert words[5:] == ["suggestion", "warning"]
+    meanings = page.texts(".meanings dd")
+    assert all(meanings)
+    assert meanings[4].endswith("(not recorded)")
+    assert not meanings[3].endswith("(not recorded)")
+
+
+def test_paper_gets_all_findings_open_in_light_colours(shown: Shown, browser: Browser) -> None:
+    """Without tabs and filters, over as many pages as it takes; then all is as before."""
+    page = shown(small(), dark=True)
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
+    try:
+        page.run("dispatchEvent(new Event('beforeprint'))")
+        assert page.run("document.documentElement.dataset.theme") == "light"
+        assert page.run("[...document.querySelectorAll('.inside')].every(e => !e.hidden)")
+        seen = "document.querySelector({!r}).getClientRects().length"
+        assert [page.run(seen.format(each)) for each in ("#tabs", ".tools", "#theme")] == [0, 0, 0]
+        assert page.run("getComputedStyle(document.querySelector('.scroll')).overflow") == "visible"
+        page.run("dispatchEvent(new Event('afterprint'))")
+        assert page.run("document.documentElement.dataset.theme") == "dark"
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_narrow_window_has_room_for_names(shown: Shown, browser: Browser) -> None:
+    """At 500 pixels nothing is cut off sideways, and names have half of the width."""
+    browser.resize(500)
+    try:
+        for place in ("#findings", "#tree", "#flame", "#kernels", "#code"):
+            page = shown(analyze(training().profile()), place)
+            assert page.run("document.documentElement.scrollWidth") <= 500
+            if place == "#tree":
+                wide = "document.querySelector('.tree .name').getBoundingClientRect().width"
+                assert page.run(wide) > 250
     finally:
         browser.resize(0, 0)

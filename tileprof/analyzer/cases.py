@@ -30,6 +30,7 @@ from tileprof.profile import (
     Column,
     DeviceInfo,
     KernelInfo,
+    PcSamples,
     Profile,
     labelled,
     users,
@@ -44,6 +45,15 @@ _NUMBERED = re.compile(r"_\d+$")
 _SITE_TIMES = {"block_time", "kernel_samples"}
 _Decision = TypeVar("_Decision", bound=Decision)
 _COUNTERS = {counter.metric.name for held in SETS.values() for counter in held}
+
+
+def function_of(held: PcSamples, kernel: str) -> int | None:
+    """Return which function of the samples is a kernel's, the one with the most of them."""
+    for place in held.hottest:
+        function = held.functions[place]
+        if kernel in (function.title, function.name, _NUMBERED.sub("", function.name)):
+            return place
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +165,8 @@ class KernelCase:
     def code(self) -> KernelCode | None:
         """Its function with the most samples; None where nothing of it was sampled or counted."""
         held = self.program.profile.tables.pc
-        for place in held.hottest:
-            function = held.functions[place]
-            if self.name in (function.title, function.name, _NUMBERED.sub("", function.name)):
-                return KernelCode(held, place)
-        return None
+        place = function_of(held, self.name)
+        return None if place is None else KernelCode(held, place)
 
     @property
     def sampled(self) -> KernelCode | None:

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, get_args
 
 from tileprof.analyzer.fixes import Fix
 from tileprof.errors import Location
-from tileprof.profile.tree.cards import short
+from tileprof.profile.tree.cards import Card, short
 from tileprof.remarks import Remark
 
 Severity: TypeAlias = Literal["suggestion", "symptom", "warning", "stop", "ignore"]
@@ -120,6 +120,15 @@ class Finding:
         gain = f", program {self.program_gain}" if self.program_gain else ""
         return f"Finding({self.severity} {self.rule}: {short(self.title)}{gain})"
 
+    def _repr_html_(self) -> str:
+        """Return all of it as a notebook shows it."""
+        rows = [("where", self._where())]
+        rows += [("gain", f"program {self.program_gain}")] if self.program_gain else []
+        rows += [("because", each.text) for each in self.evidence]
+        rows += [("do", self.author)] if self.author else []
+        title = f"{self.severity}: {short(self.title, 160)} ({self.rule})"
+        return Card(title, (), rows).html(whole=True)
+
     def headline(self) -> str:
         """Return one line: severity, title, rule, place and gain."""
         place = self.place
@@ -132,17 +141,20 @@ class Finding:
 
     def text(self) -> str:
         """Return all of it as plain lines: what, where, the gain, why, what to do."""
-        place = self.place
-        where = ", ".join(
-            text for text in (place.kernel or " → ".join(place.path), place.op) if text
-        )
-        at = f" ({place.location.file}:{place.location.line})" if place.location else ""
-        lines = [f"{self.severity}: {self.title} ({self.rule})", f"  where: {where}{at}"]
+        lines = [f"{self.severity}: {self.title} ({self.rule})", f"  where: {self._where()}"]
         if self.program_gain:
             lines.append(f"  gain: program {self.program_gain}, confidence {self.confidence}")
         lines += [f"  because: {each.text}" for each in self.evidence]
         lines += [f"  do: {self.author}"] if self.author else []
         return "\n".join(short(line, 2000) for line in lines)
+
+    def _where(self) -> str:
+        place = self.place
+        where = ", ".join(
+            text for text in (place.kernel or " → ".join(place.path), place.op) if text
+        )
+        at = f" ({place.location.file}:{place.location.line})" if place.location else ""
+        return f"{where}{at}"
 
     @property
     def static(self) -> tuple[Evidence, ...]:

@@ -74,6 +74,18 @@ class Answers:
     def __repr__(self) -> str:
         return f"Answers({self.case}, {len(self.findings)} findings)"
 
+    def _repr_html_(self) -> str:
+        """Return the kernel, its time and its first findings as a notebook shows them."""
+        case = self.case
+        launches = f"{case.launches:,} launch{'es' * (case.launches != 1)}"
+        time = f"{duration(case.time)} in {launches}, {percent(case.share)} of kernel time"
+        gain = f"all suggestions together: {self.together}" if self.together else ""
+        facts = [time if case.time else f"{launches}, not timed", gain]
+        more = "All of it: .findings, each with .text()."
+        return Card(
+            f"Kernel {case.name}", list(filter(None, facts)), _rows(self.findings), more
+        ).html()
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
@@ -119,9 +131,13 @@ def _card(report: Report) -> Card:
         else f"{kernels}, host {duration(program.host.total)}",
         ", ".join(f"{severity}: {count}" for severity, count in counts.items()) or "no findings",
     ]
-    rows = [(each.severity, str(each.program_gain or ""), each.title) for each in report.findings]
+    rows = _rows(report.findings)
     more = "All of it: .text(), .findings, .kernels, or `tileprof report FILE`."
     return Card(f"Report on {command}" if command else "Report", facts, rows, more)
+
+
+def _rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+    return [(each.severity, str(each.program_gain or ""), each.title) for each in findings]
 
 
 def analyze(profile: Profile) -> Report:

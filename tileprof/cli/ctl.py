@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 USAGE = (
     "[--json]\n"
     "       tileprof ctl PID status|stop [--json]\n"
+    "       tileprof ctl PID watch\n"
     "       tileprof ctl PID start [--clear] [--json]\n"
     "       tileprof ctl PID snapshot FILE [--json]\n"
     "       tileprof ctl PID record SECONDS FILE [--json]"
 )
 SCHEMA = 1
-_ARGUMENTS = {"status": (), "start": (), "stop": (), "snapshot": ("FILE",),
+_ARGUMENTS = {"status": (), "watch": (), "start": (), "stop": (), "snapshot": ("FILE",),
               "record": ("SECONDS", "FILE")}  # fmt: skip
 _MARGIN_S = 0.25
 """Seconds that the program itself waits longer for the end of `record`, if nobody ends it."""
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     args = _parsed(arguments)
     if args.pid is None:
         return _list(args.json)
+    if args.command == "watch":
+        return _watch(args)
     state = _asked(args)
     if args.json:
         terminal.show(json.dumps({"schema": SCHEMA, **asdict(state)}, indent=1) + "\n")
@@ -54,8 +57,8 @@ def _parser() -> Parser:
         USAGE,
         "Begin and stop the recording of a program that `tileprof run --control` or `--paused`"
         " started, while it runs. `snapshot` writes what was recorded until now; `record` records"
-        " for some seconds, forgetting what was before, and writes that. Without a PID, list the"
-        " programs that listen.",
+        " for some seconds, forgetting what was before, and writes that; `watch` shows the tree"
+        " while it grows (needs the extra tui). Without a PID, list the programs that listen.",
     )
     parser.add_argument("pid", metavar="PID", nargs="?", help="number of the process")
     parser.add_argument("command", metavar="COMMAND", nargs="?", help=", ".join(_ARGUMENTS))
@@ -99,6 +102,18 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise UsageError(f"`{text}` is no time in seconds", hint="Give a number above 0, as 10.")
     return seconds
+
+
+def _watch(args: argparse.Namespace) -> int:
+    if args.json:
+        raise UsageError("`watch` has no `--json`", hint="Use `status` or `snapshot FILE`.")
+    from tileprof.cli.interactive import check_terminal
+
+    check_terminal("ctl PID watch")
+    from tileprof.cli.live import watch
+
+    watch(int(args.pid))
+    return 0
 
 
 def _asked(args: argparse.Namespace) -> State:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tileprof.errors import UsageError
+
 from . import terminal
+from .interactive import browse, check_terminal
 from .parsing import Command, Parser, frames, number
 from .view import split_names
 
 if TYPE_CHECKING:
     from tileprof.profile import Frames
 
-USAGE = "OLD NEW [-m METRIC,…] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--json] [--fail-if EXPR]"
+USAGE = (
+    "OLD NEW [-m METRIC,…] [-t PERCENT] [-d DEPTH] [--frames WHICH] [--json] [--fail-if EXPR]\n"
+    "       tileprof diff OLD NEW --interactive [-m METRIC,…] [-t PERCENT] [--frames WHICH]"
+)
 
 
 def _parser() -> Parser:
@@ -43,6 +50,12 @@ def _parser() -> Parser:
         help="frames of Python to compare, as in `tileprof view` (default: user; all for --json)",
     )
     add("--json", action="store_true", help="print the nodes as JSON")
+    add(
+        "--interactive",
+        action="store_true",
+        help="a tree to fold, search and sort with keys, with source, machine code and findings of "
+        "NEW beside it (needs the extra tui)",
+    )
     add("--fail-if", dest="gate", metavar="EXPR", help="for example 'time > +5%%'")
     return parser
 
@@ -50,6 +63,8 @@ def _parser() -> Parser:
 def main(arguments: Sequence[str]) -> int:
     """Print the difference; 1 where the gate's expression holds."""
     args = _parser().parse_args(arguments)
+    if args.interactive:
+        return _interactive(args)
     from tileprof.analyzer.changes import explain
     from tileprof.profile import diff, fail_if, load, with_frames
     from tileprof.viewer import DiffOptions, diff_json, render_changes, render_diff
@@ -70,6 +85,25 @@ def main(arguments: Sequence[str]) -> int:
     if failed:
         terminal.complain(f"the gate failed: {args.gate}")
     return int(failed)
+
+
+def _interactive(args: argparse.Namespace) -> int:
+    """Show the difference until the reader leaves."""
+    for name, given in (("--json", args.json), ("--fail-if", args.gate), ("-d", args.depth)):
+        if given:
+            raise UsageError(
+                f"`--interactive` and `{name}` exclude each other", hint="Leave out one of them."
+            )
+    check_terminal("--interactive")
+    from tileprof.profile import load
+    from tileprof.tui import TwoProfiles
+    from tileprof.viewer import ViewOptions
+
+    options = ViewOptions(
+        metrics=split_names(args.metrics), threshold=args.threshold, frames=args.frames
+    )
+    browse(TwoProfiles(load(args.old), load(args.new)), options)
+    return 0
 
 
 COMMAND = Command("diff", "compare two profiles", main, _parser)

@@ -19,6 +19,7 @@ _EXTRAS = (
     ("plotly", "tileprof.figures", "plotly"),
     ("llnl-hatchet", "Profile.to_hatchet()", "hatchet"),
     ("pyarrow", "export --to parquet", "parquet"),
+    ("textual", "view --interactive", "tui"),
 )
 _ROOFS = "measure the peak rates of each GPU, print and store them; takes a few seconds"
 

@@ -76,6 +76,10 @@ _MEMORY = (
     " time, and what grows from step to step"
 )
 _CONTROL = "let `tileprof ctl` stop and start the recording, and write what there is to a file"
+_LIVE = (
+    "show the tree while it grows, in an interactive view; the program's output follows when the"
+    " view is left (needs the extra tui)"
+)
 _PAUSED = "record nothing until `tileprof ctl PID start` or `record` (with --control)"
 
 
@@ -129,6 +133,7 @@ def _parser() -> Parser:
     add("--warm-up", metavar="N", type=number(int), default=_WARM_UP, help=_WARM_UP_HELP)
     add("--control", action="store_true", help=_CONTROL)
     add("--paused", action="store_true", help=_PAUSED)
+    add("--live", action="store_true", help=_LIVE)
     return parser
 
 
@@ -155,7 +160,24 @@ def main(argv: Sequence[str]) -> int:
         return _record_native(args, parser, target, rest)
     args.context = args.context or "full"
     _check_device(args.device)
+    if args.live:
+        return _live(args, split, target)
     return _record(args, target, rest)
+
+
+def _live(args: argparse.Namespace, split: Split, target: ProgramTarget) -> int:
+    """Record in a process of its own, which is looked at from here."""
+    from tileprof.cli.interactive import check_terminal
+
+    check_terminal("--live")
+    from tileprof.cli.live import check_live, show_live
+
+    check_live(args.paused)
+    options = [each for each in split.options if each != "--live"]
+    # `--` for a program whose name begins like an option.
+    before = ["-m", split.module] if split.module else ["--"] if target.name[:1] == "-" else []
+    command = [*options, "--control", "--quiet", *before, *split.program]
+    return show_live(command, args.output or f"{target.stem}.tprof")
 
 
 def _check_counters(args: argparse.Namespace) -> None:
@@ -239,7 +261,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
 
 
 _PYTHONS = ("device", "instrument", "inside", "backward_ops", "layers", "debug", "duty", "every",
-            "warm_up", "control", "paused")  # fmt: skip
+            "warm_up", "control", "paused", "live")  # fmt: skip
 """Options that say something about Python in the program."""
 
 

@@ -1,14 +1,13 @@
 """Output to the terminal, and what it can show.
 
 Everything that a command prints goes through `show` or `write`. So this is the place where text is
-made safe to print, and where a stream that is closed, full or no longer read is dealt with.
-`progress` shows what is under way on standard error, where that is a terminal.
+made safe to print (`viewer.text.safe`), and where a stream that is closed, full or no longer read
+is dealt with. `progress` shows what is under way on standard error, where that is a terminal.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import threading
@@ -18,14 +17,10 @@ from typing import TextIO
 
 from tileprof.errors import OutputError
 from tileprof.once import Guard
-from tileprof.profile.storage.plain_text import CONTROL, escape
 from tileprof.progress import listen, tasks
 from tileprof.runtime import hooks
+from tileprof.viewer.text import safe
 
-_OWN_STYLE = r"\x1b\[(?:[012]|[12];3[0-7]|3[0-7])m"
-"""Colours, bold and dim, as `viewer.text.paint` writes them. None of them hides text."""
-_UNSAFE = re.compile(f"({_OWN_STYLE})|(?![\\n\\t]|\\r\\n)[{CONTROL}]")
-"""Our own styles are the group, so that the replacement can keep them."""
 _PATIENCE_S = 1.0
 """Seconds before a running task is shown, so that tasks of two seconds are still seen."""
 _REFRESH_S = 0.1
@@ -50,14 +45,6 @@ def has_unicode(stream: TextIO | None) -> bool:
 def width(stream: TextIO | None) -> int:
     """Return the columns of the terminal; 120 where the output is no terminal."""
     return shutil.get_terminal_size((120, 24)).columns if is_terminal(stream) else 120
-
-
-def safe(text: str, color: bool) -> str:
-    """Return text that a terminal shows as it is: without control characters but our own styles.
-
-    Lines and tabs stay; `color` says whether styles may be in it at all.
-    """
-    return _UNSAFE.sub(lambda found: found[0] if found[1] and color else escape(found), text)
 
 
 def show(text: str, stream: TextIO | None = None) -> None:
@@ -101,6 +88,17 @@ def progress(apart: bool = False) -> Iterator[None]:
             _told.hide()
 
 
+@contextmanager
+def given_away() -> Iterator[None]:
+    """Draw no line of what is under way until the end of the block, for somebody else draws."""
+    _told.is_away = True
+    _told.hide()
+    try:
+        yield
+    finally:
+        _told.is_away = False
+
+
 class _Told:
     """The line that tells what is under way; a thread of its own draws it."""
 
@@ -108,11 +106,13 @@ class _Told:
         self._guard = Guard()
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
+        self.is_away = False
+        """Whether another part of the program draws on the terminal."""
 
     def follow(self, apart: bool) -> None:
         """Begin the line where tasks are under way, and take it away after the last."""
         with self._guard:
-            if not tasks:
+            if not tasks or self.is_away:
                 self.hide()
             elif self._thread is None:
                 self._over = threading.Event()

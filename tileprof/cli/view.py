@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tileprof.errors import UsageError
 
 from . import terminal
+from .interactive import browse, check_terminal
 from .parsing import Command, Parser, frames, number, one_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ USAGE = (
     f"{'':21}[--group WHAT] [--layers RE]\n"
     f"{'':21}[--bottom-up | --flat | {' | '.join(f'--{each}' for each in _SHAPES)}]"
     " [--json | --csv]\n"
+    "       tileprof view FILE… --interactive [OPTIONS as above]\n"
     "       tileprof view FILE --timeline KERNEL [--cta N] [--span A-B]"
 )
 
@@ -95,6 +97,12 @@ def _parser() -> Parser:
         help="with --timeline: which CTA (default: the median one)",
     )
     add("--span", metavar="A-B", type=_span, help="with --timeline: only from A to B µs")
+    add(
+        "--interactive",
+        action="store_true",
+        help="a tree to fold, search, sort and group with keys, with source, machine code and "
+        "findings beside it; the other options are what it begins with (needs the extra tui)",
+    )
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--json", action="store_true", help="print the nodes as JSON")
     data.add_argument("--csv", action="store_true", help="print the nodes as CSV")
@@ -106,6 +114,8 @@ def main(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     if args.timeline is not None:
         return _timeline(args)
+    if args.interactive:
+        _check_interactive(args)
     if args.cta is not None or args.span is not None:
         name = "--span" if args.cta is None else "--cta"
         raise UsageError(f"`{name}` needs `--timeline`", hint="Add `--timeline KERNEL`.")
@@ -132,8 +142,14 @@ def main(arguments: Sequence[str]) -> int:
         layers="" if args.layers == "all" else args.layers,
         group=None if args.group == "rank" else args.group,
     )
+    profile = _by_rank(args.files) if args.group == "rank" else _added_up(args.files)
+    if args.interactive:
+        from tileprof.tui import OneProfile
+
+        browse(OneProfile(profile), options)
+        return 0
     text = render_view(
-        _by_rank(args.files) if args.group == "rank" else _added_up(args.files),
+        profile,
         options,
         _view(args),
         width=terminal.width(sys.stdout),
@@ -145,6 +161,13 @@ def main(arguments: Sequence[str]) -> int:
         text = f"{len(args.files)} profiles, {how}.\n{text}"
     terminal.show(text)
     return 0
+
+
+def _check_interactive(args: argparse.Namespace) -> None:
+    for name in ("json", "csv", *_SHAPES):
+        if getattr(args, name):
+            raise UsageError(f"`--interactive` and `--{name}` are two views", hint="Choose one.")
+    check_terminal("--interactive")
 
 
 def _added_up(files: Sequence[str]) -> Profile:

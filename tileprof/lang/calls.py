@@ -130,6 +130,11 @@ class Variant:
         key = (device, "off")
         self._loaded.made(key, lambda: load(self.program(), device, build))
 
+    @property
+    def devices(self) -> list[str]:
+        """Devices for which it was loaded."""
+        return [device for device, _ in self._loaded]
+
     def _has_scopes(self) -> bool:
         return any(isinstance(op, ir.Scope) for op in self.traced.kernel.ops())
 

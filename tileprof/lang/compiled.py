@@ -21,6 +21,7 @@ from tileprof.runtime.selection import chosen
 
 from . import abstract
 from .calls import BoundCall, Plan, Variant, place, spec_of
+from .display.kernels import in_notebook, kernel_text
 from .functions import Kernelized, PrimFunc
 from .spans import here, hide_internals
 from .specialize import trace_prim_func
@@ -66,6 +67,13 @@ class Kernel:
         if names is None or not (debug or debugging()):
             names = self.variant.traced.params
         self._names = names
+
+    def __repr__(self) -> str:
+        return kernel_text(self, list(self._variants.values()))
+
+    def _repr_html_(self) -> str:
+        """Return the same as a notebook shows it."""
+        return in_notebook(repr(self))
 
     @property
     def variant(self) -> Variant:

@@ -26,6 +26,7 @@ from tileprof.runtime.selection import chosen
 from . import abstract
 from .calls import Plan, Variant, given_of, place, spec_of
 from .compiled import MAX_PLANS, Kernel, check_extents, compile, debugging, options_of
+from .display.kernels import function_text, in_notebook
 from .dtypes import dtype, is_dtype
 from .functions import Kernelized, PrimFunc, annotations_of
 from .spans import here, hide_internals
@@ -64,6 +65,14 @@ class JitFunction(Kernelized):
         self._kernels: Kept[Any, Kernel] = Kept()
         self._depends: tuple[str, ...] | None = None
         self._warm = WarmCalls(function.__globals__, lambda: self._depends or ())
+
+    def __repr__(self) -> str:
+        made = len(self._variants) + len(self._kernels)
+        return function_text(self, f"({', '.join(self._names)})", made)
+
+    def _repr_html_(self) -> str:
+        """Return the same as a notebook shows it."""
+        return in_notebook(repr(self))
 
     def under(self, controls: Controls) -> JitFunction:
         """Return this function with other lowering controls and without a target that kernels are

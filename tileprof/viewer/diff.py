@@ -16,10 +16,11 @@ from tileprof.errors import UsageError
 from tileprof.profile import Change, Diff
 from tileprof.profile.units import cells, format_value
 from tileprof.viewer.columns import default_metric
-from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
+from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, wrap
 from tileprof.viewer.notes import label_of, title_of, visit_times
 from tileprof.viewer.options import DEFAULT_THRESHOLD, DiffOptions
-from tileprof.viewer.outline import levels_that_fit, outline
+from tileprof.viewer.outline import Outline
+from tileprof.viewer.rows import TreeRows
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, plain
 
 if TYPE_CHECKING:
@@ -56,13 +57,15 @@ def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unico
     metrics = options.metrics or (_default(diff),)
     threshold = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
     shown = _select(diff, metrics[0], threshold, options.depth)
-    lines = list(_title(diff, width, glyphs, color))
-    fields = _fields(diff, metrics, shown.nodes, glyphs)
-    depth = 0 if options.metrics else _depth(diff, shown)
-    grid = arrange(fields, width, glyphs, color, depth)
-    lines += [grid.header(""), grid.row(len(shown.nodes), Label("total", style="1"))]
-    lines += _rows(diff, metrics[0], shown, grid)
-    for sentence in _below(diff, metrics[0], shown, threshold, grid):
+    rows = _rows(diff, metrics, shown, glyphs, deep=not options.metrics)
+    drawn = rows.drawn(width, color)
+    lines = [
+        *_title(diff, width, glyphs, color),
+        drawn.header(),
+        drawn.whole(),
+        *(drawn.row(line) for line in rows.outline.order.tolist()),
+    ]
+    for sentence in _below(diff, metrics[0], shown, threshold, drawn.grid):
         lines += wrap(plain(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
 
@@ -157,20 +160,40 @@ def _direction(change: Change) -> str:
     return _WORSE if change.delta > 0 else _BETTER if change.delta < 0 else ""
 
 
-def _rows(diff: Diff, metric: str, shown: _Shown, grid: Grid) -> Iterator[str]:
-    if not shown.nodes:
-        return
-    sizes = np.abs(_differences(diff, metric))[shown.nodes]
-    levels = levels_that_fit(_depth(diff, shown), grid.room, grid.glyphs)
-    times = visit_times(diff.new)
-    for row, lines in outline(shown.parents, sizes, levels, grid.glyphs):
-        node = shown.nodes[row]
+def diff_rows(diff: Diff, metrics: tuple[str, ...], glyphs: Glyphs) -> TreeRows:
+    """Return the lines of all nodes that differ, with their numbers; none means the default metric.
+
+    Raises UsageError for a metric that neither side has.
+    """
+    chosen = metrics or (_default(diff),)
+    return _rows(diff, chosen, _select(diff, chosen[0], 0, None), glyphs, deep=not metrics)
+
+
+def _rows(
+    diff: Diff, metrics: tuple[str, ...], shown: _Shown, glyphs: Glyphs, *, deep: bool
+) -> TreeRows:
+    nodes, times = np.array(shown.nodes, np.int32), visit_times(diff.new)
+    sizes = np.abs(_differences(diff, metrics[0]))[nodes]
+    whole = diff.whole(metrics[0])
+
+    def labels(line: int, drawn: str) -> Label:
+        node = shown.nodes[line]
         style = {"old": _BETTER, "new": _WORSE}.get(diff.status[node], "")
-        yield grid.row(row, label_of(diff.new, node, lines, times, grid.glyphs, style))
+        return label_of(diff.new, node, drawn, times, glyphs, style)
 
-
-def _depth(diff: Diff, shown: _Shown) -> int:
-    return int(diff.old.depths[shown.nodes].max()) if shown.nodes else 0
+    return TreeRows(
+        profile=diff.new,
+        nodes=nodes,
+        outline=Outline(shown.parents, sizes),
+        amounts=sizes,
+        whole=float(np.nanmax([abs(whole.old), abs(whole.new), 0])),
+        hidden=np.zeros(len(nodes), bool),
+        fields=_fields(diff, metrics, shown.nodes, glyphs),
+        rows=np.arange(len(nodes)),
+        labels=labels,
+        glyphs=glyphs,
+        deep=deep,
+    )
 
 
 def _below(diff: Diff, metric: str, shown: _Shown, threshold: float, grid: Grid) -> Iterator[str]:

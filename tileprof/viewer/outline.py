@@ -5,16 +5,103 @@ Siblings come by value, largest first, equal ones as first seen. Nothing recurse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.profile.tree.forest import depths, levels
 from tileprof.viewer.text import Glyphs
 
 _MARK_ROOM = 6  # an ellipsis, up to four digits and a space
 _NAME_ROOM = 14
+
+
+class Outline:
+    """A forest as lines from top to bottom, in which every subtree is one run of lines.
+
+    In: the parent of each node (-1: at the top, else a smaller number than the node's own), and the
+    values by which siblings come.
+    """
+
+    def __init__(self, parents: npt.NDArray[np.int32], keys: npt.NDArray[Any]) -> None:
+        self.parents = parents
+        self.depths: npt.NDArray[np.int32] = depths(parents)
+        """Number of nodes above each node."""
+        self.sizes = np.ones(len(parents), np.int64)
+        """Number of lines of each node's subtree, its own included."""
+        self.positions = np.zeros(len(parents), np.int64)
+        """Line of each node, counted from 0."""
+        self.order = np.zeros(len(parents), np.int64)
+        """Node on each line."""
+        self.is_last = np.zeros(len(parents), bool)
+        """True for the last one of siblings."""
+        values = np.where(np.isnan(keys), -np.inf, keys)
+        siblings = np.lexsort((np.arange(len(parents)), -values, parents))
+        if len(siblings):
+            above = parents[siblings]
+            self.is_last[siblings] = np.append(above[1:] != above[:-1], True)
+            self._place(siblings.tolist())
+
+    def _place(self, siblings: list[int]) -> None:
+        """Fill sizes and lines; `siblings` has the nodes by parent, then in their order."""
+        # Lists, for numbers are read and written one by one.
+        parents, sizes = self.parents.tolist(), [1] * len(siblings)
+        for node in range(len(parents) - 1, -1, -1):
+            if parents[node] >= 0:
+                sizes[parents[node]] += sizes[node]
+        positions, free = [0] * len(siblings), [0] * (len(siblings) + 1)  # the last one: the top
+        for node in siblings:
+            above = parents[node]
+            positions[node] = free[above]
+            free[node] = free[above] + 1
+            free[above] += sizes[node]
+        self.sizes[:], self.positions[:] = sizes, positions
+        self.order[self.positions] = np.arange(len(siblings))
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def highest(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Return, by node, the largest value in its subtree; NaN counts as none."""
+        found = np.nan_to_num(np.asarray(values, np.float64), nan=-np.inf)
+        for level in reversed(levels(self.depths)[1:]):
+            np.maximum.at(found, self.parents[level], found[level])
+        return found
+
+
+class Branches:
+    """Tree lines before the names of an outline, drawn for one node at a time.
+
+    Of a node deeper than `levels`, only the last `levels` levels are drawn, after a mark that
+    counts the others.
+    """
+
+    def __init__(self, outline: Outline, levels: int, glyphs: Glyphs) -> None:
+        self._outline, self._levels, self._glyphs = outline, levels, glyphs
+        self._above: dict[int, str] = {}
+        """Lines that children of a node have before their own branch."""
+
+    def __call__(self, node: int) -> str:
+        """Return what stands before the name of a node."""
+        outline, glyphs = self._outline, self._glyphs
+        depth = int(outline.depths[node])
+        if not depth:
+            return ""
+        branch = glyphs.last if outline.is_last[node] else glyphs.branch
+        hidden = depth - self._levels
+        mark = f"{glyphs.ellipsis}{hidden} " if hidden > 0 else ""
+        return f"{mark}{self._through(int(outline.parents[node]))}{branch}"
+
+    def _through(self, parent: int) -> str:
+        if (known := self._above.get(parent)) is not None:
+            return known
+        outline, glyphs, drawn, node = self._outline, self._glyphs, list[str](), parent
+        while len(drawn) < self._levels - 1 and outline.parents[node] >= 0:
+            drawn.append(glyphs.blank if outline.is_last[node] else glyphs.through)
+            node = int(outline.parents[node])
+        self._above[parent] = "".join(reversed(drawn))
+        return self._above[parent]
 
 
 def levels_that_fit(depth: int, room: int, glyphs: Glyphs) -> int:
@@ -23,39 +110,3 @@ def levels_that_fit(depth: int, room: int, glyphs: Glyphs) -> int:
     if depth * step + _NAME_ROOM <= room:
         return depth
     return max((room - _NAME_ROOM - _MARK_ROOM) // step, 1)
-
-
-def outline(
-    parents: npt.NDArray[np.int32], keys: npt.NDArray[Any], levels: int, glyphs: Glyphs
-) -> Iterator[tuple[int, str]]:
-    """Yield every node and the tree lines before its name, top to bottom.
-
-    Of a deeper node only the last `levels` levels are drawn, after a mark that counts the others.
-    """
-    keep = (levels - 1) * len(glyphs.branch)
-    children = _Children(parents, keys)
-    pending = [(node, 0, "", "") for node in reversed(children(-1))]
-    while pending:
-        node, depth, lines, below = pending.pop()
-        mark = f"{glyphs.ellipsis}{depth - levels} " if depth > levels else ""
-        yield node, mark + lines
-        drawn = below[len(below) - keep :] if len(below) > keep else below
-        for i, child in enumerate(reversed(children(node))):
-            branch, through = (
-                (glyphs.last, glyphs.blank) if i == 0 else (glyphs.branch, glyphs.through)
-            )
-            pending.append((child, depth + 1, drawn + branch, drawn + through))
-
-
-class _Children:
-    """Children of a node (-1: the top level), by descending key and then by first sight."""
-
-    def __init__(self, parents: npt.NDArray[np.int32], keys: npt.NDArray[Any]) -> None:
-        values = np.where(np.isnan(keys), -np.inf, keys)
-        self._order = np.lexsort((np.arange(len(parents)), -values, parents))
-        counts = np.bincount(parents + 1, minlength=len(parents) + 1)
-        self._ends = np.concatenate(([0], np.cumsum(counts))).tolist()
-
-    def __call__(self, node: int) -> list[int]:
-        found: list[int] = self._order[self._ends[node + 1] : self._ends[node + 2]].tolist()
-        return found

@@ -9,10 +9,14 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from tileprof.profile.storage.plain_text import clean_text
+from tileprof.profile.storage.plain_text import CONTROL, clean_text, escape
 
 _NARROW = re.compile(r"[\x00-\u02ff\u2010-\u2027\u2500-\u259f]*")  # Latin, dashes, boxes, blocks
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+OWN_STYLE = r"\x1b\[(?:[012]|[12];3[0-7]|3[0-7])m"
+"""Colours, bold and dim, as `paint` writes them. None of them hides text."""
+_UNSAFE = re.compile(f"({OWN_STYLE})|(?![\\n\\t]|\\r\\n)[{CONTROL}]")
+"""Our own styles are the group, so that the replacement can keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +33,26 @@ class Glyphs:
     full: str
     part: str
     arrow: str
+    closed: str
+    """Mark of a line below which lines are folded away; `open` is that of one whose lines show."""
+    open: str
 
 
-UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "–", "µ", "█", _EIGHTHS, "→")
-ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ", ">")
+UNICODE = Glyphs("├─ ", "└─ ", "│  ", "   ", "…", "–", "µ", "█", _EIGHTHS, "→", "▸ ", "▾ ")
+ASCII = Glyphs("|- ", "`- ", "|  ", "   ", "~", "-", "u", "#", " ", ">", "+ ", "- ")
 
 
 def clean(text: str, glyphs: Glyphs) -> str:
     """Return `text` with control and direction characters escaped, in ASCII where `glyphs` are."""
     return clean_text(plain(text, glyphs))
+
+
+def safe(text: str, color: bool) -> str:
+    """Return text that a terminal shows as it is: without control characters but our own styles.
+
+    Lines and tabs stay; `color` says whether styles may be in it at all.
+    """
+    return _UNSAFE.sub(lambda found: found[0] if found[1] and color else escape(found), text)
 
 
 def plain(text: str, glyphs: Glyphs) -> str:

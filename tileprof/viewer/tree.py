@@ -11,11 +11,10 @@ import numpy as np
 
 from tileprof.profile import PcRecording, Profile
 from tileprof.profile.transform.regroup import HIDDEN
-from tileprof.profile.tree.forest import depths
 from tileprof.profile.units import cells, format_percent, format_value
 from tileprof.viewer.chains import Chains, chains, every_node, joined
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
-from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, arrange, wrap
+from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, wrap
 from tileprof.viewer.kernel_facts import with_facts
 from tileprof.viewer.options import (
     DEFAULT_THRESHOLD,
@@ -24,7 +23,8 @@ from tileprof.viewer.options import (
     Mode,
     ViewOptions,
 )
-from tileprof.viewer.outline import levels_that_fit, outline
+from tileprof.viewer.outline import Outline
+from tileprof.viewer.rows import TreeRows
 from tileprof.viewer.sample_shares import LEGEND, share_names
 from tileprof.viewer.selection import Selection, arranged, pruned, select, shown_metrics
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
@@ -56,28 +56,76 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
         return nothing
     profile = with_facts(profile, options.metrics)
     selection = _selected(profile, options)
-    per_visit = options.mode != "bottom-up"
-    columns = [
-        column(selection.profile, name, per_visit) for name in shown_metrics(profile, options)
-    ]
-    extras = () if options.metrics else default_rates(selection.profile, per_visit)
-    fields = _fields(selection.profile, columns, options.mode, glyphs)
-    fields += [_totals(extra, 6, None, glyphs) for extra in extras]
+    columns = columns_of(profile, selection, options)
+    rows = tree_rows(selection, columns, options, glyphs)
     # Columns that were asked for go last; those by default make room for deep paths.
-    depth = 0 if options.metrics else int(selection.profile.depths.max(initial=0))
-    grid = arrange(fields, width, glyphs, color, depth)
+    drawn = rows.drawn(width, color, int(selection.profile.depths.max(initial=0)))
     lines = [
         *title_of(profile, width, glyphs, color),
         *wrap(plain(_headline(profile, options), glyphs), width, color),
         *missing_from(profile, width, glyphs, color),
-        grid.header(""),
-        grid.row(len(selection.profile), Label("total", style="1")),
-        *_rows(selection.profile, columns[0], grid, options),
+        drawn.header(),
+        drawn.whole(),
+        *(drawn.row(line) for line in rows.outline.order.tolist() if not rows.hidden[line]),
     ]
-    below = [*_below(selection, columns, grid, options), *steps_in(profile)]
+    below = [*_below(selection, columns, drawn.grid, options), *steps_in(profile)]
     for sentence in below:
         lines += wrap(plain(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
+
+
+def rows_of(profile: Profile, options: ViewOptions, glyphs: Glyphs) -> TreeRows:
+    """Return all lines of the tree that options ask for, whatever their threshold.
+
+    Raises UsageError for options that do not fit the profile.
+    """
+    profile = with_facts(profile, options.metrics)
+    selection = arranged(profile, options, "user")
+    return tree_rows(selection, columns_of(profile, selection, options), options, glyphs)
+
+
+def columns_of(profile: Profile, selection: Selection, options: ViewOptions) -> list[Column]:
+    """Return the columns that were asked for, or those by default; rates by default come apart.
+
+    `profile` is what `selection` was made from. Raises UsageError for a column it does not have.
+    """
+    per_visit = options.mode != "bottom-up"
+    names = shown_metrics(profile, options)
+    return [column(selection.profile, name, per_visit) for name in names]
+
+
+def tree_rows(
+    selection: Selection, columns: list[Column], options: ViewOptions, glyphs: Glyphs
+) -> TreeRows:
+    """Return the lines of the tree with their numbers; the first column ranks them."""
+    profile, first = selection.profile, columns[0]
+    extras = () if options.metrics else default_rates(profile, options.mode != "bottom-up")
+    fields = _fields(profile, columns, options.mode, glyphs)
+    fields += [_totals(extra, 6, None, glyphs) for extra in extras]
+    averages, lines = visit_times(profile), _chains(profile, first.total, options)
+    # Sorted by the first column; what is small is decided by one that adds up.
+    metric = selection.metric
+    ranking = profile.total(metric) if metric else first.total
+    at_top = [symbol == HIDDEN for symbol in profile.symbols]
+
+    def labels(line: int, drawn: str) -> Label:
+        node = int(lines.nodes[line])
+        label = label_of(profile, node, drawn, averages, glyphs)
+        return joined(profile, label, lines.before.get(node, ()), glyphs)
+
+    return TreeRows(
+        profile=profile,
+        nodes=lines.nodes,
+        outline=Outline(lines.parents, first.total[lines.nodes]),
+        amounts=np.asarray(ranking[lines.nodes], np.float64),
+        whole=float(profile.whole[metric]) if metric else 0.0,
+        hidden=np.array(at_top, bool)[profile.symbol][lines.nodes],
+        fields=fields,
+        rows=lines.nodes.astype(np.int64),
+        labels=labels,
+        glyphs=glyphs,
+        deep=not options.metrics,
+    )
 
 
 def _selected(profile: Profile, options: ViewOptions) -> Selection:
@@ -137,18 +185,6 @@ def _totals(shown: Column, rank: int, heats: list[str] | None, glyphs: Glyphs) -
     values = [*shown.total.tolist(), shown.whole]
     texts = [plain(cell, glyphs) for cell in cells(values, shown.unit)]
     return Field(clean(shown.name, glyphs), texts, rank, heats)
-
-
-def _rows(profile: Profile, first: Column, grid: Grid, options: ViewOptions) -> Iterator[str]:
-    averages = visit_times(profile)
-    lines = _chains(profile, first.total, options)
-    levels = levels_that_fit(int(depths(lines.parents).max(initial=0)), grid.room, grid.glyphs)
-    for row, drawn in outline(lines.parents, first.total[lines.nodes], levels, grid.glyphs):
-        node = int(lines.nodes[row])
-        if profile.symbols[profile.symbol[node]] == HIDDEN:
-            continue  # what it holds is said below the tree
-        label = label_of(profile, node, drawn, averages, grid.glyphs)
-        yield grid.row(node, joined(profile, label, lines.before.get(node, ()), grid.glyphs))
 
 
 def _below(

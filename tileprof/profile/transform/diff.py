@@ -53,6 +53,12 @@ class Diff:
     def __repr__(self) -> str:
         return f"Diff({len(self)} nodes, {', '.join(self.metrics)})"
 
+    def _repr_html_(self) -> str:
+        """Return the sums of both sides and the greatest differences as a notebook shows them."""
+        from tileprof.profile.tree.overview import card_of_diff
+
+        return card_of_diff(self).html()
+
     @property
     def metrics(self) -> dict[str, Metric]:
         """The metrics of both sides."""

@@ -17,6 +17,8 @@ MOST_ROWS = 5
 _WIDTH = 88
 _CELL = 60
 """Most characters of a text in a card's row."""
+_LONGEST = 2_000
+"""The same where all of a card is shown."""
 _STYLE = (
     "font:13px/1.5 system-ui,sans-serif;border:1px solid #8884;border-radius:6px;"
     "padding:8px 12px;max-width:60em;overflow-x:auto"
@@ -52,20 +54,21 @@ class Card:
             lines.append(f"  {'  '.join(cells)}".rstrip())
         return "\n".join([*lines, *([short(self.more, 2 * _WIDTH)] if self.more else [])])
 
-    def html(self) -> str:
-        """Return the card as one element with its styles in it."""
+    def html(self, whole: bool = False) -> str:
+        """Return the card as one element with its styles in it; `whole` leaves nothing out."""
+        most, width = (len(self.rows), _LONGEST) if whole else (MOST_ROWS, _CELL)
         parts = [f"<div><b>{_text(self.title, _WIDTH)}</b></div>"]
         parts += [f"<div>{_text(each, _WIDTH)}</div>" for each in self.facts[:2]]
         if self.rows:
-            rows = "".join(f"<tr>{_row(row)}</tr>" for row in self.rows[:MOST_ROWS])
+            rows = "".join(f"<tr>{_row(row, width)}</tr>" for row in self.rows[:most])
             parts.append(f'<table style="border-collapse:collapse;margin:4px 0">{rows}</table>')
         if self.more:
             parts.append(f'<div style="opacity:.7">{_text(self.more, 2 * _WIDTH)}</div>')
         return f'<div style="{_STYLE}">{"".join(parts)}</div>'
 
 
-def _row(row: tuple[str, ...]) -> str:
-    return "".join(f'<td style="{_CELLS}">{_text(cell)}</td>' for cell in row)
+def _row(row: tuple[str, ...], width: int) -> str:
+    return "".join(f'<td style="{_CELLS}">{_text(cell, width)}</td>' for cell in row)
 
 
 def _text(text: str, width: int = _CELL) -> str:

@@ -5,12 +5,17 @@ In: a profile.  Out: a `Card` with its totals and its most expensive places; or 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tileprof.profile.kernel_places import whole_kernels
 from tileprof.profile.tree.cards import MOST_ROWS, Card, short
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.units import format_percent, format_value
+
+if TYPE_CHECKING:
+    from tileprof.profile.transform.diff import Diff
 
 _FIRST = ("time", "cpu_time")
 _MOST_INDENT = 40
@@ -39,6 +44,27 @@ def card_of(profile: Profile) -> Card:
         _hottest(profile),
         "All of it: .text(), .frame(), `tileprof view FILE`; advice: tileprof.analyze(profile).",
     )
+
+
+def card_of_diff(found: Diff) -> Card:
+    """Return what became of the whole program, and the nodes whose own value changed most."""
+    old, new = (main_metric(side) for side in (found.old, found.new))
+    metric = old if old in _FIRST[:1] else new
+    more = "All of it: `tileprof diff OLD NEW`; .delta(metric), .change(metric, node), .status."
+    if not metric:
+        return Card("Diff", ["Neither profile holds a number that adds up."], (), more)
+    unit, whole = found.metrics[metric].unit, found.whole(metric)
+    sides = " → ".join(format_value(float(each), unit) for each in (whole.old, whole.new))
+    ratio = f", {whole.new / whole.old:.2f}×" if whole.old else ""
+    own = [whole_kernels(each, metric).astype(np.float64) for each in (found.new, found.old)]
+    delta = own[0] - own[1]
+    rows = []
+    for node in np.argsort(-np.abs(delta), kind="stable")[:MOST_ROWS].tolist():
+        if delta[node]:
+            signed = format_value(float(delta[node]), unit)
+            sign = "+" if delta[node] > 0 else ""
+            rows.append((f"{sign}{signed}", found.new.kinds[node], found.new.names[node]))
+    return Card("Diff", [f"{metric}: {sides}{ratio}"], rows, more)
 
 
 def _hottest(profile: Profile) -> list[tuple[str, ...]]:

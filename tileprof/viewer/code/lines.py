@@ -7,8 +7,9 @@ counters stand beside, with the reasons for which warps did not go on, and count
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 from tileprof.profile import Profile
 from tileprof.profile.units import cells, format_percent, format_value
@@ -69,6 +70,40 @@ def render_lines(
     for sentence in (*_below(listing), *steps_in(profile)):
         lines += wrap(clean(sentence, glyphs), width, color)
     return "\n".join(lines) + "\n"
+
+
+class FileLines(Sequence[str]):
+    """The lines of one file with what each costs, drawn when they are asked for."""
+
+    def __init__(
+        self, listing: LineCosts, file: str, width: int, color: bool, glyphs: Glyphs
+    ) -> None:
+        text = listing.sources.lines(file)
+        self.numbers = sorted(text)
+        """Number of each line in the file: all of it, or the lines of its kernels."""
+        rows = [_Row(file, line, text[line]) for line in self.numbers]
+        self._rows = rows
+        fields = _fields(listing, rows, width, glyphs)
+        # Columns without a single number take room from the text.
+        shown = [each for each in fields if any(cell.strip() for cell in each.cells)]
+        self._grid = arrange(shown, max(width, MINIMUM_WIDTH), glyphs, color)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        """Return the line at a place, counted from 0."""
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        return _drawn(self._rows[at], at, self._grid)
+
+    def header(self) -> str:
+        """Return the line of titles."""
+        return self._grid.header("source")
 
 
 def _rows(listing: LineCosts) -> Iterator[_Row]:
@@ -146,9 +181,13 @@ def _printed(listing: LineCosts, rows: list[_Row], grid: Grid, width: int) -> It
             yield shorten(name, width - width_of(amount), grid.glyphs) + amount
         elif row.line > last + 1 and row.text:
             yield ""
-        text = clean(row.text.expandtabs(4), grid.glyphs)
-        yield grid.row(number, Label(fit(text, grid.room, grid.glyphs)))
+        yield _drawn(row, number, grid)
         file, last = row.file, row.line
+
+
+def _drawn(row: _Row, number: int, grid: Grid) -> str:
+    text = clean(row.text.expandtabs(4), grid.glyphs)
+    return grid.row(number, Label(fit(text, grid.room, grid.glyphs)))
 
 
 def _amounts(listing: LineCosts, file: str) -> str:

@@ -19,6 +19,7 @@ from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer.code.source_text import SourceTexts
 from tileprof.viewer.findings.account import account_text
 from tileprof.viewer.findings.entry import count_text, entry, kernel_text, short_place
+from tileprof.viewer.findings.evidence import WORDS
 from tileprof.viewer.findings.options import ReportOptions
 from tileprof.viewer.findings.paper import Paper
 from tileprof.viewer.notes import missing_from, title_of
@@ -27,14 +28,6 @@ BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
 _BARELY = 0.05
 """Part of a kernel's time below which what findings of the program take of it is no suggestion."""
-_WORDS: dict[Tier, str] = {
-    "static": "the compiler's code and remarks",
-    "activities": "launch times",
-    "scopes": "time inside kernels",
-    "samples": "instruction samples",
-    "counters": "hardware counters",
-}
-
 _HOST = "the host's time"
 
 
@@ -94,8 +87,8 @@ def tiers_text(tiers: tuple[Tier, ...], only_host: bool) -> str:
 
     `only_host`: whether what is known is the host's time by line, scope and operation.
     """
-    seen = ", ".join(_WORDS[each] for each in tiers) or (_HOST if only_host else "nothing")
-    missed = ", ".join(_WORDS[each] for each in TIERS if each not in tiers)
+    seen = ", ".join(WORDS[each] for each in tiers) or (_HOST if only_host else "nothing")
+    missed = ", ".join(WORDS[each] for each in TIERS if each not in tiers)
     return f"Recorded: {seen}." + (f" Not recorded: {missed}." if missed else "")
 
 

@@ -28,6 +28,7 @@ from tileprof.viewer.html.assembly import asset, assets, embedded, filled
 from tileprof.viewer.html.bars import Bars, bars_of
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.cta_data import ctas_of
+from tileprof.viewer.html.memory_data import memory_of
 from tileprof.viewer.html.report_data import findings_of, header_of, kernels_of, roofs_of, runs_of
 from tileprof.viewer.html.tree_data import kept_tree, tree_of
 from tileprof.viewer.series import SeriesView, Stretch, series_views
@@ -36,7 +37,8 @@ from tileprof.viewer.text import encodable
 _STYLES = ("style.css", "views.css", "account.css", "details.css", "timelines.css")
 _SCRIPTS = (
     "core.js", "rows.js", "tree_model.js", "node_facts.js", "finding_parts.js", "account.js",
-    "findings.js", "tree.js", "flame.js", "roofline.js", "kernels.js", "code_model.js",
+    "findings.js", "tree.js", "flame.js", "roofline.js", "memory.js",
+    "kernels.js", "code_model.js",
     "code_source.js", "code_machine.js", "code.js", "time_canvas.js", "bars.js", "curves.js",
     "time_words.js", "warp_timeline.js", "event_timeline.js", "counter_timeline.js", "timelines.js",
     "main.js",
@@ -85,6 +87,7 @@ def report_data(report: Report, frames: Frames = "user") -> dict[str, Any]:
         "findings": findings_of(report, code, moved),
         "kernels": kernels_of(report, code, moved),
         "roofs": roofs_of(report),
+        "memory": memory_of(report),
         "tree": {**tree_of(tree), "leftOut": shown.left_out},
         "short": short_names(report),
         "timelines": timelines_of(report.program.profile, code, moved),

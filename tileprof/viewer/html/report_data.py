@@ -16,6 +16,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import TIERS, Finding, Gain, Place
 from tileprof.analyzer.report import Report
 from tileprof.profile import Profile
+from tileprof.viewer.findings.evidence import MEANINGS
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.tree_data import number
 from tileprof.viewer.text import encodable
@@ -44,7 +45,7 @@ def header_of(report: Report) -> dict[str, Any]:
         "launches": sum(case.launches for case in program.kernels),
         "nodes": len(program.profile),
         "told": [[key, _told(key, provenance[key])] for key in _HEAD if provenance.get(key)],
-        "tiers": [[tier, tier in report.tiers] for tier in TIERS],
+        "tiers": [[tier, tier in report.tiers, MEANINGS[tier]] for tier in TIERS],
     }
 
 

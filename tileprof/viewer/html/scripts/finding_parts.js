@@ -64,6 +64,28 @@ const findingParts = {
     );
   },
 
+  // What the words beside facts mean, and those of severities.
+  legend() {
+    const seen = new Set(data.findings.map((each) => each.severity));
+    const row = (chip, meaning) => [make("dt", chip), make("dd", meaning)];
+    return make(
+      "section.meanings",
+      make("h3", "Evidence"),
+      make(
+        "dl.evidence",
+        data.header.tiers.flatMap(([name, on, meaning]) =>
+          row(
+            make("span", { class: `chip ${on ? "on" : "off"}` }, name),
+            on ? meaning : `${meaning} (not recorded)`,
+          ),
+        ),
+        SEVERITIES.filter((name) => seen.has(name)).flatMap((name) =>
+          row(make("span", { class: `severity ${name}` }, name), MEANING[name]),
+        ),
+      ),
+    );
+  },
+
   // What the profile has not, and the runs that would add it.
   runs() {
     if (!data.runs.length) return make("div");

@@ -34,7 +34,7 @@ const findingsView = {
     panel.append(this.filters(), make("div.scroll", this.list));
     this.cards = data.findings.map((each, place) => this.card(each, place));
     this.none = make("p.empty");
-    this.list.append(accountOf(data.account), ...this.cards, this.none, this.runs());
+    this.list.append(accountOf(data.account), ...this.cards, this.none, this.runs(), this.legend());
     this.filter();
     if (data.findings.length) this.open(0, true);
   },

@@ -26,7 +26,7 @@ const kernelsView = {
         this.fill();
       },
     });
-    panel.append(make("div.scroll", this.table, make("p.empty", this.more), roofline()));
+    panel.append(make("div.scroll", this.table, make("p.empty", this.more), roofline(), memoryChart()));
     this.fill();
   },
 

@@ -26,12 +26,12 @@ function head() {
     ...held.told.map(([name, value]) => make("span.quiet", `${name} ${value}`)),
     make(
       "span.tiers",
-      { title: "kinds of evidence in the profile" },
-      held.tiers.map(([name, on]) =>
+      held.tiers.map(([name, on, meaning]) =>
         make(
           "span",
           {
             class: `chip ${on ? "on" : "off"}`,
+            title: `${on ? "recorded" : "not recorded"}: ${meaning}`,
             "aria-label": `${name}: ${on ? "recorded" : "not recorded"}`,
           },
           name,
@@ -145,10 +145,21 @@ function searching() {
   });
 }
 
+// On paper, findings are open, and colours are the light ones.
+function printing() {
+  addEventListener("beforeprint", () => {
+    if (!findingsView.panel.hidden)
+      data.findings.forEach((_, place) => findingsView.open(place, true));
+    document.documentElement.dataset.theme = "light";
+  });
+  addEventListener("afterprint", () => theme.show());
+}
+
 head();
 theme.start();
 panels();
 searching();
+printing();
 addEventListener("hashchange", route);
 route();
 // When the first view is on the screen; how long a page takes to open is told by it.

@@ -98,5 +98,5 @@ function roofline() {
     );
   const axis = `flop for each byte; ${memory[0][1]} ${format(slope, "bytes/s")}`;
   words(wide / 2, high - 6, "middle", axis);
-  return make("section.roof", make("h3", `Roofs of ${device}, as measured`), svg);
+  return make("section.roof", make("h3", `Roofs of ${device}, as measured`), make("div.scrolled", svg));
 }

@@ -1,0 +1,1 @@
+"""Text of kernels for prompts and notebooks."""
