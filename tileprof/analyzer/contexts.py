@@ -112,7 +112,7 @@ class Contexts:
             return 1.0
         part = min(1.0, slack / time)
         device = max(self.slack - part * saved / 2, 0.0)
-        host = self._host_of_slack
+        host = self.host_of_slack
         return 1 - part * (1 - device**2 / (device**2 + host**2) if host else 0.0)
 
     @cached_property
@@ -123,7 +123,12 @@ class Contexts:
     @cached_property
     def slack(self) -> float:
         """Time of devices in steps that is slack in the recording, ns."""
-        return float((self._slack * self._part).sum())
+        return float(self.slack_by_node.sum())
+
+    @cached_property
+    def slack_by_node(self) -> Column:
+        """The part of `time` that is slack in the recording, ns."""
+        return np.minimum(self._slack * self._part, self.time)
 
     @cached_property
     def late(self) -> float:
@@ -131,7 +136,7 @@ class Contexts:
         return self.avoidable(self.idle(LATE) & ~self.compiling)
 
     @cached_property
-    def _host_of_slack(self) -> float:
+    def host_of_slack(self) -> float:
         """Time of the host around late launches, as it likely is without a recording, ns.
 
         There a device works or waits as long as the host takes; recording adds a part of that.
@@ -208,7 +213,7 @@ class Contexts:
     def unrecorded(self) -> float:
         """Part of the gaps before late launches that would be there without a recording, 0 to 1:
         as far as the host would still take longer there than the devices' work."""
-        return max(0.0, self._host_of_slack - self.slack) / self.late if self.late else 1.0
+        return max(0.0, self.host_of_slack - self.slack) / self.late if self.late else 1.0
 
     @cached_property
     def loaders(self) -> Mask:
