@@ -141,10 +141,14 @@ class Contexts:
 
         There a device works or waits as long as the host takes; recording adds a part of that.
         """
-        part = CONTEXTS_RECORDING_PART
+        return (1 - self._recording_part) * (self.late + self.slack)
+
+    @cached_property
+    def _recording_part(self) -> float:
+        """Part of the host's recorded time that recording adds, 0 to 1."""
         if (times := self._host_a_step) and times[0]:
-            part = max(0.0, 1 - times[1] / times[0])
-        return (1 - part) * (self.late + self.slack)
+            return max(0.0, 1 - times[1] / times[0])
+        return CONTEXTS_RECORDING_PART
 
     def share(self, nanoseconds: float) -> float:
         """Of the time of devices in steps, waiting included; 0 where no device was timed."""
@@ -177,6 +181,27 @@ class Contexts:
         """What shares are of, as texts say it."""
         parts = self.steps.time < CONTEXTS_ALL * self.program.device_time
         return "the devices' time in steps" if parts else "the devices' time"
+
+    @cached_property
+    def worked(self) -> tuple[Column, float, str]:
+        """By node the devices' time, or the host's where no device was timed; what shares are of,
+        ns, and its name."""
+        if self.time.any():
+            return self.time, self.steps.time, self.whose
+        host = self.program.host
+        return host.column, host.whole, host.whose
+
+    @cached_property
+    def host_least(self) -> float:
+        """Time of steps in which the host works and does not wait, as it likely is without a
+        recording, ns; 0 where it never waits, so that its work is not known.
+
+        No faster kernel makes steps shorter than that.
+        """
+        waits = self.host_waits(self.steps.inside)
+        if not waits:
+            return 0.0
+        return max(0.0, self.steps.time - waits) * (1 - self._recording_part)
 
     @cached_property
     def recording(self) -> str:

@@ -236,6 +236,46 @@ most. By hand."""
 EAGER_ATTENTION_PRODUCTS = (0.0, 0.25, 0.67)
 """The same of the time of the products. By hand."""
 
+# -- program/embedding
+
+EMBEDDING_ROWS = 0.5
+"""Part of a table that is looked up in a step, from which a sparse gradient is no gain: it is written
+with its indices, and added by index. By hand."""
+
+EMBEDDING_SHARED = 0.5
+"""Part of the tables' bytes that products take as their matrices, from which tables are shared. By
+hand."""
+
+EMBEDDING_ROWS_COST = (16.0, 8.0)
+"""Time of a sparse gradient and its update by that of the dense gradient, for each byte of rows
+that were looked up and of tables: on a host, on a device. On a host tables of 20,000 and 200,000
+rows of 32 floats, 2,048 lookups a step, SGD and Adagrad, PyTorch 2.13 on one thread, 2026-11: 10 to
+18. On a device by hand."""
+
+EMBEDDING_LAUNCHES = 4.0
+"""Kernels that a sparse gradient takes, and its update. By hand."""
+
+EMBEDDING_SURE = 0.5
+"""Part of the time of dense gradients that goes at least. By hand."""
+
+EMBEDDING_OTHER_OPTIMIZER = 0.5
+"""Part of an optimizer's time for tables that likely goes where another one takes its place. By
+hand."""
+
+# -- program/padding
+
+PADDING_SHARE = 0.2
+"""Part of the elements of batches that fills rows up, from which it is told. By hand."""
+
+PADDING_GOES = (0.3, 0.85, 1.0)
+"""Of the time on padding, what goes at least, likely, at most. Two layers of width 64 on a host, 16
+texts a batch, PyTorch 2.13, 2026-11: 0.25 where batches stay as they are drawn and each is as long
+as its longest text, 1.0 where they are sorted by length (lengths u³ and u of 128, u in 0 to 1)."""
+
+PADDING_OPERATION_NS = 4000.0
+"""Time of an operation of PyTorch on a host that does next to nothing, with its part of the program
+around it, ns. By hand: 2 to 10 µs of additions of a few elements, PyTorch 2.13."""
+
 # -- program/doubles
 
 DOUBLES_SHARE = 0.05
@@ -253,6 +293,31 @@ JIT_UPDATE_FEWEST = 4
 
 JIT_UPDATE_SHARE = 0.1
 """Share of the host's time without compiling from which they are told. By hand."""
+
+# -- program/recomputation
+
+RECOMPUTATION_SURE = 0.5
+"""Part of what runs again that goes at least, where nothing is known of memory. By hand."""
+
+RECOMPUTATION_SURE_WITH_ROOM = 0.9
+"""The same where memory has room for all of it. By hand."""
+
+RECOMPUTATION_KEPT = (1.0, 0.4)
+"""Of the bytes that operations move which run again, what is kept without a checkpoint, at most and
+likely: of a product and an operation on each element the result, once, of three that are moved. By
+hand."""
+
+RECOMPUTATION_FULL = 0.05
+"""Part of all memory that was never taken, below which memory is full. By hand."""
+
+RECOMPUTATION_ON_HOST = (1.0, 1.4, 1.8)
+"""Time that a checkpoint costs on a host by that of the operations which run again: at least,
+likely, at most. Four blocks of two linear layers (128, 512) of 256 rows, PyTorch 2.13 on one
+thread, 2026-11: 1.7 with use_reentrant=False, 1.3 with True."""
+
+RECOMPUTATION_LEAST_ROOM = 0.1
+"""Part of what would likely be kept that memory has room for, below which a checkpoint is needed. By
+hand."""
 
 # -- program/recurrence
 
