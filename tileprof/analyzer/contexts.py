@@ -246,6 +246,12 @@ class Contexts:
         return self.outermost(self.where(lambda symbol: bool(_LOADER.match(symbol.name))))
 
     @cached_property
+    def fetching(self) -> frozenset[int]:
+        """Operations that copy from a device to the host."""
+        copied = self.where(lambda symbol: symbol.kind == "memcpy" and "DtoH" in symbol.name)
+        return frozenset(self.ops[copied].tolist()) - {-1}
+
+    @cached_property
     def least_gap(self) -> float:
         """From a kernel to the next one that is launched in time, ns; 0 where not measured."""
         peaks = self.profile.tables.device_peaks

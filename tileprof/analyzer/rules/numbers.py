@@ -233,14 +233,18 @@ EAGER_ATTENTION_BETWEEN = (0.5, 0.9, 1.0)
 """Of the time between the products of attention, what a fused kernel saves: at least, likely, at
 most. By hand."""
 
+EAGER_ATTENTION_LAUNCHES = (1.0, 2.0)
+"""Kernels of a fused attention, in the forward and in the backward pass: of PyTorch's, one, and one
+or two more than that."""
+
 EAGER_ATTENTION_PRODUCTS = (0.0, 0.25, 0.67)
 """The same of the time of the products. By hand."""
 
 # -- program/embedding
 
 EMBEDDING_ROWS = 0.5
-"""Part of a table that is looked up in a step, from which a sparse gradient is no gain: it is written
-with its indices, and added by index. By hand."""
+"""Part of a table that is looked up in a step, from which a sparse gradient is no gain: it is
+written with its indices, and added by index. By hand."""
 
 EMBEDDING_SHARED = 0.5
 """Part of the tables' bytes that products take as their matrices, from which tables are shared. By
@@ -316,8 +320,8 @@ likely, at most. Four blocks of two linear layers (128, 512) of 256 rows, PyTorc
 thread, 2026-11: 1.7 with use_reentrant=False, 1.3 with True."""
 
 RECOMPUTATION_LEAST_ROOM = 0.1
-"""Part of what would likely be kept that memory has room for, below which a checkpoint is needed. By
-hand."""
+"""Part of what would likely be kept that memory has room for, below which a checkpoint is needed.
+By hand."""
 
 # -- program/recurrence
 

@@ -46,10 +46,12 @@ def find(program: Program) -> Iterator[Draft]:
     slots, padding = (
         np.where(tree.steps.inside, tree.own(metric), 0.0) for metric in ("slots", "padding")
     )
-    most = int(padding.argmax())
-    part = float(padding[most] / slots[most]) if padding[most] else 0.0
     column, whole, whose = tree.worked
-    if part < PADDING_SHARE or not whole:
+    if not padding.any() or not whole:
+        return
+    most = int(padding.argmax())
+    part = float(padding[most] / slots[most])
+    if part < PADDING_SHARE:
         return
     worked = _of_rows(tree, column)
     time = float(column[worked].sum())

@@ -88,7 +88,12 @@ class _Again:
         """Time of it, on devices or the host, ns."""
         self.gaps = self.inside & tree.idle(LATE) & ~tree.compiling
         self.late = tree.avoidable(self.gaps)
-        self.longest = int(np.where(self.worked, column, -1.0).argmax())
+
+    @cached_property
+    def longest(self) -> int:
+        """What takes most of it."""
+        column, _, _ = self.tree.worked
+        return int(np.where(self.worked, column, -1.0).argmax())
 
     @cached_property
     def parts(self) -> tuple[float, float]:
