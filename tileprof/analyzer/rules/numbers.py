@@ -276,9 +276,9 @@ PADDING_GOES = (0.3, 0.85, 1.0)
 texts a batch, PyTorch 2.13, 2026-11: 0.25 where batches stay as they are drawn and each is as long
 as its longest text, 1.0 where they are sorted by length (lengths u³ and u of 128, u in 0 to 1)."""
 
-PADDING_OPERATION_NS = 4000.0
-"""Time of an operation of PyTorch on a host that does next to nothing, with its part of the program
-around it, ns. By hand: 2 to 10 µs of additions of a few elements, PyTorch 2.13."""
+PADDING_OPERATION_NS = 10e3
+"""Time of an operation of PyTorch, or of its gradient, on a host where it does next to nothing, ns.
+By hand: 2 to 10 µs of additions of a few elements, and several of them in a gradient."""
 
 # -- program/doubles
 

@@ -7,8 +7,8 @@ read them. Half of the first goes for sure; nine tenths of it and a quarter of t
 likely; at most all of it and two thirds of the products. No more than a judgement: it has not been
 measured on many programs.
 
-Where launches come late, it is the host that gains: of n launches of an attention one is left in the
-forward pass, and two of each of its operations' gradients together, so (n - 1) / n of the gaps
+Where launches come late, it is the host that gains: of n launches of an attention one is left in
+the forward pass, and two of each of its operations' gradients together, so (n - 1) / n of the gaps
 before them go, as far as they are there without a recording, and (n - 2) / n in the backward pass.
 """
 
@@ -88,9 +88,9 @@ def _late(tree: Contexts, kernels: Mask, functions: Mask) -> tuple[Mask, float]:
     gaps = tree.idle(LATE) & ~tree.compiling & tree.beside(kernels)
     softmax = tree.where(lambda symbol: bool(_SOFTMAX.match(symbol.name))) & tree.below(functions)
     often = float(tree.count[tree.outermost(softmax) & ~tree.backward].sum())
-    goes = 0.0
+    goes, called = 0.0, tree.backward[np.maximum(tree.parents, 0)]
     for backward, left in zip((False, True), EAGER_ATTENTION_LAUNCHES, strict=True):
-        of_pass = tree.backward == backward
+        of_pass = called == backward
         launches = float(tree.count[kernels & of_pass & tree.kind("kernel")].sum())
         part = max(0.0, 1 - left * often / launches) if launches else 0.0
         goes += part * tree.avoidable(gaps & of_pass)

@@ -3,8 +3,8 @@
 Static: none. Dynamic: elements of batches of whole numbers that came from the host, as tokens and
 masks do, and those of them that fill rows up (one value at the ends of rows, or at their
 beginnings, that is hardly anywhere else in them); time of steps outside of optimizers. That goes in
-proportion to the elements, that of attention to their square, but no launch takes less than one
-that does nothing, and no operation of a host less than its own overhead.
+proportion to the elements, that of attention to their square, but likely no launch takes less than
+one that does nothing, and no operation of a host less than its own overhead.
 
 Where texts of like lengths are in one batch, and each batch is as long as its longest, nearly all
 padding goes; where batches stay as they are drawn, a part. The host launches as many kernels as
@@ -53,9 +53,13 @@ def find(program: Program) -> Iterator[Draft]:
     part = float(padding[most] / slots[most])
     if part < PADDING_SHARE:
         return
+    on_devices = bool(tree.time.any())
     worked = _of_rows(tree, column)
     time = float(column[worked].sum())
-    goes = time - float(_left(tree, column, 1 - part)[worked].sum())
+    goes, most_goes = (
+        time - float(_left(tree, column, 1 - part, least)[worked].sum())
+        for least in (FLOORS_LAUNCH_NS if on_devices else PADDING_OPERATION_NS, 0.0)
+    )
     if goes < COLD * whole:
         return
     evidence = [
@@ -69,7 +73,6 @@ def find(program: Program) -> Iterator[Draft]:
             f"what works on them takes {duration(time)}, {percent(time / whole)} of {whose}",
         ),
     ]
-    on_devices = bool(tree.time.any())
     bound = tree.unrecorded_time - tree.host_least if on_devices else goes
     if on_devices and bound < goes:
         evidence.append(
@@ -82,14 +85,17 @@ def find(program: Program) -> Iterator[Draft]:
     title = f"{percent(part, 0)} of what is in the batches at {tree.told(most)} is padding"
     yield Draft(
         "suggestion", title, tree.place(most), tuple(evidence), _ADVICE, "",
-        _saving(tree, goes, bound, whole if not on_devices else 0.0), confidence="low",
+        _saving(tree, (goes, most_goes), bound, whole if not on_devices else 0.0), confidence="low",
         nodes=nodes_of(worked) if on_devices else (),
     )  # fmt: skip
 
 
-def _saving(tree: Contexts, goes: float, bound: float, host: float) -> Saving:
-    """What goes of it; of the `host`'s time where that is given, ns."""
-    low, mid, high = (part * goes for part in PADDING_GOES)
+def _saving(tree: Contexts, goes: tuple[float, float], bound: float, host: float) -> Saving:
+    """What goes of that which likely does, and of that which does at most; of the `host`'s time
+    where that is given, ns."""
+    low, mid, high = (
+        part * each for part, each in zip(PADDING_GOES, (goes[0], *goes), strict=True)
+    )
     mid = min(mid, max(bound, 0.0))
     low = min(low, mid)
     if not host:
@@ -99,21 +105,21 @@ def _saving(tree: Contexts, goes: float, bound: float, host: float) -> Saving:
 
 
 def _of_rows(tree: Contexts, column: Column) -> Mask:
-    """What works on batches: all in steps but optimizers, loaders and copies of weights."""
+    """What works on batches: all in steps but optimizers, loaders, gradients of whole tables."""
     kinds = tree.kind("kernel") if tree.time.any() else tree.kind("op")
-    outside = tree.below(tree.where(_is_outside))
+    tables = tree.below(tree.own("table_bytes") > 0) & tree.backward
+    outside = tree.below(tree.where(_is_outside)) | tables
     inside: Mask = kinds & tree.steps.inside & ~outside & ~tree.compiling & (column > 0)
     return inside
 
 
 def _is_outside(symbol: Symbol) -> bool:
-    """Whether a scope or an operation works on parameters, or makes the batch."""
+    """Whether a scope, or an operation, works on parameters or makes the batch."""
     return _OUTSIDE.match(symbol.name) is not None
 
 
-def _left(tree: Contexts, column: Column, part: float) -> Column:
-    """Time of each node where that part of the elements is left, ns."""
-    least = FLOORS_LAUNCH_NS if tree.time.any() else PADDING_OPERATION_NS
+def _left(tree: Contexts, column: Column, part: float, least: float) -> Column:
+    """Time of each node where that part of the elements is left, and no visit takes less, ns."""
     squared = tree.below(tree.where(_is_attention))
     left = np.where(squared, part**2, part) * column
     return np.maximum(left, np.minimum(column, least * tree.count))
