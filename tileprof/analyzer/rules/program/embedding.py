@@ -78,7 +78,7 @@ class _Tables:
         """Operations that look rows up."""
         column, self.whole, self.whose = tree.worked
         self.on_devices = bool(tree.time.any())
-        gradients = self.lookups_below & tree.backward & steps
+        gradients = self._lookups_below & tree.backward & steps
         kinds = tree.kind(*DEVICE_WORK) if self.on_devices else np.ones_like(gradients)
         self.gradients: Mask = gradients & kinds & (column > 0)
         """What computes the gradients of these operations."""
@@ -90,8 +90,8 @@ class _Tables:
         """Time of the part of the optimizer's work that is the tables', ns."""
 
     @cached_property
-    def lookups_below(self) -> Mask:
-        """All below the operations that look rows up, recomputed ones too."""
+    def _lookups_below(self) -> Mask:
+        """All below the operations that look rows up, their gradients too."""
         return self.tree.below(self.lookups)
 
     @cached_property
@@ -142,7 +142,7 @@ class _Tables:
     def gaps(self) -> Mask:
         """Gaps before late launches of the gradients' kernels."""
         tree = self.tree
-        below = self.lookups_below & tree.backward
+        below = tree.below(self._lookups_below & tree.backward)
         return below & tree.idle(LATE) & ~tree.compiling
 
     @cached_property
