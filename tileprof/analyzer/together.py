@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer.contexts import LATE, Column, Contexts
+from tileprof.analyzer.contexts import LATE, ONLY_COPIES, Column, Contexts
 from tileprof.analyzer.findings import Finding, Gain
 from tileprof.analyzer.numbers import LONGEST_SAVING
 
@@ -101,7 +101,8 @@ class _Changed:
         self._tree = tree
         self._is_late = tree.idle(LATE) & ~tree.compiling
         late = unrecorded * np.maximum(tree.gaps - tree.count * tree.least_gap, 0)
-        self._gaps: Column = np.where(self._is_late, late, tree.gaps)
+        others = np.where(tree.idle(ONLY_COPIES), 0.0, tree.gaps)  # those are in the copies' time
+        self._gaps: Column = np.where(self._is_late, late, others)
         self._whole = tree.steps.time - (1 - unrecorded) * tree.late
         self._closed = [0.0, 0.0]
         """Time of gaps that has gone: of late ones, of others."""

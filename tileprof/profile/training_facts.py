@@ -1,4 +1,4 @@
-"""What a program's memory and optimizers are, beside its tree: as typed facts.
+"""Facts of a program's memory and optimizers, which its tree does not have.
 
 In and out: the provenance of a profile, where the recorder leaves it as text that people can read.
 Nothing can be said of profiles that were put together and differ in it.

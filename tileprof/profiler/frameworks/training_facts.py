@@ -20,7 +20,7 @@ from tileprof.profile.training_facts import (
 )
 
 _seen: dict[int, OptimizerFacts] = {}
-"""By identity of the optimizer."""
+"""Facts by identity of the optimizer."""
 _MOST = 16
 """Optimizers that are looked at in a process."""
 _STATE = ("momentum", "weight_decay", "lr_decay", "betas", "alpha", "rho")

@@ -48,7 +48,7 @@ class HostPart:
     bytes: float
     threads: Parts
     sampled: Sampled
-    """What an operation's visits are, estimated from those that were sampled."""
+    """Sums over an operation's visits, estimated from those that were sampled."""
 
 
 class _Place(NamedTuple):
