@@ -16,9 +16,10 @@ TABLE = 25_600_000
 def looked_up(
     rows: float = 0.01, gradient: float = 20, update: float = 20, late: float = 0,
     shared: float = 0, optimizer: str = "SGD", plain: bool = True, launches: int = 10,
+    others: float = 1,
 ) -> Profile:  # fmt: skip
     """A step of 100 ms with a table of which that part is looked up: its gradient, and the update
-    of parameters of which it is half, take so many ms."""
+    of parameters, of which the others are so many times as large, take so many ms."""
     step = Step()
     for name in ("table_bytes", "row_bytes", "shared_table_bytes"):
         step.builder.declare(Metric(name, "bytes"))
@@ -33,7 +34,7 @@ def looked_up(
     step.launch(linear, "gemm", (99 - gradient - update) * MS)
     scope = step.scope(step.top, f"Optimizer.step#{optimizer}.step")
     step.launch(step.op(scope, "aten::_foreach_add_"), "multi_tensor_apply", update * MS)
-    facts = OptimizerFacts(optimizer, 2 * TABLE, 4, plain)
+    facts = OptimizerFacts(optimizer, int((1 + others) * TABLE), 4, plain)
     return step.profile(provenance=training_provenance((), [facts]))
 
 
@@ -78,8 +79,15 @@ def test_gaps_before_launches_that_go() -> None:
         looked_up(rows=0.2),
         looked_up(shared=1),
         looked_up(gradient=0.3, update=0.2),
+        looked_up(optimizer="AdamW", plain=False, others=3),
     ],
-    ids=["most rows", "rows that cost as much", "shared with a product", "small"],
+    ids=[
+        "most rows",
+        "rows that cost as much",
+        "shared with a product",
+        "small",
+        "a part of what another optimizer updates",
+    ],
 )
 def test_tables_that_are_left_alone(step: Profile) -> None:
     """Gradients of most rows, of a product that shares the table, or that take no time."""

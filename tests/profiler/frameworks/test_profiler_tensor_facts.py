@@ -168,11 +168,11 @@ def test_an_optimizer_is_looked_at_once() -> None:
 
     optimizers.attach(nothing)
     try:
-        for make in (lambda p: torch.optim.SGD(p, 0.1), lambda p: torch.optim.SGD(p, 0.1, 0.9)):
-            optimizer = make([*weights, sparse.weight])
+        for momentum in (0.0, 0.9):
+            optimizer = torch.optim.SGD([*weights, sparse.weight], 0.1, momentum)
             for _ in range(2):
                 loss = sparse(torch.tensor([1])).sum()
-                (loss + sum(each.sum() for each in weights[:2])).backward()
+                (loss + weights[0].sum() + weights[1].sum()).backward()
                 optimizer.step()
                 optimizer.zero_grad()
         told = training_facts.facts()

@@ -246,15 +246,20 @@ EMBEDDING_ROWS = 0.5
 """Part of a table that is looked up in a step, from which a sparse gradient is no gain: it is
 written with its indices, and added by index. By hand."""
 
+EMBEDDING_MOSTLY = 0.5
+"""Part of the bytes of all parameters from which tables are worth another optimizer. By hand."""
+
 EMBEDDING_SHARED = 0.5
 """Part of the tables' bytes that products take as their matrices, from which tables are shared. By
 hand."""
 
-EMBEDDING_ROWS_COST = (16.0, 8.0)
-"""Time of a sparse gradient and its update by that of the dense gradient, for each byte of rows
-that were looked up and of tables: on a host, on a device. On a host tables of 20,000 and 200,000
-rows of 32 floats, 2,048 lookups a step, SGD and Adagrad, PyTorch 2.13 on one thread, 2026-11: 10 to
-18. On a device by hand."""
+EMBEDDING_ROWS_COST = 8.0
+"""Time of rows of a sparse gradient, and of adding them, by that of the dense gradient, for each
+byte of them and of the table. By hand."""
+
+EMBEDDING_SPARSE_NS = 300e3
+"""Time on a host of a sparse gradient and its update, however few rows it has, ns. Tables of 20,000
+to 200,000 rows of 16 and 32 floats with SGD, PyTorch 2.13 on one thread, 2026-11: 0.2 to 0.4 ms."""
 
 EMBEDDING_LAUNCHES = 4.0
 """Kernels that a sparse gradient takes, and its update. By hand."""

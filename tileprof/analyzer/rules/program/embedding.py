@@ -4,12 +4,13 @@ Static: none. Dynamic: bytes of the tables that operations look rows up in, and 
 shapes; time of the gradients of these operations and, of the optimizer's steps, the part that the
 tables have in all of its parameters. A sparse gradient has the rows that were looked up: to write
 and to add these takes time in proportion to them, more for each of their bytes than to write whole
-tables. Where half of the rows are looked up nothing is gained. Of n launches of a gradient all but
-four go, with the gaps before them.
+tables, and on a host a time of its own. Where half of the rows are looked up nothing is gained. Of
+n launches of a gradient all but four go, with the gaps before them.
 
 An optimizer with state, or with decay, changes rows without a gradient too. Another one has to take
 its place (torch.optim.SparseAdam), whose results are others; so its part is likely for optimizers
-without state alone, and half of it for others; it is sure for none. A table that is also the matrix
+without state alone, and half of it for others; it is sure for none. Others are told of only where
+tables are most of the parameters. A table that is also the matrix
 of a product, as where a language model's first and last layers share it, gets a dense gradient
 there: of such a table nothing is said.
 """
@@ -32,10 +33,12 @@ from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.numbers import (
     EMBEDDING_LAUNCHES,
+    EMBEDDING_MOSTLY,
     EMBEDDING_OTHER_OPTIMIZER,
     EMBEDDING_ROWS,
     EMBEDDING_ROWS_COST,
     EMBEDDING_SHARED,
+    EMBEDDING_SPARSE_NS,
     EMBEDDING_SURE,
 )
 from tileprof.once import cached_property
@@ -59,6 +62,8 @@ def find(program: Program) -> Iterator[Draft]:
     """All such tables, together."""
     tables = _Tables(Contexts(program))
     if not tables.bytes or tables.rows > EMBEDDING_ROWS * tables.bytes:
+        return
+    if not tables.is_plain and tables.part < EMBEDDING_MOSTLY:
         return
     if tables.whole and tables.saved[1] + tables.late >= COLD * tables.whole:
         yield tables.draft()
@@ -159,7 +164,9 @@ class _Tables:
     @cached_property
     def saved(self) -> tuple[float, float, float]:
         """Time of devices, or of the host, that goes at least, likely, at most, ns."""
-        rows = EMBEDDING_ROWS_COST[self.on_devices] * self.rows / self.bytes * self.of_gradients
+        rows = EMBEDDING_ROWS_COST * self.rows / self.bytes * self.of_gradients
+        if not self.on_devices:
+            rows += EMBEDDING_SPARSE_NS * float(self.tree.count[self.lookups].sum())
         updates = 1.0 if self.is_plain else EMBEDDING_OTHER_OPTIMIZER
         least, likely = (
             max(0.0, each - rows)
