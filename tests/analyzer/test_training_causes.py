@@ -92,6 +92,34 @@ def test_causes_are_found_at_their_lines(tmp_path: Path) -> None:
     assert 0 < room.peak < room.whole
 
 
+@pytest.mark.gpu
+def test_causes_on_a_device(tmp_path: Path) -> None:
+    """All three at their lines, by kernels: batches are seen as they are copied."""
+    text = PROGRAM.replace(
+        "WIDTH, LONGEST, BATCH = 32, 64, 16", "WIDTH, LONGEST, BATCH = 512, 256, 64"
+    )
+    text = text.replace(
+        "ROWS, RECOMPUTES, SHORTEST = 60000", "ROWS, RECOMPUTES, SHORTEST = 1000000"
+    )
+    text = text.replace("model = Model()", 'with torch.device("cuda"): model = Model()')
+    text = text.replace("model(batches[step % 8])", "model(batches[step % 8].cuda())")
+    profile = recorded(text, tmp_path)
+    for rule, line in (("recomputation", 15), ("padding", 40), ("embedding", 24)):
+        finding = only(profile, rule)
+        assert finding.severity == "suggestion"
+        assert finding.place.location is not None
+        assert finding.place.location.line == line
+    rooms = {each.device: each for each in memory_rooms(profile.tables.provenance)}
+    assert rooms["cuda:0"].peak > 4 * 1000000 * 512
+    twin = text.replace("= 1000000, True, 4", "= 500, False, 250")
+    rules = {
+        each.rule
+        for each in analyze(recorded(twin, tmp_path)).findings
+        if each.severity == "suggestion"
+    }
+    assert not rules & {"recomputation", "padding", "embedding"}
+
+
 def test_a_program_without_them(tmp_path: Path) -> None:
     """None is told, and nothing else suggests a change."""
     profile = recorded(PROGRAM.replace(CHOSEN, TWIN), tmp_path)
