@@ -249,9 +249,9 @@ written with its indices, and added by index. By hand."""
 EMBEDDING_MOSTLY = 0.5
 """Part of the bytes of all parameters from which tables are worth another optimizer. By hand."""
 
-EMBEDDING_SHARED = 0.5
-"""Part of the tables' bytes that products take as their matrices, from which tables are shared. By
-hand."""
+EMBEDDING_SHARED = 0.3
+"""Part of the tables' bytes that products take as their matrices, from which tables are shared: an
+encoder and a decoder look up in the table that one product has. By hand."""
 
 EMBEDDING_ROWS_COST = 8.0
 """Time of rows of a sparse gradient, and of adding them, by that of the dense gradient, for each

@@ -58,8 +58,8 @@ class _Wait:
     called: float = 0.0
     """What the host works for it besides, where it reads a result, ns."""
     times: float = 0.0
-    reads: bool = False
-    """Whether it reads results of the device."""
+    reads: set[int] = field(default_factory=set)
+    """Operations by which it reads results of the device."""
     lines: set[int] = field(default_factory=set)
 
 
@@ -120,9 +120,9 @@ def _by_function(tree: Contexts) -> Iterator[_Wait]:
         each = found.setdefault(key, _Wait(node))
         each.waited += float(tree.own("sync_time")[node])
         around = _read(tree, node)
-        if around is not None:
+        if around is not None and around not in each.reads:
             each.called += max(0.0, float(called[around]) - float(waiting[around]))
-            each.reads = True
+            each.reads.add(around)
         each.times += times
         each.lines |= {line.line} if line else set()
         if times > most.get(key, 0.0):
