@@ -68,7 +68,7 @@ def _rooms() -> Iterator[MemoryRoom]:
     if torch is None:
         return
     with suppress(AttributeError, RuntimeError, AssertionError):
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():
             for number in range(torch.cuda.device_count()):
                 peak = int(torch.cuda.max_memory_allocated(number))
                 whole = int(torch.cuda.get_device_properties(number).total_memory)
