@@ -9,10 +9,11 @@ import pytest
 from tests.analyzer.made import stored
 from tests.analyzer.steps import DEPENDENT, MS, Step
 from tileprof.analyzer import Account, analyze
-from tileprof.analyzer.account import Claim, account
+from tileprof.analyzer.account import account
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.findings import Finding, Gain, Place
+from tileprof.analyzer.together import Claim
 from tileprof.profile import Metric, Profile
 
 PEAKS = {"hbm_copy": 4e12, "fma_float32": 60e12, "tensor_bfloat16": 800e12}
@@ -101,7 +102,8 @@ def test_gaps_that_two_causes_close_go_once() -> None:
     assert [each.time for each in held.causes] == pytest.approx([0.4 * MS, 0.2 * MS, 0])
     assert [each.idle for each in held.causes] == pytest.approx([0.3 * MS, 0.2 * MS, 0])
     assert held.waiting == pytest.approx(0)
-    assert held.first == pytest.approx((2, time / (time - 0.6 * MS)))
+    assert held.first[0] == 2
+    assert held.first[1].mid == pytest.approx(time / (time - 0.6 * MS))
     assert parts(held) == pytest.approx(time)
 
 
@@ -122,7 +124,8 @@ def test_the_most_and_the_first_changes() -> None:
     held = made(profile, claim(0.1 * MS / time, nodes["memory"]), claim(0.2 * MS / time))
     least = held.floor + held.copies + held.communication
     assert held.most == pytest.approx(time / least)
-    assert held.first == pytest.approx((2, time / (time - 0.3 * MS)))
+    assert held.first[0] == 2
+    assert held.first[1].mid == pytest.approx(time / (time - 0.3 * MS))
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,32 @@ def test_attention_that_is_written_out() -> None:
     assert not found(step.profile(), "fusion")
 
 
+def test_attention_of_a_host_that_is_late() -> None:
+    """Of five launches one stays, and of six in the backward pass two: so many of the gaps go that
+    are there without a recording. Gaps before a linear layer stay."""
+    step = Step()
+    step.builder.declare(Metric("slack_time", "ns"))
+    outer = step.frame(step.top, "Attention.forward", 30)
+    for line, name in enumerate(("bmm", "mul", "add", "_softmax", "bmm"), 10):
+        op = step.op(step.frame(outer, "eager_attention_forward", line), f"aten::{name}")
+        kernel = step.launch(op, f"kernel_{name}", MS / 20, gaps={LATE: MS})
+        step.builder.add(kernel, "slack_time", MS / 20)
+        if name in ("bmm", "mul", "_softmax"):
+            gradient = step.op(op, f"{name.title()}Backward0", backward=True)
+            count = 30 if name == "bmm" else 20
+            step.launch(gradient, f"kernel_{name}", MS / 20, count, True, gaps={LATE: MS})
+    step.launch(step.op(outer, "aten::addmm"), "nvjet_hsh", 20 * MS, gaps={LATE: 20 * MS})
+    finding = only(step.profile(), "attention")
+    assert finding.severity == "suggestion"
+    gain = finding.program_gain
+    assert gain is not None
+    late = 5 * 0.8 + 4 * (1 - 2 / 5)
+    unrecorded = 0.67
+    whole = 20 + 9 / 20 + unrecorded * 29
+    assert gain.mid == pytest.approx(1 / (1 - unrecorded * late / whole), rel=0.02)
+    assert any("launches that go" in each.text for each in finding.evidence)
+
+
 def test_softmax_by_a_function_of_pytorch() -> None:
     """The function that multiplies is the one that calls `torch.nn.functional.softmax`."""
     step = Step()

@@ -85,3 +85,20 @@ def test_imports_are_no_wait_for_the_host() -> None:
     """Line 90 makes the optimizer, which imports what compiles: four seconds, once."""
     told = [each for report in reports() for each in report.findings]
     assert not [each for each in told if each.rule == "launch-bound" and ":90" in each.title]
+
+
+@pytest.mark.parametrize("made", range(5))
+def test_the_first_suggestions_together_bring_no_more_than_their_sum(made: int) -> None:
+    """And no less than each of them, at all ends of their ranges."""
+    account = reports()[made].account
+    assert account is not None
+    count, gain = account.first
+    titles = {each.title: each.program_gain for each in reports()[made].findings}
+    causes = [each for each in account.causes if each.gained > 0][:count]
+    gains = [held for each in causes if (held := titles[each.title]) is not None]
+    assert len(gains) == count == 3
+    for at in ("low", "mid"):
+        each = [getattr(held, at) for held in gains]
+        most = 1 / (1 - sum(1 - 1 / single for single in each))
+        assert max(each) <= getattr(gain, at) <= most * (1 + 1e-9)
+    assert gain.mid <= gain.high

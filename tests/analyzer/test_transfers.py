@@ -239,3 +239,64 @@ def test_the_copy_of_an_item_is_its_own() -> None:
     assert [each.place.op for each in found(step.profile(), "transfers")] == [
         "aten::_local_scalar_dense"
     ]
+
+
+def reads(count: int, called: float = 3, late: float = 60, fetch: str = "aten::item") -> Step:
+    """A step of 100 ms whose host is late: so many functions read a result, wait 0.3 ms for it, and
+    work so many ms for the read."""
+    step = Step()
+    gaps = {LATE: late * MS}
+    step.launch(step.op(step.top, "aten::mm"), "nvjet_hsh", (100 - late) * MS, gaps=gaps)
+    for number in range(count):
+        line = step.frame(step.top, f"callback_{number}", 170 + number)
+        read = step.op(line, fetch, cpu_time=called / 2 * MS)
+        copies = fetch != "aten::item"
+        inner = step.op(read, "aten::copy_" if copies else "aten::_local_scalar_dense")
+        step.builder.add(inner, "cpu_time", called / 2 * MS)
+        if copies:
+            call = step.node(inner, "api", "cuMemcpyDtoHAsync")
+            step.builder.add(step.node(call, "memcpy", "DtoH pageable"), "count", 20)
+        step.wait(inner, 0.3 * MS)
+    return step
+
+
+def test_reads_that_cost_only_together() -> None:
+    """Each 0.3 ms of waits and 0.5 of work, of 100: below 1 %. Six of them are 4.8 %."""
+    assert [each.severity for each in found(reads(1, 0.5).profile(), "transfers")] == ["ignore"]
+    finding = only(reads(6, 0.5).profile(), "transfers")
+    assert finding.severity == "suggestion"
+    assert finding.title.startswith("Reads of results at train_gpt.py:170, train_gpt.py:171")
+    assert finding.author.startswith("Do not read a number back")
+    gain = finding.program_gain
+    assert gain is not None
+    # Without a recording 0.67 of the gaps are there, and of what the host works.
+    assert gain.mid == pytest.approx(1 / (1 - 6 * 0.67 * 0.5 / (40 + 0.67 * 60)), rel=0.01)
+    assert gain.high == pytest.approx(1 / (1 - 0.048))
+
+
+@pytest.mark.parametrize("fetch", ["aten::item", "aten::to"])
+def test_a_read_costs_what_the_host_works_for_it(fetch: str) -> None:
+    """3 ms of work in a program whose host is late, whether a number or a tensor is read."""
+    finding = only(reads(1, fetch=fetch).profile(), "transfers")
+    gain = finding.program_gain
+    assert gain is not None
+    assert gain.mid == pytest.approx(1 / (1 - 0.67 * 3 / (40 + 0.67 * 60)), rel=0.01)
+    assert gain.high == pytest.approx(1 / (1 - 0.033))
+    assert finding.title.startswith(".item()" if fetch == "aten::item" else "a copy to the host")
+    assert "the host works for 3.0 % of it to read" in finding.evidence[1].text
+
+
+def test_reads_of_a_host_that_is_in_time_cost_nothing() -> None:
+    """However long it works for them."""
+    for each in found(reads(4, late=0.2).profile(), "transfers"):
+        assert each.severity == "ignore"
+
+
+def test_reads_now_and_then_are_none() -> None:
+    """Once in a hundred steps."""
+    step = reads(0)
+    for number in range(4):
+        line = step.frame(step.top, f"log_{number}", 180 + number)
+        read = step.op(line, "aten::item", 1, cpu_time=3 * MS)
+        step.wait(step.op(read, "aten::_local_scalar_dense", 1), 0.3 * MS, 1)
+    assert not found(step.profile(), "transfers")

@@ -220,6 +220,34 @@ def test_mutated_trainings_are_refused(torch: Any, tmp_path: Path) -> None:
     assert not accepted, "\n".join(accepted)
 
 
+def looked_up(torch: Any, path: Path, sparse: bool, rate: float = 0.1) -> Run:
+    """A table of which a few rows are trained."""
+    torch.manual_seed(0)
+    with watching() as results:
+        table = torch.nn.Embedding(100, 8, sparse=sparse)
+        optimizer = torch.optim.SGD(table.parameters(), rate)
+        for _ in range(STEPS):
+            loss = table(torch.randint(0, 50, (20,))).pow(2).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            results.end_step()
+    path.mkdir()
+    results.write(path / "results.npz")
+    (path / "output.txt").write_text("")
+    return Run(path, STEPS, 1, (1,), 0)
+
+
+def test_sparse_gradients_are_compared_with_dense_ones(torch: Any, tmp_path: Path) -> None:
+    """By all elements of the table; another update is refused."""
+    reference = Reference(looked_up(torch, tmp_path / "original", sparse=False))
+    assert reference.add(looked_up(torch, tmp_path / "again", sparse=False)).equal
+    sparse = looked_up(torch, tmp_path / "sparse", sparse=True)
+    assert reference.compared(sparse, ROUNDING, "rounding").equal
+    wrong = looked_up(torch, tmp_path / "wrong", sparse=True, rate=0.2)
+    assert not reference.compared(wrong, ROUNDING, "rounding").equal
+
+
 def test_nothing_is_watched_after_the_kept_steps(torch: Any) -> None:
     """The program runs on as it would alone."""
     before = torch.Tensor.backward

@@ -14,7 +14,9 @@ from tileprof.analyzer.fixes import (
     GradientsToNone,
     LoaderWorkers,
     MatmulPrecision,
+    NoCheckpoints,
     OptimizerForm,
+    SparseGradients,
 )
 from tileprof.errors import OutputError
 from tileprof.trying.edits import edited_text, edits_of
@@ -59,6 +61,24 @@ FUSED = OptimizerForm("fused", "AdamW")
             'import torch\nimport os\n\ntorch.set_float32_matmul_precision("high")\nx = 1\n',
         ),
         (ConvolutionTrials(), "import torch as t\n", None),
+        (SparseGradients(), "e = nn.Embedding(9, 2)", "e = nn.Embedding(9, 2, sparse=True)"),
+        (
+            SparseGradients(),
+            "e = nn.Embedding(9, 2, sparse=False)",
+            "e = nn.Embedding(9, 2, sparse=True)",
+        ),
+        (SparseGradients(), 'e = EmbeddingBag(9, 2, mode="max")', None),
+        (
+            NoCheckpoints(),
+            "m.base.gradient_checkpointing_enable({})",
+            "m.base.gradient_checkpointing_disable()",
+        ),
+        (
+            NoCheckpoints(),
+            "y = checkpoint(f.g, x, k=2, use_reentrant=False)  # ä",
+            "y = f.g(x, k=2)  # ä",
+        ),
+        (NoCheckpoints(), "game.checkpoint(path)", None),
         (ChannelsLast(), "import torch\n", None),
     ],
 )

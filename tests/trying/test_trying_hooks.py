@@ -21,7 +21,9 @@ from tileprof.analyzer.fixes import (
     LoaderWorkers,
     LoweringControl,
     MatmulPrecision,
+    NoCheckpoints,
     OptimizerForm,
+    SparseGradients,
     compiled_at,
     fix_from_json,
     fix_json,
@@ -71,7 +73,8 @@ def restored(torch: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         (torch.optim.SGD, "__init__"), (torch.optim.Rprop, "__init__"),
         (torch.nn.Conv2d, "forward"), (torch.nn.Module, "__call__"),
         (torch.nn.Module, "zero_grad"), (torch.optim.Optimizer, "zero_grad"),
-        (torch.utils.data.DataLoader, "__init__"),
+        (torch.utils.data.DataLoader, "__init__"), (torch.utils.checkpoint, "checkpoint"),
+        (torch.nn.Embedding, "__init__"), (torch.nn.EmbeddingBag, "__init__"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, vars(owner)[name])
     for name in [n for n, kind in vars(torch.optim).items() if isinstance(kind, type)]:
@@ -144,6 +147,35 @@ def test_settings_and_calls(restored: Any) -> None:
     model.zero_grad(set_to_none=False)
     assert model[0].weight.grad is None
     assert found.counts == [1, 1, 1]
+
+
+def test_checkpoints_call_their_functions(restored: Any) -> None:
+    """Once, and not again for the gradient; settings of the checkpoint do not reach them."""
+    torch = restored
+    found, calls = Made([NoCheckpoints()]), list[float]()
+
+    def square(x: Any, power: float) -> Any:
+        calls.append(power)
+        return x**power
+
+    x = torch.ones(2, requires_grad=True)
+    call = torch.utils.checkpoint.checkpoint
+    made = call(square, x, power=2.0, use_reentrant=False, preserve_rng_state=False)
+    made.sum().backward()
+    assert calls == [2.0]
+    assert x.grad.tolist() == [2, 2]
+    assert found.counts == [1]
+
+
+def test_embeddings_get_sparse_gradients(restored: Any) -> None:
+    """Unless the program says which they have, or they have none."""
+    nn = restored.nn
+    found = Made([SparseGradients()])
+    assert nn.Embedding(9, 2).sparse
+    assert nn.EmbeddingBag(9, 2, mode="sum").sparse
+    assert not nn.Embedding(9, 2, sparse=False).sparse
+    assert not nn.EmbeddingBag(9, 2, mode="max").sparse
+    assert found.counts == [2]
 
 
 def test_variables_are_set_before_python_starts() -> None:

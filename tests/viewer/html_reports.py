@@ -8,10 +8,11 @@ from tests.analyzer.made import Made, program
 from tests.viewer.pc_profile import FILE, pc_profile
 from tests.viewer.samples import node, profile_of, with_children
 from tileprof.analyzer import Evidence, Finding, Gain, Place, Report
-from tileprof.analyzer.account import Claim, account
+from tileprof.analyzer.account import account
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.report import Answers
+from tileprof.analyzer.together import Claim
 from tileprof.errors import Location
 from tileprof.profile import (
     STANDARD,

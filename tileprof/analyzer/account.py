@@ -21,30 +21,12 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.contexts import ONLY_COPIES, Column, Contexts, Mask
-from tileprof.analyzer.findings import Finding
+from tileprof.analyzer.findings import Gain
 from tileprof.analyzer.floors import Floors, Limit
-from tileprof.analyzer.numbers import ACCOUNT_FIRST, LONGEST_SAVING
+from tileprof.analyzer.numbers import ACCOUNT_FIRST
+from tileprof.analyzer.together import Claim, together
 
 _COMMUNICATION = re.compile(r"nccl", re.IGNORECASE)
-
-
-@dataclass(frozen=True, eq=False)
-class Claim:
-    """A finding with the kernels whose time it takes away."""
-
-    finding: Finding
-    nodes: tuple[int, ...]
-    """Kernels and copies in the tree; none where it is about gaps between kernels."""
-    gaps: tuple[int, ...] = ()
-    """Gaps in the tree; any, where none are told."""
-    of_gaps: float = 0.0
-    """Share of the devices' time in steps, 0 to 1, that goes of gaps; where there are no kernels,
-    all that goes is of gaps."""
-    of_work: float | None = None
-    """Share of the devices' time in steps, 0 to 1, that goes of the kernels' time; None: all that
-    the program gains and is not of gaps."""
-    exposed: float = 1.0
-    """Part of that time by which the program becomes shorter, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +89,8 @@ class Account:
     """All idle time by reason, the longest first."""
     kernels: tuple[KernelAccount, ...]
     """Kernels that ran in steps, the longest first."""
+    first: tuple[int, Gain] = (0, Gain(1, 1, 1))
+    """How many changes are first, and how many times as fast the program is with all of them."""
     assumed: bool = False
     """Whether roofs of a device were not measured, and are those of others of its name."""
 
@@ -122,15 +106,6 @@ class Account:
         that: the bound would come from what is not known."""
         least = self.floor + self.copies + self.communication
         return self.time / least if least and self.unknown <= least else float("inf")
-
-    @property
-    def first(self) -> tuple[int, float]:
-        """How many changes are first, and how many times as fast the program likely is with all of
-        them."""
-        held = [each for each in self.causes if each.gained > 0][:ACCOUNT_FIRST]
-        saved = sum(each.gained for each in held)
-        share = min(saved / self.unrecorded, LONGEST_SAVING) if self.unrecorded else 0.0
-        return len(held), 1 / (1 - share)
 
 
 def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
@@ -149,7 +124,9 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
         np.where(copies, time, 0.0),
         np.where(tree.idle(ONLY_COPIES), 0.0, tree.gaps),
     )
-    causes = tuple(left.take(each, tree.unrecorded_time) for each in claims)
+    taken = [(each, left.take(each, tree.unrecorded_time)) for each in claims]
+    causes = tuple(cause for _, cause in taken)
+    first = [each for each, cause in taken if cause.gained > 0][:ACCOUNT_FIRST]
     unknown = [node for node, limit in floors.limits.items() if not limit]
     return Account(
         time=tree.steps.time,
@@ -164,6 +141,7 @@ def account(tree: Contexts, claims: Iterable[Claim]) -> Account | None:
         waiting=float(left.idle.sum()),
         idle=idle,
         kernels=tuple(_by_kernel(tree, floors, left, works)),
+        first=(len(first), together(tree, first)),
         assumed=floors.assumed,
     )
 
@@ -179,10 +157,7 @@ class _Left:
 
     def take(self, claim: Claim, whole: float) -> Named:
         """Take a finding's likely saving: from its kernels, and from what devices waited."""
-        gain = claim.finding.program_gain
-        saved = whole * (1 - 1 / gain.mid) if gain else 0.0
-        waits = min(whole * claim.of_gaps, saved) if claim.nodes else saved
-        works = saved - waits if claim.of_work is None else whole * claim.of_work
+        works, waits = claim.wanted(whole)
         taken, nodes = 0.0, list(claim.nodes)
         for column in (self.beyond, self.floor, self.copies):
             taken += _take(column, nodes, works - taken)

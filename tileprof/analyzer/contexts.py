@@ -112,7 +112,7 @@ class Contexts:
             return 1.0
         part = min(1.0, slack / time)
         device = max(self.slack - part * saved / 2, 0.0)
-        host = self._host_of_slack
+        host = self.host_of_slack
         return 1 - part * (1 - device**2 / (device**2 + host**2) if host else 0.0)
 
     @cached_property
@@ -123,7 +123,12 @@ class Contexts:
     @cached_property
     def slack(self) -> float:
         """Time of devices in steps that is slack in the recording, ns."""
-        return float((self._slack * self._part).sum())
+        return float(self.slack_by_node.sum())
+
+    @cached_property
+    def slack_by_node(self) -> Column:
+        """The part of `time` that is slack in the recording, ns."""
+        return np.minimum(self._slack * self._part, self.time)
 
     @cached_property
     def late(self) -> float:
@@ -131,15 +136,19 @@ class Contexts:
         return self.avoidable(self.idle(LATE) & ~self.compiling)
 
     @cached_property
-    def _host_of_slack(self) -> float:
+    def host_of_slack(self) -> float:
         """Time of the host around late launches, as it likely is without a recording, ns.
 
         There a device works or waits as long as the host takes; recording adds a part of that.
         """
-        part = CONTEXTS_RECORDING_PART
+        return (1 - self._recording_part) * (self.late + self.slack)
+
+    @cached_property
+    def _recording_part(self) -> float:
+        """Part of the host's recorded time that recording adds, 0 to 1."""
         if (times := self._host_a_step) and times[0]:
-            part = max(0.0, 1 - times[1] / times[0])
-        return (1 - part) * (self.late + self.slack)
+            return max(0.0, 1 - times[1] / times[0])
+        return CONTEXTS_RECORDING_PART
 
     def share(self, nanoseconds: float) -> float:
         """Of the time of devices in steps, waiting included; 0 where no device was timed."""
@@ -172,6 +181,27 @@ class Contexts:
         """What shares are of, as texts say it."""
         parts = self.steps.time < CONTEXTS_ALL * self.program.device_time
         return "the devices' time in steps" if parts else "the devices' time"
+
+    @cached_property
+    def worked(self) -> tuple[Column, float, str]:
+        """By node the devices' time, or the host's where no device was timed; what shares are of,
+        ns, and its name."""
+        if self.time.any():
+            return self.time, self.steps.time, self.whose
+        host = self.program.host
+        return host.column, host.whole, host.whose
+
+    @cached_property
+    def host_least(self) -> float:
+        """Time of steps in which the host works and does not wait, as it likely is without a
+        recording, ns; 0 where it never waits, so that its work is not known.
+
+        No faster kernel makes steps shorter than that.
+        """
+        waits = self.host_waits(self.steps.inside)
+        if not waits:
+            return 0.0
+        return max(0.0, self.steps.time - waits) * (1 - self._recording_part)
 
     @cached_property
     def recording(self) -> str:
@@ -208,12 +238,18 @@ class Contexts:
     def unrecorded(self) -> float:
         """Part of the gaps before late launches that would be there without a recording, 0 to 1:
         as far as the host would still take longer there than the devices' work."""
-        return max(0.0, self._host_of_slack - self.slack) / self.late if self.late else 1.0
+        return max(0.0, self.host_of_slack - self.slack) / self.late if self.late else 1.0
 
     @cached_property
     def loaders(self) -> Mask:
         """PyTorch's scopes around the next batch of data loaders without workers."""
         return self.outermost(self.where(lambda symbol: bool(_LOADER.match(symbol.name))))
+
+    @cached_property
+    def fetching(self) -> frozenset[int]:
+        """Operations that copy from a device to the host."""
+        copied = self.where(lambda symbol: symbol.kind == "memcpy" and "DtoH" in symbol.name)
+        return frozenset(self.ops[copied].tolist()) - {-1}
 
     @cached_property
     def least_gap(self) -> float:

@@ -131,6 +131,28 @@ class GradientsToNone:
 
 
 @dataclass(frozen=True, slots=True)
+class NoCheckpoints:
+    """`torch.utils.checkpoint` calls its function and keeps what it computes."""
+
+    code: ClassVar = "no-checkpoints"
+    accuracy: ClassVar[Accuracy] = "rounding"
+
+    def __str__(self) -> str:
+        return "torch.utils.checkpoint without recomputation: activations are kept"
+
+
+@dataclass(frozen=True, slots=True)
+class SparseGradients:
+    """Embeddings get gradients of the rows that were looked up, not of whole tables."""
+
+    code: ClassVar = "sparse-gradients"
+    accuracy: ClassVar[Accuracy] = "rounding"
+
+    def __str__(self) -> str:
+        return "sparse=True for torch.nn.Embedding and EmbeddingBag"
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
     """A setting of a library that it reads from the environment when it starts."""
 
@@ -166,6 +188,8 @@ Fix: TypeAlias = (
     | CompiledFunction
     | ChannelsLast
     | GradientsToNone
+    | NoCheckpoints
+    | SparseGradients
     | EnvironmentVariable
     | LoweringControl
 )

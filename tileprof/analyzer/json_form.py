@@ -67,7 +67,7 @@ def account_json(account: Account) -> dict[str, Any]:
         },
         "assumed": account.assumed,
         "most": account.most if math.isfinite(account.most) else None,
-        "first": {"changes": count, "gain": gain},
+        "first": {"changes": count, "gain": gain.mid, "range": [gain.low, gain.high]},
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tileprof.analyzer.account import Account, Claim, account
+from tileprof.analyzer.account import Account, account
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
@@ -41,6 +41,7 @@ from tileprof.analyzer.numbers import (
     REPORT_LEAST_SLACK,
 )
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
+from tileprof.analyzer.together import Claim
 from tileprof.analyzer.unexplained import unexplained
 from tileprof.profile import Profile, without_native_libraries
 from tileprof.profile.tree.cards import Card
@@ -231,7 +232,9 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
         found = _finding(rule, draft, None, gain)
     else:
         found = _finding(rule, _of_slack(draft), None, None)
-    yield Claim(found, draft.nodes, draft.gaps, saving.gaps, of_work, exposed)
+    yield Claim(
+        found, draft.nodes, draft.gaps, saving.gaps, of_work, exposed, draft.launches_go
+    )  # fmt: skip
 
 
 def _without_slack(saving: Saving, exposed: float) -> Saving:

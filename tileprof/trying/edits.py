@@ -21,12 +21,19 @@ from tileprof.analyzer.fixes import (
     GradientsToNone,
     LoaderWorkers,
     MatmulPrecision,
+    NoCheckpoints,
     OptimizerForm,
+    SparseGradients,
 )
 from tileprof.errors import OutputError
 from tileprof.files import replace_bytes
 
 from .hooks.sources import find_function
+
+_OF_CHECKPOINTS = {
+    "use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state",
+}  # fmt: skip
+"""Arguments of `torch.utils.checkpoint.checkpoint` itself, as of PyTorch 2.13, 2026-11."""
 
 BACKUP_SUFFIX = ".orig"
 """Ending of the file that keeps the text from before."""
@@ -157,6 +164,12 @@ def _insertions(fix: Fix, tree: ast.Module, text: _Text) -> Iterator[_Insertion]
             yield from _arguments(
                 tree, text, ("zero_grad",), {"set_to_none": "True"}, _keeps_gradients
             )
+        case SparseGradients():
+            yield from _arguments(
+                tree, text, ("Embedding", "EmbeddingBag"), {"sparse": "True"}, _can_be_sparse
+            )
+        case NoCheckpoints():
+            yield from _without_checkpoints(tree, text)
         case CompiledFunction(function=name, line=line):
             function = find_function(tree, name, line)
             if function is not None and _imports_torch(tree):
@@ -222,6 +235,32 @@ def _has_no_workers(call: ast.Call) -> bool:
 
 def _keeps_gradients(call: ast.Call) -> bool:
     return _constant(call, "set_to_none") is False
+
+
+def _can_be_sparse(call: ast.Call) -> bool:
+    # The seventh argument by position says it, of a bag the sixth is the mode.
+    return len(call.args) < 6 and not _constant(call, "sparse") and not _is_of_maximum(call)
+
+
+def _is_of_maximum(call: ast.Call) -> bool:
+    return _constant(call, "mode") in ("max", ...)
+
+
+def _without_checkpoints(tree: ast.Module, text: _Text) -> Iterator[_Insertion]:
+    """Call what checkpoints would, and have models of transformers make none."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        name, named = _called(call), {each.arg for each in call.keywords}
+        if name == "gradient_checkpointing_enable" and isinstance(call.func, ast.Attribute):
+            changed = f"{ast.unparse(call.func.value)}.gradient_checkpointing_disable()"
+        elif name == "checkpoint" and "use_reentrant" in named and None not in named and call.args:
+            of_function = [each for each in call.keywords if each.arg not in _OF_CHECKPOINTS]
+            function, *arguments = call.args
+            changed = ast.unparse(ast.Call(function, arguments, of_function))
+        else:
+            continue
+        yield _Insertion(text.begin(call), text.end(call), changed.encode())
 
 
 def _imports_torch(tree: ast.Module) -> bool:

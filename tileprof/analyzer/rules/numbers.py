@@ -233,8 +233,57 @@ EAGER_ATTENTION_BETWEEN = (0.5, 0.9, 1.0)
 """Of the time between the products of attention, what a fused kernel saves: at least, likely, at
 most. By hand."""
 
+EAGER_ATTENTION_LAUNCHES = (1.0, 2.0)
+"""Kernels of a fused attention, in the forward and in the backward pass: of PyTorch's, one, and one
+or two more than that."""
+
 EAGER_ATTENTION_PRODUCTS = (0.0, 0.25, 0.67)
 """The same of the time of the products. By hand."""
+
+# -- program/embedding
+
+EMBEDDING_ROWS = 0.5
+"""Part of a table that is looked up in a step, from which a sparse gradient is no gain: it is
+written with its indices, and added by index. By hand."""
+
+EMBEDDING_MOSTLY = 0.5
+"""Part of the bytes of all parameters from which tables are worth another optimizer. By hand."""
+
+EMBEDDING_SHARED = 0.3
+"""Part of the tables' bytes that products take as their matrices, from which tables are shared: an
+encoder and a decoder look up in the table that one product has. By hand."""
+
+EMBEDDING_ROWS_COST = 8.0
+"""Time of rows of a sparse gradient, and of adding them, by that of the dense gradient, for each
+byte of them and of the table. By hand."""
+
+EMBEDDING_SPARSE_NS = 300e3
+"""Time on a host of a sparse gradient and its update, however few rows it has, ns. Tables of 20,000
+to 200,000 rows of 16 and 32 floats with SGD, PyTorch 2.13 on one thread, 2026-11: 0.2 to 0.4 ms."""
+
+EMBEDDING_LAUNCHES = 4.0
+"""Kernels that a sparse gradient takes, and its update. By hand."""
+
+EMBEDDING_SURE = 0.5
+"""Part of the time of dense gradients that goes at least. By hand."""
+
+EMBEDDING_OTHER_OPTIMIZER = 0.5
+"""Part of an optimizer's time for tables that likely goes where another one takes its place. By
+hand."""
+
+# -- program/padding
+
+PADDING_SHARE = 0.2
+"""Part of the elements of batches that fills rows up, from which it is told. By hand."""
+
+PADDING_GOES = (0.3, 0.85, 1.0)
+"""Of the time on padding, what goes at least, likely, at most. Two layers of width 64 on a host, 16
+texts a batch, PyTorch 2.13, 2026-11: 0.25 where batches stay as they are drawn and each is as long
+as its longest text, 1.0 where they are sorted by length (lengths u³ and u of 128, u in 0 to 1)."""
+
+PADDING_OPERATION_NS = 10e3
+"""Time of an operation of PyTorch, or of its gradient, on a host where it does next to nothing, ns.
+By hand: 2 to 10 µs of additions of a few elements, and several of them in a gradient."""
 
 # -- program/doubles
 
@@ -253,6 +302,31 @@ JIT_UPDATE_FEWEST = 4
 
 JIT_UPDATE_SHARE = 0.1
 """Share of the host's time without compiling from which they are told. By hand."""
+
+# -- program/recomputation
+
+RECOMPUTATION_SURE = 0.5
+"""Part of what runs again that goes at least, where nothing is known of memory. By hand."""
+
+RECOMPUTATION_SURE_WITH_ROOM = 0.9
+"""The same where memory has room for all of it. By hand."""
+
+RECOMPUTATION_KEPT = (1.0, 0.4)
+"""Of the bytes that operations move which run again, what is kept without a checkpoint, at most and
+likely: of a product and an operation on each element the result, once, of three that are moved. By
+hand."""
+
+RECOMPUTATION_FULL = 0.05
+"""Part of all memory that was never taken, below which memory is full. By hand."""
+
+RECOMPUTATION_ON_HOST = (1.0, 1.4, 1.8)
+"""Time that a checkpoint costs on a host by that of the operations which run again: at least,
+likely, at most. Four blocks of two linear layers (128, 512) of 256 rows, PyTorch 2.13 on one
+thread, 2026-11: 1.7 with use_reentrant=False, 1.3 with True."""
+
+RECOMPUTATION_LEAST_ROOM = 0.1
+"""Part of what would likely be kept that memory has room for, below which a checkpoint is needed.
+By hand."""
 
 # -- program/recurrence
 

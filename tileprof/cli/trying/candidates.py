@@ -23,8 +23,10 @@ from tileprof.analyzer.fixes import (
     LoaderWorkers,
     LoweringControl,
     MatmulPrecision,
+    NoCheckpoints,
     OptimizerForm,
     PinnedMemory,
+    SparseGradients,
 )
 from tileprof.errors import UsageError, source_lines, suggestion
 from tileprof.trying import Candidate, Function
@@ -42,6 +44,8 @@ _MAKERS: dict[str, Callable[[str], Fix]] = {
     "autocast": lambda _: Autocast(),
     "cudnn-benchmark": lambda _: ConvolutionTrials(),
     "zero-grad": lambda _: GradientsToNone(),
+    "no-checkpoints": lambda _: NoCheckpoints(),
+    "sparse-gradients": lambda _: SparseGradients(),
     "compile": lambda text: _compiled(text),
     "env": lambda text: EnvironmentVariable(*_assigned(text, "env=OMP_NUM_THREADS=4")),
     "control": lambda text: _control(text),

@@ -56,6 +56,7 @@ def _parser() -> Parser:
         metavar="NAME[=VALUE]",
         help="try this change, whatever the report says; may be repeated: fused, foreach, "
         "workers[=N], pinned, channels-last, tf32, autocast, cudnn-benchmark, zero-grad, "
+        "no-checkpoints, sparse-gradients, "
         "compile=FILE:FUNCTION, env=NAME=VALUE, control=NAME=VALUE",
     )
     add(

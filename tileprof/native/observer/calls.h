@@ -138,6 +138,7 @@ private:
 struct Thread {
   Names names;
   moved::Signatures signatures;
+  facts::Tables tables;    // that got dense gradients
   Sampling sampling;
   const at::RecordFunction *latest = nullptr;  // operation that was entered last
   uint32_t inside = 0;     // context of the innermost operation that is open
@@ -174,7 +175,7 @@ inline Thread &this_thread() { return thread_if_any ? *thread_if_any : new_threa
 
 // A place of a thread's for something that is open.
 struct Pooled : at::ObserverContext {
-  static constexpr size_t kSize = 64;
+  static constexpr size_t kSize = 112;
 
   static void *operator new(size_t, Thread &thread) {
     if (!thread.free) return ::operator new(kSize);
@@ -207,6 +208,7 @@ struct Sample final : Pooled {
   uint32_t context = 0;
   uint32_t results = 0, result_count = 0;
   moved::Moved moved;
+  TileprofVisit visit{};
 };
 static_assert(sizeof(Sample) <= Pooled::kSize);
 

@@ -12,6 +12,7 @@
 
 #include <ATen/record_function.h>
 
+#include "facts.h"
 #include "formulas.h"
 
 namespace tileprof::moved {
@@ -30,6 +31,7 @@ struct Signature {
   uint32_t results = 0;       // a bit for each result that is no argument
   uint32_t result_count = 0;
   bool counts = false;        // whether bytes can be told at all
+  facts::Question question;   // what else its arguments tell
 };
 
 // Operations that return elements of their first argument.
@@ -109,6 +111,7 @@ inline Signature signature_of(const c10::FunctionSchema &schema) {
     if (!schema.returns()[at].alias_info() && holds_tensors(*schema.returns()[at].type()))
       made.results |= 1u << at;
   made.counts = own || !reads_partly(schema);
+  made.question = facts::question_of(schema.name());
   return made;
 }
 

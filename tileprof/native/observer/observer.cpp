@@ -161,6 +161,9 @@ std::unique_ptr<at::ObserverContext> begin_sample(const RecordFunction &function
   sample->results = signature.results;
   sample->result_count = signature.result_count;
   sample->moved = moved;
+  const size_t count = signature.arguments.size();
+  const auto arguments = function.inputs().slice(function.inputs().size() - count);
+  facts::add_facts(signature.question, arguments, thread.tables, sample->visit);
   return sample;
 }
 
@@ -168,8 +171,10 @@ void end_sample(const RecordFunction &function, at::ObserverContext *context) {
   if (!context) return;
   Sample &sample = *static_cast<Sample *>(context);
   if (sample.thread != thread_if_any) return;
-  if (moved::add_results(sample.results, sample.result_count, function.outputs(), sample.moved))
-    calls().sample(sample.context, sample.moved.bytes);
+  if (!moved::add_results(sample.results, sample.result_count, function.outputs(), sample.moved))
+    return;
+  sample.visit.bytes = sample.moved.bytes;
+  calls().sample(sample.context, &sample.visit);
 }
 
 // Another operation has begun.
@@ -284,6 +289,28 @@ __attribute__((visibility("default"))) void tileprof_observer_stop(uint64_t hand
     at::removeCallback(handle);
     // Those of other threads stay, and see nothing.
     ignore_functions();
+  } catch (...) {
+  }
+}
+
+// Around a forward pass that runs again within a node of the backward pass: its operations are
+// observed. Returns what `tileprof_again_end` wants.
+__attribute__((visibility("default"))) int32_t tileprof_again_begin() {
+  using namespace tileprof;
+  try {
+    Thread &thread = this_thread();
+    const bool was_quiet = std::exchange(thread.quiet, false);
+    return int32_t(was_quiet) | (observe_functions() ? 2 : 0);
+  } catch (...) {
+    return 0;
+  }
+}
+
+__attribute__((visibility("default"))) void tileprof_again_end(int32_t begun) {
+  using namespace tileprof;
+  try {
+    if (begun & 2) ignore_functions();
+    this_thread().quiet = begun & 1;
   } catch (...) {
   }
 }

@@ -20,7 +20,7 @@ from tileprof.profiler.device.activities import Activities
 from tileprof.profiler.device.gpu import Gpu, has_gpu
 from tileprof.profiler.device.memory import read_memory
 from tileprof.profiler.device.timeline import Part, host_part
-from tileprof.profiler.frameworks import allocator, observer
+from tileprof.profiler.frameworks import allocator, observer, training_facts
 from tileprof.profiler.frameworks.triton_work import TritonWork
 from tileprof.profiler.native import native_recorder, why_not
 from tileprof.profiler.pcs.attribution import Modules, attribute, attribute_counts
@@ -147,6 +147,7 @@ class Events:
             **self.gpu.facts(),
             **observer.facts(),
             **self.native_code.facts(),
+            **training_facts.facts(),
             **({"device memory": "; ".join(used)} if used else {}),
             **({"allocations not recorded": missed} if missed else {}),
         }
@@ -242,8 +243,9 @@ class Events:
             host.claimed_ns += part.claimed_ns
             for ident, (events, ns) in part.threads.items():
                 host.add_thread(numbers[ident], events, ns)
-            for metric in ("flops", "bytes", "op_bytes"):
-                if value := getattr(part, metric):
+            told = {"flops": part.flops, "bytes": part.bytes, **part.sampled._asdict()}
+            for metric, value in told.items():
+                if value:
                     host.add(metric, value)
         counted = self._counted.drain(self.gpu.counters)
         return itertools.chain(self._activities.drain(self._settled), counted)

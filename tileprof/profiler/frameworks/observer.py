@@ -23,6 +23,7 @@ from tileprof.native.building import find_compiler
 from tileprof.profiler import native
 from tileprof.profiler.frameworks.observer_library import Tell, load, named_apart, to_stderr
 from tileprof.profiler.frameworks.observer_threads import NewThreads, others
+from tileprof.profiler.frameworks.recomputation import Recomputation
 from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.locks import new_lock
 from tileprof.profiler.tree import paths
@@ -194,6 +195,7 @@ class _Observer:
         if not self._handle:
             raise OSError(f"PyTorch {torch.__version__} takes no observer")
         self._new_threads = NewThreads(library.tileprof_observer_thread)
+        self._recomputation = Recomputation(library)
         library.tileprof_observer_count_work()
         recorder.ask_besides(_address(library.tileprof_backward_here))
         begin, end = library.tileprof_backward_begin, library.tileprof_backward_end
@@ -210,6 +212,7 @@ class _Observer:
 
     def stop(self) -> None:
         self._backward.stop()
+        self._recomputation.stop()
         self._new_threads.stop()
         self.pause()
         self._recorder.ask_besides(0)

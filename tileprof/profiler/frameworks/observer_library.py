@@ -71,6 +71,9 @@ def load(torch: Any, tell: Tell) -> Any:
     library.tileprof_observer_stop.restype = None
     library.tileprof_observer_stop.argtypes = (c_uint64,)
     library.tileprof_observer_count_work.restype = c_int32
+    library.tileprof_again_begin.restype = c_int32
+    library.tileprof_again_end.restype = None
+    library.tileprof_again_end.argtypes = (c_int32,)
     return library
 
 

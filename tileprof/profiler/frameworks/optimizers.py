@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from tileprof.profiler.frameworks import training_facts
 from tileprof.profiler.import_watch import Watch, when_imported
 from tileprof.profiler.locks import new_lock
 
@@ -24,6 +25,8 @@ def attach(tell: Callable[[], None]) -> None:
     """Call a function at the end of each step from now on."""
     global _watch
     with _lock:
+        if not _told:
+            training_facts.forget()
         _told.append(tell)
         if _watch is None:
             _watch = when_imported("torch.optim.optimizer", _hook)
@@ -61,6 +64,7 @@ class _Leader:
 
     def stepped(self, optimizer: Any, args: object, kwargs: object) -> None:
         """Hear of an optimizer's step."""
+        training_facts.stepped(optimizer)
         leader = self._leader() if self._leader is not None else None
         if optimizer is not leader:
             # One that steps twice meanwhile takes the place of one that steps no more.

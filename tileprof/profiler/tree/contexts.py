@@ -24,6 +24,17 @@ CAPTURED = "captured at"
 """Name of the node between the launch of a graph and the path on which its work was captured."""
 
 
+class Sampled(NamedTuple):
+    """Sums over visits of an operation; `profiler.tree.metrics` says what each is."""
+
+    op_bytes: float = 0.0
+    table_bytes: float = 0.0
+    row_bytes: float = 0.0
+    shared_table_bytes: float = 0.0
+    slots: float = 0.0
+    padding: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class HostPart:
     """Host time at a node, over one period."""
@@ -36,8 +47,8 @@ class HostPart:
     flops: float
     bytes: float
     threads: Parts
-    op_bytes: float
-    """Bytes that an operation's visits have to move, estimated from those that were sampled."""
+    sampled: Sampled
+    """Sums over an operation's visits, estimated from those that were sampled."""
 
 
 class _Place(NamedTuple):
@@ -102,14 +113,14 @@ class Contexts:
         parts = []
         threads = self._threads()
         for context, *now in self._native.host_times():
-            before = self._told.get(context, (0, 0, 0, 0.0, 0.0, 0.0, 0))
+            before = self._told.get(context, (0,) * len(now))
             if before != tuple(now):
                 self._told[context] = tuple(now)
                 count, own, claimed, flops, moved, *sampled = (a - b for a, b in zip(now, before))
-                op_bytes = self._estimated(context, now, sampled)
+                told = self._estimated(context, now, sampled)
                 node = self.node(context)
                 numbers = int(count), int(own), int(claimed), flops, moved
-                parts.append(HostPart(node, *numbers, threads.get(context, {}), op_bytes))
+                parts.append(HostPart(node, *numbers, threads.get(context, {}), told))
         return parts
 
     def _threads(self) -> dict[int, Parts]:
@@ -124,18 +135,18 @@ class Contexts:
                 found.setdefault(context, {})[ident] = part
         return found
 
-    def _estimated(self, context: int, now: list[float], newest: list[float]) -> float:
-        """Return the bytes of a context's visits that had none until now, by its newest samples.
+    def _estimated(self, context: int, now: list[float], newest: list[float]) -> Sampled:
+        """Return what a context's visits are of which that was not told, by its newest samples.
 
         Visits before the first sample are made up for when it comes.
         """
         count, sampled = int(now[0]), now[5:]
-        moved, visits = newest if newest[1] else sampled
+        moved, visits, *facts = newest if newest[1] else sampled
         if not visits:
-            return 0.0
+            return Sampled()
         since = count - self._valued.get(context, 0)
         self._valued[context] = count
-        return max(since, 0) * moved / visits
+        return Sampled(*(max(since, 0) * each / visits for each in (moved, *facts)))
 
     def skip(self) -> None:
         """Count nothing of what was measured until now."""

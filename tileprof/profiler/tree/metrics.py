@@ -62,6 +62,21 @@ OP_BYTES = Metric("op_bytes", "bytes")
 At operations that launch work of a device themselves and have no exact `bytes`; at nodes of a
 backward pass what a visit of the forward operation moves, for each of theirs."""
 
+TABLE_BYTES = Metric("table_bytes", "bytes")
+"""Bytes of the tables that an operation's visits look rows up in and that get dense gradients, once
+for each visit; as the four that follow, estimated from a sample of the visits."""
+ROW_BYTES = Metric("row_bytes", "bytes")
+"""Bytes of the rows that were looked up, each as often as it was: at most the table in a visit."""
+SHARED_TABLE_BYTES = Metric("shared_table_bytes", "bytes")
+"""Bytes of such tables that a product's visits take as their matrix, so that the product makes
+their gradients dense."""
+SLOTS = Metric("slots", "1")
+"""Elements of batches of rows of whole numbers, as tokens and masks are, where they lay on the
+host: of what rows are looked up by, and of what is copied to a device."""
+PADDING = Metric("padding", "1")
+"""Those of them that fill rows up: one value at the ends of rows, or at their beginnings, that is
+hardly anywhere else."""
+
 PC_SAMPLES = Metric("pc_samples", "1")
 """Number of samples of program counters in a kernel."""
 
@@ -69,7 +84,8 @@ ADDED = (
     BLOCK_TIME, BLOCK_TIME_MIN, BLOCK_TIME_MAX, MARKS, MARK_TIME, LOST, KERNEL_SAMPLES,
     *(metric for looks, samples in OF_ROLES.values() for metric in (looks, *samples)),
     SYNC_TIME, IDLE_TIME, SLACK_TIME, OVERHEAD_TIME, ALLOCATED_BYTES, ALLOCATIONS, PEAK_BYTES,
-    LIVE_BYTES, LIFETIME, GROWTH_BYTES, GROWN_STEPS, OP_BYTES, PC_SAMPLES, ELAPSED_TIME,
+    LIVE_BYTES, LIFETIME, GROWTH_BYTES, GROWN_STEPS, OP_BYTES, TABLE_BYTES, ROW_BYTES,
+    SHARED_TABLE_BYTES, SLOTS, PADDING, PC_SAMPLES, ELAPSED_TIME,
 )  # fmt: skip
 
 RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}

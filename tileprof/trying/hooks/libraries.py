@@ -190,6 +190,54 @@ def _dropping(zero_grad: Callable[..., None], count: Count) -> Callable[..., Non
     return changed
 
 
+def set_no_checkpoints(count: Count) -> None:
+    """Let checkpoints call their functions, whose activations are then kept."""
+
+    def change(module: Any) -> None:
+        module.checkpoint = _calling(module.checkpoint, count)
+
+    when_imported("torch.utils.checkpoint", change)
+
+
+def _calling(checkpoint: Callable[..., Any], count: Count) -> Callable[..., Any]:
+    held = inspect.signature(checkpoint).parameters.values()
+    own = {each.name for each in held if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    own |= {each.name for each in held if each.default is not inspect.Parameter.empty}
+    own.add("preserve_rng_state")  # which it takes out of those for the function
+
+    @functools.wraps(checkpoint)
+    def changed(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        count()
+        return function(*arguments, **{k: v for k, v in named.items() if k not in own})
+
+    return changed
+
+
+def set_sparse_gradients(count: Count) -> None:
+    """Let embeddings have sparse gradients, where the program does not say which they have."""
+
+    def change(nn: Any) -> None:
+        for kind in (nn.Embedding, nn.EmbeddingBag):
+            kind.__init__ = _sparse(kind.__init__, count)
+
+    when_imported("torch.nn", change)
+
+
+def _sparse(init: Callable[..., None], count: Count) -> Callable[..., None]:
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def changed(*arguments: Any, **named: Any) -> None:
+        given = signature.bind(*arguments, **named).arguments
+        # A maximum of rows has no sparse gradient.
+        if "sparse" not in given and given.get("mode") != "max":
+            count()
+            named["sparse"] = True
+        init(*arguments, **named)
+
+    return changed
+
+
 def set_autocast(fix: Autocast, count: Count) -> None:
     """Run the outermost calls of modules under `torch.autocast`, and losses in 32 bits."""
 

@@ -22,8 +22,10 @@ from tileprof.analyzer.fixes import (
     LoaderWorkers,
     LoweringControl,
     MatmulPrecision,
+    NoCheckpoints,
     OptimizerForm,
     PinnedMemory,
+    SparseGradients,
 )
 
 from . import libraries, sources
@@ -64,6 +66,10 @@ def _make(fix: Fix, count: Callable[[], None]) -> None:
             libraries.set_channels_last(count)
         case GradientsToNone():
             libraries.set_gradients_to_none(count)
+        case NoCheckpoints():
+            libraries.set_no_checkpoints(count)
+        case SparseGradients():
+            libraries.set_sparse_gradients(count)
         case CompiledFunction(file=file, function=name, line=line):
             sources.decorate_function(file, name, line, partial(_compiled, count))
         case LoweringControl():

@@ -152,8 +152,9 @@ class Results:
                 if parameter.is_floating_point() and parameter.element_size() < 4:
                     self._keep_precision()
                 self._parameters[id(parameter)] = (parameter, _sample(parameter))
-                if dense:
-                    self._arrays[f"gradient/{len(self._parameters) - 1}"] = _sample(gradient)
+                if gradient is not None:
+                    whole = gradient if dense else gradient.to_dense()
+                    self._arrays[f"gradient/{len(self._parameters) - 1}"] = _sample(whole)
             elif f"first_update/{number}" not in self._arrays:
                 before = self._parameters[id(parameter)][1]
                 self._arrays[f"first_update/{number}"] = _sample(parameter) - before

@@ -91,7 +91,10 @@ def gains(account: Account) -> Iterator[str]:
         yield f"By its floors the program could be {account.most:.1f}× as fast at most."
     count, gain = account.first
     if count > 1:
-        yield f"The first {count} suggestions together likely make it {gain:.2f}× as fast."
+        yield (
+            f"The first {count} suggestions together likely make it {gain.mid:.2f}× as fast"
+            f" ({gain.low:.2f}–{gain.high:.2f})."
+        )
 
 
 def _words(part: Part) -> str:

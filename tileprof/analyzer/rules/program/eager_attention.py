@@ -6,6 +6,10 @@ what scales, masks and normalises them, and drops some, goes; and the products n
 read them. Half of the first goes for sure; nine tenths of it and a quarter of the products' time
 likely; at most all of it and two thirds of the products. No more than a judgement: it has not been
 measured on many programs.
+
+Where launches come late, it is the host that gains: of n launches of an attention one is left in
+the forward pass, and two of each of its operations' gradients together, so (n - 1) / n of the gaps
+before them go, as far as they are there without a recording, and (n - 2) / n in the backward pass.
 """
 
 from __future__ import annotations
@@ -16,11 +20,16 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Contexts, Mask
+from tileprof.analyzer.contexts import LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.numbers import COLD
-from tileprof.analyzer.rules.numbers import EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS
+from tileprof.analyzer.program.masks import nodes_of
+from tileprof.analyzer.rules.numbers import (
+    EAGER_ATTENTION_BETWEEN,
+    EAGER_ATTENTION_LAUNCHES,
+    EAGER_ATTENTION_PRODUCTS,
+)
 
 _SOFTMAX = re.compile(r"aten::_?(safe_)?softmax$")
 _FUNCTIONAL = re.compile(r"^softmax$|^Softmax\.forward$")
@@ -50,20 +59,42 @@ def find(program: Program) -> Iterator[Draft]:
     parts = (inside & ~products & ~linear, products)
     between, multiplied = (float(tree.time[mask].sum()) for mask in parts)
     share = tree.share(between + multiplied)
-    if not functions.any() or share < COLD:
+    of_attention = inside & ~linear
+    gaps, late = _late(tree, of_attention, functions)
+    if not functions.any() or share + tree.share(late) < COLD:
         return
     first = int(np.flatnonzero(inside)[np.argmax(tree.time[inside])])
     text = (
         f"it takes {percent(share)} of {tree.whose}, {percent(tree.share(between))} of it in what"
         " scales, masks and normalises the scores and copies them"
     )
+    evidence = [Evidence("activities", text)]
+    if late:
+        lost = f"another {percent(tree.share(late))} is lost in gaps before launches that go"
+        evidence += [Evidence("activities", lost), Evidence("activities", tree.recording)]
     pairs = zip(EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS, strict=True)
-    saving = tree.saving(*(part * between + other * multiplied for part, other in pairs))
+    low, mid, high = (part * between + other * multiplied for part, other in pairs)
+    likely = tree.unrecorded * late
     yield Draft(
         "suggestion", f"Attention is written out at {tree.told(first)}, not one fused kernel",
-        tree.place(first), (Evidence("activities", text),), _ADVICE, "", saving, confidence="low",
-        nodes=tuple(np.flatnonzero(inside & ~linear).tolist()),
+        tree.place(first), tuple(evidence), _ADVICE, "",
+        tree.saving(low, mid + likely, high + late, likely, late), confidence="low",
+        nodes=nodes_of(of_attention), gaps=nodes_of(gaps),
     )  # fmt: skip
+
+
+def _late(tree: Contexts, kernels: Mask, functions: Mask) -> tuple[Mask, float]:
+    """Gaps before late launches of attention, and the time of those whose launches go, ns."""
+    gaps = tree.idle(LATE) & ~tree.compiling & tree.beside(kernels)
+    softmax = tree.where(lambda symbol: bool(_SOFTMAX.match(symbol.name))) & tree.below(functions)
+    often = float(tree.count[tree.outermost(softmax) & ~tree.backward].sum())
+    goes, called = 0.0, tree.backward[np.maximum(tree.parents, 0)]
+    for backward, left in zip((False, True), EAGER_ATTENTION_LAUNCHES, strict=True):
+        of_pass = called == backward
+        launches = float(tree.count[kernels & of_pass & tree.kind("kernel")].sum())
+        part = max(0.0, 1 - left * often / launches) if launches else 0.0
+        goes += part * tree.avoidable(gaps & of_pass)
+    return gaps, goes
 
 
 def written_out(tree: Contexts) -> Mask:

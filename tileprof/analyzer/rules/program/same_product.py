@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.contexts import Column, Contexts, Mask
+from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
@@ -51,7 +51,7 @@ def find(program: Program) -> Iterator[Draft]:
 
 
 def _find(tree: Contexts, pair: Twins, first: list[int], second: list[int]) -> Iterator[Draft]:
-    column, whole, whose = _time(tree)
+    column, whole, whose = tree.worked
     parts = [tree.below(tree.of(nodes)) for nodes in (first, second)]
     one, other = (_operations(tree, part) for part in parts)
     if one != other or not any(_PRODUCTS.search(name) for name in one) or not whole:
@@ -81,14 +81,6 @@ def _find(tree: Contexts, pair: Twins, first: list[int], second: list[int]) -> I
 def _names(tree: Contexts, part: Mask) -> set[str]:
     """Names of all operations, those within others too."""
     return {tree.profile.names[node] for node in np.flatnonzero(tree.kind("op") & part).tolist()}
-
-
-def _time(tree: Contexts) -> tuple[Column, float, str]:
-    """The devices' time, or the host's where no device was timed; its sum, and its name."""
-    if tree.time.any():
-        return tree.time, tree.steps.time, tree.whose
-    host = tree.program.host
-    return host.column, host.whole, host.whose
 
 
 def _operations(tree: Contexts, part: Mask) -> Counter[str]:

@@ -33,14 +33,16 @@ nb::list contexts(uint32_t first, uint32_t most) {
 }
 
 // Host times of all threads: (context, count, own ns, claimed ns, flops, bytes, sampled bytes, visits
-// that the samples stand for), cumulative.
+// that the samples stand for, table, rows, shared, slots, padding), cumulative; TileprofVisit says
+// what the sampled numbers are.
 nb::list host_times() {
   nb::list all;
   const uint32_t size = recorder().contexts.size();
   const std::vector<Thread *> threads = recorder().threads();
   for (uint32_t id = 1; id < size; ++id) {
     uint64_t count = 0, own = 0, claimed = 0, visits = 0;
-    double flops = 0, bytes = 0, sampled = 0;
+    double flops = 0, bytes = 0;
+    TileprofVisit sampled{};
     for (Thread *thread : threads) {
       if (const HostTime *time = thread->times().find(id)) {
         count += time->count.load(std::memory_order_relaxed);
@@ -50,12 +52,19 @@ nb::list host_times() {
         claimed += work->claimed_ns.load(std::memory_order_relaxed);
         flops += work->flops.load(std::memory_order_relaxed);
         bytes += work->bytes.load(std::memory_order_relaxed);
-        sampled += work->sampled_bytes.load(std::memory_order_relaxed);
+        sampled.bytes += work->sampled_bytes.load(std::memory_order_relaxed);
+        sampled.table += work->table.load(std::memory_order_relaxed);
+        sampled.rows += work->rows.load(std::memory_order_relaxed);
+        sampled.shared += work->shared.load(std::memory_order_relaxed);
+        sampled.slots += work->slots.load(std::memory_order_relaxed);
+        sampled.padding += work->padding.load(std::memory_order_relaxed);
         visits += work->sampled_visits.load(std::memory_order_relaxed);
       }
     }
     if (count || own || claimed)
-      all.append(nb::make_tuple(id, count, own, claimed, flops, bytes, sampled, visits));
+      all.append(nb::make_tuple(id, count, own, claimed, flops, bytes, sampled.bytes, visits,
+                                sampled.table, sampled.rows, sampled.shared, sampled.slots,
+                                sampled.padding));
   }
   return all;
 }
@@ -162,7 +171,13 @@ NB_MODULE(_recorder, m) {
     this_thread().announce_work(flops, bytes);
   });
   m.def("sample_op",
-        [](ContextId context, double bytes) { observer_table()->sample(context, bytes); });
+        [](ContextId context, double bytes, double table, double rows, double shared, double slots,
+           double padding) {
+          const TileprofVisit visit{bytes, table, rows, shared, slots, padding};
+          observer_table()->sample(context, &visit);
+        },
+        nb::arg("context"), nb::arg("bytes"), nb::arg("table") = 0, nb::arg("rows") = 0,
+        nb::arg("shared") = 0, nb::arg("slots") = 0, nb::arg("padding") = 0);
   m.def("leave", [](ContextId context) { observer_table()->leave(context); });
   m.def("observer_table", [] { return uintptr_t(observer_table()); });
   m.def("after_fork", [] {

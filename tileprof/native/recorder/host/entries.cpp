@@ -91,13 +91,18 @@ void Thread::add_work(ContextId context, double flops, double bytes) {
   add(work.bytes, bytes);
 }
 
-void Thread::add_sample(ContextId context, double bytes) {
+void Thread::add_sample(ContextId context, const TileprofVisit &visit) {
   const uint64_t visits = times_.make(context).count.load(std::memory_order_relaxed);
   HostWork &work = works_.make(context);
   const uint64_t before = work.sampled_visits.load(std::memory_order_relaxed);
   // Operations that are counted with that around them have visits taken back.
   const uint64_t since = visits > before ? visits - before : 1;
-  add(work.sampled_bytes, bytes * double(since));
+  add(work.sampled_bytes, visit.bytes * double(since));
+  add(work.table, visit.table * double(since));
+  add(work.rows, visit.rows * double(since));
+  add(work.shared, visit.shared * double(since));
+  add(work.slots, visit.slots * double(since));
+  add(work.padding, visit.padding * double(since));
   add(work.sampled_visits, since);
 }
 

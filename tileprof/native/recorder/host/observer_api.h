@@ -8,7 +8,17 @@
 extern "C" {
 #endif
 
-#define TILEPROF_OBSERVER_VERSION 5
+#define TILEPROF_OBSERVER_VERSION 6
+
+/* What the tensors of a visit of an operation tell. */
+typedef struct TileprofVisit {
+  double bytes;    /* that it has to move */
+  double table;    /* bytes of the table that it looks rows up in, where that gets a dense gradient */
+  double rows;     /* bytes of those rows, each as often as it is looked up */
+  double shared;   /* bytes of such a table that it takes as the matrix of a product */
+  double slots;    /* elements of a batch of rows of whole numbers, on the host */
+  double padding;  /* those of them that fill rows up */
+} TileprofVisit;
 
 typedef struct TileprofObserver {
   uint32_t version;
@@ -33,9 +43,9 @@ typedef struct TileprofObserver {
   void (*close_range)(uint64_t range, void *thread);
   /* Work of an operation that was entered, as its shapes tell; added up by context. */
   void (*work)(uint32_t context, double flops, double bytes);
-  /* Bytes that a visit of an operation has to move. It stands for all visits since the one before
-   * of which that was said. Called once the visit has been left. */
-  void (*sample)(uint32_t context, double bytes);
+  /* What a visit of an operation is. It stands for all visits since the one before of which that
+   * was said. Called once the visit has been left. */
+  void (*sample)(uint32_t context, const TileprofVisit *visit);
 } TileprofObserver;
 
 #ifdef __cplusplus

@@ -86,8 +86,8 @@ void work(uint32_t context, double flops, double bytes) {
   if (context) this_thread().add_work(context, flops, bytes);
 }
 
-void sample(uint32_t context, double bytes) {
-  if (context) this_thread().add_sample(context, bytes);
+void sample(uint32_t context, const TileprofVisit *visit) {
+  if (context) this_thread().add_sample(context, *visit);
 }
 
 const TileprofObserver kTable = {

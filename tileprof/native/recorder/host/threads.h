@@ -17,6 +17,7 @@
 #include "host/contexts.h"
 #include "host/frames.h"
 #include "host/host_timeline.h"
+#include "host/observer_api.h"
 #include "stacks/stack.h"
 
 namespace tileprof {
@@ -33,8 +34,8 @@ struct HostWork {
   std::atomic<uint64_t> claimed_ns{0};
   // Work of the operations, from their shapes.
   std::atomic<double> flops{0}, bytes{0};
-  // Bytes that sampled operations have to move, and how many visits these samples stand for.
-  std::atomic<double> sampled_bytes{0};
+  // What sampled operations are (see TileprofVisit), and how many visits these samples stand for.
+  std::atomic<double> sampled_bytes{0}, table{0}, rows{0}, shared{0}, slots{0}, padding{0};
   std::atomic<uint64_t> sampled_visits{0};
 };
 
@@ -150,8 +151,8 @@ public:
   // Called by another thread, one at a time: the newest entries; how many were overwritten before.
   uint64_t take_traced(std::vector<HostEvent> &into);
   void add_work(ContextId context, double flops, double bytes);
-  // A visit of an operation moved these bytes, and so is taken to have those since the last sample.
-  void add_sample(ContextId context, double bytes);
+  // What a visit of an operation was, and so is taken to have been since the last sample.
+  void add_sample(ContextId context, const TileprofVisit &visit);
   // Work of the kernel that this thread launches next, as its author tells; `add_announced` adds it
   // to that launch.
   // Lets open entries begin anew: the time until now is counted where they are, or, without
