@@ -4,7 +4,6 @@ on an H200 products by warp groups, tiles by TMA, nothing spilled, nothing run o
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.studies import study
 from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -26,11 +26,6 @@ from tileprof.remarks.products import GemmInstruction, RunsWhile
 
 MOST_CALLS = 1_000_000
 """Functions that lowering attention calls, Python's own and built-in ones."""
-
-
-def study(name: str) -> Any:
-    """A case study by its name."""
-    return importlib.import_module(f"case_studies.{name}")
 
 
 def difference(found: Any, expected: Any) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.studies import study
 from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -26,7 +27,7 @@ small: Any = importlib.import_module("tests.cuda.small_kernels")
 
 
 def _study(name: str) -> Any:
-    return getattr(importlib.import_module(f"case_studies.{name}"), name)
+    return getattr(study(name), name)
 
 
 STUDIES: dict[str, Callable[[], Any]] = {
