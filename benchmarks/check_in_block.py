@@ -55,8 +55,13 @@ RESULT = HERE / "results" / "check-in-block.json"
 SMALL: Mapping[str, Mapping[str, Any]] = QUICK | {
     "attention": {"length": 300},
     "attention_backward": {"length": 200},
+    "attention_varlen": {},
+    "chunk_scan": {},
     "flash_attention": {"length": 500, "repeat": 1},
     "matmul": {"m": 300, "n": 200, "k": 448, "repeat": 1},
+    "mla_decode": {},
+    "paged_attention": {},
+    "sparse_attention": {},
 }
 """Arguments of the case studies' `main`, with which loops still go around their rings."""
 

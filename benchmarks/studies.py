@@ -12,20 +12,20 @@ from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "case_studies"
 QUICK: Mapping[str, Mapping[str, Any]] = {
-    "attention": {"length": 150},
-    "attention_backward": {"length": 150},
-    "attention_varlen": {},
-    "chunk_scan": {},
-    "flash_attention": {"length": 200, "repeat": 1},
+    "attention": {"length": 150, "heads": 2, "groups": 1},
+    "attention_backward": {"length": 150, "heads": 2, "groups": 1},
+    "attention_varlen": {"heads": 2, "groups": 1},
+    "chunk_scan": {"heads": 2},
+    "flash_attention": {"batch": 1, "heads": 2, "length": 200, "repeat": 1},
     "fp8_matmul": {},
     "grouped_matmul": {},
     "int4_matmul": {"repeat": 1},
     "matmul": {"m": 300, "n": 200, "k": 100, "repeat": 1},
-    "mla_decode": {},
-    "paged_attention": {},
+    "mla_decode": {"batch": 1, "keys": 300},
+    "paged_attention": {"heads": 8, "groups": 2, "dim": 64},
     "rms_norm": {"m": 64, "n": 512, "repeat": 1},
     "softmax": {"m": 64, "n": 512, "repeat": 1},
-    "sparse_attention": {},
+    "sparse_attention": {"length": 300, "heads": 2, "groups": 1},
     "vector_add": {"n": 10_000, "repeat": 1},
 }
 """Arguments of the `main` of each program of kernels, for the interpreter."""

@@ -176,8 +176,14 @@ def test_results(name: str) -> None:
     assert np.linalg.norm(found - expected) < LIMIT * np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("order", ["static", "dynamic"])
-@pytest.mark.parametrize("name", RUNS)
+STATIC = ("causal", "several", "backward", "paged in parts", "scan", "experts")
+"""Runs in which blocks also take tiles in a fixed order: one of each kind of loop around tiles."""
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [*((name, "dynamic") for name in RUNS), *((name, "static") for name in STATIC)],
+)
 def test_persistent_results(name: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of blocks that loop over tiles, in either order."""
     controls = Controls(persistent=True, tile_order=order)
