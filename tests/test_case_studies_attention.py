@@ -176,29 +176,39 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "attention 256 causal": lambda: study("attention").attention.compile(
         **LONG, dim=256, block_N=64, causal=True
     ),
-    "attention 128 by 176": lambda: study("attention").attention.compile(
-        **LONG, dim=128, block_N=176
+    "attention 128 by 160": lambda: study("attention").attention.compile(
+        **LONG, dim=128, block_N=160, stages=2
+    ),
+    "attention 128 by 160 causal": lambda: study("attention").attention.compile(
+        **LONG, dim=128, block_N=160, stages=2, causal=True
     ),
     "attention 128 by 176 causal": lambda: study("attention").attention.compile(
         **LONG, dim=128, block_N=176, causal=True
     ),
     "attention_varlen causal": lambda: study("attention_varlen").attention_varlen.compile(
-        heads=32, groups=8, dim=128, ends=9, longest=4096, causal=True
-    ),
-    "attention_backward": lambda: study("attention_backward").attention_backward.compile(
-        **LONG, dim=128
+        heads=16, groups=16, dim=128, ends=9, longest=4096, block_N=128, stages=2, causal=True
     ),
     "attention_backward causal": lambda: study("attention_backward").attention_backward.compile(
-        **LONG, dim=128, causal=True
+        **LONG, dim=128, stages=2, causal=True
     ),
     "mla_decode": lambda: study("mla_decode").mla_decode.compile(
-        batch=132, heads=128, keys=8192, rank=512, rope=64
+        batch=132, heads=128, keys=8192, rank=512, rope=64, splits=1
     ),
     "paged_attention": lambda: study("paged_attention").paged_attention.compile(
         batch=64, heads=32, groups=4, dim=128, pages=8192, size=64, most=128
     ),
     "paged_attention whole": lambda: study("paged_attention").paged_attention_whole.compile(
-        batch=64, heads=32, groups=4, dim=128, pages=8192, size=256, most=128
+        batch=64,
+        heads=32,
+        groups=4,
+        dim=128,
+        pages=8192,
+        size=256,
+        most=128,
+        splits=2,
+        stages=2,
+        rows=64,
+        keep="evict_first",
     ),
     "paged_attention once": lambda: study("paged_attention").paged_attention.compile(
         batch=64, heads=32, groups=4, dim=128, pages=8192, size=64, most=128, splits=1, stages=2
@@ -206,13 +216,16 @@ SHAPES: dict[str, Callable[[], Any]] = {
     "sparse_attention": lambda: study("sparse_attention").sparse_attention.compile(
         **LONG, dim=128, rows=32, most=32
     ),
-    "chunk_scan": lambda: study("chunk_scan").chunk_scan.compile(**SCAN, width=64, state=128),
+    "chunk_scan": lambda: study("chunk_scan").chunk_scan.compile(
+        **SCAN, width=64, state=128, near=8, block_K=64
+    ),
     "fp8_matmul": lambda: study("fp8_matmul").fp8_matmul.compile(M=8192, N=8192, K=8192),
     "grouped_matmul": lambda: study("grouped_matmul").grouped_matmul.compile(
-        rows=16384, experts=16, K=4096, N=4096
+        rows=8192, experts=8, K=4096, N=4096, block_N=128, stages=5
     ),
 }
-"""At the sizes that are measured."""
+"""At the sizes that are measured, and with the options of their pages where they have one: pages and
+tests then share what is compiled."""
 
 
 @cache

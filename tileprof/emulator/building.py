@@ -133,7 +133,11 @@ def together(sources: Sequence[CudaSource], folder: Path, flags: Sequence[str]) 
     (folder / "kernel.cpp").write_text(_with_headers(_file(sources, joined, names), headers))
     command = [compiler().path, *_FLAGS, *flags, *_TEXT_FLAGS[1:], "kernel.cpp"]
     done = subprocess.run(
-        [*command, "-o", "kernels.so", *_LIBRARIES], cwd=folder, capture_output=True, text=True, check=False
+        [*command, "-o", "kernels.so", *_LIBRARIES],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise BuildError(f"the C++ compiler refused emulated texts:\n{done.stderr[:6000]}")
