@@ -224,7 +224,7 @@ SHAPES: dict[str, Callable[[], Any]] = {
         rows=8192, experts=8, K=4096, N=4096, block_N=128, stages=5
     ),
 }
-"""At the sizes that are measured, and with the options of their pages where they have one: pages and
+"""At the sizes that are measured, with the options of their pages where they have one: pages and
 tests then share what is compiled."""
 
 
