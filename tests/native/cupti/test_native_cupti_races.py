@@ -26,7 +26,7 @@ RECORDER_OF_GPUS = (
 )  # fmt: skip
 """The recorder of GPUs, which needs no interpreter, in groups without a name that two of them
 define."""
-LAUNCHES, LEAST = 5000, 1000
+LAUNCHES, LEAST = 10_000, 1000
 """Launches that are enough; ranges or samples that are."""
 FLAGS = ("-O0", "-fsanitize=thread", f"-I{RECORDER}")
 # The sanitizer does not see how the C library hands the thread-local memory of an ended thread on.
