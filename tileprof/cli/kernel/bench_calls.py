@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tileprof import ir
-from tileprof.errors import ExecutionError, TileprofError, UsageError, from_extra
+from tileprof.errors import ExecutionError, TileprofError, UsageError, from_extra, last_line, said
 from tileprof.runtime.selection import device as on_device
 
-from .kernels import compiled, is_kernel, last_place, said
+from .kernels import compiled, is_kernel
 
 if TYPE_CHECKING:
     from tileprof.lang.jit_function import Kernel
@@ -59,7 +59,7 @@ def failures_of(names: Sequence[str], calls: Sequence[Callable[[], Any]]) -> Ite
     except BaseException as error:
         for name, call in zip(names, calls):
             code = getattr(getattr(call, "func", call), "__code__", None)
-            place = last_place(error, code.co_filename) if code else None
+            place = last_line(error, code.co_filename) if code else None
             if place is not None:
                 raise ExecutionError(f"`{name}` failed: {said(error)}", location=place) from None
         raise
