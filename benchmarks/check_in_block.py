@@ -52,7 +52,8 @@ from tileprof.runtime.events.access import listening
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "check-in-block.json"
-SMALL: Mapping[str, Mapping[str, Any]] = QUICK | {
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    **QUICK,
     "attention": {"length": 300},
     "attention_backward": {"length": 200},
     "attention_varlen": {},
