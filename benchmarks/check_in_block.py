@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import json
 import os
 import platform
@@ -39,6 +38,7 @@ import numpy as np
 
 import tileprof
 from benchmarks.check_plants import PLANTS, Plant
+from benchmarks.studies import QUICK, study
 from tileprof import ir
 from tileprof.checker.explore import Arguments, Explorer
 from tileprof.checker.findings import Finding
@@ -52,23 +52,17 @@ from tileprof.runtime.events.access import listening
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "check-in-block.json"
-STUDIES = HERE.parent / "case_studies"
-SMALL: dict[str, dict[str, Any]] = {
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    **QUICK,
     "attention": {"length": 300},
     "attention_backward": {"length": 200},
     "attention_varlen": {},
     "chunk_scan": {},
     "flash_attention": {"length": 500, "repeat": 1},
-    "fp8_matmul": {},
-    "grouped_matmul": {},
-    "int4_matmul": {"repeat": 1},
     "matmul": {"m": 300, "n": 200, "k": 448, "repeat": 1},
     "mla_decode": {},
     "paged_attention": {},
-    "rms_norm": {"m": 64, "n": 512, "repeat": 1},
-    "softmax": {"m": 64, "n": 512, "repeat": 1},
     "sparse_attention": {},
-    "vector_add": {"n": 10_000, "repeat": 1},
 }
 """Arguments of the case studies' `main`, with which loops still go around their rings."""
 
@@ -114,18 +108,6 @@ def recorded(call: Call) -> Iterator[Program]:
                 print(f"{label}: {error.message}", file=sys.stderr)
             else:
                 yield Program(label, target, source, run.kernel, run.arguments)
-
-
-def study(name: str) -> Any:
-    """Return a case study as a module of its own."""
-    sys.path.insert(0, str(STUDIES))
-    spec = importlib.util.spec_from_file_location(f"checked_{name}", STUDIES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _normal(*shape: int, dtype: Any = np.float32) -> Any:

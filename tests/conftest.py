@@ -34,21 +34,24 @@ LOCKS = "TILEPROF_TEST_LOCKS"
 QUICKLY = "-O1"
 """The flag with which compilers optimise little."""
 LONGEST = (
-    "test_docs.py", "test_case_studies_attention.py", "cuda/test_cuda_sass.py",
-    "native/cupti/test_native_cupti_races.py", "native/test_native_sanitized.py",
-    "profiler/session/test_profiler_program.py", "test_differential.py", "cuda/test_late_sums.py",
-    "profiler/frameworks/test_profiler_training.py", "cpu/test_tiles.py", "cuda/test_turns.py",
-    "native/host/test_native_clock.py", "benchmarks/test_plant_generated.py",
-    "analyzer/test_host_causes.py", "cli/test_cli_process.py", "test_plant.py",
-    "cuda/test_marks.py", "cuda/test_multicast.py", "cuda/test_public_options.py",
-    "viewer/test_html_timelines_browser.py", "test_programs.py", "cuda/test_cuda_random.py",
-    "test_case_studies_advice.py", "cuda/test_marks_random.py", "cli/test_cli_ctl.py",
-    "analyzer/test_training_steps.py", "cuda/test_attention_emulated.py",
-    "cuda/test_gemm_ladder.py", "cuda/test_cuda_differential.py", "viewer/test_html_browser.py",
-    "instrument/test_placing.py", "profiler/cupti/test_profiler_others_torch.py",
-    "cuda/test_gemm.py", "learn/test_exercises.py",
+    "native/cupti/test_native_cupti_races.py", "test_case_studies_attention.py",
+    "native/test_native_sanitized.py", "analyzer/test_host_causes.py",
+    "cuda/test_attention_emulated.py", "cuda/test_late_sums.py",
+    # After what its pages take from the cache.
+    "test_docs.py",
+    "cli/test_cli_try.py", "cuda/test_gemm.py", "checker/test_clean.py",
+    "benchmarks/test_plant_generated.py", "test_programs.py", "cuda/test_reduce.py",
+    "profiler/session/test_profiler_program.py", "cuda/test_turns.py", "cpu/test_tiles.py",
+    "test_case_studies_operators.py", "cuda/test_cuda_sass.py", "test_differential.py",
+    "native/host/test_native_clock.py", "viewer/test_html_timelines_browser.py",
+    "cuda/test_marks.py", "cuda/test_public_options.py", "learn/test_exercises.py",
+    "test_case_studies_advice.py", "cli/test_cli_process.py", "cuda/test_multicast.py",
+    "profiler/frameworks/test_profiler_training.py", "analyzer/test_training_steps.py",
+    "cuda/test_cuda_random.py", "cuda/test_gemm_ladder.py", "viewer/test_html_browser.py",
+    "cli/test_cli_ctl.py", "profiler/native_program/test_native_program.py", "test_plant.py",
 )  # fmt: skip
-"""Files whose tests take more than five seconds of processor time together, the longest first."""
+"""Files whose tests take more than some four seconds of processor time together, the longest
+first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -140,7 +140,9 @@ def test_twins_compile_and_show_it(case: Any, tmp_path: Path) -> None:
         kernel = twins.load(case, text, tmp_path).compile(**case.shape).program.kernel
         controls = Controls(**case.controls) if twin == "defective" else None
         program = compile_cuda(kernel, find_target("sm_90a"), controls)
-        said = "\n".join(map(str, program.all_remarks)) + disassemble(program.cubin)
+        said = "\n".join(map(str, program.all_remarks))
+        if case.static.isupper():
+            said = disassemble(program.cubin)  # instructions
         shows[twin] = re.search(case.static, said) is not None
     if case.static:
         assert shows == ({"defective": True, "fixed": False} if len(shows) > 1 else {"fixed": True})

@@ -31,6 +31,7 @@ import difflib
 import linecache
 import os
 import stat
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -92,6 +93,10 @@ class Location:
         name = self.file.replace("\\", "/").rpartition("/")[2]
         return f"{name}:{self.line}" if self.line else name
 
+    def to_json(self) -> dict[str, str | int]:
+        """Return what JSON forms say of a place."""
+        return {"file": self.file, "line": self.line, "function": self.function}
+
     def chain(self) -> Iterator[Location]:
         """This place, then the calls that led to it, outwards."""
         place: Location | None = self
@@ -130,6 +135,18 @@ def _callers(inner: Location) -> list[str]:
         calls.append((line, again + 1))
         inner = caller
     return [line if n == 1 else f"{line} ({n} times)" for line, n in calls]
+
+
+def said(error: BaseException) -> str:
+    """Return an error as `ValueError: text`."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def last_line(error: BaseException, file: str) -> Location | None:
+    """Return the innermost line of a file that an error came through; None for none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [each.lineno for each in frames if each.filename == file and each.lineno]
+    return Location(file, lines[-1]) if lines else None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

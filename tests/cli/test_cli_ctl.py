@@ -14,7 +14,7 @@ import pytest
 from tests.cli.test_cli_process import checked, python, started, until
 from tileprof import cli
 from tileprof.profiler.control import addresses
-from tileprof.profiler.control.client import ask
+from tileprof.profiler.control.client import ask, programs
 from tileprof.profiler.control.messages import Request
 
 pytestmark = pytest.mark.skipif(not addresses.SUPPORTED, reason="needs a system with users")
@@ -136,7 +136,7 @@ def test_workers_of_a_server_listen_too(here: Path, how: str) -> None:
     began = [here / f"began{number}" for number in range(2)]
     until(lambda: all(each.exists() and each.read_text() for each in began))
     first, second = (int(each.read_text()) for each in began)
-    until(lambda: len(json.loads(ctl("--json"))["programs"]) == 3)
+    until(lambda: len(programs()) == 3)
     found = {each["pid"]: each for each in json.loads(ctl("--json"))["programs"]}
     assert {pid: each["child"] for pid, each in found.items()} == {
         parent.pid: False, first: True, second: True,
@@ -183,10 +183,9 @@ def test_a_child_spawned_in_a_recording_for_a_while_stops_too(here: Path) -> Non
     (here / "go").touch()
     until(lambda: (here / "child").exists() and bool((here / "child").read_text()))
     child = int((here / "child").read_text())
-    until(lambda: len(json.loads(ctl("--json"))["programs"]) == 2)
-    until(lambda: not json.loads(ctl(child, "status", "--json"))["recording"])
-    recorded = json.loads(ctl(child, "status", "--json"))["recorded_s"]
-    assert 0 < recorded <= 4.5
+    until(lambda: len(programs()) == 2)
+    until(lambda: not ask(child, Request("status")).recording)
+    assert 0 < json.loads(ctl(child, "status", "--json"))["recorded_s"] <= 4.5
     (here / "end").touch()
     assert parent.wait(60) == 0
 

@@ -125,11 +125,13 @@ GEMMS = (
 @pytest.mark.parametrize("types", GEMMS, ids="-".join)
 def test_gemm(types: tuple[str, str, str]) -> None:
     """Every transposition, with and without clearing, extents that divide nothing, more rows than
-    one panel of `b` has; small whole numbers, so that every sum is exact."""
+    one panel of `b` has; small whole numbers, so that every sum is exact.  All eight cases are of
+    one type, since which way an operand lies is no matter of its type."""
     cases = Cases()
+    every = range(8) if types == GEMMS[0] else (1, 6)
     extents = [(64, 32, 48), (7, 5, 3), (16, 130, 65), (1, 16, 300)]
     for number, (m, n, k) in enumerate(extents):
-        for case in range(8) if number == 1 else (number * 2 + 1, 6 - number):
+        for case in every if number == 1 else (number * 2 + 1, 6 - number):
             left, right, clear = case & 1, case & 2, case & 4
             a_shape, b_shape = ((k, m) if left else (m, k)), ((n, k) if right else (k, n))
             a, b = (values(cases.rng, s, t) for s, t in zip((a_shape, b_shape), types))
@@ -215,7 +217,7 @@ def test_reduce(source: str, target: str) -> None:
         ]
     ):
         kinds = [k for k in KINDS if whole or not k.startswith("bit")]
-        for kind in kinds if number < 2 else kinds[:2]:
+        for kind in kinds if number < (2 if source == "float32" else 1) else kinds[:2]:
             clear = kind.startswith("bit") or number % 2 == 0
             x = values(cases.rng, extents, source)
             if not whole and kind in ("max", "min", "absmax"):

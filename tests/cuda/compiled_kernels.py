@@ -4,21 +4,29 @@ studies, and those of the benchmarks.  Their cubins are made on demand and kept 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
+from benchmarks.studies import study
 from tileprof import binary, ir
+from tileprof.compiler.cuda.build import compile_cubin
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import MissingDependencyError
 from tileprof.instrument import Mode
 from tileprof.remarks import Remark
 
-__all__ = ["STUDIES", "checked", "copies", "function", "kernel", "lowered", "opcodes", "product"]
+__all__ = [
+    "STUDIES", "checked", "compile_together", "copies", "function", "kernel", "lowered",
+    "need_machine_code", "opcodes", "product",
+]  # fmt: skip
 
 tiles: Any = importlib.import_module("tests.cuda.gpu.tiles")
 benchmarks: Any = importlib.import_module("benchmarks.gpu_kernels")
@@ -26,7 +34,7 @@ small: Any = importlib.import_module("tests.cuda.small_kernels")
 
 
 def _study(name: str) -> Any:
-    return getattr(importlib.import_module(f"case_studies.{name}"), name)
+    return getattr(study(name), name)
 
 
 STUDIES: dict[str, Callable[[], Any]] = {
@@ -61,11 +69,15 @@ def kernel(name: str) -> ir.Kernel:
     return found
 
 
-@cache
 def product(
     dtype: str = "bfloat16", ta: bool = False, tb: bool = False, k: int = 512, stages: int = 3
 ) -> ir.Kernel:
     """512 × 512 × k in tiles of 64, summed in float32 or int32."""
+    return _product(dtype, ta, tb, k, stages)
+
+
+@cache
+def _product(dtype: str, ta: bool, tb: bool, k: int, stages: int) -> ir.Kernel:
     out = "int32" if dtype == "int8" else "float32"
     given = {"dtype": dtype, "out": out, "ta": ta, "tb": tb, "stages": stages}
     found: ir.Kernel = tiles.product.compile(M=512, N=512, K=k, **given).program.kernel
@@ -96,18 +108,60 @@ def checked(given: ir.Kernel, **controls: Any) -> CudaProgram:
 
 def function(program: CudaProgram) -> binary.Function:
     """The one function of its cubin; a skip without NVRTC or nvdisasm."""
+    need_machine_code()
+    return _JOINED.get(id(program)) or _function(program.cubin.bytes)
+
+
+def need_machine_code() -> None:
+    """Skip without NVRTC or nvdisasm."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="no NVRTC of 'cuda'")
     try:
         binary.find_nvdisasm()
     except MissingDependencyError:
         pytest.skip("no nvdisasm of 'cuda'")
-    return _function(program.cubin.bytes)
 
 
 @cache
 def _function(cubin: bytes) -> binary.Function:
     (found,) = binary.read(cubin).kernels
     return found
+
+
+_INCLUDE = re.compile(r'^#include "[\w./]+"$', re.MULTILINE)
+_JOINED: dict[int, binary.Function] = {}
+"""Functions of programs from `lowered`, which live as long as the process, by their identity."""
+
+
+def compile_together(programs: Iterable[CudaProgram]) -> None:
+    """Make the functions of programs for one target from one text: NVRTC and above all nvdisasm
+    take hardly longer for it than for one program."""
+    every = list({id(program): program for program in programs}.values())
+    (target,) = {program.target for program in every}
+    source, names = _one_text([program.source for program in every])
+    functions = binary.read(compile_cubin(source, target, Controls()).bytes).functions
+    _JOINED.update((id(program), functions[name]) for program, name in zip(every, names))
+
+
+def _one_text(sources: Sequence[CudaSource]) -> tuple[CudaSource, list[str]]:
+    """The texts of programs of one launch, each in a namespace, and the names of their functions.
+
+    A header that is not the same for all of them is in each namespace.
+    """
+    texts: dict[str, set[str]] = {}
+    for name, text in (header for source in sources for header in source.headers):
+        texts.setdefault(name, set()).add(text)
+    headers = {name: text for name, (text, *others) in texts.items() if not others}
+    lines = [f'#include "{name}"' for name in headers]
+    names = []
+    for at, source in enumerate(sources):
+        (spec,) = source.launches
+        names.append(f"{spec.function}_of_{at}")
+        body = re.sub(rf"\b{spec.function}\b", names[-1], _INCLUDE.sub("", source.text))
+        own = {f"{at}_{name}": text for name, text in source.headers if len(texts[name]) > 1}
+        headers.update(own)
+        included = (f'#include "{name}"' for name in own)
+        lines += [f"namespace text_{at} {{", *included, body, "}"]
+    return replace(sources[0], text="\n".join(lines), headers=tuple(headers.items())), names
 
 
 def opcodes(program: CudaProgram) -> set[str]:

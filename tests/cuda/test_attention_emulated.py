@@ -3,7 +3,6 @@ data that comes late."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from benchmarks.studies import study
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -21,11 +21,6 @@ from tileprof.emulator import emulate
 
 LIMIT = 5e-3
 """Rounding results and weights to bfloat16 gives 2e-3 to 3e-3."""
-
-
-def study(name: str) -> Any:
-    """A case study by its name."""
-    return importlib.import_module(f"case_studies.{name}")
 
 
 def run(kernel: Any, given: Sequence[Any], **extents: int) -> dict[str, Any]:
@@ -181,8 +176,14 @@ def test_results(name: str) -> None:
     assert np.linalg.norm(found - expected) < LIMIT * np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("order", ["static", "dynamic"])
-@pytest.mark.parametrize("name", RUNS)
+STATIC = ("causal", "several", "backward", "paged in parts", "scan", "experts")
+"""Runs in which blocks also take tiles in a fixed order: one of each kind of loop around tiles."""
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [*((name, "dynamic") for name in RUNS), *((name, "static") for name in STATIC)],
+)
 def test_persistent_results(name: str, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of blocks that loop over tiles, in either order."""
     controls = Controls(persistent=True, tile_order=order)

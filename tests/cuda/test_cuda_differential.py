@@ -3,8 +3,8 @@ tolerances are those of `tests/test_differential.py`."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.strategies import Case, cases
 from tests.test_differential import _run, _same, slow_draw
@@ -26,9 +26,8 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@given(case=cases())
-@settings(max_examples=14, deadline=None, suppress_health_check=slow_draw)
+@given(variant=st.sampled_from(list(VARIANTS)), case=cases())
+@settings(max_examples=24, deadline=None, suppress_health_check=slow_draw)
 def test_emulated_gpu_agrees_with_the_interpreter(variant: str, case: Case) -> None:
     """For several orders of threads and of late data."""
     target, controls = VARIANTS[variant]

@@ -111,9 +111,8 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -
     return True
 
 
-@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
-@given(drawn=both())
-@settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls]) -> None:
     """Any of them, with any controls."""
     pipeline, controls = drawn

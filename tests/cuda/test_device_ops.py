@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
+import importlib
 from typing import Any, get_args
 
 import pytest
@@ -14,23 +13,13 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 
-KERNELS = Path(__file__).parents[2] / "benchmarks" / "gpu_kernels.py"
+kernels: Any = importlib.import_module("benchmarks.gpu_kernels")
 SIZES = {"M": 4096, "N": 4096, "K": 4096}
-
-
-def kernels() -> Any:
-    """The measured kernels as a module."""
-    spec = importlib.util.spec_from_file_location("gpu_kernels", KERNELS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def lowered(target: str, stages: int) -> list[ir.Kernel]:
     """A matrix product after each pass."""
-    kernel = compile_kernel(kernels().matmul.compile(**SIZES, stages=stages).traced).kernel
+    kernel = compile_kernel(kernels.matmul.compile(**SIZES, stages=stages).traced).kernel
     found: list[ir.Kernel] = []
     compile_cuda(kernel, find_target(target), Controls(), observe=lambda name, k: found.append(k))
     return found

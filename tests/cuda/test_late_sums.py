@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.studies import study
 from tests.cuda import test_attention_emulated as attention
 from tests.cuda.compiled_kernels import function
 from tests.cuda.sum_kernels import JUMPS, PLACES, WORDS, SumKernel
@@ -256,7 +257,7 @@ Case = tuple[Any, list[Any], dict[str, int], Any]
 
 def forward(causal: bool, length: int, keys: int, dim: int) -> Case:
     """Two heads of queries, one of keys."""
-    made = attention.study("attention")
+    made = study("attention")
     given = list(made.inputs(1, length, keys, 2, 1, dim))
     shape = {"batch": 1, "length": length, "heads": 2, "dim": dim, "keys": keys, "groups": 1}
     kernel = made.attention.compile(**shape, causal=causal)
@@ -265,7 +266,7 @@ def forward(causal: bool, length: int, keys: int, dim: int) -> Case:
 
 def several(causal: bool) -> Case:
     """Sequences of different lengths, one of them empty."""
-    made = attention.study("attention_varlen")
+    made = study("attention_varlen")
     given = list(made.inputs((70, 0, 131, 1), (70, 3, 200, 1), 2, 1, 64))
     shape = {"heads": 2, "dim": 64, "groups": 1, "ends": 5, "longest": 131}
     kernel = made.attention_varlen.compile(**shape, causal=causal)
@@ -274,7 +275,7 @@ def several(causal: bool) -> Case:
 
 def latent() -> Case:
     """Two warps share a row."""
-    made = attention.study("mla_decode")
+    made = study("mla_decode")
     given = list(made.inputs(1, 64, 130))
     shape = {"batch": 1, "heads": 64, "keys": 130, "rank": 512, "rope": 64}
     return made.mla_decode.compile(**shape, splits=1), given, {}, made.reference(*given)
@@ -282,7 +283,7 @@ def latent() -> Case:
 
 def paged() -> Case:
     """Eight warps share a row, so that the sum goes through shared memory."""
-    made = attention.study("paged_attention")
+    made = study("paged_attention")
     given = list(made.inputs((70, 128, 1), 16, 2, 64))
     shape = {"batch": 3, "heads": 16, "groups": 2, "dim": 64, "pages": 5, "size": 64, "most": 2}
     return made.paged_attention.compile(**shape, splits=1), given, {}, made.reference(*given)
@@ -290,7 +291,7 @@ def paged() -> Case:
 
 def classic(causal: bool) -> Case:
     """Sums of a turn have a fragment of their own."""
-    made = attention.study("flash_attention")
+    made = study("flash_attention")
     rng = np.random.default_rng(0)
     given = [rng.standard_normal((1, 130, 2, 64), dtype=np.float32) for _ in range(3)]
     kernel = made.flash_attention(1, 2, 130, 64, causal)
@@ -338,7 +339,7 @@ SHAPE = {"batch": 4, "length": 4096, "heads": 16, "keys": 4096, "groups": 16, "d
 def test_shuffles_of_a_turn() -> None:
     """Four for maxima of two rows each, of eight; nothing is spilled, and a turn adds 64 numbers:
     those of two rows into two totals."""
-    kernel = attention.study("attention").attention.compile(**SHAPE).program.kernel
+    kernel = study("attention").attention.compile(**SHAPE).program.kernel
     counts = []
     for late in (False, True):
         program = compile_cuda(kernel, find_target("sm_90a"), Controls(late_sums=late))

@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -113,11 +112,11 @@ def _check_run(
             path = new
 
 
-@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 @given(
-    drawn=both(), seed=st.integers(0, 1 << 16), mode=st.sampled_from(["scopes", "stages", "ops"])
-)
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both(), seed=st.integers(0, 1 << 16),
+    mode=st.sampled_from(["scopes", "stages", "ops"]),
+)  # fmt: skip
+@settings(max_examples=9, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_random_pipelines(target: str, drawn: Any, seed: int, mode: Mode) -> None:
     """Any of them, with any controls, with scopes in any place."""
     pipeline, controls = drawn

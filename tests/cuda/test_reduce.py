@@ -6,7 +6,8 @@ elements these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,14 @@ class Machine:
         own, other = f"{name}[r]", f"{at}[tp_thread * {count} + r]"
         text = f"{other} = {own}" if store else f"{own} = {other}"
         self.ctx.writer.line(f"for (int r = 0; r < {count}; ++r) {text};")
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Lines with names of their own, after which threads wait for each other."""
+        self.ctx.writer.line("{")
+        yield
+        self.ctx.writer.line("}")
+        self.ctx.writer.line("tp_barrier();")
 
     def run(self, seed: int = 0) -> None:
         """Run the lines written so far."""
@@ -445,6 +454,8 @@ def test_any_layout_becomes_any_other(before: RegisterLayout, data: st.DataObjec
 
 # -- scans
 
+SCANS: dict[Any, Callable[..., Any]] = {"sum": np.cumsum, "max": np.maximum.accumulate}
+
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
@@ -461,28 +472,28 @@ def test_any_layout_becomes_any_other(before: RegisterLayout, data: st.DataObjec
 )
 def test_scans(shape: tuple[int, ...], dim: int, dtype: str, layout: str, reverse: bool) -> None:
     """Sums and largest elements, in place and into another tile."""
-    for kind in ("sum", "max"):
-        tile = numbers(shape, dtype)
-        source, target = buffer(shape, dtype, "shared"), buffer(shape, dtype, "shared")
+    tile, machine = numbers(shape, dtype), Machine(64)
+    source, target = buffer(shape, dtype, "shared"), buffer(shape, dtype, "shared")
+    made = parse_shared(layout, shape, source.dtype)
+    at = machine.shared(source, made, 0)
+    machine.shared(target, made, SHARED // 2)
+    results: list[tuple[str, Array]] = []
+    for kind in SCANS:
         for to in (source, target):
-            machine = Machine(64)
-            made = parse_shared(layout, shape, source.dtype)
-            at = machine.shared(source, made, 0)
-            machine.shared(target, made, SHARED // 2)
-            out = np.zeros_like(tile)
-            _tile(machine, at, tile, store=False)
-            machine.ctx.writer.line("tp_barrier();")
-            emit_scan(machine.ctx, ir.Scan("sum" if kind == "sum" else "max", source, to, dim,
-                                           reverse))  # fmt: skip
-            machine.ctx.writer.line("tp_barrier();")
-            _tile(machine, machine.ctx.shared(to), out, store=True)
-            machine.run()
-            whole = np.flip(tile, dim) if reverse else tile
-            add = np.cumsum if kind == "sum" else np.maximum.accumulate
-            exact = np.float64 if tile.dtype.kind not in "iu" else tile.dtype
-            want = add(whole.astype(exact), axis=dim)
-            want = np.flip(want, dim) if reverse else want
-            np.testing.assert_array_equal(out.astype(np.float64), want.astype(np.float64))
+            with machine.step():
+                _tile(machine, at, tile, store=False)
+            with machine.step():
+                emit_scan(machine.ctx, ir.Scan(kind, source, to, dim, reverse))
+            results.append((kind, np.zeros_like(tile)))
+            with machine.step():
+                _tile(machine, machine.ctx.shared(to), results[-1][1], store=True)
+    machine.run()
+    whole = np.flip(tile, dim) if reverse else tile
+    exact = np.float64 if tile.dtype.kind not in "iu" else tile.dtype
+    for kind, out in results:
+        want = SCANS[kind](whole.astype(exact), axis=dim)
+        want = np.flip(want, dim) if reverse else want
+        np.testing.assert_array_equal(out.astype(np.float64), want.astype(np.float64))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -497,30 +508,30 @@ def test_warps_share_long_lines(
     """Parts that are whole, that end early and that are empty; parts of one line and of the next
     are kept apart."""
     threads, dim = 256, len(shape) - 1
-    for kind in ("sum", "max"):
-        tile = numbers(shape, dtype)
-        source, to = buffer(shape, dtype, "shared"), buffer(shape, target, "shared")
-        needed = scan_scratch(shape, dim, threads, source.dtype, to.dtype)
-        assert needed
-        machine = Machine(threads)
-        at = machine.shared(source, parse_shared("rows", shape, source.dtype), 0)
-        there = machine.shared(to, parse_shared("rows", shape, to.dtype), 16384)
-        scratch = buffer((needed,), "uint8", "shared")
-        machine.shared(scratch, SharedLayout((needed,), ir.dtype("uint8")), SHARED - 1024)
-        out = np.zeros(shape, ir.dtype(target).to_numpy())
+    tile, machine = numbers(shape, dtype), Machine(threads)
+    source, to = buffer(shape, dtype, "shared"), buffer(shape, target, "shared")
+    needed = scan_scratch(shape, dim, threads, source.dtype, to.dtype)
+    assert needed
+    at = machine.shared(source, parse_shared("rows", shape, source.dtype), 0)
+    there = machine.shared(to, parse_shared("rows", shape, to.dtype), 16384)
+    scratch = buffer((needed,), "uint8", "shared")
+    machine.shared(scratch, SharedLayout((needed,), ir.dtype("uint8")), SHARED - 1024)
+    results = {kind: np.zeros(shape, ir.dtype(target).to_numpy()) for kind in SCANS}
+    with machine.step():
         _tile(machine, at, tile, store=False)
-        machine.ctx.writer.line("tp_barrier();")
-        op = ir.Scan("sum" if kind == "sum" else "max", source, to, dim, reverse, scratch)
-        emit_scan(machine.ctx, op)
-        machine.ctx.writer.line("tp_barrier();")
-        _tile(machine, there, out, store=True)
-        for seed in range(3):
-            machine.run(seed)
-            add = np.cumsum if kind == "sum" else np.maximum.accumulate
-            whole = (np.flip(tile, dim) if reverse else tile).astype("f8")
-            want = add(whole, axis=dim)
+    for kind, out in results.items():
+        with machine.step():
+            emit_scan(machine.ctx, ir.Scan(kind, source, to, dim, reverse, scratch))
+        with machine.step():
+            _tile(machine, there, out, store=True)
+    whole = (np.flip(tile, dim) if reverse else tile).astype("f8")
+    for seed in range(3):
+        machine.run(seed)
+        for kind, out in results.items():
+            want = SCANS[kind](whole, axis=dim)
             want = np.flip(want, dim) if reverse else want
             np.testing.assert_array_equal(out.astype(np.float64), want)
+            out[:] = 0
 
 
 def test_lines_are_shared_where_warps_would_be_idle() -> None:

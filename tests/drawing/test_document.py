@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tileprof
+from benchmarks.studies import study
 from tests.drawing.kernels import large, product, scattered, turned
 from tests.drawing.reading import boxes, elements, unpacked
 from tileprof import ir
@@ -28,36 +27,15 @@ from tileprof.errors import UsageError
 from tileprof.remarks.layouts import GlobalAccess, SharedAccess
 from tileprof.runtime.events.table import Events
 
-FOLDER = Path(__file__).parents[2] / "case_studies"
 ONES = np.ones((70, 100), np.float32), np.ones((100, 40), np.float32)
 ROWS = np.arange(128, dtype=np.float32).reshape(16, 8), np.array([12, 15, 15, 2], np.int32)
-
-
-def case_study(name: str, **sizes: int) -> Callable[[], Any]:
-    """A function that runs a case study."""
-
-    def run() -> None:
-        sys.path.insert(0, str(FOLDER))
-        spec = importlib.util.spec_from_file_location(f"drawn_{name}", FOLDER / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module: Any = importlib.util.module_from_spec(spec)
-        try:
-            sys.modules[spec.name] = module
-            spec.loader.exec_module(module)
-            module.main(**sizes)
-        finally:
-            sys.path.remove(str(FOLDER))
-            del sys.modules[spec.name]
-
-    return run
 
 
 RUNS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "product": (product, ONES),
     "scattered": (scattered, ROWS),
-    "attention": (case_study("attention", length=70, heads=2), ()),
-    "softmax": (case_study("softmax", m=10, n=70, repeat=1), ()),
+    "attention": (partial(study("attention").main, length=70, heads=2), ()),
+    "softmax": (partial(study("softmax").main, m=10, n=70, repeat=1), ()),
 }
 
 

@@ -11,8 +11,8 @@ import tileprof
 from tests.cuda.compiled_kernels import kernel, lowered
 from tests.ir.test_ir_text import EVERY_OP
 from tileprof import ir
-from tileprof.instrument.placement.stages import op_name
-from tileprof.instrument.placement.steps import Step, Steps, is_glue, listed
+from tileprof.instrument.placement.stages import listed, op_name
+from tileprof.instrument.placement.steps import Step, Steps, is_glue
 
 marked: Any = importlib.import_module("tests.instrument.marked_kernels")
 

@@ -37,20 +37,17 @@ def test_torn_and_foreign_records_are_not_read_beyond_their_end(tmp_path: Path) 
     assert run(build("records_fuzz", tmp_path, "address", "-O0"), 500, 1) == [500]
 
 
-@pytest.mark.parametrize(
-    ("needed", "tests"),
-    [
-        ("torch", "tests/cuda/test_launcher.py"),
-        ("cuda.bindings.nvrtc", "tests/test_fuzz.py::test_mutants_end_in_a_sentence_or_a_result"),
-    ],
-    ids=["launcher", "readers"],
+TESTS = (
+    "tests/cuda/test_launcher.py",
+    "tests/test_fuzz.py::test_mutants_end_in_a_sentence_or_a_result",
 )
-def test_python_finds_nothing_under_address_sanitizer(
-    needed: str, tests: str, tmp_path: Path
-) -> None:
+
+
+def test_python_finds_nothing_under_address_sanitizer(tmp_path: Path) -> None:
     """The launcher and the readers of files pass their tests with C++ that is checked."""
-    pytest.importorskip(needed)
-    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", tests]
+    for needed in ("torch", "cuda.bindings.nvrtc"):
+        pytest.importorskip(needed)
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", *TESTS]
     checked = environment("address", tmp_path)
     checked["TILEPROF_CXXFLAGS"] += " -O0"  # the compiler takes most of the time
     done = subprocess.run(

@@ -95,6 +95,10 @@ class Gain:
     def __str__(self) -> str:
         return f"{self.mid:.2f}× ({self.low:.2f}–{self.high:.2f})"
 
+    def to_json(self) -> list[float]:
+        """Return what JSON forms say of a gain."""
+        return [self.low, self.mid, self.high]
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding:

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tileprof.analyzer.account import Account
-from tileprof.analyzer.findings import Evidence, Finding, Gain, Place
+from tileprof.analyzer.findings import Evidence, Finding, Place
 from tileprof.analyzer.fixes import fix_json
 from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.analyzer.report import Answers, Report
-from tileprof.errors import Location
 from tileprof.remarks.stored import columns, remark_json
 
 SCHEMA = 2
@@ -80,7 +79,7 @@ def steps_json(steps: TrainingSteps | None) -> dict[str, Any] | None:
         "count": steps.count,
         "time_ns": steps.time_ns,
         "of": steps.of,
-        "location": _location(steps.location),
+        "location": steps.location and steps.location.to_json(),
         "parts": {
             "data": parts.data,
             "forward": parts.forward,
@@ -100,7 +99,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
             "static": _evidence(finding.static),
             "dynamic": _evidence(finding.dynamic),
         },
-        "gain": {"kernel": _gain(finding.kernel_gain), "program": _gain(finding.program_gain)},
+        "gain": {
+            "kernel": finding.kernel_gain and finding.kernel_gain.to_json(),
+            "program": finding.program_gain and finding.program_gain.to_json(),
+        },
         "confidence": finding.confidence,
         "suggestion": {"author": finding.author, "compiler": finding.compiler},
         "fixes": [fix_json(each) for each in finding.fixes],
@@ -112,15 +114,9 @@ def _place(place: Place) -> dict[str, Any]:
         "path": list(place.path),
         "kernel": place.kernel or None,
         "op": place.op or None,
-        "location": _location(place.location),
+        "location": place.location and place.location.to_json(),
         "sass": None if place.sass is None else list(place.sass),
     }
-
-
-def _location(location: Location | None) -> dict[str, Any] | None:
-    if location is None:
-        return None
-    return {"file": location.file, "line": location.line, "function": location.function}
 
 
 def _evidence(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
@@ -135,10 +131,6 @@ def _evidence(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
     ]
 
 
-def _gain(gain: Gain | None) -> list[float] | None:
-    return None if gain is None else [gain.low, gain.mid, gain.high]
-
-
 def _kernel(answers: Answers) -> dict[str, Any]:
     case = answers.case
     return {
@@ -148,7 +140,7 @@ def _kernel(answers: Answers) -> dict[str, Any]:
         "share": case.share,
         "launches": case.launches,
         "findings": len(answers.findings),
-        "together": _gain(answers.together),
+        "together": answers.together and answers.together.to_json(),
     }
 
 
@@ -160,5 +152,5 @@ def _reason(reason: TurnedDown) -> dict[str, Any]:
         "time": reason.time,
         "kernels": reason.kernels,
         "kernel": reason.kernel,
-        "location": _location(reason.location),
+        "location": reason.location and reason.location.to_json(),
     }

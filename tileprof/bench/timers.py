@@ -126,7 +126,7 @@ class CudaTimer:
     def empty_ns(self) -> float:
         """Return the time between two events with nothing in between."""
         with self._device.current():
-            (pair,) = self._pairs(1)
+            (pair,) = self._driver.event_pairs(self._events, 1)
             for event in pair:
                 self._record(event)
             self._driver.call("cuEventSynchronize", pair[1])
@@ -138,7 +138,7 @@ class CudaTimer:
             self._driver.call("cuCtxSynchronize")
 
     def _whole(self, run: Run, calls: int) -> Batch:
-        ((begin, end),) = self._pairs(1)
+        ((begin, end),) = self._driver.event_pairs(self._events, 1)
         for _ in range(max(1, calls // _LEAD_PART)):
             run()
         self._record(begin)
@@ -152,7 +152,7 @@ class CudaTimer:
 
     def _flushed(self, run: Run, calls: int) -> Batch:
         assert self._overwrite is not None
-        pairs, issued = self._pairs(calls), 0
+        pairs, issued = self._driver.event_pairs(self._events, calls), 0
         for begin, end in pairs:
             self._overwrite()
             self._record(begin)
@@ -174,11 +174,6 @@ class CudaTimer:
 
     def _record(self, event: int) -> None:
         self._driver.call("cuEventRecord", event, self._stream())
-
-    def _pairs(self, count: int) -> Sequence[tuple[int, int]]:
-        while len(self._events) < 2 * count:
-            self._events.append(self._driver.pointer("cuEventCreate", 0))
-        return list(zip(self._events[: 2 * count : 2], self._events[1 : 2 * count : 2]))
 
 
 def flusher(device: CudaDevice, stream: Callable[[], int]) -> Run:

@@ -20,7 +20,7 @@ from tileprof.files import replace_bytes
 from .kernel.check_text import access_sentence, title
 
 if TYPE_CHECKING:
-    from tileprof.analyzer import Finding, Gain, Report
+    from tileprof.analyzer import Finding, Report
     from tileprof.analyzer.findings import Severity
     from tileprof.checker import Finding as Fault
     from tileprof.checker import Report as Check
@@ -108,8 +108,8 @@ def _suggestion(finding: Finding, key: str, file: str) -> Result:
         "confidence": finding.confidence,
         "kernel": finding.place.kernel or None,
         "path": list(finding.place.path) or None,
-        "programGain": _gain(finding.program_gain),
-        "kernelGain": _gain(finding.kernel_gain),
+        "programGain": finding.program_gain and finding.program_gain.to_json(),
+        "kernelGain": finding.kernel_gain and finding.kernel_gain.to_json(),
     }
     return Result(
         finding.rule,
@@ -119,10 +119,6 @@ def _suggestion(finding: Finding, key: str, file: str) -> Result:
         identity=key,
         properties={name: value for name, value in facts.items() if value is not None},
     )
-
-
-def _gain(gain: Gain | None) -> list[float] | None:
-    return None if gain is None else [gain.low, gain.mid, gain.high]
 
 
 def _fault(fault: Fault) -> Result:

@@ -31,12 +31,6 @@ class Boxes:
     def __len__(self) -> int:
         return len(self.blocks)
 
-    @property
-    def volume(self) -> Ints:
-        """Elements of each box."""
-        held: Ints = np.prod(self.high - self.low, axis=1)
-        return held
-
     def at(self, chosen: Any) -> Boxes:
         """Return the boxes at these positions."""
         return Boxes(self.blocks[chosen], self.low[chosen], self.high[chosen])

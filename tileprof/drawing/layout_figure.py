@@ -20,7 +20,7 @@ from tileprof.compiler.cuda.target import BANKS, WORD
 from tileprof.errors import InternalError, KernelError, OutputError, UsageError
 from tileprof.files import replace_bytes
 
-from .machine import DEFAULT_TARGET, Held, holders, machine_of, patterns
+from .machine import DEFAULT_TARGET, Held, addresses, holders, machine_of, patterns
 
 _CHUNK = 16
 """Bytes that a swizzle moves as one."""
@@ -183,11 +183,8 @@ def _banks(held: SharedLayout, rows: int, wide: int, left: int) -> Iterator[str]
     """Yield the 16-byte parts of each row with their banks; of the first column, read by 8 rows at
     once, those that meet in a bank have a red frame."""
     per_chunk = max(_CHUNK // held.dtype.bytes, 1)
-    places = np.zeros((rows, wide, len(held.shape)), np.int64)
-    places[..., -1] = np.minimum(np.arange(wide) * per_chunk, held.columns - 1)
-    if len(held.shape) > 1:
-        places[..., -2] = np.arange(rows)[:, None]
-    address = held.address(places)
+    columns = np.minimum(np.arange(wide) * per_chunk, held.columns - 1)
+    address = addresses(held, np.arange(rows)[:, None], columns)
     bank = address // WORD % BANKS
     met = np.bincount(bank[:8, 0], minlength=BANKS)
     for row in range(rows):

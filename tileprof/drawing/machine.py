@@ -165,6 +165,18 @@ def holders(layout: RegisterLayout) -> Holders:
     return Holders(thread, register, max(len(places) // max(total, 1), 1))
 
 
+def addresses(layout: SharedLayout, rows: Ints, columns: Ints) -> Ints:
+    """Return the byte of each element of the first tile in these rows and columns, as NumPy
+    broadcasts them; a buffer of one dimension has no rows."""
+    places = np.zeros(
+        (*np.broadcast_shapes(rows.shape, columns.shape), len(layout.shape)), np.int64
+    )
+    places[..., -1] = columns
+    if len(layout.shape) > 1:
+        places[..., -2] = rows
+    return layout.address(places)
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """A request of a warp on a shared buffer, in its layout and in plain rows."""
@@ -200,9 +212,6 @@ def patterns(layout: SharedLayout) -> list[Pattern]:
 def _counted(
     layout: SharedLayout, plain: SharedLayout, rows: Ints, columns: Ints, width: int
 ) -> tuple[int, int, int]:
-    places = np.zeros((32, len(layout.shape)), np.int64)
-    places[:, -1] = columns
-    if len(layout.shape) > 1:
-        places[:, -2] = np.maximum(rows, 0)
-    taken, needed = wavefronts(np.where(rows < 0, -1, layout.address(places)), width)
-    return taken, wavefronts(np.where(rows < 0, -1, plain.address(places)), width)[0], needed
+    asked = np.maximum(rows, 0), columns
+    taken, needed = wavefronts(np.where(rows < 0, -1, addresses(layout, *asked)), width)
+    return taken, wavefronts(np.where(rows < 0, -1, addresses(plain, *asked)), width)[0], needed

@@ -27,18 +27,20 @@ _TEXT_FLAGS = (
     "-O1",
     # Registers that nobody wrote hold a pattern, not what was there by chance.
     "-ftrivial-auto-var-init=pattern",
+    # Linking what compilers add by themselves takes longer than the rest of linking a text.
+    "-nodefaultlibs",
 )
+_LIBRARIES = ("-lm", "-lc", "-lgcc")
+"""Besides the machine's functions, which are there when a text is loaded."""
 _WATCHED_FLAGS = (
     *_TEXT_FLAGS,
     "-g1",
     # In the line table of version 5, addr2line of binutils 2.40 confuses the first two files.
     "-gdwarf-4",
     # A call before each access, to functions that the machine has and not the sanitizer's library,
-    # which compilers link unless told to link nothing by themselves.
+    # which is not linked where nothing is linked by default.
     "-fsanitize=thread",
-    "-nodefaultlibs",
 )
-_WATCHED_LIBRARIES = ("-lstdc++", "-lm", "-lc", "-lgcc")
 _LINE = re.compile(r"^#line .*$", re.MULTILINE)
 _WGMMA = re.compile(
     r"\b(tp_wgmma_m64n(\d+)k(\d+)_([a-z0-9]+)_([a-z0-9]+)_(ss|rs)(_ta)?(_tb)?(_into_f16)?)\b"
@@ -86,7 +88,12 @@ def library(source: CudaSource) -> Library:
     body = _file([source], pinned(source.text, f"{source.name}.cu"))
     text = _with_headers(body, _headers([source], source.text))
     flags = (*_FLAGS, *_TEXT_FLAGS)
-    order = Order(f"{source.name}-emulated", text, replace(compiler(), flags=flags))
+    order = Order(
+        f"{source.name}-emulated",
+        text,
+        replace(compiler(), flags=flags),
+        libraries=_LIBRARIES,
+    )
     return load_library(order, lambda path: Library(Path(path), ctypes.CDLL(path)))
 
 
@@ -106,7 +113,7 @@ def watched_library(source: CudaSource) -> Library:
         f"{source.name}-watched",
         text,
         replace(compiler(), flags=flags),
-        libraries=_WATCHED_LIBRARIES,
+        libraries=_LIBRARIES,
     )
     return load_library(order, lambda path: Library(Path(path), ctypes.CDLL(path)))
 
@@ -126,7 +133,11 @@ def together(sources: Sequence[CudaSource], folder: Path, flags: Sequence[str]) 
     (folder / "kernel.cpp").write_text(_with_headers(_file(sources, joined, names), headers))
     command = [compiler().path, *_FLAGS, *flags, *_TEXT_FLAGS[1:], "kernel.cpp"]
     done = subprocess.run(
-        [*command, "-o", "kernels.so"], cwd=folder, capture_output=True, text=True, check=False
+        [*command, "-o", "kernels.so", *_LIBRARIES],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise BuildError(f"the C++ compiler refused emulated texts:\n{done.stderr[:6000]}")

@@ -26,8 +26,8 @@ Records = NDArray[Any]
 MAGIC = int.from_bytes(b"TPRECORD", "little")
 VERSION = 1
 
-_Fields = tuple[tuple[str, str, str], ...]
-_HEADER: _Fields = (
+Fields = tuple[tuple[str, str, str], ...]
+_HEADER: Fields = (
     ("magic", "u64", "the bytes TPRECORD"),
     ("version", "u32", "of this layout"),
     ("record_bytes", "u32", "size of one record"),
@@ -37,20 +37,21 @@ _HEADER: _Fields = (
     ("worker", "u32", "which thread wrote it"),
     ("reserved", "u32", "0"),
 )
-_RECORD: _Fields = (
+_RECORD: Fields = (
     ("clock", "u64", "nanoseconds, from any one zero"),
     ("block", "u32", "linear index of the block, first grid axis fastest"),
     ("tag", "u32", "site * 2 + edge; edge 0 begins, 1 ends"),
 )
-_C_TYPES = {"u32": "uint32_t", "u64": "uint64_t"}
+C_TYPES = {"u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}
 
 
-def _numpy(layout: _Fields) -> np.dtype[Any]:
+def numpy_type(layout: Fields) -> np.dtype[Any]:
+    """Return the type of an array of such structs."""
     return np.dtype([(name, f"<u{int(type_[1:]) // 8}") for name, type_, _ in layout])
 
 
-HEADER = _numpy(_HEADER)
-RECORD = _numpy(_RECORD)
+HEADER = numpy_type(_HEADER)
+RECORD = numpy_type(_RECORD)
 
 
 def c_struct() -> str:
@@ -77,8 +78,8 @@ static inline void tp_note(TpHeader *buffer, uint64_t clock, uint32_t block, uin
 """
 
 
-def _members(layout: _Fields) -> str:
-    return "\n".join(f"  {_C_TYPES[type_]} {name}; /* {note} */" for name, type_, note in layout)
+def _members(layout: Fields) -> str:
+    return "\n".join(f"  {C_TYPES[type_]} {name}; /* {note} */" for name, type_, note in layout)
 
 
 def allocate(capacity: int, *, worker: int = 0) -> Bytes:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
+from .records import C_TYPES, Fields, numpy_type
 
 VERSION: Final = 1
 
-_Fields = tuple[tuple[str, str, str], ...]
-_ARENA: _Fields = (
+_ARENA: Fields = (
     ("claimed", "u64", "slots that were given to warps"),
     ("released", "u64", "of these, slots that the host has read"),
     ("lost", "u64", "claims that found no free slot"),
@@ -28,7 +27,7 @@ _ARENA: _Fields = (
     ("reserved0", "u64", "0"),
     ("reserved1", "u64", "0"),
 )
-_SLOT: _Fields = (
+_SLOT: Fields = (
     ("ready", "u32", "the low bits of ticket + 1, written last"),
     ("tag", "u32", "of the launch"),
     ("block", "u32", "number of the block"),
@@ -43,11 +42,11 @@ _SLOT: _Fields = (
     ("kept", "u32", "records that are there"),
     ("ticket", "u32", "its low bits"),
 )
-_RECORD: _Fields = (
+_RECORD: Fields = (
     ("clock", "u32", "cycles, the low bits"),
     ("state", "u32", "in which the warp is from here on"),
 )
-_RECORDING: _Fields = (
+_RECORDING: Fields = (
     ("arena", "u64", "address; 0: nothing is recorded"),
     ("tag", "u32", "of the launch"),
     ("others", "u32", "blocks whose number is first in these bits are recorded"),
@@ -58,17 +57,12 @@ _RECORDING: _Fields = (
     ("turns", "u64", "address of a count of these blocks, most of which then pass; 0: all record"),
 )
 _STRUCTS = (("TpArena", _ARENA), ("TpSlot", _SLOT), ("TpRecord", _RECORD))
-_C_TYPES = {"u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}
 
 
-def _numpy(layout: _Fields) -> np.dtype[Any]:
-    return np.dtype([(name, f"<u{int(type_[1:]) // 8}") for name, type_, _ in layout])
-
-
-ARENA = _numpy(_ARENA)
-SLOT = _numpy(_SLOT)
-RECORD = _numpy(_RECORD)
-RECORDING = _numpy(_RECORDING)
+ARENA = numpy_type(_ARENA)
+SLOT = numpy_type(_SLOT)
+RECORD = numpy_type(_RECORD)
+RECORDING = numpy_type(_RECORDING)
 RELEASED_AT: Final = 8
 """Offset of `released` in an arena, in bytes."""
 
@@ -87,5 +81,5 @@ def cuda_text() -> str:
     return (Path(__file__).parent / "slots.cuh").read_text().replace("// STRUCTS\n", f"{structs}\n")
 
 
-def _members(layout: _Fields) -> str:
-    return "\n".join(f"  {_C_TYPES[type_]} {name};  // {note}" for name, type_, note in layout)
+def _members(layout: Fields) -> str:
+    return "\n".join(f"  {C_TYPES[type_]} {name};  // {note}" for name, type_, note in layout)

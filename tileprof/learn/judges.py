@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from tileprof.compiler.build import find_compiler
-from tileprof.errors import InternalError, TileprofError
+from tileprof.errors import InternalError, TileprofError, last_line, said
 from tileprof.runtime.events.access import listening
 from tileprof.runtime.selection import device
 
 from .difference import Difference
 from .exercise import Array, Attempt, Cases, Failure, Result
-from .loading import last_line, said
 from .watch import Watch
 
 if TYPE_CHECKING:

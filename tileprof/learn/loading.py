@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import linecache
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 
-from tileprof.errors import InternalError, Location, TileprofError
+from tileprof.errors import InternalError, Location, TileprofError, last_line, said
 
 from .exercise import Attempt, Failure
 
@@ -46,15 +45,3 @@ def load(path: Path) -> Attempt | Failure:
     finally:
         sys.modules.pop(_MODULE, None)
     return Attempt(vars(module), path.name)
-
-
-def said(error: BaseException) -> str:
-    """Return an error as `ValueError: text`."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
-
-
-def last_line(error: BaseException, file: str) -> Location | None:
-    """Return the innermost line of a file that an error came through; None for none."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [each.lineno for each in frames if each.filename == file and each.lineno]
-    return Location(file, lines[-1]) if lines else None

@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from tileprof.errors import Location
 from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Metric
 from tileprof.profile.transform.diff import Diff
@@ -60,7 +59,9 @@ def _metrics(metrics: Iterable[Metric]) -> dict[str, dict[str, str]]:
 
 
 def _nodes(profile: Profile) -> list[dict[str, Any]]:
-    symbols = [(s.kind, s.name, _location(s.location), s.phase) for s in profile.symbols]
+    symbols = [
+        (s.kind, s.name, s.location and s.location.to_json(), s.phase) for s in profile.symbols
+    ]
     nodes = []
     for i, (parent, symbol) in enumerate(zip(profile.parents.tolist(), profile.symbol.tolist())):
         kind, name, location, phase = symbols[symbol]
@@ -76,12 +77,6 @@ def _nodes(profile: Profile) -> list[dict[str, Any]]:
             }
         )
     return nodes
-
-
-def _location(place: Location | None) -> dict[str, Any] | None:
-    if place is None:
-        return None
-    return {"file": place.file, "line": place.line, "function": place.function}
 
 
 def _value(value: int | float) -> int | float | None:

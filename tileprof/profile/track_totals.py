@@ -7,7 +7,7 @@ them; `transform/tracks.py` divides trees by them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -85,10 +85,6 @@ class TrackTotals:
         sums = self.sums
         columns = (node, sums.track, sums.events, sums.time)
         return TrackTotals.of(self.tracks, *(column[kept] for column in columns))
-
-    def with_node(self, nodes: Index) -> TrackTotals:
-        """Return the same with these nodes in place of its own, row for row."""
-        return replace(self, sums=replace(self.sums, node=nodes.astype(np.int32)))
 
     def check(self, nodes: int) -> None:
         """Raise `InternalError` where a row refers to what does not exist."""

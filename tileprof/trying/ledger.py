@@ -36,8 +36,6 @@ from .trials import Trial
 
 SCHEMA = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
-DEFAULT = Path(".tileprof") / "try.jsonl"
-"""Where the ledger is, from the folder in which trials are started."""
 Document: TypeAlias = dict[str, Any]
 
 

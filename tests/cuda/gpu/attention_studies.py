@@ -7,7 +7,6 @@ Lengths end before, at and behind the edges of tiles; some blocks have nothing t
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,16 +14,13 @@ from typing import Any
 import numpy as np
 
 import tileprof
+from benchmarks.studies import study
 
 __all__ = ["STUDIES", "run"]
 
 LIMIT = 1e-2
 """Of the relative error in the Frobenius norm: weights are rounded to bfloat16 between products."""
 Array = np.ndarray[Any, Any]
-
-
-def _study(name: str) -> Any:
-    return importlib.import_module(f"case_studies.{name}")
 
 
 def _compare(found: Array, expected: Array, what: object) -> None:
@@ -35,7 +31,7 @@ def _compare(found: Array, expected: Array, what: object) -> None:
 
 def attention() -> None:
     """Heads of queries that share keys; full, causal, in a window; each width of a head."""
-    made = _study("attention")
+    made = study("attention")
     for length, keys, groups, dim in (
         (64, 128, 2, 64), (65, 129, 1, 64), (300, 300, 2, 128), (1, 1000, 1, 128),
         (257, 513, 2, 256),
@@ -53,7 +49,7 @@ def attention() -> None:
 
 def attention_varlen() -> None:
     """Sequences of one row, of none, and with fewer keys than queries."""
-    made = _study("attention_varlen")
+    made = study("attention_varlen")
     for lengths, keys in (((1, 128, 129), (1, 128, 300)), ((60, 0, 3), (60, 10, 2))):
         given = made.inputs(lengths, keys, 4, 2, 64)
         for causal in (False, True):
@@ -63,7 +59,7 @@ def attention_varlen() -> None:
 
 def attention_backward() -> None:
     """All three gradients."""
-    forward, made = _study("attention"), _study("attention_backward")
+    forward, made = study("attention"), study("attention_backward")
     for length, keys, groups in ((64, 128, 2), (65, 130, 1), (300, 300, 1)):
         given = forward.inputs(1, length, keys, 2, groups, 64)
         d_out = forward.inputs(1, length, keys, 2, groups, 64, seed=1)[0]
@@ -76,9 +72,9 @@ def attention_backward() -> None:
 
 def sparse_attention() -> None:
     """Rows of tiles that look at some, at all, and at none."""
-    made = _study("sparse_attention")
+    made = study("sparse_attention")
     rng = np.random.default_rng(0)
-    given = _study("attention").inputs(1, 300, 400, 2, 1, 64)
+    given = study("attention").inputs(1, 300, 400, 2, 1, 64)
     for share in (0.5, 1.0):
         mask = rng.random((1, 2, 3, 4)) < share
         mask[0, 0, 1] = False
@@ -88,7 +84,7 @@ def sparse_attention() -> None:
 
 def mla_decode() -> None:
     """Parts with nothing in them too."""
-    made = _study("mla_decode")
+    made = study("mla_decode")
     for keys, splits in ((1, 1), (65, 2), (200, 7)):
         given = made.inputs(2, 64, keys)
         _compare(made.mla_decode(*given, splits=splits), made.reference(*given), (keys, splits))
@@ -96,7 +92,7 @@ def mla_decode() -> None:
 
 def paged_attention() -> None:
     """Sequences that end anywhere in a page or are empty; each way to share heads of keys."""
-    made = _study("paged_attention")
+    made = study("paged_attention")
     given = made.inputs((1, 128, 129, 300, 0), 32, 4, 64, size=128)
     expected = made.reference(*given)
     whole = list(given)
@@ -109,7 +105,7 @@ def paged_attention() -> None:
 
 def chunk_scan() -> None:
     """One part of a chunk and several, several groups."""
-    made = _study("chunk_scan")
+    made = study("chunk_scan")
     for chunks, size, groups in ((1, 128, 1), (2, 256, 2), (3, 256, 1)):
         given = made.inputs(2, chunks, size, groups, 16, 64, 128)
         for options in ({}, {"block_K": 64}, {"near": 1}):
@@ -119,7 +115,7 @@ def chunk_scan() -> None:
 
 def fp8_matmul() -> None:
     """Rows beyond the tiles on both sides."""
-    made = _study("fp8_matmul")
+    made = study("fp8_matmul")
     for m, n, k in ((257, 129, 256), (1, 200, 384)):
         given = made.inputs(m, n, k)
         _compare(made.fp8_matmul(*given), made.reference(*given), (m, n, k))
@@ -127,7 +123,7 @@ def fp8_matmul() -> None:
 
 def grouped_matmul() -> None:
     """Experts without rows, with one, with less and more than a tile."""
-    made = _study("grouped_matmul")
+    made = study("grouped_matmul")
     for sizes in ((0, 0, 5), (1, 129, 0, 128), (130, 0, 1, 256, 77)):
         given = made.inputs(sizes, 264, 136)
         _compare(made.grouped_matmul(*given), made.reference(*given), sizes)

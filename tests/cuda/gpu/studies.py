@@ -8,7 +8,6 @@ that of tf32.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +16,9 @@ import ml_dtypes
 import numpy as np
 
 import tileprof
+from benchmarks.studies import study
 
 Array = np.ndarray[Any, Any]
-
-
-def _study(name: str) -> Any:
-    return importlib.import_module(f"case_studies.{name}")
 
 
 def _integers(rng: np.random.Generator, *shape: int) -> Array:
@@ -32,20 +28,20 @@ def _integers(rng: np.random.Generator, *shape: int) -> Array:
 def matmul(rng: np.random.Generator) -> None:
     """Sizes that are no multiples of the tiles; exact."""
     a, b = _integers(rng, 65, 100), _integers(rng, 100, 132)
-    np.testing.assert_array_equal(_study("matmul").matmul(a, b), a @ b)
+    np.testing.assert_array_equal(study("matmul").matmul(a, b), a @ b)
 
 
 def vector_add(rng: np.random.Generator) -> None:
     """Exact."""
     a, b = (rng.standard_normal(1001, dtype=np.float32) for _ in range(2))
-    np.testing.assert_array_equal(_study("vector_add").vector_add(a, b), a + b)
+    np.testing.assert_array_equal(study("vector_add").vector_add(a, b), a + b)
 
 
 def softmax(rng: np.random.Generator) -> None:
     """Rows of an odd number of elements."""
     x = rng.standard_normal((9, 333), dtype=np.float32)
     e = np.exp(x - x.max(1, keepdims=True))
-    found = _study("softmax").softmax(x)
+    found = study("softmax").softmax(x)
     np.testing.assert_allclose(found, e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-7)
 
 
@@ -53,26 +49,26 @@ def rms_norm(rng: np.random.Generator) -> None:
     """Rows of an odd number of elements."""
     x, w = rng.standard_normal((9, 333), dtype=np.float32), _integers(rng, 333)
     expected = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w
-    np.testing.assert_allclose(_study("rms_norm").rms_norm(x, w), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(study("rms_norm").rms_norm(x, w), expected, rtol=1e-5, atol=1e-6)
 
 
 def flash_attention(rng: np.random.Generator) -> None:
     """Full and causal."""
-    study = _study("flash_attention")
+    made = study("flash_attention")
     q, k, v = (rng.standard_normal((1, 100, 2, 64), dtype=np.float32) for _ in range(3))
     for causal in (False, True):
-        found = study.flash_attention(1, 2, 100, 64, causal)(q, k, v)
-        np.testing.assert_allclose(found, study.reference(q, k, v, causal), rtol=0, atol=4e-3)
+        found = made.flash_attention(1, 2, 100, 64, causal)(q, k, v)
+        np.testing.assert_allclose(found, made.reference(q, k, v, causal), rtol=0, atol=4e-3)
 
 
 def int4_matmul(rng: np.random.Generator) -> None:
     """Scales that are powers of two: exact."""
-    study = _study("int4_matmul")
+    made = study("int4_matmul")
     a = _integers(rng, 65, 128).astype(ml_dtypes.bfloat16)
     levels = rng.integers(0, 16, (72, 128), dtype=np.uint8)
     scales = (2.0 ** rng.integers(-1, 2, (72, 4))).astype(np.float32)
     weights = (levels.astype(np.float32) - 8) * np.repeat(scales, 32, axis=1)
-    found = study.int4_matmul(a, study.pack(levels), scales)
+    found = made.int4_matmul(a, made.pack(levels), scales)
     np.testing.assert_array_equal(found, a.astype(np.float32) @ weights.T)
 
 

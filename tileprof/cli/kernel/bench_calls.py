@@ -15,10 +15,10 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.bench.arrays import SEED, made_array
-from tileprof.errors import ExecutionError, TileprofError, UsageError
+from tileprof.errors import ExecutionError, TileprofError, UsageError, last_line, said
 from tileprof.runtime.selection import device as on_device
 
-from .kernels import compiled, is_kernel, last_place, said
+from .kernels import compiled, is_kernel
 
 if TYPE_CHECKING:
     from tileprof.lang.jit_function import Kernel
@@ -58,7 +58,7 @@ def failures_of(names: Sequence[str], calls: Sequence[Callable[[], Any]]) -> Ite
     except BaseException as error:
         for name, call in zip(names, calls):
             code = getattr(getattr(call, "func", call), "__code__", None)
-            place = last_place(error, code.co_filename) if code else None
+            place = last_line(error, code.co_filename) if code else None
             if place is not None:
                 raise ExecutionError(f"`{name}` failed: {said(error)}", location=place) from None
         raise

@@ -186,7 +186,7 @@ def report_json(report: Report) -> dict[str, Any]:
             {
                 "kernel": each.kernel,
                 "launch": each.launch,
-                "location": _location_json(each.location),
+                "location": each.location and each.location.to_json(),
                 "verdicts": {n: _verdict_json(v) for n, v in each.verdicts.items()},
                 "inside": _inside_json(each.inside),
             }
@@ -198,7 +198,7 @@ def report_json(report: Report) -> dict[str, Any]:
 def _access_json(access: FoundAccess) -> dict[str, Any]:
     return {
         "kind": access.kind,
-        "location": _location_json(access.location),
+        "location": access.location and access.location.to_json(),
         "index": list(access.index),
         "block": None if access.block is None else list(access.block),
         "point": dict(access.point),
@@ -233,15 +233,9 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "unproved": [
             {
                 "buffer": each.buffer,
-                "locations": [_location_json(place) for place in each.locations],
+                "locations": [place and place.to_json() for place in each.locations],
                 "why": each.why,
             }
             for each in verdict.unproved
         ],
     }
-
-
-def _location_json(location: Location | None) -> dict[str, Any] | None:
-    if location is None:
-        return None
-    return {"file": location.file, "line": location.line, "function": location.function}

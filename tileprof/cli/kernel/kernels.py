@@ -13,12 +13,19 @@ import importlib.util
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from tileprof.errors import KernelError, Location, TileprofError, UsageError, suggestion
+from tileprof.errors import (
+    KernelError,
+    Location,
+    TileprofError,
+    UsageError,
+    last_line,
+    said,
+    suggestion,
+)
 
 if TYPE_CHECKING:
     from tileprof import ir
@@ -127,7 +134,7 @@ def _load(file: Path, name: str = _MODULE) -> Mapping[str, Any]:
     except BaseException as error:
         raise KernelError(
             f"the file cannot be imported: {said(error)}",
-            location=last_place(error, str(file.absolute())),
+            location=last_line(error, str(file.absolute())),
             hint=_MISSING if isinstance(error, ModuleNotFoundError) else _RUNS,
         ) from None
     return vars(module)
@@ -137,18 +144,6 @@ def _written(error: SyntaxError) -> Location:
     start = max((error.offset or 1) - 1, 0)
     end = max((error.end_offset or 0) - 1, start + 1)
     return Location(error.filename or "", error.lineno or 1, start, error.end_lineno or 0, end)
-
-
-def said(error: BaseException) -> str:
-    """Return an error as `ValueError: text`."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
-
-
-def last_place(error: BaseException, file: str) -> Location | None:
-    """Return the innermost line of a file that an error came through."""
-    places = traceback.extract_tb(error.__traceback__)
-    lines = [p.lineno for p in places if p.filename == file and p.lineno]
-    return Location(file, lines[-1]) if lines else None
 
 
 def check_target(name: str) -> None:
@@ -205,7 +200,7 @@ def compiled(kernel: Compilable, values: Mapping[str, Any]) -> Kernel:
         raise UsageError(error.message, location=error.location, hint=hint) from None
     except Exception as error:
         # Python that runs while the kernel is traced is the author's, and so are its errors.
-        place = last_place(error, _file_of(kernel))
+        place = last_line(error, _file_of(kernel))
         if place is None:
             raise
         raise KernelError(f"the kernel cannot be traced: {said(error)}", location=place) from None

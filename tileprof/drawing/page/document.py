@@ -11,7 +11,7 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.drawing.boxes import Boxes, covered, united
-from tileprof.drawing.machine import Cost, Held, Machine, holders, patterns
+from tileprof.drawing.machine import Cost, Held, Machine, addresses, holders, patterns
 from tileprof.drawing.watch import LaunchRun, SiteRun, Step, Watch, ring_slots
 
 from .columns import column, regions
@@ -201,7 +201,7 @@ def _layout(held: Held) -> list[dict[str, Any]]:
         made["registers"] = registers.registers_per_thread
         return [made]
     if shared is not None:
-        made["address"] = column(_addresses(held, kept, columns))
+        made["address"] = column(addresses(shared, np.arange(kept)[:, None], np.arange(columns)))
         made["bytes"] = shared.bytes
         made["slots"] = math.prod(held.shape[:-2])
         made["patterns"] = [
@@ -209,14 +209,3 @@ def _layout(held: Held) -> list[dict[str, Any]]:
         ]
         return [made]
     return []
-
-
-def _addresses(held: Held, rows: int, columns: int) -> Any:
-    """Return the byte of each element of the first tile's first rows."""
-    shared = held.shared
-    assert shared is not None
-    places = np.zeros((rows, columns, len(held.shape)), np.int64)
-    places[..., -1] = np.arange(columns)
-    if len(held.shape) > 1:
-        places[..., -2] = np.arange(rows)[:, None]
-    return shared.address(places)

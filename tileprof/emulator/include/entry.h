@@ -1,15 +1,17 @@
 // How the machine calls a kernel: each argument is read, by the type of its parameter, from an
-// address.
+// address. Without the standard library, whose headers would take a quarter of a text's compilation.
 #pragma once
-#include <type_traits>
-#include <utility>
 
-template <class... A, size_t... I>
-static void tp_call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>) {
-  kernel(*(std::remove_cv_t<A> *)arguments[I]...);
+template <int... I> struct TpNumbers {};
+template <int N, int... I> struct TpFirst : TpFirst<N - 1, N - 1, I...> {};
+template <int... I> struct TpFirst<0, I...> { using numbers = TpNumbers<I...>; };
+
+template <class... A, int... I>
+static void tp_call(void (*kernel)(A...), void **arguments, TpNumbers<I...>) {
+  kernel(*(A *)arguments[I]...);
 }
 template <class... A> static void tp_call(void (*kernel)(A...), void **arguments) {
-  tp_call(kernel, arguments, std::index_sequence_for<A...>());
+  tp_call(kernel, arguments, typename TpFirst<sizeof...(A)>::numbers());
 }
 #define TP_ENTRY(NAME) \
   extern "C" void tp_entry_##NAME(void **arguments) { tp_call(NAME, arguments); }

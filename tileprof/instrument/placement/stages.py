@@ -128,15 +128,16 @@ def _leaf_role(op: ir.OpBase) -> str:
 def _part_name(role: str, ops: Iterable[ir.OpBase]) -> str:
     inside = list(ir.walk(ir.Block([], list(ops))))
     if role == "copy":
-        return f"copy {_listed(buffer_name(o.source) for o in inside if isinstance(o, ir.Copy))}"
+        return f"copy {listed(buffer_name(o.source) for o in inside if isinstance(o, ir.Copy))}"
     if role == "write":
         targets = (o.target for o in inside if isinstance(o, (ir.Copy, ir.TileAtomic)))
-        return f"write {_listed(map(buffer_name, targets))}"
-    names = _listed(name for name in map(op_kind, inside) if name)
+        return f"write {listed(map(buffer_name, targets))}"
+    names = listed(name for name in map(op_kind, inside) if name)
     return f"compute ({names})" if names else "compute"
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Return the distinct names, the first few of many."""
     distinct = list(dict.fromkeys(names))
     more = ["…"] if len(distinct) > NAMES_SHOWN else []
     return ", ".join([*distinct[:NAMES_SHOWN], *more])

@@ -7,13 +7,12 @@ glue of rings and groups, which goes with the step before (`is_glue`) or after i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from tileprof import ir
 
-from .stages import NAMES_SHOWN, buffer_name, op_kind
+from .stages import buffer_name, listed, op_kind
 
 StepKind = Literal[
     "wait slot", "load", "wait tile", "wait turn", "issue", "wait products", "wait copies",
@@ -66,13 +65,6 @@ class Step:
 def is_glue(op: ir.OpBase) -> bool:
     """Return whether an op without a step of its own goes with the step before it."""
     return isinstance(op, _GLUE)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return the distinct names, the first few of many."""
-    distinct = list(dict.fromkeys(names))
-    more = ["…"] if len(distinct) > NAMES_SHOWN else []
-    return ", ".join([*distinct[:NAMES_SHOWN], *more])
 
 
 class Steps:

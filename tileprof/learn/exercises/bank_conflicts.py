@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-
 from tileprof.learn.conditions import Decided, conflicting, scattered
-from tileprof.learn.exercise import Array, Exercise, Hint, floats
+from tileprof.learn.exercise import Exercise, Hint
 from tileprof.learn.judges import KernelJudge
 
-
-def spec(A: Array) -> Array:
-    """Take A, float32[M, N]; return B, float32[N, M]."""
-    return A.T.copy()
-
-
-def cases(random: np.random.Generator) -> Iterator[tuple[Array, ...]]:
-    """Partial tiles on both sides, and whole ones."""
-    for m, n in ((100, 68), (64, 64), (1, 40)):
-        yield (floats(random, m, n),)
-
+from .transpose import cases, spec
 
 STARTER = """
 import tileprof

@@ -257,6 +257,12 @@ class Driver:
         number = self.number("cuDriverGetVersion")
         return f"{number // 1000}.{number % 1000 // 10}"
 
+    def event_pairs(self, held: list[int], count: int) -> list[tuple[int, int]]:
+        """Return `count` pairs of the events in `held`, to which those that lack are added."""
+        while len(held) < 2 * count:
+            held.append(self.pointer("cuEventCreate", 0))
+        return list(zip(held[: 2 * count : 2], held[1 : 2 * count : 2]))
+
     def elapsed_ns(self, start: int, stop: int) -> int:
         """Time between two events that are over."""
         made = c_float()

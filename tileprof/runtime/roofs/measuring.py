@@ -184,7 +184,7 @@ class _Bench:
     ) -> tuple[Floats, float]:
         """Nanoseconds of each launch, and the clock in MHz behind those that are no warming."""
         count = warming + repetitions
-        events = self._pairs(count)
+        events = self._driver.event_pairs(self._events, count)
         blocks, symbols = attempt.blocks(turns), attempt.symbols(turns)
         for begin, end in events:
             self._driver.call("cuEventRecord", begin, self._stream)
@@ -194,11 +194,6 @@ class _Bench:
         self._driver.call("cuStreamSynchronize", self._stream)
         times = np.array([self._driver.elapsed_ns(*pair) for pair in events], np.float64)
         return np.maximum(times, 1), clock
-
-    def _pairs(self, count: int) -> list[tuple[int, int]]:
-        while len(self._events) < 2 * count:
-            self._events.append(self._driver.pointer("cuEventCreate", 0))
-        return list(zip(self._events[: 2 * count : 2], self._events[1 : 2 * count : 2]))
 
     def _launch(
         self, function: str, addresses: Sequence[int], symbols: tuple[int, ...], blocks: int
@@ -218,7 +213,7 @@ class _Bench:
 
     def _gap(self) -> float:
         """Nanoseconds from one empty kernel to the next that waits in the queue."""
-        begin, end = self._pairs(1)[0]
+        begin, end = self._driver.event_pairs(self._events, 1)[0]
         self._launch("hold", (self._sink,), (_HOLD_NS,), 1)
         self._driver.call("cuEventRecord", begin, self._stream)
         for _ in range(_EMPTY_LAUNCHES):
