@@ -2,10 +2,10 @@
 
 In: the forms of both sides.  Out: a `Difference`.
 
-A kernel's forms are a chain: each is made of the one before and of settings. The last form that both
-sides have in common says that everything before it had no effect; what follows is made by the step
-behind it. That step is a pass where the programs between passes are known. A side that has other
-options is told by them, since they act in every step.
+A kernel's forms are a chain: each is made of the one before and of settings. The last form that
+both sides have in common says that everything before it had no effect; what follows is made by the
+step behind it. That step is a pass where the programs between passes are known. Where options
+differ they are named first, since they act in every step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
 from .costs import changed_resources
-from .forms import Forms, Step
+from .forms import Forms
 from .normal_forms import (
     MLIR,
     PTX,
@@ -153,17 +153,6 @@ def compare(old: Forms, new: Forms) -> Difference:
     return found
 
 
-def compare_without_options(old: Forms, new: Forms) -> Difference:
-    """Return the first level that differs where options are known to have no effect."""
-    return compare(old, _with_options(new, old.options))
-
-
-def _with_options(forms: Forms, options: Mapping[str, str]) -> Forms:
-    from dataclasses import replace
-
-    return replace(forms, options=dict(options))
-
-
 def same_code(old: Forms, new: Forms) -> bool:
     """Return whether a GPU would run the same: machine code, resources and launch; where a side
     has no machine code, whether the last form that both know is the same."""
@@ -176,6 +165,11 @@ def same_code(old: Forms, new: Forms) -> bool:
 def changed_launch(old: Forms, new: Forms) -> dict[str, tuple[str, str]]:
     """Return what differs in the launch, by name."""
     return _changed(old.launch, new.launch)
+
+
+def changed_options(old: Forms, new: Forms) -> dict[str, tuple[str, str]]:
+    """Return the options of both sides that differ, by name."""
+    return _changed(old.options, new.options)
 
 
 def changed_tools(old: Forms, new: Forms) -> dict[str, tuple[str, str]]:
@@ -215,9 +209,7 @@ def _last_common(old: Sequence[State], new: Sequence[State]) -> tuple[int, int]:
     return -1, -1
 
 
-def _earlier(
-    chains: tuple[list[State], list[State]], common: tuple[int, int]
-) -> tuple[Level, ...]:
+def _earlier(chains: tuple[list[State], list[State]], common: tuple[int, int]) -> tuple[Level, ...]:
     """Return the levels before a common form at which the sides differ."""
     texts = [
         {(each.level, each.normal) for each in states[: at + 1]}
@@ -265,9 +257,7 @@ def _after(
     return pair[0], pair[1]
 
 
-def _blamed(
-    old: Sequence[State], new: Sequence[State], common: tuple[int, int]
-) -> tuple[str, str]:
+def _blamed(old: Sequence[State], new: Sequence[State], common: tuple[int, int]) -> tuple[str, str]:
     """Return the step that made programs differ, and words for one that only one side has.
 
     Passes without effect leave the common program as it is; the one that changes it need not have
@@ -287,9 +277,13 @@ def _blamed(
         return _plain(theirs), "it changes nothing any more"
     if _plain(ours) in tried[0]:
         return _plain(ours), "it changed nothing before"
-    if _plain(theirs) not in everywhere[1]:
+    gone, come = _plain(theirs) not in everywhere[1], _plain(ours) not in everywhere[0]
+    if gone and come:
+        words = f"only the new side runs it, and only the old side {_plain(theirs)}"
+        return _plain(ours), words
+    if gone:
         return _plain(theirs), "only the old side runs it"
-    if _plain(ours) not in everywhere[0]:
+    if come:
         return _plain(ours), "only the new side runs it"
     return _plain(ours), f"it runs where the old side runs {_plain(theirs)}"
 
@@ -355,8 +349,3 @@ def _changed_flags(old: Sequence[str], new: Sequence[str]) -> str:
     come = [each for each in new if each not in old]
     parts = [f"without {' '.join(gone)}"] * bool(gone) + [f"with {' '.join(come)}"] * bool(come)
     return ", ".join(parts)
-
-
-def steps_of(forms: Forms) -> tuple[Step, ...]:
-    """Return the programs after each pass of tileprof's compiler."""
-    return forms.ir

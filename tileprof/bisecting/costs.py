@@ -89,6 +89,12 @@ def opcodes(cubin: bytes) -> Counter[str]:
     return found
 
 
+def numbers(forms: Forms) -> dict[str, int]:
+    """Return everything that is known of a kernel's machine code, as numbers by name."""
+    total = opcodes(forms.cubin).total()
+    return {**({"instructions": total} if total else {}), **resources(forms)}
+
+
 def changed_resources(old: Forms, new: Forms) -> tuple[Fact, ...]:
     """Return the resources that differ; nothing where a side has no machine code."""
     before, after = resources(old), resources(new)

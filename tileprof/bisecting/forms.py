@@ -168,7 +168,9 @@ def _metadata(content: bytes, path: Path) -> Mapping[str, Any]:
     try:
         held = json.loads(content)
     except ValueError:
-        raise UsageError(f"{path} is not JSON", hint="Leave the folder as Triton wrote it.") from None
+        raise UsageError(
+            f"{path} is not JSON", hint="Leave the folder as Triton wrote it."
+        ) from None
     return held if isinstance(held, dict) else {}
 
 

@@ -68,6 +68,8 @@ class Sides:
         self._repository = repository or "."
         self._controls = read_options(",".join(controls)) if controls else {}
         self._folder = Path(tempfile.mkdtemp(prefix="tileprof-bisect-"))
+        self.suite_folder = ""
+        """Folder of the suite below the repository's root; empty where it lies outside."""
 
     def __enter__(self) -> Sides:
         return self
@@ -157,7 +159,7 @@ class Sides:
         """Return the side of a commit: its files, without what is built from them."""
         place = self._folder / f"commit-{commit[:16]}"
         if not place.is_dir():
-            made = self._run("archive", "--format=tar", commit)
+            made = self._run("archive", "--format=tar", commit, *self._needed(commit))
             with tarfile.open(fileobj=BytesIO(made)) as archive:
                 archive.extractall(place, filter="data")
             self._take_native(place)
@@ -165,6 +167,21 @@ class Sides:
         own = (place / "tileprof" / "__init__.py").is_file() or (place / "triton").is_dir()
         paths = (held,) if own else ()
         return self._made(text or commit[:10], "commit", paths=paths, tree=held, isolated=own)
+
+    def _needed(self, commit: str) -> tuple[str, ...]:
+        """Return the folders of a commit that are unpacked: the compiler's and that of the suite,
+        or nothing for all, where the compiler is not in the repository."""
+        held = self._git("ls-tree", "--name-only", commit).split()
+        own = [name for name in ("tileprof", "triton") if name in held]
+        if not own or self.suite_folder == ".":
+            return ()
+        place = self.suite_folder
+        known = place and self._git("ls-tree", "--name-only", commit, f"{place}/")
+        return (*own, *((place,) if known and place not in own else ()))
+
+    def forget(self, commit: str) -> None:
+        """Remove the files of a commit that is not needed any more."""
+        shutil.rmtree(self._folder / f"commit-{commit[:16]}", ignore_errors=True)
 
     def _take_native(self, place: Path) -> None:
         """Copy libraries that were built in the work tree from the same sources."""
@@ -189,6 +206,10 @@ class Sides:
         """Return the commits after `old` up to `new`, the oldest first, along first parents."""
         text = self._git("rev-list", "--first-parent", "--reverse", f"{old}..{new}")
         return text.split()
+
+    def is_before(self, old: str, new: str) -> bool:
+        """Return whether a commit is an ancestor of another one."""
+        return self._git("merge-base", old, new) == old
 
     def subject(self, commit: str) -> str:
         """Return a commit's short name, date and subject."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -28,20 +28,17 @@ class Suite:
             return " ".join([self.file, *self.arguments])
         return f"{self.file}:{','.join(self.names)}" if self.names else self.file
 
-    def on(self, tree: str, root: str) -> str:
-        """Return the path of the file on a side: that of its tree where it has one.
-
-        `root` is the folder that a tree takes the place of; empty for none.
-        """
+    def below(self, roots: Sequence[str]) -> Path | None:
+        """Return the path of the file below the first of these folders that it lies in."""
         path = Path(self.file).resolve()
-        if not tree:
-            return str(path)
-        for base in (root, str(Path.cwd())):
-            if base and path.is_relative_to(base):
-                held = Path(tree) / path.relative_to(base)
-                if held.is_file():
-                    return str(held)
-        return str(path)
+        for root in roots:
+            if root and path.is_relative_to(Path(root).resolve()):
+                return path.relative_to(Path(root).resolve())
+        return None
+
+    def on(self, tree: str, below: Path | None) -> str:
+        """Return the path of the file on a side: that of its tree, where each side has one."""
+        return str(Path(tree) / below if tree and below else Path(self.file).resolve())
 
 
 def read_suite(place: str, values: Mapping[str, Any], arguments: tuple[str, ...]) -> Suite:
@@ -51,15 +48,18 @@ def read_suite(place: str, values: Mapping[str, Any], arguments: tuple[str, ...]
         _check(path)
         return Suite("file", path, tuple(n for n in names.split(",") if n), values)
     _check(place)
-    if values or not (arguments or _is_script(place)):
+    if values or not runs_as_script(place):
         return Suite("file", place, (), values)
     return Suite("script", place, (), {}, arguments)
 
 
-def _is_script(place: str) -> bool:
-    """Return whether a file does something by itself: it has a main part."""
-    text = Path(place).read_text(encoding="utf-8", errors="replace")
-    return "__main__" in text or "jit" not in text
+def runs_as_script(place: str) -> bool:
+    """Return whether a file does something by itself: it has a main part, or defines no kernel."""
+    path = Path(place)
+    if not path.is_file():
+        return False
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return "__main__" in text or not any(word in text for word in ("jit", "prim_func"))
 
 
 def _check(path: str) -> None:

@@ -1,7 +1,7 @@
 """A worker seen from here: started in the interpreter of a side, asked, and ended.
 
-In: a side, a suite, a target.  Out: the kernels of the suite, their forms, and times. A worker has a
-process group of its own, so that what it starts ends with it.
+In: a side, a suite, a target.  Out: the kernels of the suite, their forms, and times. A worker has
+a process group of its own, so that what it starts ends with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _INSIDE = Path(__file__).resolve().parent / "inside"
 _ROOT = _INSIDE.parents[2]
 """Folder of the tileprof that runs here."""
 _BEGIN = (
-    "import sys, importlib.util as u;"
+    # The current folder, which `-c` puts in front, may hold another version of the compiler.
+    "import sys; sys.path[:] = [each for each in sys.path if each];"
+    "import importlib.util as u;"
     "s = u.spec_from_file_location('_bisect', {init!r}, submodule_search_locations=[{folder!r}]);"
     "m = u.module_from_spec(s); sys.modules['_bisect'] = m; s.loader.exec_module(m);"
     "from _bisect.main import start; start()"
@@ -58,8 +60,8 @@ class Place:
     target: str
     device: str
     """`cuda:N`, `cpu`; empty where kernels are only compiled."""
-    root: str = ""
-    """Folder that trees take the place of."""
+    below: Path | None = None
+    """Path of the suite's file in the trees of both sides; None where it is the same file."""
     seed: int = 0
     limit_s: float = 600.0
     """Longest time for an answer."""
@@ -94,7 +96,7 @@ class Worker:
         suite = self._suite
         orders = {
             "suite": {
-                "kind": suite.kind, "file": suite.on(self.side.tree, self._place.root),
+                "kind": suite.kind, "file": suite.on(self.side.tree, self._place.below),
                 "names": list(suite.names), "values": dict(suite.values),
                 "arguments": list(suite.arguments),
             },

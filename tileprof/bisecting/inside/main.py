@@ -5,7 +5,7 @@
     other     {"do": "form", "kernel", "controls", "passes"}
     worker    {"form": {…}}                            every form of the kernel
     other     {"do": "resume", "kernel", "step", "text"}
-    worker    {"form": {…}}                            forms after a step, from the other side's text
+    worker    {"form": {…}}                            forms behind a step, from this text
     other     {"do": "ready", "kernel", "batch_ns"}    make arguments, and warm up
     worker    {"calls": n}                             calls of a batch
     other     {"do": "time", "kernel", "calls", "lead"}
@@ -123,7 +123,8 @@ class _Worker:
     def _cases_of(self, name: str, found: Any) -> list[Case]:
         for engine in (of_tileprof, of_triton):
             if engine.is_kernel(found):
-                return engine.cases_of(name, found, self._wanted)
+                cases: list[Case] = engine.cases_of(name, found, self._wanted)
+                return cases
         if not callable(found):
             raise Refused(f"`{name}` is no kernel and no function")
         values = {
@@ -132,13 +133,13 @@ class _Worker:
             if n in inspect.signature(found).parameters
         }
         made: Any = None
-        with self._capturing() as cases:
+        with self._capturing() as launched:
             made = found(**values)
-        if not cases and of_tileprof.is_kernel(made):
+        if not launched and of_tileprof.is_kernel(made):
             return of_tileprof.cases_of(name, made, self._wanted)
-        if not cases:
+        if not launched:
             raise Refused(f"`{name}` launches no kernel of tileprof or Triton")
-        return cases
+        return launched
 
     @contextlib.contextmanager
     def _capturing(self) -> Iterator[list[Case]]:

@@ -62,9 +62,7 @@ def cases_of(name: str, found: Any, wanted: Wanted) -> list[Case]:
     traced = kernel.traced
     function = plain(found)
     return [
-        _case(
-            traced.name, kernel.options, traced, function, wanted, lambda: _made(kernel, wanted)
-        )
+        _case(traced.name, kernel.options, traced, function, wanted, lambda: _made(kernel, wanted))
     ]
 
 
@@ -84,7 +82,8 @@ def capturing(wanted: Wanted) -> Iterator[list[Case]]:
         _note(self.traced, self.options, calls, cases, seen, wanted)
 
     replaced: list[tuple[type, Callable[..., Any]]] = []
-    for kind in (jit_function.JitFunction, jit_function.Kernel):
+    kinds: tuple[Any, ...] = (jit_function.JitFunction, jit_function.Kernel)
+    for kind in kinds:
         called = kind.__call__
         replaced.append((kind, called))
         setattr(kind, "__call__", _watched(called, calls))  # noqa: B010
@@ -304,6 +303,7 @@ def _compiled(found: Any, values: Mapping[str, Any]) -> Any:
 def _made(kernel: Any, wanted: Wanted) -> Callable[[], Any]:
     """Return a call of a kernel with random arrays, and scalars from `--set`."""
     import numpy as np
+
     from tileprof import ir
 
     types = {each.name: each.type for each in kernel.traced.params}
@@ -318,9 +318,7 @@ def _made(kernel: Any, wanted: Wanted) -> Callable[[], Any]:
             raise Refused(f"`{kernel.__name__}` needs a value for `{missing}` to be timed",
                           f"Give it: --set {missing}=….")  # fmt: skip
         arguments.append(
-            _array(kind, wanted, random)
-            if isinstance(kind, ir.BufferType)
-            else wanted.values[name]
+            _array(kind, wanted, random) if isinstance(kind, ir.BufferType) else wanted.values[name]
         )
     if wanted.device.startswith("cuda"):
         return functools.partial(kernel, *arguments)

@@ -56,8 +56,8 @@ def cases_of(name: str, found: Any, wanted: Wanted) -> list[Case]:
             "Name a function or a script that launches it instead.",
         )
 
-    return [Case(function.__name__, "triton",
-                 _Held(source, _target(wanted), options, function, wanted, {}).forms, call)]  # fmt: skip
+    held = _Held(source, _target(wanted), options, function, wanted, {})
+    return [Case(function.__name__, "triton", held.forms, call)]
 
 
 @contextmanager
