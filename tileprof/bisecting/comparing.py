@@ -120,13 +120,15 @@ def _triton(forms: Forms) -> Iterator[State]:
     for at, step in enumerate(passes):
         level: Level = "ir" if at <= lowered else "code"
         before = passes[at - 1].name if at else "frontend"
-        yield State(level, before, MLIR, step.text, step.name)
+        # What the last pass makes is translated to LLVM IR and optimised before it is seen again.
+        following = step.name if at + 1 < len(passes) else "LLVM IR"
+        yield State(level, before, MLIR, step.text, following)
     known = bool(passes)
-    following = {"TTIR": "TTGIR", "TTGIR": "LLVM IR", "LLVM IR": "LLVM"}
+    behind = {"TTIR": "TTGIR", "TTGIR": "LLVM IR", "LLVM IR": "LLVM"}
     for name, step in stages.items():
         if not known or name == "LLVM IR":
             level = "ir" if name == "TTIR" else "code"
-            yield State(level, name, stage_kind(name), step.text, following.get(name, name))
+            yield State(level, name, stage_kind(name), step.text, behind.get(name, name))
 
 
 def compare(old: Forms, new: Forms) -> Difference:

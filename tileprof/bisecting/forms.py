@@ -16,7 +16,8 @@ from tileprof.errors import UsageError
 
 Engine: TypeAlias = Literal["tileprof", "triton"]
 
-_DUMP = re.compile(r"^// -----// IR Dump (?:Before|After) (?P<name>[^({\n:]+)(?P<rest>.*)$", re.M)
+_BANNER = re.compile(r"^// ?-----// .*$", re.M)
+_DUMP = re.compile(r"// -----// IR Dump Before (?P<name>[^({\n:]+)(?P<rest>.*)$")
 _PLACE = re.compile(r"\('[\w.]+' operation.*$")
 _STAGES = {".ttir": "TTIR", ".ttgir": "TTGIR", ".llir": "LLVM IR"}
 
@@ -88,12 +89,15 @@ def dumped(text: str) -> Iterator[Step]:
     The name has the pass's options, as Triton since 3.6 prints them: a pass that is given other
     options is another one.
     """
-    heads = list(_DUMP.finditer(text))
-    for at, head in enumerate(heads):
-        end = heads[at + 1].start() if at + 1 < len(heads) else len(text)
-        rest = _PLACE.sub("", head["rest"]).strip(" :-/")
+    heads = list(_BANNER.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    for head, end in zip(heads, ends):
+        found = _DUMP.match(head[0])
+        if found is None:  # a program in the middle of a pass
+            continue
+        rest = _PLACE.sub("", found["rest"]).strip(" :-/")
         options = rest[rest.find("{") :] if "{" in rest else ""
-        name = f"{head['name'].strip()} {options}".strip()
+        name = f"{found['name'].strip()} {options}".strip()
         yield Step(name, text[head.end() : end])
 
 

@@ -11,7 +11,7 @@ only if the whole interval lies beyond the floor: the interval's end that is nea
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,10 @@ Look: TypeAlias = Callable[[], GpuState | None]
 Pairs: TypeAlias = Callable[[int], AbstractContextManager[tuple[Worker, Worker]]]
 """Starts both workers of the pair of this number."""
 
+WIDER = 2.0
+"""Student's t is taken so many times as wide, because a suite has many kernels and each is looked
+at several times. In simulated suites without a change at most 0.5 % of the kernels are then named
+at any noise (`benchmarks.bisect_plants`)."""
 _CLOCKS_APART = 0.03
 """Share by which the SM clocks of both sides differ at least to be named as a cause. Boost clocks
 move in steps of 15 MHz, below 1 % of those of data-center GPUs."""
@@ -70,8 +74,7 @@ class Times:
     @property
     def ratio(self) -> Interval | None:
         """Time on the new side by that on the old one, with its 95 % interval."""
-        found = speedup_interval(self.pairs)
-        return found and Interval(1 / found.value, 1 / found.high, 1 / found.low)
+        return ratio_of(self.pairs)
 
     @property
     def verdict(self) -> Verdict:
@@ -85,6 +88,13 @@ class Times:
             return False
         old, new = self.clocks
         return abs(new / old - 1) > _CLOCKS_APART
+
+
+def ratio_of(pairs: Sequence[Pair]) -> Interval | None:
+    """Return the time on the new side by that on the old one, with its 95 % interval; None for
+    fewer than two pairs."""
+    found = speedup_interval(pairs, WIDER)
+    return found and Interval(1 / found.value, 1 / found.high, 1 / found.low)
 
 
 def judged(ratio: Interval | None, floor: float) -> Verdict:
@@ -172,9 +182,13 @@ def _batch(
     return ns, look()
 
 
-def median_clocks(times: Mapping[str, Times]) -> tuple[float, float] | None:
-    """Return the median clocks of both sides over all kernels."""
-    known = [each.clocks for each in times.values() if each.clocks is not None]
-    if not known:
-        return None
-    return statistics.median(c[0] for c in known), statistics.median(c[1] for c in known)
+def repeated(
+    names: Sequence[str], pairs: Pairs, timing: Timing, count: int
+) -> dict[str, tuple[Pair, ...]]:
+    """Return `count` pairs of each kernel, decided or not."""
+    taken = {name: _Taken() for name in names}
+    for number in range(count):
+        with pairs(number) as (old, new):
+            for name in names:
+                _take(taken[name], name, old, new, timing, lambda: None)
+    return {name: tuple(each.pairs) for name, each in taken.items()}

@@ -101,9 +101,7 @@ class _Worker:
     # -- a file with kernels or functions
 
     def _load_file(self) -> None:
-        if self._wanted.controls and _finds("tileprof"):
-            with contextlib.suppress(ImportError):
-                of_tileprof.set_controls(self._wanted.controls)
+        unknown = self._set_controls()
         members = _load(self._suite["file"])
         names = self._suite["names"]
         every = not names
@@ -119,6 +117,21 @@ class _Worker:
                 if not every:
                     raise
                 self._skipped.append({"name": name, "why": _said(error)})
+        self._refuse(unknown)
+
+    def _set_controls(self) -> tuple[str, ...]:
+        """Set options of this side for kernels of tileprof; return those that it has not."""
+        if not self._wanted.controls or not _finds("tileprof"):
+            return ()
+        return of_tileprof.set_controls(self._wanted.controls)
+
+    def _refuse(self, unknown: tuple[str, ...]) -> None:
+        """Refuse options that are Triton's where a kernel of tileprof is compared."""
+        if unknown and any(each.engine == "tileprof" for each in self.cases):
+            raise Refused(
+                f"this version of tileprof has no control `{unknown[0]}`",
+                "Its controls are listed in docs/gpu.md.",
+            )
 
     def _cases_of(self, name: str, found: Any) -> list[Case]:
         for engine in (of_tileprof, of_triton):
@@ -157,8 +170,7 @@ class _Worker:
     # -- a script
 
     def _run_script(self) -> None:
-        if self._wanted.controls and _finds("tileprof"):
-            of_tileprof.set_controls(self._wanted.controls)
+        unknown = self._set_controls()
         file = self._suite["file"]
         sys.argv = [file, *self._suite["arguments"]]
         with self._capturing() as cases:
@@ -177,6 +189,7 @@ class _Worker:
                 "Kernels of PyTorch and other libraries are not compared.",
             )
         self.cases += cases
+        self._refuse(unknown)
 
 
 def _is_kernel(value: Any) -> bool:

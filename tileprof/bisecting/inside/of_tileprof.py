@@ -31,29 +31,25 @@ def is_kernel(value: Any) -> bool:
     return kind.__name__ in _KINDS and kind.__module__.startswith("tileprof.lang")
 
 
-def set_controls(controls: Mapping[str, Any]) -> None:
-    """Give every kernel that is defined from now on these controls, whatever its author chose."""
+def set_controls(controls: Mapping[str, Any]) -> tuple[str, ...]:
+    """Give every kernel that is defined from now on these controls, whatever its author chose;
+    return the names that this version has not."""
     from tileprof.compiler.cuda import controls as module
 
     known = {each.name for each in dataclasses.fields(module.Controls)}
-    for name in controls:
-        if name not in known:
-            raise Refused(
-                f"this version of tileprof has no control `{name}`",
-                f"Its controls are: {', '.join(sorted(known))}.",
-            )
     original: Any = module.controls_of
-    values: dict[str, Any] = {n: _held(v) for n, v in controls.items()}
+    values: dict[str, Any] = {n: _held(v) for n, v in controls.items() if n in known}
 
     def changed(given: Any) -> Any:
         return dataclasses.replace(original(given), **values)
 
     holders = [importlib.import_module(name) for name in _HOLDERS]
     found = [each for each in holders if hasattr(each, "controls_of")]
-    if not found:
+    if values and not found:
         raise Refused("this version of tileprof does not let controls be set from outside")
     for each in found:
         setattr(each, "controls_of", changed)  # noqa: B010 - the module only imports it
+    return tuple(name for name in controls if name not in known)
 
 
 def cases_of(name: str, found: Any, wanted: Wanted) -> list[Case]:

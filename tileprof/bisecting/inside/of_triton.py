@@ -161,7 +161,7 @@ class _Held:
     def forms(self, controls: Mapping[str, Any], passes: bool) -> dict[str, Any]:
         """Return every form of the kernel; with passes, the program before each of them too."""
         compiler: Any = importlib.import_module("triton.compiler")
-        known = _options_of(self._target, {**self._options, **controls})
+        known = _options_of(self._target, {**self._options, **controls}, self._wanted.controls)
         with _dumped(passes) as dump:
             made = compiler.compile(self._source, target=self._target, options=known)
         texts = {name: _text(made.asm[name]) for name in made.asm}
@@ -206,13 +206,18 @@ def _launch_facts(metadata: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _options_of(target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a version of Triton knows as options; others are refused where the user set
-    them."""
+def _options_of(target: Any, given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a version of Triton knows as options; one that was asked for and is none is
+    refused."""
     compiler: Any = importlib.import_module("triton.compiler.compiler")
     backend = compiler.make_backend(target)
     defaults = backend.parse_options({})
     known = set(getattr(type(defaults), "__dataclass_fields__", ()))
+    for name in asked:
+        if name not in known:
+            options = ", ".join(sorted(known - _RESULTS))
+            raise Refused(f"this version of Triton has no option `{name}`",
+                          f"Its options are: {options}.")  # fmt: skip
     # Results of an earlier compilation are among those of its metadata.
     return {n: v for n, v in given.items() if n in known and n not in _RESULTS and v is not None}
 

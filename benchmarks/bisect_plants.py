@@ -1,0 +1,314 @@
+"""How often `tileprof bisect` names the true first level, and how often it alarms for nothing.
+
+    python -m benchmarks.bisect_plants --triton DIR     what is compiled; no GPU needed
+    python -m benchmarks.bisect_plants --time           times, on a GPU, in 200 s
+
+`DIR` is a folder that holds the package `triton` of the version that `plants_triton` names, as
+`pip install --no-deps --target DIR triton==3.9.0` fills it. Both parts write to
+`benchmarks/results/bisect.json`, each its own key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bisecting import plants_ours, plants_triton
+from benchmarks.bisecting.planting import REPOSITORY, Planted, plant
+from benchmarks.bisecting.plants import Null, Plant
+from tileprof.bisecting import Report, Settings, Sides, bisect, judged, read_suite
+from tileprof.bisecting.culprits import Culprit
+from tileprof.bisecting.timing import ratio_of
+from tileprof.errors import TileprofError
+from tileprof.trying.measuring import LOOKS, Pair
+
+RESULTS = REPOSITORY / "benchmarks" / "results" / "bisect.json"
+SIMULATED = 4000
+"""Kernels whose times are drawn for each kind of noise."""
+NOISES = {
+    "0.3 % between rounds, 0.2 % between processes": (0.003, 0.002),
+    "2 % between rounds, 1 % between processes": (0.02, 0.01),
+    "2 % between rounds, 3 % between processes": (0.02, 0.03),
+    "10 % between rounds, 5 % between processes": (0.1, 0.05),
+}
+"""Standard deviations of the logarithm of a time."""
+COMPARED = ("pass", "option")
+
+
+def main() -> None:
+    """Run a part and write its results."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--triton", type=Path, help="folder with the package triton")
+    parser.add_argument("--only", default="", help="plants whose name holds this text; not written")
+    parser.add_argument("--time", action="store_true", help="the part that needs a GPU")
+    args = parser.parse_args()
+    if args.time:
+        _write("gpu", _on_gpu())
+        return
+    packages = {"tileprof": REPOSITORY / "tileprof"}
+    if args.triton is not None:
+        packages["triton"] = (args.triton / "triton").resolve()
+    found = measured(packages, args.only)
+    print(json.dumps(found["rates"], indent=1))
+    if not args.only:
+        _write("compiled", found)
+
+
+def _write(part: str, found: Mapping[str, Any]) -> None:
+    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**held, part: found}, indent=1, ensure_ascii=False) + "\n")
+    print(f"wrote {RESULTS.relative_to(REPOSITORY)}")
+
+
+# -- compilers
+
+
+def measured(packages: Mapping[str, Path], only: str = "") -> dict[str, Any]:
+    """Return what bisect names for each plant and each edit without effect, with the rates."""
+    every: list[Plant | Null] = [*plants_ours.PLANTS, *plants_triton.PLANTS]
+    every += [*plants_ours.NULLS, *plants_triton.NULLS]
+    chosen = [each for each in every if only in f"{each.engine} {each.name}"]
+    rows, nulls, left_out = [], [], []
+    for at, each in enumerate(chosen):
+        if each.engine not in packages:
+            left_out.append(f"{each.engine}: {each.name}")
+            continue
+        row = _row(each, packages)
+        print(f"{at + 1}/{len(chosen)} {each.engine} · {each.name}: {_said(row)}", flush=True)
+        (rows if isinstance(each, Plant) else nulls).append(row)
+    return {
+        "device": f"none: compiled for sm_90a, not run ({platform.processor() or 'cpu'})",
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": _versions(packages),
+        "rates": {**_rates(rows), **_false(nulls), "simulated noise": simulated()},
+        "plants": rows,
+        "nulls": nulls,
+        "left_out": left_out,
+    }
+
+
+def _versions(packages: Mapping[str, Path]) -> dict[str, str]:
+    from tileprof.compiler.cuda import nvrtc
+
+    found = {"NVRTC": nvrtc.identity()}
+    for name, package in packages.items():
+        if "triton" in name:
+            for line in (package / "__init__.py").read_text().splitlines():
+                if line.startswith("__version__"):
+                    found[name] = line.split("'")[1]
+    return found
+
+
+def _row(which: Plant | Null, packages: Mapping[str, Path]) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="tileprof-plant-"))
+    row: dict[str, Any] = {"name": which.name, "engine": which.engine, "kernel": which.suite}
+    if isinstance(which, Plant):
+        row |= {"level": which.level, "steps": list(which.steps)}
+    try:
+        made = plant(which, packages, folder / "sides")
+        found = compared(made, which.values, packages, which.engine)
+        row |= _named(found)
+    except (TileprofError, ValueError) as error:
+        row |= {"named": "error", "step": "", "changed": False, "text": str(error)[:300],
+                "restored": None}  # fmt: skip
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if isinstance(which, Plant):
+        row["right"] = row["changed"] and row["named"] == which.level
+        named = {each.strip() for each in row["step"].split(",")}
+        row["right_step"] = row["right"] and (not which.steps or bool(named & {*which.steps}))
+    return row
+
+
+def compared(
+    made: Planted, values: Mapping[str, Any], packages: Mapping[str, Path], engine: str
+) -> Report:
+    """Return the report on both sides of a plant, compiled for sm_90a and not run."""
+    with _inside(made.folder), Sides(str(made.folder)) as sides:
+        suite = read_suite(made.suite, dict(values), ())
+        settings = Settings("sm_90a", "", "a benchmark of what is compiled")
+        if made.old == "default":
+            with _in_front(packages[engine].parent):
+                return bisect(made.old, made.new, suite, sides, settings, lambda _: None)
+        return bisect(made.old, made.new, suite, sides, settings, lambda _: None)
+
+
+def _named(found: Report) -> dict[str, Any]:
+    if len(found.changes) != 1:
+        names = ", ".join(each.kernel for each in found.changes)
+        return {"named": "error", "step": "", "changed": bool(found.changed),
+                "text": f"{len(found.changes)} kernels: {names}", "restored": None}  # fmt: skip
+    (change,) = found.changes
+    difference = change.difference
+    culprits: Sequence[Culprit] = [c for c in change.culprits if c.kind in COMPARED]
+    return {
+        "named": difference.level if difference else "error",
+        "step": difference.step if difference else "",
+        "changed": change.verdict == "changed",
+        "text": (difference.text if difference else change.why)[:300],
+        "restored": any(each.restores for each in culprits) if culprits else None,
+    }
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    named = f"{row['named']} {row['step']}".strip()
+    if "right" not in row:
+        return f"FALSE ALARM, {named}: {row['text']}" if row["changed"] else "unchanged"
+    return (
+        named
+        if row["right_step"]
+        else f"WRONG: {named}, not {row['level']} {row['steps']}: {row['text']}"
+    )
+
+
+def _rates(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, of in (("all", rows), *((e, [r for r in rows if r["engine"] == e])
+                                      for e in ("tileprof", "triton"))):  # fmt: skip
+        if of:
+            found[name] = {
+                "plants": len(of),
+                "right level": sum(row["right"] for row in of) / len(of),
+                "right level and step": sum(row["right_step"] for row in of) / len(of),
+            }
+    tried = [row for row in rows if row["restored"] is not None]
+    found["culprits without which the old code comes back"] = {
+        "tried": len(tried), "restored": sum(row["restored"] for row in tried)
+    }  # fmt: skip
+    return found
+
+
+def _false(nulls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    alarms = [row["name"] for row in nulls if row["changed"] or row["named"] == "error"]
+    return {"edits without effect": {"tried": len(nulls), "false alarms": len(alarms)}}
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _in_front(folder: Path) -> Iterator[None]:
+    """Let both sides import from a folder, as an installed package."""
+    before = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), before])
+    try:
+        yield
+    finally:
+        os.environ["PYTHONPATH"] = before
+
+
+# -- noise
+
+
+def simulated(count: int = SIMULATED, floor: float = 0.02) -> dict[str, Any]:
+    """Return how often a kernel that did not change is named, for drawn times."""
+    drawn = random.Random(0)
+    found: dict[str, Any] = {}
+    for name, (rounds, processes) in NOISES.items():
+        alarms = sum(_alarms(drawn, rounds, processes, floor) for _ in range(count))
+        found[name] = {"kernels": count, "alarms": alarms, "rate": alarms / count}
+    return found
+
+
+def _alarms(drawn: random.Random, rounds: float, processes: float, floor: float) -> bool:
+    pairs: list[Pair] = []
+    for number in range(LOOKS[-1]):
+        shift = drawn.gauss(0, processes) - drawn.gauss(0, processes)
+        times = [(1.0, 2.718281828 ** (shift + drawn.gauss(0, rounds) - drawn.gauss(0, rounds)))
+                 for _ in range(6)]  # fmt: skip
+        pairs.append(Pair(tuple(times)))
+        if number + 1 in LOOKS:
+            verdict = judged(ratio_of(pairs), floor)
+            if verdict != "undecided":
+                return verdict in ("slower", "faster")
+    return False
+
+
+# -- a GPU
+
+PAIRS = 9
+"""Pairs of processes without a change: three independent decisions of each kernel."""
+_LIMIT_S = 190.0
+
+
+def _on_gpu() -> dict[str, Any]:
+    """Return false alarms and found regressions of kernels that are timed on the GPU here."""
+    from tileprof.bisecting.running import timed_pairs
+
+    began = time.monotonic()
+    suite = read_suite(str(REPOSITORY / "benchmarks/bisecting/launches.py") + ":same", {}, ())
+    settings = Settings(_target(), "cuda:0", "", walk=False)
+    with Sides(str(REPOSITORY)) as sides:
+        same = timed_pairs(sides.side("default"), sides.side("default"), suite, sides, settings,
+                           PAIRS)  # fmt: skip
+        decisions = [judged(ratio_of(group), settings.timing.floor)
+                     for pairs in same.values() for group in _groups(pairs)]  # fmt: skip
+        regressions = {}
+        for given in ("stages=1", "vectorize=off"):
+            if time.monotonic() - began > _LIMIT_S * 0.7:
+                regressions[given] = {"left out": "no time left"}
+                continue
+            found = bisect("default", given, suite, sides, settings, print)
+            regressions[given] = [_timed_row(each) for each in found.changes]
+    return {
+        "device": _device_name(),
+        "date": time.strftime("%Y-%m-%d"),
+        "seconds": time.monotonic() - began,
+        "without a change": {
+            "kernels": len(same), "decisions": len(decisions),
+            "false alarms": sum(each in ("slower", "faster") for each in decisions),
+            "undecided": decisions.count("undecided"),
+            "spread of pairs": {n: statistics.stdev(p.speedup for p in pairs)
+                                for n, pairs in same.items()},
+        },
+        "regressions": regressions,
+    }  # fmt: skip
+
+
+def _groups(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
+    for at in range(0, len(pairs) - LOOKS[0] + 1, LOOKS[0]):
+        yield pairs[at : at + LOOKS[0]]
+
+
+def _timed_row(change: Any) -> dict[str, Any]:
+    ratio = change.times.ratio if change.times else None
+    return {
+        "kernel": change.kernel, "verdict": change.verdict, "same code": change.same_code,
+        "level": change.difference.level if change.difference else "",
+        "ratio": ratio and [ratio.low, ratio.value, ratio.high],
+    }  # fmt: skip
+
+
+def _target() -> str:
+    from tileprof.runtime.cuda.device import find_device
+
+    return find_device(0).target.name
+
+
+def _device_name() -> str:
+    from tileprof.bench import read_gpu
+
+    found = read_gpu()
+    return found.name if found else "unknown"
+
+
+if __name__ == "__main__":
+    main()
