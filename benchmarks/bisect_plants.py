@@ -254,7 +254,8 @@ def _on_gpu() -> dict[str, Any]:
     from tileprof.bisecting.running import timed_pairs
 
     began = time.monotonic()
-    suite = read_suite(str(REPOSITORY / "benchmarks/bisecting/launches.py") + ":same", {}, ())
+    place = str(REPOSITORY / "benchmarks/bisecting/kernels_launched.py")
+    suite, own = (read_suite(f"{place}:{name}", {}, ()) for name in ("same", "ours"))
     settings = Settings(_target(), "cuda:0", "", walk=False)
     with Sides(str(REPOSITORY)) as sides:
         same = timed_pairs(sides.side("default"), sides.side("default"), suite, sides, settings,
@@ -266,7 +267,7 @@ def _on_gpu() -> dict[str, Any]:
             if time.monotonic() - began > _LIMIT_S * 0.7:
                 regressions[given] = {"left out": "no time left"}
                 continue
-            found = bisect("default", given, suite, sides, settings, print)
+            found = bisect("default", given, own, sides, settings, print)
             regressions[given] = [_timed_row(each) for each in found.changes]
     return {
         "device": _device_name(),

@@ -1,5 +1,3 @@
-# mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201, ANN202
 """Kernels of tileprof that regressions are planted in: a product of matrices and a softmax."""
 
 import tileprof

@@ -69,20 +69,20 @@ PLANTS: tuple[Plant, ...] = (
           values=_HEADS),
     # -- passes for all devices
     _pass("simplify does nothing", "simplify", "compiler/pipeline.py",
-          "lambda kernel, options: simplify(kernel)", "lambda kernel, options: kernel", _SOFTMAX,
-          _ROWS),
+          "lambda kernel, options: simplify(kernel)", "lambda kernel, options: kernel", _ATTENTION,
+          _HEADS),
     _pass("no access is proved inside", "bounds", "compiler/passes/bounds.py",
-          "inside = next(order) in prover.inside", "inside = next(order) is None", _SOFTMAX,
-          _ROWS),
+          "inside = next(order) in prover.inside", "inside = next(order) is None", _GEMM,
+          {"M": 4096, "N": 4096, "K": 4096}),
     # -- passes for a GPU
     _pass("no tensor maps", "choose", "compiler/cuda/passes/choice/choose.py",
           'return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)',
           'return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)'
           ' or __import__("tileprof.remarks.common", fromlist=["x"]).OtherReason("planted")',
           _GEMM, _SIZES),
-    _pass("copies are told as atomic loops", "expand", "compiler/cuda/passes/expand.py",
-          'form = _Form("copy", op.hints, layout)', 'form = _Form("atomic", op.hints, layout)',
-          _SOFTMAX, _ROWS),
+    _pass("no matrix instructions for copies", "expand", "compiler/cuda/passes/expand.py",
+          "    return held.buffer.rank == 2 and", "    return held.buffer.rank == 9 and", _GEMM,
+          _SIZES),
     _off("overlap", "overlap", _ATTENTION, _HEADS),
     _off("peel", "peel", _ATTENTION, _HEADS),
     _off("masks", "narrow_masks", _ATTENTION, _HEADS),
@@ -99,10 +99,10 @@ PLANTS: tuple[Plant, ...] = (
           "min(g.younger for g in needed)", "0", _ATTENTION, _HEADS),
     _pass("buffers share no bytes", "memory", "compiler/cuda/passes/memory.py",
           "placed if p.meets(span)", "placed", _ATTENTION, _HEADS),
-    _pass("a barrier in front of each op", "barriers", "compiler/cuda/passes/barriers.py",
+    _pass("a barrier before each op", "barriers", "compiler/cuda/passes/barriers.py",
           "        if conflict:\n            self._barrier(made, state, op, conflict)\n"
           "        state.read |=",
-          '        if conflict or use.read:\n            self._barrier(made, state, op, "planted")\n'
+          '        if conflict or use.read:\n            self._barrier(made, state, op, "")\n'
           "        state.read |=", _SOFTMAX, {"M": 4096, "N": 8192}),
     _off("turns", "hand_over", _ATTENTION, _HEADS),
     Plant("a pass is left out", "tileprof", _ATTENTION, "ir", ("masks",),

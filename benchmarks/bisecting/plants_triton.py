@@ -97,7 +97,8 @@ PLANTS: tuple[Plant, ...] = (
               ("TritonLoopInvariantCodeMotion",),
               "            passes.ttir.add_triton_licm(pm)\n", "", _GEMM, _SIZES),
     # -- LLVM, PTX, SASS
-    _compiler("LLVM optimises nothing", "code", ("LLVM IR",), "llvm.OPTIMIZE_O3", "llvm.OPTIMIZE_O0",
+    _compiler("LLVM optimises nothing", "code", ("LLVM IR",), "llvm.OPTIMIZE_O3",
+              "llvm.OPTIMIZE_O0",
               _SOFTMAX, _ROWS),
     _compiler("LLVM makes no fused multiplications", "ptx", (),
               "flags, opt.enable_fp_fusion, False", "flags, False, False", _SCALE, _LINE),

@@ -158,9 +158,10 @@ def compare(old: Forms, new: Forms) -> Difference:
 def same_code(old: Forms, new: Forms) -> bool:
     """Return whether a GPU would run the same: machine code, resources and launch; where a side
     has no machine code, whether the last form that both know is the same."""
-    chains = _both(chain(old), chain(new))
-    if not all(chains) or chains[0][-1].normal != chains[1][-1].normal:
-        return False
+    if not (old.cubin and old.cubin == new.cubin):
+        chains = _both(chain(old), chain(new))
+        if not all(chains) or chains[0][-1].normal != chains[1][-1].normal:
+            return False
     return not changed_resources(old, new) and not _changed(old.launch, new.launch)
 
 
@@ -334,7 +335,7 @@ def _beside(old: Forms, new: Forms, ignored: tuple[Level, ...]) -> Difference:
         return Difference("resources", "", ", ".join(map(str, facts)), without_effect=ignored)
     if launch:
         return Difference("launch", "", _texts(launch), without_effect=ignored)
-    return Difference("nothing", "", "all forms are the same", without_effect=ignored)
+    return Difference("nothing", "", "what a GPU runs is the same", without_effect=ignored)
 
 
 def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str, str]]:

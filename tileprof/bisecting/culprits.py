@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from .comparing import changed_options, compare, same_code
 from .forms import Forms
+from .normal_forms import PTX, normal
 from .workers import Kernel, SideError, Worker
 
 CulpritKind: TypeAlias = Literal["option", "pass", "switch", "commit"]
@@ -122,7 +123,8 @@ def switches(pair: Pair) -> tuple[Culprit, ...]:
             made = pair.again({name: False})
         except SideError:
             continue
-        if same_code(old, made):
+        # Machine code takes a while to be read, and hardly ever is the same where PTX is not.
+        if normal(PTX, old.ptx) == normal(PTX, made.ptx) and same_code(old, made):
             words = f"with {name}=off the new side makes the old side's code"
             found.append(Culprit("switch", name, words, True))
     return tuple(found)

@@ -15,6 +15,7 @@ from typing import Any
 
 from tileprof.bench.gpu_state import read_gpu
 from tileprof.errors import UsageError
+from tileprof.trying.measuring import Pair
 
 from . import commits, culprits
 from .comparing import (
@@ -31,7 +32,7 @@ from .forms import Forms, named, stored_forms
 from .reports import CHANGED, Change, CommitChange, Report, Verdict
 from .sides import Side, Sides
 from .suites import Suite
-from .timing import Times, Timing, timed
+from .timing import Times, Timing, repeated, timed
 from .workers import Kernel, Place, SideError, Worker
 
 Tell = Callable[[str], None]
@@ -74,6 +75,14 @@ def bisect(
     else:
         found = _Comparison(pair, suite, sides, settings, tell).report()
     return replace(found, seconds=time.monotonic() - began)
+
+
+def timed_pairs(
+    old: Side, new: Side, suite: Suite, sides: Sides, settings: Settings, count: int
+) -> dict[str, tuple[Pair, ...]]:
+    """Return `count` pairs of processes of each kernel, whatever they show: to measure noise."""
+    comparison = _Comparison((old, new), suite, sides, settings, lambda _: None)
+    return comparison.repeated(count)
 
 
 def _stored(pair: tuple[Side, Side], settings: Settings) -> Report:
@@ -230,6 +239,12 @@ class _Comparison:
         on_gpu = self._settings.device.startswith("cuda")
         look = read_gpu if on_gpu else (lambda: None)
         return timed(names, pairs, self._settings.timing, look)
+
+    def repeated(self, count: int) -> dict[str, tuple[Pair, ...]]:
+        """Return pairs of every kernel."""
+        with self._workers() as (old, new):
+            names = [each.name for each in old.kernels if new.kernel(each.name)]
+        return repeated(names, lambda _: self._workers(), self._settings.timing, count)
 
     # -- what brought a change
 

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import linecache
 import os
 import re
 import sys
@@ -152,7 +153,7 @@ class _Held:
             self.options.controls, **{n: _held(v) for n, v in controls.items()}
         )
         made: dict[str, Any] = {
-            "source": "" if self.function is None else source_of(self.function, self.wanted.folder),
+            "source": source_of(self.function, self.wanted.folder) or _located(self.traced),
             "specialisation": _parameters(self.traced),
             "options": {f.name: str(getattr(used, f.name)) for f in dataclasses.fields(used)},
             "ir": [["frontend", ir.print_kernel(self.traced)]],
@@ -187,6 +188,15 @@ class _Held:
         return _on_cuda(
             made, kernel, self.wanted.target, self.options.controls, observe, after=step
         )
+
+
+def _located(traced: Any) -> str:
+    """Return the lines of a kernel's function, as its program says where they are."""
+    place: Any = getattr(traced, "location", None)
+    if place is None:
+        return ""
+    lines = linecache.getlines(place.file)
+    return "".join(lines[place.line - 1 : place.end_line or len(lines)])
 
 
 def _common(kernel: Any, observe: Callable[[str, Any], None], after: str = "frontend") -> Any:
