@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import shutil
 import statistics
@@ -31,6 +30,7 @@ from tileprof.bisecting import Report, Settings, Sides, bisect, judged, read_sui
 from tileprof.bisecting.culprits import Culprit
 from tileprof.bisecting.timing import ratio_of
 from tileprof.errors import TileprofError
+from tileprof.profiler.session.provenance import cpu_model
 from tileprof.trying.measuring import LOOKS, Pair
 
 RESULTS = REPOSITORY / "benchmarks" / "results" / "bisect.json"
@@ -50,6 +50,7 @@ def main() -> None:
     """Run a part and write its results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--triton", type=Path, help="folder with the package triton")
+    parser.add_argument("--engine", choices=("tileprof", "triton"), help="one compiler's plants")
     parser.add_argument("--only", default="", help="plants whose name holds this text; not written")
     parser.add_argument("--time", action="store_true", help="the part that needs a GPU")
     args = parser.parse_args()
@@ -59,42 +60,48 @@ def main() -> None:
     packages = {"tileprof": REPOSITORY / "tileprof"}
     if args.triton is not None:
         packages["triton"] = (args.triton / "triton").resolve()
-    found = measured(packages, args.only)
-    print(json.dumps(found["rates"], indent=1))
+    for engine in [args.engine] if args.engine else [*packages]:
+        found = measured(engine, packages, args.only)
+        if not args.only:
+            _write(engine, found)
     if not args.only:
-        _write("compiled", found)
+        _write("rates", rates())
+
+
+def rates() -> dict[str, Any]:
+    """Return the rates over all rows that were written, and of simulated noise."""
+    held = json.loads(RESULTS.read_text())
+    parts = [held[engine] for engine in ("tileprof", "triton") if engine in held]
+    rows = [row for part in parts for row in part["plants"]]
+    nulls = [row for part in parts for row in part["nulls"]]
+    return {**_rates(rows), **_false(nulls), "simulated noise": simulated()}
 
 
 def _write(part: str, found: Mapping[str, Any]) -> None:
+    # Both engines may be measured at the same time, by two processes.
     held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     RESULTS.write_text(json.dumps({**held, part: found}, indent=1, ensure_ascii=False) + "\n")
-    print(f"wrote {RESULTS.relative_to(REPOSITORY)}")
+    print(f"wrote {part} to {RESULTS.relative_to(REPOSITORY)}")
 
 
 # -- compilers
 
 
-def measured(packages: Mapping[str, Path], only: str = "") -> dict[str, Any]:
-    """Return what bisect names for each plant and each edit without effect, with the rates."""
-    every: list[Plant | Null] = [*plants_ours.PLANTS, *plants_triton.PLANTS]
-    every += [*plants_ours.NULLS, *plants_triton.NULLS]
-    chosen = [each for each in every if only in f"{each.engine} {each.name}"]
-    rows, nulls, left_out = [], [], []
+def measured(engine: str, packages: Mapping[str, Path], only: str = "") -> dict[str, Any]:
+    """Return what bisect names for each plant and each edit without effect of a compiler."""
+    plants = {"tileprof": plants_ours, "triton": plants_triton}[engine]
+    chosen = [each for each in (*plants.PLANTS, *plants.NULLS) if only in each.name]
+    rows, nulls = [], []
     for at, each in enumerate(chosen):
-        if each.engine not in packages:
-            left_out.append(f"{each.engine}: {each.name}")
-            continue
         row = _row(each, packages)
         print(f"{at + 1}/{len(chosen)} {each.engine} · {each.name}: {_said(row)}", flush=True)
         (rows if isinstance(each, Plant) else nulls).append(row)
     return {
-        "device": f"none: compiled for sm_90a, not run ({platform.processor() or 'cpu'})",
+        "device": f"no GPU: compiled for sm_90a (one plant for the cpu), not run; {cpu_model()}",
         "date": time.strftime("%Y-%m-%d"),
         "versions": _versions(packages),
-        "rates": {**_rates(rows), **_false(nulls), "simulated noise": simulated()},
         "plants": rows,
         "nulls": nulls,
-        "left_out": left_out,
     }
 
 
@@ -117,7 +124,7 @@ def _row(which: Plant | Null, packages: Mapping[str, Path]) -> dict[str, Any]:
         row |= {"level": which.level, "steps": list(which.steps)}
     try:
         made = plant(which, packages, folder / "sides")
-        found = compared(made, which.values, packages, which.engine)
+        found = compared(made, which, packages)
         row |= _named(found)
     except (TileprofError, ValueError) as error:
         row |= {"named": "error", "step": "", "changed": False, "text": str(error)[:300],
@@ -131,17 +138,16 @@ def _row(which: Plant | Null, packages: Mapping[str, Path]) -> dict[str, Any]:
     return row
 
 
-def compared(
-    made: Planted, values: Mapping[str, Any], packages: Mapping[str, Path], engine: str
-) -> Report:
-    """Return the report on both sides of a plant, compiled for sm_90a and not run."""
+def compared(made: Planted, which: Plant | Null, packages: Mapping[str, Path]) -> Report:
+    """Return the report on both sides of a plant, compiled and not run."""
+    target = which.target if isinstance(which, Plant) else "sm_90a"
+    settings = Settings(target, "", "a benchmark of what is compiled")
     with _inside(made.folder), Sides(str(made.folder)) as sides:
-        suite = read_suite(made.suite, dict(values), ())
-        settings = Settings("sm_90a", "", "a benchmark of what is compiled")
-        if made.old == "default":
-            with _in_front(packages[engine].parent):
-                return bisect(made.old, made.new, suite, sides, settings, lambda _: None)
-        return bisect(made.old, made.new, suite, sides, settings, lambda _: None)
+        suite = read_suite(made.suite, dict(which.values), ())
+        if made.old != "default":
+            return bisect(made.old, made.new, suite, sides, settings, lambda _: None)
+        with _in_front(packages[which.engine].parent):
+            return bisect(made.old, made.new, suite, sides, settings, lambda _: None)
 
 
 def _named(found: Report) -> dict[str, Any]:

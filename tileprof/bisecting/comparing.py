@@ -225,8 +225,9 @@ def _earlier(chains: tuple[list[State], list[State]], common: tuple[int, int]) -
 def _made_by(chains: tuple[list[State], list[State]], common: tuple[int, int]) -> Difference:
     """Return the difference that the step behind the last common form brings."""
     old, new = chains
-    first = old[common[0] + 1] if common[0] + 1 < len(old) else new[common[1] + 1]
-    level = first.level
+    behind = [states[at + 1].level for states, at in zip(chains, common) if at + 1 < len(states)]
+    # A side without the last passes goes on with its code, where the other still has its IR.
+    level = min(behind, key=[*LEVELS].index)
     if common[0] < 0:
         pair = (old[0], new[0])
         return Difference(level, _step_name(pair[0]), *_lines(*pair))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from .comparing import changed_options, compare, same_code
+from .comparing import Difference, changed_options, compare, same_code
 from .forms import Forms
 from .normal_forms import PTX, normal
 from .workers import Kernel, SideError, Worker
@@ -20,6 +20,22 @@ CulpritKind: TypeAlias = Literal["option", "pass", "switch", "commit"]
 
 _MOST_PASSES = 12
 """Passes that are followed at most."""
+_READ_BY: dict[str, tuple[str, ...]] = {
+    "choose": ("tma", "wgmma", "tensor_cores", "tf32", "async_copy", "warp_specialization"),
+    "overlap": ("overlap", "delayed_release"),
+    "peel": ("peel",),
+    "masks": ("peel",),
+    "layouts": ("vectorize", "swizzle"),
+    "late_sums": ("late_sums",),
+    "multicast": ("cluster",),
+    "persist": ("persistent", "rasterize"),
+    "pipeline": ("warp_specialization", "async_copy", "delayed_release"),
+    "waits": ("delayed_release", "overlap"),
+    "turns": ("ping_pong",),
+    "dependents": ("early_launch",),
+}
+"""Options that passes read: a way out of what a pass does is looked for among them. All options
+are tried for a pass that is not named here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +127,13 @@ def _taken_up(step: str, old: Forms, new: Forms) -> str:
     return next((name for name in names[at:] if name in known), "")
 
 
-def switches(pair: Pair) -> tuple[Culprit, ...]:
+def switches(pair: Pair, step: str) -> tuple[Culprit, ...]:
     """Return the options of the new side that, switched off, give the old side's code: each is a
-    way out."""
+    way out of what the step does."""
     old, new = pair.forms
     found = []
-    for name, value in new.options.items():
-        if value not in ("True", "None") or name in ("early_launch", "persistent"):
+    for name in _READ_BY.get(step, tuple(new.options)):
+        if new.options.get(name) not in ("True", "None"):
             continue
         try:
             made = pair.again({name: False})
@@ -179,6 +195,8 @@ def _option(
 def _pass(name: str, how: str, restored: bool, found: Sequence[str]) -> Culprit:
     others = [each for each in found if each != name]
     words = f"pass {name}: {how or 'it makes another program of the same one'}"
+    if name == "frontend":
+        words = "the lowering from Python, which makes another program of the same source"
     if restored:
         words += "; with its result of the old side, the new side makes the old side's code"
         words += f", together with {', '.join(others)}" if others else ""
@@ -200,12 +218,12 @@ def _same_end(old: Forms, new: Forms) -> bool:
     return same_code(_from_ir(old, new), _from_ir(new, old)) and old.launch == new.launch
 
 
-def all_of(pair: Pair, level: str) -> Iterator[Culprit]:
+def all_of(pair: Pair, difference: Difference) -> Iterator[Culprit]:
     """Yield what brings a change whose first level is known."""
     found = options(pair)
     yield from found
-    if level not in ("ir", "code") or pair.kernels[0].engine != "tileprof":
+    if difference.level not in ("ir", "code") or pair.kernels[0].engine != "tileprof":
         return
     yield from passes(pair)
     if not found:
-        yield from switches(pair)
+        yield from switches(pair, difference.step)

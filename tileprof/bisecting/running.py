@@ -152,7 +152,9 @@ class _Comparison:
                 for n in names
             ]
             if settings.walk:
-                changes = [self._with_culprits(each, old, new) for each in changes]
+                changes = [
+                    self._with_culprits(each, forms[each.kernel], old, new) for each in changes
+                ]
             facts, skipped = (old.facts, new.facts), {**old.skipped, **new.skipped}
         found = Report(
             self._pair[0].text, self._pair[1].text, str(self._suite), settings.target,
@@ -248,23 +250,19 @@ class _Comparison:
 
     # -- what brought a change
 
-    def _with_culprits(self, change: Change, old: Worker, new: Worker) -> Change:
+    def _with_culprits(
+        self, change: Change, forms: tuple[Forms | None, Forms | None], old: Worker, new: Worker
+    ) -> Change:
         kernels = (old.kernel(change.kernel), new.kernel(change.kernel))
-        wanted = change.verdict in CHANGED or (
-            change.verdict == "undecided" and not change.same_code
-        )
-        if not wanted or change.same_code or change.difference is None:
+        told = change.verdict in CHANGED or change.verdict == "undecided"
+        if not told or change.same_code or change.difference is None:
             return change
-        if kernels[0] is None or kernels[1] is None:
+        if not (kernels[0] and kernels[1] and forms[0] and forms[1]):
             return change
         self._tell(f"looking for what changed {change.kernel}")
-        triton = kernels[1].engine == "triton"
-        forms = (
-            old.forms(kernels[0], passes=not triton), new.forms(kernels[1], passes=not triton)
-        )  # fmt: skip
-        pair = culprits.Pair(old, new, (kernels[0], kernels[1]), forms)
+        pair = culprits.Pair(old, new, (kernels[0], kernels[1]), (forms[0], forms[1]))
         with contextlib.suppress(SideError):
-            found = tuple(culprits.all_of(pair, change.difference.level))
+            found = tuple(culprits.all_of(pair, change.difference))
             return replace(change, culprits=found, difference=self._told(change, found, pair))
         return change
 
