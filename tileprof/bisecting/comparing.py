@@ -83,14 +83,14 @@ class Difference:
     step: str
     """Pass, stage or setting that brought it; empty where the level says it all."""
     text: str
-    """What differs there, in words."""
+    """Description of what differs there."""
     old: str = ""
     """First line that differs, of the old side; empty where lines say nothing."""
     new: str = ""
     without_effect: tuple[Level, ...] = ()
     """Levels that differ too and whose difference is gone in a later form."""
     acts: str = ""
-    """For options: the step after which programs differ first."""
+    """Step after which programs differ first, where options differ."""
 
 
 def chain(forms: Forms) -> list[State]:
@@ -150,7 +150,8 @@ def compare(old: Forms, new: Forms) -> Difference:
     if kinds and found.level in ("ir", "code") and common[0] <= 0 and found.step == "frontend":
         return Difference("specialisation", ", ".join(kinds), _texts(kinds))
     flags = _changed_flags(old.flags, new.flags)
-    if flags and chains[0][common[0]].level == "code":
+    # Some of the flags are for the assembler.
+    if flags and chains[0][common[0]].level in ("code", "ptx"):
         return Difference("flags", "", flags, without_effect=found.without_effect)
     return found
 

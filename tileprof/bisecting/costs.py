@@ -1,4 +1,4 @@
-"""What a kernel's machine code takes: instructions, registers, memory, blocks that run at once.
+"""Costs of a kernel's machine code: instructions, registers, memory, blocks that run at once.
 
 In: a cubin and its launch.  Out: numbers by name, which differences are made of. A form that is
 not known has none.

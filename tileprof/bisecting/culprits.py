@@ -1,4 +1,4 @@
-"""Which option or pass brings a change: taken from the other side, or switched off.
+"""Options and passes that bring a change: taken from the other side, or switched off.
 
 In: the workers of both sides and a kernel that they compile differently.  Out: `Culprit`s, each
 with what was tried to prove it. Nothing is timed here: what is compared is the code that comes out.
@@ -40,13 +40,13 @@ are tried for a pass that is not named here."""
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """What brings a change, or makes up for it."""
+    """A cause of a change, or something that makes up for it."""
 
     kind: CulpritKind
     name: str
     """Name of the option or pass, or full name of the commit."""
     text: str
-    """What it is, and what was tried."""
+    """Description of the cause, and of what was tried."""
     restores: bool
     """Whether the old code comes back without it."""
 

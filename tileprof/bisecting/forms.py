@@ -46,7 +46,7 @@ class Forms:
     ir: tuple[Step, ...]
     """The program as lowered from Python, and after each pass of the IR of tiles."""
     code: tuple[Step, ...]
-    """What the IR became: CUDA C++ with its headers, C++, or TTGIR and LLVM IR."""
+    """Code made of the IR: CUDA C++ with its headers, C++, or TTGIR and LLVM IR."""
     flags: tuple[str, ...]
     """Flags of the compiler that takes the code."""
     ptx: str
@@ -57,7 +57,7 @@ class Forms:
     passes: tuple[Step, ...] = ()
     """Triton's program in front of each pass of MLIR, in order."""
     missing: str = ""
-    """What is not installed, and whose forms are therefore missing."""
+    """Package that is not installed and whose forms are therefore missing."""
     steps: tuple[str, ...] = field(default=())
     """Names of all passes, also where their programs were not asked for."""
 

@@ -1,4 +1,4 @@
-"""What a comparison found: a `Change` for each kernel, and which commits brought it."""
+"""Findings of a comparison: a `Change` for each kernel, and which commits brought it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGED: frozenset[Verdict] = frozenset({"slower", "faster", "changed"})
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one kernel."""
+    """One kernel on both sides, and the verdict."""
 
     kernel: str
     engine: Engine
@@ -39,14 +39,14 @@ class Change:
     costs: tuple[Fact, ...]
     """Instructions, registers and memory that differ."""
     launch: Mapping[str, tuple[str, str]]
-    """What differs in the launch."""
+    """Launch parameters that differ."""
     tools: Mapping[str, tuple[str, str]]
     """Versions that differ of what compiles the code."""
     numbers: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
     """Instructions, registers and memory of each side."""
     culprits: tuple[Culprit, ...] = ()
     why: str = ""
-    """For a kernel that failed."""
+    """Reason why a kernel failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CommitChange:
     """Commits in front of it that could not be tried, so that it may be one of them."""
     files: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
-    """For kernels that were timed across this commit."""
+    """Verdicts of kernels that were timed across this commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Report:
     suite: str
     target: str
     device: str
-    """Where kernels were timed; empty where they were only compiled."""
+    """Device on which kernels were timed; empty where they were only compiled."""
     untimed: str
     """Why nothing was timed; empty where kernels were."""
     floor: float
@@ -89,7 +89,7 @@ class Report:
     no_walk: str = ""
     """Why no commits were walked, where both sides are commits."""
     missing: str = ""
-    """What is not installed, and whose levels are therefore missing."""
+    """Packages that are not installed and whose levels are therefore missing."""
     gpu: GpuState | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())

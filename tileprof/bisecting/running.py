@@ -40,7 +40,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How two sides are compared."""
+    """Settings of a comparison."""
 
     target: str = "sm_90a"
     device: str = ""

@@ -1,4 +1,4 @@
-"""What is compared: a wheel, a commit, a source tree, an environment, settings, or stored kernels.
+"""The sides of a comparison: a wheel, a commit, a source tree, an environment, settings, or stored kernels.
 
 In: a word of the command line.  Out: a `Side`: the interpreter, its module path, controls, and the
 folder that the suite's files are taken from.
@@ -38,7 +38,7 @@ class Side:
     """One of the two that are compared."""
 
     text: str
-    """How the user named it."""
+    """Word of the command line that names it."""
     kind: SideKind
     python: str
     """Interpreter that compiles and times."""

@@ -12,7 +12,7 @@ from tileprof.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What a worker loads."""
+    """Kernels that a worker loads."""
 
     kind: Literal["file", "script"]
     file: str

@@ -40,7 +40,7 @@ move in steps of 15 MHz, below 1 % of those of data-center GPUs."""
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How kernels are timed."""
+    """Settings of the timing."""
 
     floor: float = 0.02
     """Least change of a kernel's time that counts, as a share."""
@@ -110,7 +110,7 @@ def judged(ratio: Interval | None, floor: float) -> Verdict:
 
 @dataclass
 class _Taken:
-    """What was measured of one kernel so far."""
+    """Measurements of one kernel so far."""
 
     pairs: list[Pair] = field(default_factory=list)
     clocks: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))

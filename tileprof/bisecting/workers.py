@@ -55,7 +55,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and how the kernels of both sides are compiled and timed."""
+    """Target, device and limits that both sides have in common."""
 
     target: str
     device: str

@@ -1,4 +1,4 @@
-"""What both compilers' kernels have in common for the side that asks."""
+"""The interface that kernels of both compilers share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Wanted:
-    """How the kernels of this side are compiled."""
+    """Settings with which the kernels of this side are compiled."""
 
     target: str
     """`sm_90a`, `sm_80`, …, or `cpu`."""
     device: str
-    """Where they run and are timed: `cuda:0`, `cpu`; empty where they are only compiled."""
+    """Device on which they run and are timed: `cuda:0`, `cpu`; empty where they are only compiled."""
     values: Mapping[str, Any]
     """Values of `--set`."""
     controls: Mapping[str, Any]

@@ -220,7 +220,7 @@ class _Compared:
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """What is known of both sides."""
+        """Metrics that an expression may name."""
         return _metrics()
 
     def whole(self, metric: str) -> Delta:
