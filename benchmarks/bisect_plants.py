@@ -1,11 +1,12 @@
 """How often `tileprof bisect` names the true first level, and how often it alarms for nothing.
 
     python -m benchmarks.bisect_plants --triton DIR     what is compiled; no GPU needed
+    python -m benchmarks.bisect_plants --time-cpu       noise of times on the processor
     python -m benchmarks.bisect_plants --time           times, on a GPU, in 200 s
 
 `DIR` is a folder that holds the package `triton` of the version that `plants_triton` names, as
-`pip install --no-deps --target DIR triton==3.9.0` fills it. Both parts write to
-`benchmarks/results/bisect.json`, each its own key.
+`pip install --no-deps --target DIR triton==3.9.0` fills it. Each part writes its own
+key of `benchmarks/results/bisect.json`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bisecting import plants_ours, plants_triton
+from benchmarks.bisecting import plants_held_out, plants_ours, plants_triton
 from benchmarks.bisecting.planting import REPOSITORY, Planted, plant
 from benchmarks.bisecting.plants import Null, Plant
 from tileprof.bisecting import Report, Settings, Sides, bisect, judged, read_suite
 from tileprof.bisecting.culprits import Culprit
+from tileprof.bisecting.running import timed_pairs
 from tileprof.bisecting.timing import ratio_of
 from tileprof.errors import TileprofError
 from tileprof.profiler.session.provenance import cpu_model
 from tileprof.trying.measuring import LOOKS, Pair
 
+PLACE = REPOSITORY / "benchmarks" / "bisecting"
 RESULTS = REPOSITORY / "benchmarks" / "results" / "bisect.json"
 SIMULATED = 4000
 """Kernels whose times are drawn for each kind of noise."""
@@ -51,15 +54,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--triton", type=Path, help="folder with the package triton")
     parser.add_argument("--engine", choices=("tileprof", "triton"), help="one compiler's plants")
+    parser.add_argument("--held-out", action="store_true", help="the plants not in use before")
     parser.add_argument("--only", default="", help="plants whose name holds this text; not written")
     parser.add_argument("--time", action="store_true", help="the part that needs a GPU")
+    parser.add_argument("--time-cpu", action="store_true", help="noise of times on the processor")
     args = parser.parse_args()
-    if args.time:
-        _write("gpu", _on_gpu())
+    if args.time or args.time_cpu:
+        part, found = ("gpu", _on_gpu()) if args.time else ("cpu", _on_processor())
+        print(json.dumps(found, indent=1))
+        _write(part, found)
         return
     packages = {"tileprof": REPOSITORY / "tileprof"}
     if args.triton is not None:
         packages["triton"] = (args.triton / "triton").resolve()
+    if args.held_out:
+        found = measured("held out", packages, args.only)
+        _write("held out", {**found, "rates": _rates([r for r in found["plants"] if r["effect"]])})
+        return
     for engine in [args.engine] if args.engine else [*packages]:
         found = measured(engine, packages, args.only)
         if not args.only:
@@ -89,8 +100,12 @@ def _write(part: str, found: Mapping[str, Any]) -> None:
 
 def measured(engine: str, packages: Mapping[str, Path], only: str = "") -> dict[str, Any]:
     """Return what bisect names for each plant and each edit without effect of a compiler."""
-    plants = {"tileprof": plants_ours, "triton": plants_triton}[engine]
-    chosen = [each for each in (*plants.PLANTS, *plants.NULLS) if only in each.name]
+    plants: Sequence[Plant | Null] = {
+        "tileprof": (*plants_ours.PLANTS, *plants_ours.NULLS),
+        "triton": (*plants_triton.PLANTS, *plants_triton.NULLS),
+        "held out": plants_held_out.PLANTS,
+    }[engine]
+    chosen = [each for each in plants if only in each.name]
     rows, nulls = [], []
     for at, each in enumerate(chosen):
         row = _row(each, packages)
@@ -127,7 +142,7 @@ def _row(which: Plant | Null, packages: Mapping[str, Path]) -> dict[str, Any]:
         found = compared(made, which, packages)
         row |= _named(found)
     except (TileprofError, ValueError) as error:
-        row |= {"named": "error", "step": "", "changed": False, "text": str(error)[:300],
+        row |= {"named": "error", "step": "", "changed": False, "effect": True, "text": str(error)[:300],
                 "restored": None}  # fmt: skip
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -153,7 +168,7 @@ def compared(made: Planted, which: Plant | Null, packages: Mapping[str, Path]) -
 def _named(found: Report) -> dict[str, Any]:
     if len(found.changes) != 1:
         names = ", ".join(each.kernel for each in found.changes)
-        return {"named": "error", "step": "", "changed": bool(found.changed),
+        return {"named": "error", "step": "", "changed": bool(found.changed), "effect": True,
                 "text": f"{len(found.changes)} kernels: {names}", "restored": None}  # fmt: skip
     (change,) = found.changes
     difference = change.difference
@@ -162,6 +177,7 @@ def _named(found: Report) -> dict[str, Any]:
         "named": difference.level if difference else "error",
         "step": difference.step if difference else "",
         "changed": change.verdict == "changed",
+        "effect": not change.same_code,
         "text": (difference.text if difference else change.why)[:300],
         "restored": any(each.restores for each in culprits) if culprits else None,
     }
@@ -257,36 +273,47 @@ _LIMIT_S = 190.0
 
 def _on_gpu() -> dict[str, Any]:
     """Return false alarms and found regressions of kernels that are timed on the GPU here."""
-    from tileprof.bisecting.running import timed_pairs
-
     began = time.monotonic()
-    place = str(REPOSITORY / "benchmarks/bisecting/kernels_launched.py")
-    suite, own = (read_suite(f"{place}:{name}", {}, ()) for name in ("same", "ours"))
     settings = Settings(_target(), "cuda:0", "", walk=False)
+    found = {"device": _device_name(), **_unchanged("kernels_launched.py:same", settings)}
+    regressions: dict[str, Any] = {}
     with Sides(str(REPOSITORY)) as sides:
-        same = timed_pairs(sides.side("default"), sides.side("default"), suite, sides, settings,
-                           PAIRS)  # fmt: skip
-        decisions = [judged(ratio_of(group), settings.timing.floor)
-                     for pairs in same.values() for group in _groups(pairs)]  # fmt: skip
-        regressions = {}
+        suite = read_suite(f"{PLACE}/kernels_launched.py:ours", {}, ())
         for given in ("stages=1", "vectorize=off"):
             if time.monotonic() - began > _LIMIT_S * 0.7:
-                regressions[given] = {"left out": "no time left"}
+                regressions[given] = "left out: no time"
                 continue
-            found = bisect("default", given, own, sides, settings, print)
-            regressions[given] = [_timed_row(each) for each in found.changes]
+            made = bisect("default", given, suite, sides, settings, print)
+            regressions[given] = [_timed_row(each) for each in made.changes]
+    return {**found, "seconds": time.monotonic() - began, "regressions": regressions}
+
+
+def _on_processor() -> dict[str, Any]:
+    """Return false alarms of kernels that are timed on the processor here."""
+    settings = Settings("cpu", "cpu", "", walk=False)
+    return {"device": cpu_model(), **_unchanged("kernels_cpu.py:launched", settings)}
+
+
+def _unchanged(name: str, settings: Settings) -> dict[str, Any]:
+    """Time both sides of nothing, and return how often a kernel is named."""
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    with Sides(str(REPOSITORY)) as sides:
+        side, suite = sides.side("default"), read_suite(f"{PLACE}/{name}", {}, ())
+        same = timed_pairs(side, side, suite, sides, settings, PAIRS)
+    decisions = [
+        judged(ratio_of(group), settings.timing.floor)
+        for pairs in same.values()
+        for group in _groups(pairs)
+    ]
     return {
-        "device": _device_name(),
         "date": time.strftime("%Y-%m-%d"),
-        "seconds": time.monotonic() - began,
-        "without a change": {
-            "kernels": len(same), "decisions": len(decisions),
-            "false alarms": sum(each in ("slower", "faster") for each in decisions),
-            "undecided": decisions.count("undecided"),
-            "spread of pairs": {n: statistics.stdev(p.speedup for p in pairs)
-                                for n, pairs in same.items()},
-        },
-        "regressions": regressions,
+        "load of a core before": load,
+        "kernels": len(same),
+        "decisions": len(decisions),
+        "false alarms": sum(each in ("slower", "faster") for each in decisions),
+        "undecided": decisions.count("undecided"),
+        "spread of pairs": {n: statistics.stdev(p.speedup for p in pairs)
+                            for n, pairs in same.items()},
     }  # fmt: skip
 
 

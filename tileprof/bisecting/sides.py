@@ -1,4 +1,4 @@
-"""The sides of a comparison: a wheel, a commit, a source tree, an environment, settings, or stored kernels.
+"""The sides of a comparison: wheels, commits, source trees, environments, options, stored kernels.
 
 In: a word of the command line.  Out: a `Side`: the interpreter, its module path, controls, and the
 folder that the suite's files are taken from.

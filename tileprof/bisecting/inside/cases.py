@@ -22,7 +22,7 @@ class Wanted:
     target: str
     """`sm_90a`, `sm_80`, …, or `cpu`."""
     device: str
-    """Device on which they run and are timed: `cuda:0`, `cpu`; empty where they are only compiled."""
+    """Device that they run and are timed on: `cuda:0`, `cpu`; empty where they only compile."""
     values: Mapping[str, Any]
     """Values of `--set`."""
     controls: Mapping[str, Any]

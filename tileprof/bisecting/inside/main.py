@@ -1,4 +1,4 @@
-"""The worker of one side: finds the kernels of the suite, and answers until it is told to end.
+"""The worker of one side: finds the kernels of the suite, and answers until it is asked to end.
 
     other     {"do": "begin"}                          load the suite
     worker    {"kernels": [{"name", "engine"}], "skipped": [{"name", "why"}], "facts": {…}}
@@ -237,7 +237,7 @@ def _hint(error: BaseException) -> str:
 
 
 def main(path: str, number: int) -> int:
-    """Answer orders until told to end, or until the other side is gone."""
+    """Answer orders until asked to end, or until the other side is gone."""
     with open(path, encoding="utf-8") as file:
         worker = _Worker(json.load(file))
     os.set_inheritable(number, False)
