@@ -142,8 +142,7 @@ def _row(which: Plant | Null, packages: Mapping[str, Path]) -> dict[str, Any]:
         found = compared(made, which, packages)
         row |= _named(found)
     except (TileprofError, ValueError) as error:
-        row |= {"named": "error", "step": "", "changed": False, "effect": True, "text": str(error)[:300],
-                "restored": None}  # fmt: skip
+        row |= _error(str(error))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(which, Plant):
@@ -151,6 +150,11 @@ def _row(which: Plant | Null, packages: Mapping[str, Path]) -> dict[str, Any]:
         named = {each.strip() for each in row["step"].split(",")}
         row["right_step"] = row["right"] and (not which.steps or bool(named & {*which.steps}))
     return row
+
+
+def _error(text: str) -> dict[str, Any]:
+    return {"named": "error", "step": "", "changed": False, "effect": True, "text": text[:300],
+            "restored": None}  # fmt: skip
 
 
 def compared(made: Planted, which: Plant | Null, packages: Mapping[str, Path]) -> Report:
@@ -168,8 +172,7 @@ def compared(made: Planted, which: Plant | Null, packages: Mapping[str, Path]) -
 def _named(found: Report) -> dict[str, Any]:
     if len(found.changes) != 1:
         names = ", ".join(each.kernel for each in found.changes)
-        return {"named": "error", "step": "", "changed": bool(found.changed), "effect": True,
-                "text": f"{len(found.changes)} kernels: {names}", "restored": None}  # fmt: skip
+        return _error(f"{len(found.changes)} kernels: {names}")
     (change,) = found.changes
     difference = change.difference
     culprits: Sequence[Culprit] = [c for c in change.culprits if c.kind in COMPARED]
