@@ -126,11 +126,15 @@ class _Worker:
         return of_tileprof.set_controls(self._wanted.controls)
 
     def _refuse(self, unknown: tuple[str, ...]) -> None:
-        """Refuse options that are Triton's where a kernel of tileprof is compared."""
-        if unknown and any(each.engine == "tileprof" for each in self.cases):
+        """Refuse options that the compiler of the kernels has not. Where kernels of both are
+        compared, each takes those that it knows."""
+        engines = {each.engine for each in self.cases}
+        if engines == {"triton"} and self._wanted.controls:
+            of_triton.refuse_unknown(self._wanted)
+        if engines == {"tileprof"} and unknown:
             raise Refused(
                 f"this version of tileprof has no control `{unknown[0]}`",
-                "Its controls are listed in docs/gpu.md.",
+                "`tileprof compile --control x=1` lists those of a version.",
             )
 
     def _cases_of(self, name: str, found: Any) -> list[Case]:

@@ -70,9 +70,13 @@ def capturing(wanted: Wanted) -> Iterator[list[Case]]:
         _without_gpu(_target(wanted))
     original = jit.JITFunction.run
     seen: set[Any] = set()
+    chosen = {}
+    if wanted.controls:
+        known = _known_options(_target(wanted))
+        chosen = {n: v for n, v in wanted.controls.items() if n in known}
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        options = {**kwargs, **wanted.controls}
+        options = {**kwargs, **chosen}
         if not launches:
             options["warmup"] = True
         made = original(self, *args, **options)
@@ -161,7 +165,7 @@ class _Held:
     def forms(self, controls: Mapping[str, Any], passes: bool) -> dict[str, Any]:
         """Return every form of the kernel; with passes, the program before each of them too."""
         compiler: Any = importlib.import_module("triton.compiler")
-        known = _options_of(self._target, {**self._options, **controls}, self._wanted.controls)
+        known = _options_of(self._target, {**self._options, **controls})
         with _dumped(passes) as dump:
             made = compiler.compile(self._source, target=self._target, options=known)
         texts = {name: _text(made.asm[name]) for name in made.asm}
@@ -206,20 +210,27 @@ def _launch_facts(metadata: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _options_of(target: Any, given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a version of Triton knows as options; one that was asked for and is none is
-    refused."""
+def _options_of(target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a version of Triton knows as options."""
+    known = _known_options(target)
+    # Results of an earlier compilation are among those of its metadata.
+    return {n: v for n, v in given.items() if n in known and n not in _RESULTS and v is not None}
+
+
+def _known_options(target: Any) -> set[str]:
     compiler: Any = importlib.import_module("triton.compiler.compiler")
-    backend = compiler.make_backend(target)
-    defaults = backend.parse_options({})
-    known = set(getattr(type(defaults), "__dataclass_fields__", ()))
-    for name in asked:
+    defaults = compiler.make_backend(target).parse_options({})
+    return set(getattr(type(defaults), "__dataclass_fields__", ()))
+
+
+def refuse_unknown(wanted: Wanted) -> None:
+    """Refuse options of this side that this version has not."""
+    known = _known_options(_target(wanted))
+    for name in wanted.controls:
         if name not in known:
             options = ", ".join(sorted(known - _RESULTS))
             raise Refused(f"this version of Triton has no option `{name}`",
                           f"Its options are: {options}.")  # fmt: skip
-    # Results of an earlier compilation are among those of its metadata.
-    return {n: v for n, v in given.items() if n in known and n not in _RESULTS and v is not None}
 
 
 @contextmanager
