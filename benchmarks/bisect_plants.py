@@ -112,7 +112,7 @@ def measured(engine: str, packages: Mapping[str, Path], only: str = "") -> dict[
         print(f"{at + 1}/{len(chosen)} {each.engine} · {each.name}: {_said(row)}", flush=True)
         (rows if isinstance(each, Plant) else nulls).append(row)
     return {
-        "device": f"no GPU: compiled for sm_90a (one plant for the cpu), not run; {cpu_model()}",
+        "device": f"no GPU: compiled for sm_90a and not run; {cpu_model()}",
         "date": time.strftime("%Y-%m-%d"),
         "versions": _versions(packages),
         "plants": rows,
@@ -159,8 +159,7 @@ def _error(text: str) -> dict[str, Any]:
 
 def compared(made: Planted, which: Plant | Null, packages: Mapping[str, Path]) -> Report:
     """Return the report on both sides of a plant, compiled and not run."""
-    target = which.target if isinstance(which, Plant) else "sm_90a"
-    settings = Settings(target, "", "a benchmark of what is compiled")
+    settings = Settings("sm_90a", "", "a benchmark of what is compiled")
     with _inside(made.folder), Sides(str(made.folder)) as sides:
         suite = read_suite(made.suite, dict(which.values), ())
         if made.old != "default":

@@ -39,7 +39,6 @@ class Plant:
     """Options of the new side."""
     values: dict[str, Any] = field(default_factory=dict)
     """Values of `--set`."""
-    target: str = "sm_90a"
 
 
 @dataclass(frozen=True, slots=True)
