@@ -6,7 +6,7 @@
 
 `DIR` is a folder that holds the package `triton` of the version that `plants_triton` names, as
 `pip install --no-deps --target DIR triton==3.9.0` fills it. Each part writes its own
-key of `benchmarks/results/bisect.json`.
+key of `benchmarks/results/bisect.json`, and the table in `docs/bisect.md` is made of all of them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from tileprof.errors import TileprofError
 from tileprof.profiler.session.provenance import cpu_model
 from tileprof.trying.measuring import LOOKS, Pair
 
+PAGE = REPOSITORY / "docs" / "bisect.md"
+HEAD = "| what | tried | of these |"
+"""First line of the table on the page."""
 PLACE = REPOSITORY / "benchmarks" / "bisecting"
 RESULTS = REPOSITORY / "benchmarks" / "results" / "bisect.json"
 SIMULATED = 4000
@@ -91,8 +94,49 @@ def rates() -> dict[str, Any]:
 def _write(part: str, found: Mapping[str, Any]) -> None:
     # Both engines may be measured at the same time, by two processes.
     held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**held, part: found}, indent=1, ensure_ascii=False) + "\n")
+    held[part] = found
+    RESULTS.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(with_table(PAGE.read_text(), held))
     print(f"wrote {part} to {RESULTS.relative_to(REPOSITORY)}")
+
+
+def with_table(page: str, held: Mapping[str, Any]) -> str:
+    """Return the page with the table of these results in place of the one that it has."""
+    begin = page.index(HEAD)
+    return page[:begin] + "\n".join(table(held)) + page[page.index("\n\n", begin) :]
+
+
+def table(held: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of the table of results."""
+    yield HEAD
+    yield "| --- | ---: | ---: |"
+    for what, tried, found in _figures(held):
+        yield f"| {what} | {tried:,} | {found:,} |"
+
+
+def _figures(held: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+    for name, engine in (("tileprof", "tileprof"), ("Triton", "triton")):
+        rows = held[engine]["plants"]
+        right = sum(row["right_step"] for row in rows)
+        yield f"regressions planted in {name}: level and step are right", len(rows), right
+    rows = [row for row in held["held out"]["plants"] if row["effect"]]
+    right = sum(row["right_step"] for row in rows)
+    yield "the same, written down before their first run", len(rows), right
+    rates = held["rates"]
+    causes = rates["culprits without which the old code comes back"]
+    what = "causes named, and the old code comes back without them"
+    yield what, causes["tried"], causes["restored"]
+    without = rates["edits without effect"]
+    what = "edits without effect on the machine code: named"
+    yield what, without["tried"], without["false alarms"]
+    for noise, found in rates["simulated noise"].items():
+        what = f"simulated kernels that did not change, {noise}: named"
+        yield what, found["kernels"], found["alarms"]
+    for part in ("cpu", "gpu"):
+        if part in held:
+            found = held[part]
+            what = f"the same code timed on both sides, {found['device']}: named"
+            yield what, found["decisions"], found["false alarms"]
 
 
 # -- compilers

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.bisect_plants import with_table
 from benchmarks.bisecting import plants_ours, plants_triton
 from benchmarks.bisecting.planting import REPOSITORY, farm, replaced
 from benchmarks.bisecting.plants import Edit, Null, Plant
@@ -52,6 +53,12 @@ def test_results_are_those_of_all_plants_and_reach_what_is_claimed() -> None:
     without = rates["edits without effect"]
     assert without["false alarms"] <= 0.02 * without["tried"]
     assert all(each["rate"] <= 0.02 for each in rates["simulated noise"].values())
+
+
+def test_page_has_the_measured_figures() -> None:
+    """The table on the page is that of the results; the benchmark writes both."""
+    page = (REPOSITORY / "docs" / "bisect.md").read_text()
+    assert with_table(page, json.loads(RESULTS.read_text())) == page
 
 
 def test_copy_of_a_package_has_the_edit_and_leaves_the_original(tmp_path: Path) -> None:

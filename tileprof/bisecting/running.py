@@ -178,11 +178,19 @@ class _Comparison:
         self._made += 1
         folder = self._sides.folder / f"workers-{self._made}"
         old, new = pair or self._pair
-        with (
-            Worker(old, self._suite, self._place, folder / "old") as first,
-            Worker(new, self._suite, self._place, folder / "new") as second,
-        ):
-            yield first, second
+        made = [
+            Worker(side, self._suite, self._place, folder / name)
+            for side, name in ((old, "old"), (new, "new"))
+        ]
+        try:
+            # Both load the suite at the same time.
+            for each in made:
+                each.start()
+            with made[0] as first, made[1] as second:
+                yield first, second
+        finally:
+            for each in made:
+                each.end()
 
     # -- forms
 

@@ -79,9 +79,16 @@ class Worker:
         self.facts: Mapping[str, str] = {}
         """Versions of the side."""
 
-    def __enter__(self) -> Worker:
+    def start(self) -> None:
+        """Start it, and let it load the suite; come back at once."""
         self._start()
+        self._say({"do": "begin"})
+
+    def __enter__(self) -> Worker:
+        """Wait until it has loaded the suite."""
         try:
+            if not hasattr(self, "_process"):
+                self.start()
             self._begin()
         except BaseException:
             self.end()
@@ -136,7 +143,7 @@ class Worker:
         return held
 
     def _begin(self) -> None:
-        reply = self._ask({"do": "begin"})
+        reply = self._hear()
         counts: dict[str, int] = {}
         found = []
         for at, each in enumerate(reply["kernels"]):
@@ -187,8 +194,17 @@ class Worker:
             self._pipe.close()
 
     def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        self._say(order)
+        return self._hear()
+
+    def _say(self, order: Mapping[str, Any]) -> None:
         try:
             self._pipe.send_bytes(json.dumps(order).encode())
+        except OSError:
+            raise self._failed("ended") from None
+
+    def _hear(self) -> dict[str, Any]:
+        try:
             if not self._pipe.poll(self._place.limit_s):
                 raise self._failed(f"did not answer for {self._place.limit_s:.0f} s")
             reply: dict[str, Any] = json.loads(self._pipe.recv_bytes())
