@@ -93,10 +93,6 @@ PLANTS: tuple[Plant, ...] = (
     _compiler("layouts are converted back and forth", "code",
               ("TritonGPURemoveLayoutConversions",),
               "        passes.ttgpuir.add_remove_layout_conversions(pm)\n", "", _GEMM, _SIZES),
-    _compiler("what a loop does not change stays in it", "code",
-              ("TritonLoopInvariantCodeMotion",),
-              "            passes.ttir.add_triton_licm(pm)\n",
-              "            pass\n", _GEMM, _SIZES),
     # -- LLVM, PTX, SASS
     _compiler("LLVM optimises nothing", "code", ("LLVM IR",), "llvm.OPTIMIZE_O3",
               "llvm.OPTIMIZE_O0",

@@ -20,6 +20,7 @@ CulpritKind: TypeAlias = Literal["option", "pass", "switch", "commit"]
 
 _MOST_PASSES = 12
 """Passes that are followed at most."""
+_OTHER = "it makes another program of the same one"
 _READ_BY: dict[str, tuple[str, ...]] = {
     "choose": ("tma", "wgmma", "tensor_cores", "tf32", "async_copy", "warp_specialization"),
     "overlap": ("overlap", "delayed_release"),
@@ -111,6 +112,8 @@ def passes(pair: Pair) -> tuple[Culprit, ...]:
         try:
             current = pair.new.resumed(pair.kernels[1], at, steps[at])
         except SideError:
+            # Forms of the IR change too: a version need not take what another one wrote.
+            words[found[-1]] = f"{words[found[-1]] or _OTHER}; the new side does not take it up"
             return tuple(_pass(each, words[each], False, found) for each in found)
     restored = bool(found) and _same_end(old, current)
     return tuple(_pass(each, words[each], restored, found) for each in found)
@@ -194,7 +197,7 @@ def _option(
 
 def _pass(name: str, how: str, restored: bool, found: Sequence[str]) -> Culprit:
     others = [each for each in found if each != name]
-    words = f"pass {name}: {how or 'it makes another program of the same one'}"
+    words = f"pass {name}: {how or _OTHER}"
     if name == "frontend":
         words = "the lowering from Python, which makes another program of the same source"
     if restored:
