@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -52,8 +53,12 @@ def test_wheel_tree_environment_and_options(sides: Sides, tmp_path: Path) -> Non
     wheel = tmp_path / "tileprof-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("tileprof/__init__.py", "")
+        tool = zipfile.ZipInfo("tileprof/tool")
+        tool.external_attr = 0o100755 << 16
+        archive.writestr(tool, "#!/bin/sh\n")
     found = sides.side(str(wheel))
     assert found.kind == "wheel"
+    assert os.access(Path(found.paths[0]) / "tileprof" / "tool", os.X_OK)
     assert (Path(found.paths[0]) / "tileprof" / "__init__.py").is_file()
     tree = tmp_path / "tree"
     (tree / "tileprof").mkdir(parents=True)

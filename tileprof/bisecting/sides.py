@@ -122,6 +122,7 @@ class Sides:
             try:
                 with zipfile.ZipFile(path) as archive:
                     archive.extractall(place)
+                    _keep_modes(archive, place)
             except (zipfile.BadZipFile, OSError) as error:
                 raise UsageError(f"{text} is no wheel: {error}", hint="Build it anew.") from None
         data = [str(each) for each in place.glob("*.data/*lib")]
@@ -239,6 +240,13 @@ class Sides:
             said = done.stderr.decode(errors="replace").strip()
             raise UsageError(f"git {words[0]} failed: {said}", hint="Check the repository.")
         return done.stdout
+
+
+def _keep_modes(archive: zipfile.ZipFile, place: Path) -> None:
+    """Make files executable that are so in a wheel, such as Triton's assembler."""
+    for each in archive.infolist():
+        if each.external_attr >> 16 & 0o111 and not each.is_dir():
+            (place / each.filename).chmod(0o755)
 
 
 def read_options(text: str) -> dict[str, Any]:
