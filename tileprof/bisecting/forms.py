@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tileprof.errors import UsageError
+
+from .inside.of_triton import RESULTS
 
 Engine: TypeAlias = Literal["tileprof", "triton"]
 
@@ -58,8 +60,6 @@ class Forms:
     """Triton's program in front of each pass of MLIR, in order."""
     missing: str = ""
     """Package that is not installed and whose forms are therefore missing."""
-    steps: tuple[str, ...] = field(default=())
-    """Names of all passes, also where their programs were not asked for."""
 
 
 def read_forms(kernel: str, engine: Engine, sent: Mapping[str, Any]) -> Forms:
@@ -79,7 +79,6 @@ def read_forms(kernel: str, engine: Engine, sent: Mapping[str, Any]) -> Forms:
         sent.get("tools", {}),
         tuple(dumped(sent.get("dump", ""))),
         sent.get("missing", ""),
-        tuple(sent.get("steps", ())),
     )
 
 
@@ -133,15 +132,6 @@ def stored_forms(folder: Path) -> list[Forms]:
 def has_stored(folder: Path) -> bool:
     """Return whether Triton left kernels in a folder."""
     return next(folder.rglob("*.ttir"), None) is not None
-
-
-RESULTS = frozenset(
-    {"hash", "name", "shared", "target", "arch", "triton_version", "extern_libs", "warp_size",
-     "tensordesc_meta", "tmem_size", "global_scratch_size", "global_scratch_align", "backend_name",
-     "profile_scratch_size", "profile_scratch_align", "supported_fp8_dtypes", "ir_override",
-     "deprecated_fp8_dot_operand_dtypes", "allowed_dot_input_precisions"}
-)  # fmt: skip
-"""Entries of Triton's metadata that follow from the code or the environment."""
 
 
 def _options(metadata: Mapping[str, Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tileprof.bench.gpu_state import GpuState
@@ -92,7 +92,6 @@ class Report:
     """Packages that are not installed and whose levels are therefore missing."""
     gpu: GpuState | None = None
     seconds: float = 0.0
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def changed(self) -> tuple[Change, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -45,4 +45,3 @@ class Case:
     """Returns a call that can be timed; `Refused` where none can be made."""
     resume: Callable[[str, str], dict[str, Any]] | None = None
     """Takes a step's name and the other side's text after it; returns forms from there on."""
-    facts: dict[str, Any] = field(default_factory=dict)

@@ -157,12 +157,10 @@ class _Held:
             "specialisation": _parameters(self.traced),
             "options": {f.name: str(getattr(used, f.name)) for f in dataclasses.fields(used)},
             "ir": [["frontend", ir.print_kernel(self.traced)]],
-            "steps": ["frontend"],
             "missing": "",
         }
 
         def observe(step: str, kernel: Any) -> None:
-            made["steps"].append(step)
             if passes:
                 made["ir"].append([step, ir.print_kernel(kernel)])
 
@@ -175,10 +173,9 @@ class _Held:
         """Return the forms that come of the other side's program after a step, compiled here."""
         from tileprof import ir
 
-        made: dict[str, Any] = {"ir": [], "steps": [], "missing": ""}
+        made: dict[str, Any] = {"ir": [], "missing": ""}
 
         def observe(name: str, kernel: Any) -> None:
-            made["steps"].append(name)
             made["ir"].append([name, ir.print_kernel(kernel)])
 
         kernel = ir.parse(text)

@@ -15,19 +15,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from .cases import Case, Refused, Wanted
-from .source import plain, source_of
+from .source import source_of
 
 _TYPES = {"i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32",
           "fp64", "fp8e4nv", "fp8e5"}  # fmt: skip
-_RESULTS = {
+RESULTS = {
     "hash", "name", "shared", "target", "arch", "triton_version", "extern_libs", "tensordesc_meta",
     "tmem_size", "global_scratch_size", "global_scratch_align", "profile_scratch_size",
     "profile_scratch_align", "warp_size", "backend_name", "supported_fp8_dtypes",
-    "deprecated_fp8_dot_operand_dtypes", "allowed_dot_input_precisions", "ir_override", "ttgir",
+    "deprecated_fp8_dot_operand_dtypes", "allowed_dot_input_precisions", "ir_override",
 }  # fmt: skip
 """Entries of a kernel's metadata that follow from its code or its environment; all others are
 options that it was compiled with."""
-_IR = ("ttir", "ttgir", "llir")
 _NAMES = {"ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR", "gluon": "Gluon IR"}
 
 
@@ -174,7 +173,7 @@ class _Held:
         return {
             "source": source_of(self._function, self._wanted.folder),
             "specialisation": self._specialisation(),
-            "options": {n: str(v) for n, v in metadata.items() if n not in _RESULTS},
+            "options": {n: str(v) for n, v in metadata.items() if n not in RESULTS},
             "ir": steps[:1],
             "code": steps[1:],
             "dump": dump[0] if dump else "",
@@ -214,7 +213,7 @@ def _options_of(target: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a version of Triton knows as options."""
     known = _known_options(target)
     # Results of an earlier compilation are among those of its metadata.
-    return {n: v for n, v in given.items() if n in known and n not in _RESULTS and v is not None}
+    return {n: v for n, v in given.items() if n in known and n not in RESULTS and v is not None}
 
 
 def _known_options(target: Any) -> set[str]:
@@ -228,7 +227,7 @@ def refuse_unknown(wanted: Wanted) -> None:
     known = _known_options(_target(wanted))
     for name in wanted.controls:
         if name not in known:
-            options = ", ".join(sorted(known - _RESULTS))
+            options = ", ".join(sorted(known - RESULTS))
             raise Refused(f"this version of Triton has no option `{name}`",
                           f"Its options are: {options}.")  # fmt: skip
 
@@ -314,11 +313,6 @@ def _without_gpu(target: Any) -> None:
             return kind
 
     runtime.driver.set_active(Driver())
-
-
-def inner_function(found: Any) -> Any:
-    """Return the Python function of a kernel."""
-    return plain(found)
 
 
 def facts() -> dict[str, str]:

@@ -12,7 +12,6 @@ _WORDS = {
     "undecided": "undecided", "unchanged": "unchanged", "only-old": "only on the old side",
     "only-new": "only on the new side", "failed": "FAILED",
 }  # fmt: skip
-_CODES = {"tileprof": "CUDA C++", "triton": "TTGIR or LLVM IR"}
 _MOST_FILES = 4
 
 
