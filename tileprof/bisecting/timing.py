@@ -31,7 +31,7 @@ Pairs: TypeAlias = Callable[[int], AbstractContextManager[tuple[Worker, Worker]]
 
 WIDER = 2.0
 """Student's t is taken so many times as wide, because a suite has many kernels and each is looked
-at several times. In simulated suites without a change at most 0.5 % of the kernels are then named
+at several times. In simulated suites without a change at most 0.7 % of the kernels are then named
 at any noise (`benchmarks.bisect_plants`)."""
 _CLOCKS_APART = 0.03
 """Share by which the SM clocks of both sides differ at least to be named as a cause. Boost clocks
