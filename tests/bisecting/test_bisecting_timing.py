@@ -11,9 +11,11 @@ import pytest
 
 from tileprof.bench.gpu_state import GpuState
 from tileprof.bench.intervals import Interval
-from tileprof.bisecting import Timing, judged
+from tileprof.bisecting import Forms, Times, Timing, judged
+from tileprof.bisecting.running import _change as change_of
 from tileprof.bisecting.timing import timed
 from tileprof.bisecting.workers import SideError
+from tileprof.trying.measuring import Pair
 
 
 class Side:
@@ -89,3 +91,20 @@ def test_other_clock_on_one_side_is_seen() -> None:
     times, _ = run(["same"], 1.0, 0.002, 2, look)
     assert times["same"].clocks == (1980.0, 1500.0)
     assert times["same"].clocks_differ
+
+
+@pytest.mark.parametrize(
+    ("factor", "mhz", "level"),
+    [(1.3, 1500, "clocks"), (1.3, 1980, "nothing"), (1.0, 1500, "nothing")],
+)
+def test_clock_is_named_where_nothing_else_explains_a_time(
+    factor: float, mhz: int, level: str
+) -> None:
+    """The same code took longer, and the GPU ran at another clock meanwhile."""
+    pairs = tuple(Pair(((1000.0, 1000.0 * factor * (1 + at / 1e4)),)) for at in range(3))
+    forms = Forms("k", "tileprof", "s", {}, {}, (), (), (), "mov;", b"", {}, {})
+    change = change_of("k", forms, forms, Times(pairs, 0.02, (1980.0, float(mhz))))
+    assert change.verdict == ("slower" if factor > 1 else "same")
+    assert change.difference is not None
+    assert change.difference.level == level
+    assert change.same_code

@@ -139,7 +139,7 @@ def test_commits_between_two(cli: Any, folder: Path) -> None:
         subprocess.run([*git, "commit", "-qm", f"Number {number}"], check=True)
     found = cli("bisect", "HEAD~7", "HEAD", "kernels.py:scale", "--set", "N=4096", *COMPILED)
     assert found.code == 0
-    assert "Number 5\n    or one of 1 commits before it, which do not compile" in found.out
+    assert "Number 5\n    or the commit before it, which does not compile" in found.out
     assert "    scale: Python source\n    files: kernels.py, number.txt\n" in found.out
 
 

@@ -33,7 +33,7 @@ from .normal_forms import (
 
 Level: TypeAlias = Literal[
     "python", "specialisation", "options", "ir", "code", "flags", "ptx", "sass", "resources",
-    "launch", "device", "clocks", "nothing",
+    "launch", "clocks", "nothing",
 ]  # fmt: skip
 LEVELS: dict[Level, str] = {
     "python": "Python source",
@@ -46,7 +46,6 @@ LEVELS: dict[Level, str] = {
     "sass": "SASS",
     "resources": "resources",
     "launch": "launch configuration",
-    "device": "device or driver",
     "clocks": "clocks",
     "nothing": "nothing",
 }

@@ -118,12 +118,14 @@ def _change(
 
 
 def _difference(old: Forms, new: Forms, times: Times | None) -> Difference:
+    """Return the first level that differs; clocks where only they explain another time."""
     found = compare(old, new)
-    if found.level == "nothing" and times is not None and times.clocks_differ and times.clocks:
-        before, after = times.clocks
-        words = f"SM clock {before:.0f} → {after:.0f} MHz"
-        return replace(found, level="clocks", text=words)
-    return found
+    if found.level != "nothing" or times is None or times.verdict not in CHANGED:
+        return found
+    if not times.clocks_differ or times.clocks is None:
+        return found
+    before, after = times.clocks
+    return replace(found, level="clocks", text=f"SM clock {before:.0f} → {after:.0f} MHz")
 
 
 class _Comparison:

@@ -131,7 +131,9 @@ def _commits(report: Report) -> Iterator[str]:
 
 def _commit(change: CommitChange) -> Iterator[str]:
     yield f"  {change.subject}"
-    if change.between:
+    if change.between == 1:
+        yield "    or the commit before it, which does not compile the suite"
+    elif change.between:
         yield f"    or one of {change.between} commits before it, which do not compile the suite"
     for name, found in change.kernels.items():
         verdict = f", {_WORDS[change.verdicts[name]]}" if name in change.verdicts else ""
