@@ -312,8 +312,8 @@ def _alarms(drawn: random.Random, rounds: float, processes: float, floor: float)
 
 # -- a GPU
 
-PAIRS = 9
-"""Pairs of processes without a change: three independent decisions of each kernel."""
+PAIRS = 6
+"""Pairs of processes without a change: two independent decisions of each kernel."""
 _LIMIT_S = 190.0
 
 
@@ -324,7 +324,7 @@ def _on_gpu() -> dict[str, Any]:
     found = {"device": _device_name(), **_unchanged("kernels_launched.py:same", settings)}
     regressions: dict[str, Any] = {}
     with Sides(str(REPOSITORY)) as sides:
-        suite = read_suite(f"{PLACE}/kernels_launched.py:ours", {}, ())
+        suite = read_suite(f"{PLACE}/kernels_launched.py:few", {}, ())
         for given in ("stages=1", "vectorize=off"):
             if time.monotonic() - began > _LIMIT_S * 0.7:
                 regressions[given] = "left out: no time"
