@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tileprof.bisecting import Forms, compare
+from tileprof.bisecting import Forms, compare, comparing
 from tileprof.bisecting.comparing import same_code
+from tileprof.bisecting.costs import Fact
 from tileprof.bisecting.forms import Step, dumped
 
+INSIDE = Path(comparing.__file__).parent / "inside"
 BASE = Forms(
     kernel="double",
     engine="tileprof",
@@ -136,3 +141,30 @@ def test_dump_of_mlir_is_cut_into_programs() -> None:
         ("CSE", "first"),
         ("Coalesce {n=4 }", "second"),
     ]
+
+
+def test_resources_count_where_the_code_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registers that are reserved and not used limit how many blocks run at once."""
+    facts = (Fact("registers", 32, 168), Fact("blocks per SM", 16, 3))
+    monkeypatch.setattr(comparing, "changed_resources", lambda old, new: facts)
+    found = compare(BASE, BASE)
+    assert (found.level, found.text) == ("resources", "registers 32 → 168, blocks per SM 16 → 3")
+    assert not same_code(BASE, BASE)
+
+
+@pytest.mark.parametrize("path", sorted(INSIDE.glob("*.py")), ids=lambda path: path.stem)
+def test_what_runs_on_a_side_is_python_of_older_versions(path: Path) -> None:
+    """An environment of Triton may have Python 3.9, and none of our packages."""
+    tree = ast.parse(path.read_text(), feature_version=(3, 9))
+    assert not any(isinstance(node, ast.Match) for node in ast.walk(tree))
+    imported = {
+        name.name.partition(".")[0]
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for name in node.names
+    } | {
+        str(node.module).partition(".")[0]
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and not node.level
+    }
+    assert imported <= set(sys.stdlib_module_names)
