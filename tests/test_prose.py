@@ -15,7 +15,7 @@ import pytest
 _ROOT = Path(__file__).parents[1] / "tileprof"
 _FUNCTIONS = ("viewer", "instrument", "binary")
 """Packages in which no function's docstring begins with one of `_LEANING`."""
-_WHOLE = ("cli", "ir", "lang", "profile", "profiler", "runtime", "tui")
+_WHOLE = ("bisecting", "cli", "ir", "lang", "profile", "profiler", "runtime", "tui")
 """Packages in which no docstring at all does, of a module, class, function or attribute."""
 _MESSAGES = ("cli", "viewer", "analyzer", "runtime", "lang", "tui")
 """Packages whose messages, help and report sentences avoid `_PRIVATE`."""

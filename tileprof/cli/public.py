@@ -32,6 +32,7 @@ from . import (
     terminal,
     view,
 )
+from .bisecting import bisect_command
 from .kernel import bench, check, compile_command, events, inspect_command, show, tune
 from .parsing import Command
 from .trying import try_command
@@ -39,12 +40,12 @@ from .trying import try_command
 __all__ = ["COMMANDS", "main"]
 
 _MODULES = (
-    run, ctl, view, report, try_command, diff, bench, tune, export, compile_command,
+    run, ctl, view, report, try_command, diff, bench, tune, bisect_command, export, compile_command,
     inspect_command, events, check, show, learn, cache_command, doctor, mcp_command,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in _MODULES}
 COMMANDS["completion"] = completion.command(COMMANDS)
-_QUIET = {"bench", "mcp", "try", "tune"}
+_QUIET = {"bench", "bisect", "mcp", "try", "tune"}
 """Commands during which nothing is drawn: it would disturb times, and a server never ends."""
 WRONG_USE = (
     UsageError, ArgumentError, ProfileFileError, CubinError, OutputError, MissingDependencyError,

@@ -58,14 +58,14 @@ class Pair:
         return statistics.median(old / new for old, new in self.rounds)
 
 
-def speedup_interval(pairs: Sequence[Pair]) -> Interval | None:
+def speedup_interval(pairs: Sequence[Pair], wider: float = _WIDER) -> Interval | None:
     """Return the mean speed-up of pairs with its 95 % interval, which holds although it is looked
-    at several times; None for fewer than two pairs."""
+    at several times; None for fewer than two pairs. `wider`: factor of Student's t for that."""
     if len(pairs) < 2:
         return None
     logs = [math.log(each.speedup) for each in pairs]
     mean = statistics.fmean(logs)
-    half = _WIDER * students_t(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = wider * students_t(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Interval(*(math.exp(each) for each in (mean, mean - half, mean + half)))
 
 
