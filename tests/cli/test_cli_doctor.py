@@ -69,6 +69,7 @@ def test_each_missing_thing_has_a_remedy(cli: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(doctor_gpu, "_nvdisasm", str)
     monkeypatch.setattr(doctor_gpu, "recording", lambda: iter(()))
     monkeypatch.setattr(cuda_native, "find_compiler", lambda: None)
+    monkeypatch.setattr(cuda_native, "installed", lambda: None)
     lines = cli("doctor").out.splitlines()
     missing = [at for at, line in enumerate(lines) if line.startswith("missing")]
     # Without PyTorch one more: the observer of its operations.

@@ -87,6 +87,19 @@ def test_a_table_that_a_product_shares(seen: Seen) -> None:
     assert told(lambda: other(table(ids)))["aten::linear"] == {}
 
 
+def test_a_matrix_in_the_memory_of_a_table_is_another_one(seen: Seen) -> None:
+    """As where the table is gone and its memory is used again."""
+    memory, ids = bytearray(4 * 64 * 64), torch.tensor([1, 2])
+
+    def matrix() -> torch.nn.Parameter:
+        return torch.nn.Parameter(torch.frombuffer(memory, dtype=torch.float32).view(64, 64))
+
+    table = torch.nn.Embedding(64, 64, _weight=matrix())
+    told(lambda: table(ids))
+    found = told(lambda: torch.nn.functional.linear(torch.ones(1, 64), matrix()))
+    assert found["aten::linear"] == {}
+
+
 def filled(value: int = 0, left: bool = False, ends: int = 0) -> Any:
     """Four rows of 16 numbers with 4, 8, 12 and 16 that are no padding."""
     rows = torch.full((4, 16), value)

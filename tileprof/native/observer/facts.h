@@ -5,6 +5,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -36,22 +38,23 @@ inline Question question_of(std::string_view name) {
   return {};
 }
 
-// The tables that a thread looked rows up in, of the newest ones. Addresses are compared, never
-// followed: a table that is gone is taken for none, or once for another one.
+// The tables that a thread looked rows up in, of the newest ones. A table that is gone is held weakly:
+// its elements are freed, and its storage's address is no other one's meanwhile.
 class Tables {
 public:
   void add(const at::Tensor &table) {
-    const void *at = table.storage().data();
-    if (!has(table)) held_[next_++ % kMost] = at;
+    if (!has(table)) held_[next_++ % kMost].emplace(table.storage().getWeakStorageImpl());
   }
   bool has(const at::Tensor &table) const {
-    const void *at = table.storage().data();
-    return at && std::find(held_, held_ + kMost, at) != held_ + kMost;
+    const c10::StorageImpl *sought = table.storage().unsafeGetStorageImpl();
+    return std::any_of(held_.begin(), held_.end(), [sought](const auto &each) {
+      return each && each->_unsafe_get_target() == sought;
+    });
   }
 
 private:
   static constexpr size_t kMost = 64;
-  const void *held_[kMost] = {};
+  std::array<std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>>, kMost> held_;
   size_t next_ = 0;
 };
 
