@@ -40,11 +40,11 @@ RESULT = Path(__file__).parent / "results" / "check-examples.json"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the check of one example gave."""
+    """The results of the check of one example."""
 
     name: str
     status: str
-    """Of the run: see `tilelang_examples.py`; `failed` where the check itself did not end."""
+    """Outcome of the run, as in `tilelang_examples.py`; `failed` where the check did not end."""
     seconds: float
     findings: list[str] = field(default_factory=list)
     launches: int = 0
@@ -55,7 +55,7 @@ class Checked:
     places_proved: int = 0
     """Those of which each launch is proved."""
     verdicts: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By property, how often each result."""
+    """Number of launches with each result, by property."""
     reasons: dict[str, int] = field(default_factory=dict)
     """Why properties are not proved: accesses by reason."""
 

@@ -56,6 +56,12 @@ def _codes(template: str, *shapes: object) -> tuple[Run, ...]:
     )
 
 
+def _masks(path: str, template: str, *shapes: object) -> tuple[Example, Example]:
+    """Return an example without and with the causal mask, whose flag stands at `%s`."""
+    full, causal = (_codes(template % flag, *shapes) for flag in (False, True))
+    return Example(path, full, "full"), Example(path, causal, "causal")
+
+
 def _sizes(code: str, names: str, *shapes: tuple[Any, ...]) -> tuple[Run, ...]:
     return tuple(Run(code, dict(zip(names.split(), shape))) for shape in shapes)
 
@@ -204,53 +210,21 @@ _SINK = "attention_sink/example_"
 _SPARSE = "blocksparse_attention/example_tilelang_"
 
 _ATTENTION = (
-    Example(
-        f"{_MHA}fwd_bshd.py",
-        _codes("main({}, {}, {}, {}, False)", (8, 32, 4096, 128), (1, 16, 8192, 128),
-               (4, 32, 2048, 64)),
-        "full",
+    *_masks(
+        f"{_MHA}fwd_bshd.py", "main({}, {}, {}, {}, %s)",
+        (8, 32, 4096, 128), (1, 16, 8192, 128), (4, 32, 2048, 64),
     ),
-    Example(
-        f"{_MHA}fwd_bshd.py",
-        _codes("main({}, {}, {}, {}, True)", (8, 32, 4096, 128), (1, 16, 8192, 128),
-               (4, 32, 2048, 64)),
-        "causal",
+    *_masks(
+        f"{_MHA}fwd_bhsd.py", "main({}, {}, {}, {}, {}, %s)",
+        (1, 1, 256, 256, 64), (4, 32, 2048, 2048, 128), (1, 16, 8192, 8192, 64),
     ),
-    Example(
-        f"{_MHA}fwd_bhsd.py",
-        _codes("main({}, {}, {}, {}, {}, False)", (1, 1, 256, 256, 64), (4, 32, 2048, 2048, 128),
-               (1, 16, 8192, 8192, 64)),
-        "full",
+    *_masks(
+        f"{_GQA}fwd_bshd.py", "main({}, {}, {}, {}, %s, {})",
+        (1, 64, 4096, 128, 16), (4, 32, 2048, 128, 8), (1, 32, 8192, 64, 4),
     ),
-    Example(
-        f"{_MHA}fwd_bhsd.py",
-        _codes("main({}, {}, {}, {}, {}, True)", (1, 1, 256, 256, 64), (4, 32, 2048, 2048, 128),
-               (1, 16, 8192, 8192, 64)),
-        "causal",
-    ),
-    Example(
-        f"{_GQA}fwd_bshd.py",
-        _codes("main({}, {}, {}, {}, False, {})", (1, 64, 4096, 128, 16), (4, 32, 2048, 128, 8),
-               (1, 32, 8192, 64, 4)),
-        "full",
-    ),
-    Example(
-        f"{_GQA}fwd_bshd.py",
-        _codes("main({}, {}, {}, {}, True, {})", (1, 64, 4096, 128, 16), (4, 32, 2048, 128, 8),
-               (1, 32, 8192, 64, 4)),
-        "causal",
-    ),
-    Example(
-        f"{_MHA}bwd_bshd.py",
-        _codes("main({}, {}, {}, {}, False)", (8, 32, 1024, 64), (4, 16, 2048, 128),
-               (1, 16, 4096, 64)),
-        "full",
-    ),
-    Example(
-        f"{_MHA}bwd_bshd.py",
-        _codes("main({}, {}, {}, {}, True)", (8, 32, 1024, 64), (4, 16, 2048, 128),
-               (1, 16, 4096, 64)),
-        "causal",
+    *_masks(
+        f"{_MHA}bwd_bshd.py", "main({}, {}, {}, {}, %s)",
+        (8, 32, 1024, 64), (4, 16, 2048, 128), (1, 16, 4096, 64),
     ),
     Example(
         f"{_MHA}bwd_bhsd.py",

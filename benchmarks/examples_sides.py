@@ -61,7 +61,7 @@ class Launch:
 
 @dataclass(slots=True)
 class Side:
-    """What an example did on one side."""
+    """Launches, comparisons and errors of an example on one side."""
 
     name: str
     launches: list[Launch] = field(default_factory=list)

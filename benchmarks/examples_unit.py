@@ -75,7 +75,7 @@ class Row:
     """ok; wrong: results differ; error: one side did not run."""
     error: str = ""
     checked: str = ""
-    """By the example's own reference on both sides, or by TileLang's results alone."""
+    """reference: both sides agree with the example's own; TileLang: only with each other."""
     notes: list[str] = field(default_factory=list)
     kernels: list[KernelRow] = field(default_factory=list)
     ratio: float | None = None
@@ -83,7 +83,7 @@ class Row:
     gpu_s: float = 0.0
     seconds: float = 0.0
     compiled: list[dict[str, Any]] = field(default_factory=list)
-    """What became of our kernels, where they were only compiled."""
+    """Facts of our kernels' machine code, where they were only compiled."""
 
     def fails(self, error: str, status: str = "error") -> Row:
         """Return the row with why it has no time."""
@@ -152,7 +152,7 @@ def _paired(ours: Sequence[Launch], theirs: Sequence[Launch]) -> list[tuple[Laun
 
 
 def _checked(example: Example, ours: Side, theirs: Side, notes: list[str]) -> str:
-    """By what the results are checked; comparisons that fail are noted."""
+    """Return what the results are checked against; comparisons that fail are noted."""
     good = True
     for name, side in (("tileprof", ours), ("TileLang", theirs)):
         failed = [c for c in side.checks if not c.passed]

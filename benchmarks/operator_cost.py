@@ -1,4 +1,4 @@
-"""What an operator's call costs beside PyTorch's addmm, and a GPT of operators beside PyTorch's.
+"""Costs of an operator's call beside PyTorch's addmm, and a GPT of operators beside PyTorch's.
 
     python -m benchmarks.operator_cost           writes benchmarks/results/operators.json
     python -m benchmarks.operator_cost --only calls
@@ -34,7 +34,7 @@ from case_studies.operators import gpt
 
 RESULTS = Path(__file__).parent / "results" / "operators.json"
 EXTENT = 64
-"""Of the matrices, whose work takes the GPU less time than the call takes the processor."""
+"""Extent of the square matrices: the GPU works on them for less time than a call takes."""
 BATCH = 400
 """Calls that fit into the GPU's queue together."""
 ROUNDS = 60

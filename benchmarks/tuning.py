@@ -61,7 +61,7 @@ RESULT = Path(__file__).parent / "results" / "tuning.json"
 CONFIGURATIONS = 208
 """Configurations that are searched exhaustively; 200 are asked for."""
 AGAIN = 6
-"""Of all, the fastest that are timed again in pairs."""
+"""Number of the fastest configurations that are timed again in pairs."""
 PAIR_SECONDS = 0.4
 MOST_LACKING = 64
 """Registers that a thread may lack, by an estimate, for a configuration to be compiled."""

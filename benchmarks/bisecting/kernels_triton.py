@@ -56,7 +56,7 @@ def total(X, Y, n, BLOCK: tl.constexpr):
 
 
 class Pointer:
-    """What a launch needs of a tensor."""
+    """Type and address of a tensor, as a launch reads them."""
 
     def __init__(self, address, dtype="fp32"):
         self.address, self.dtype = address, dtype

@@ -1,4 +1,4 @@
-"""What a plant is: a kernel, what is done to one side, and the first level that truly differs."""
+"""A plant: a kernel, what is done to one side, and the first level that truly differs."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tileprof.bench import Interval, Timer, in_turns, median_interval, replayed
-from tileprof.bench.rounds import BATCH_NS
+from tileprof.bench.rounds import BATCH_NS, batch_sizes
 from tileprof.errors import TileprofError
 
 from .numbers import PAIR_ROUNDS, SURE
@@ -96,7 +96,7 @@ def prepared(timer: Timer, run: Run) -> Batches:
         calls = min(4 * calls, timer.most_calls)
         best = timer.batch(run, calls).ns
     best = min(best, timer.batch(run, calls).ns)
-    calls = max(1, min(timer.most_calls, round(BATCH_NS / max(best, 1e-3))))
+    (calls,) = batch_sizes([best], timer.most_calls)
     if timer.clock == "gpu" and best < _SHORT_NS and (graph := _graph(run, calls)) is not None:
         graph()
         best = timer.batch(graph, 1).ns / calls
