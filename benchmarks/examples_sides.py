@@ -207,14 +207,18 @@ def _modules(name: str) -> Iterator[None]:
         _foreign()
         yield
         return
-    held = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in _ROOTS}
-    for each in held:
+    replaced = (*_ROOTS, *host.FOREIGN)
+    held = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in replaced}
+    finders = list(sys.meta_path)
+    for each in [n for n in held if n.partition(".")[0] in _ROOTS]:
         del sys.modules[each]
     host.install()
     try:
         yield
     finally:
-        for each in [n for n in sys.modules if n.partition(".")[0] in _ROOTS]:
+        # What examples compare with has stand-ins too, which nothing else may find.
+        sys.meta_path[:] = finders
+        for each in [n for n in sys.modules if n.partition(".")[0] in replaced]:
             del sys.modules[each]
         sys.modules.update(held)
 

@@ -98,7 +98,9 @@ def example(*codes: Any) -> Any:
 
 def test_a_row_has_times_of_both_sides(checkout: Path, both_ours: None) -> None:
     """It is checked by the example's own reference, at sizes that its driver does not have."""
+    finders = list(sys.meta_path)
     row = unit.run_unit(example(cases.Run("main()", {"M": 64})), 0, checkout, turns.Turn(None))
+    assert sys.meta_path == finders
     assert (row.status, row.checked, row.notes, row.shape) == (
         "ok",
         "reference",
