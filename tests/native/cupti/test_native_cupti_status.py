@@ -16,12 +16,14 @@ import pytest
 
 from tests.native.cupti_programs import (
     ALLOC,
+    GRAPH_LAUNCH,
     KERNEL,
     KINDS,
     LAUNCH,
     MEMCPY,
     MEMSET,
     NODE_CREATED,
+    WAIT_EVENT,
     Fake,
     wait_until,
 )
@@ -180,6 +182,56 @@ def test_a_flush_does_not_wait_for_a_launch_that_never_returns(fake: Fake) -> No
 def test_cupti_is_asked_for_more_device_memory(fake: Fake) -> None:
     """Otherwise it allocates within launches after 300,000 records, which may never end."""
     assert fake.option_now("device_buffers") == 20
+
+
+def test_graphs_keep_apart_from_waits_for_events(fake: Fake) -> None:
+    """Of other threads: CUPTI 13.0 may wait for ever where the two meet. Several of one kind do not
+    wait for each other, and neither kind keeps the other out."""
+    fake.c.fake_call(GRAPH_LAUNCH)
+    count, ns = 3000, 5_000
+    threads = [
+        threading.Thread(
+            target=fake.c.fake_long_calls,
+            args=(ctypes.c_uint64(count), number, ctypes.c_uint64(ns)),
+        )
+        for number in (GRAPH_LAUNCH, GRAPH_LAUNCH, WAIT_EVENT, WAIT_EVENT)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # One that the system takes off its core for a fifth of a second is not waited for.
+    assert fake.option_now("met_graphs") < count / 100
+
+
+@pytest.mark.parametrize(
+    ("stuck", "other"), [(WAIT_EVENT, GRAPH_LAUNCH), (GRAPH_LAUNCH, WAIT_EVENT)]
+)
+def test_a_graph_does_not_wait_long_for_a_call_that_blocks(
+    fake: Fake, stuck: int, other: int
+) -> None:
+    """As a launch does where the device's queue is full, or whose end CUPTI did not report."""
+    fake.c.fake_call(GRAPH_LAUNCH)
+    blocked = fake.c.fake_enter(stuck)
+    before = fake.option_now("met_graphs")
+    threads = [threading.Thread(target=fake.c.fake_call, args=(other,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    assert fake.option_now("met_graphs") == before + 3
+    fake.c.fake_exit(stuck, blocked, 0)
+
+
+def test_waits_for_events_are_followed_from_the_first_graph_on(fake: Fake) -> None:
+    """A program without graphs pays nothing for what keeps graphs apart."""
+    fake.call(LAUNCH)
+    assert not fake.c.fake_listened(1, WAIT_EVENT)
+    fake.call(GRAPH_LAUNCH)
+    assert fake.c.fake_listened(1, WAIT_EVENT)
+    assert fake.recorder.gpu_pause() == (0, "")
+    assert not fake.c.fake_listened(1, WAIT_EVENT)
 
 
 def test_a_forced_flush_waits_for_what_was_launched(fake: Fake) -> None:

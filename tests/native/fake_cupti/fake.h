@@ -48,6 +48,7 @@ struct Fake {
   uint64_t (*clock)() = nullptr;
   std::atomic<uint32_t> correlation{0};
   std::atomic<int64_t> launching{0};  // launches under way
+  std::atomic<int64_t> replaying{0}, waiting_for_events{0};  // what must not meet
   // Nobody is called back any more, as by CUPTI 13.0 once a device that is busy refused to sample.
   std::atomic<bool> mute{false};
   std::vector<Record> queue;

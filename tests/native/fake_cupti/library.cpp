@@ -21,6 +21,7 @@ const std::map<uint32_t, const char *> kNames = {
     {277, "cuMemcpyHtoDAsync_v2"},
     {278, "cuMemcpyDtoH_v2"},
     {279, "cuMemcpyDtoHAsync_v2"},
+    {295, "cuStreamWaitEvent"},
     {307, "cuLaunchKernel"},
     {319, "cuMemcpyPeerAsync"},
     {442, "cuLaunchKernel_ptsz"},

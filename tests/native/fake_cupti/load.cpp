@@ -37,6 +37,21 @@ API void fake_many(uint64_t count, uint32_t number, const char *name, uint64_t s
   }
 }
 
+// Calls of the driver that take `ns` each, and as long between two.
+API void fake_long_calls(uint64_t count, uint32_t number, uint64_t ns) {
+  const auto wait = [ns] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(ns);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+  };
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint32_t correlation = fake_enter(number);
+    wait();
+    fake_exit(number, correlation, 0);
+    wait();
+  }
+}
+
 // Threads that launch at once, each kernel of thread t taking t + 1 ns more; delivered meanwhile.
 API void fake_threads(uint32_t threads, uint64_t count, uint64_t batch) {
   std::vector<std::thread> all;

@@ -1,5 +1,6 @@
-// Counters over time without Python, under a sanitizer: threads launch, a device makes samples,
-// they are read and handed over, recording is interrupted, all at once.
+// Counters over time without Python, under a sanitizer: threads launch kernels and graphs and have
+// streams wait for events, a device makes samples, they are read and handed over, recording is
+// interrupted, all at once.
 //
 // Usage: pm_races PATH_OF_FAKE_CUPTI SECONDS LEAST. Prints how many samples the device made, how many
 // were read, how many were missed, the code of the first failure, and calls in a wrong order.
@@ -22,6 +23,7 @@ int main(int, char **arguments) {
   auto current = reinterpret_cast<void (*)(uint64_t)>(dlsym(fake, "fake_current"));
   auto many = reinterpret_cast<void (*)(uint64_t, uint32_t, const char *, uint64_t, uint64_t,
                                         uint64_t, uint64_t)>(dlsym(fake, "fake_many"));
+  auto call = reinterpret_cast<uint32_t (*)(uint32_t)>(dlsym(fake, "fake_call"));
   auto samples = reinterpret_cast<uint64_t (*)(size_t, uint64_t, uint64_t, uint64_t, double,
                                                double)>(dlsym(fake, "fake_pm_samples"));
   auto misuses = reinterpret_cast<uint64_t (*)()>(dlsym(fake, "fake_pm_misuses"));
@@ -42,7 +44,11 @@ int main(int, char **arguments) {
   for (uint64_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       current(1 + t % 2);
-      while (!ended) many(100, 307, "kernel", 1000, 10, 20, 50);
+      while (!ended) {
+        many(100, 307, "kernel", 1000, 10, 20, 50);
+        call(514);
+        call(295);
+      }
     });
   threads.emplace_back([&] {
     for (uint64_t time = 1000; !ended; time += 20'000) {

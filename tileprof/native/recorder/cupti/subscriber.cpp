@@ -37,6 +37,25 @@ struct Passage {
     gate.leave(round);
   }
 };
+// A call of this thread's that keeps apart from graphs, or a graph from it, until its end is reported.
+struct KeptApart {
+  bool inside;
+  GraphsApart::Kind kind;
+  uint32_t correlation, round;
+
+  void enter(GraphsApart &graphs, GraphsApart::Kind entered, uint32_t entering) {
+    if (inside) graphs.leave(kind, round);
+    kind = entered;
+    round = graphs.enter(kind);
+    inside = true;
+    correlation = entering;
+  }
+  void leave(GraphsApart &graphs, uint32_t leaving) {
+    if (!inside || correlation != leaving) return;
+    inside = false;
+    graphs.leave(kind, round);
+  }
+};
 struct Calling {
   static constexpr uint32_t kDeepest = 8;
   Open open[kDeepest];
@@ -45,6 +64,7 @@ struct Calling {
   uint64_t blocked_until_ns;
   Blocked blocked;
   Passage sampled, flushed;  // through the gates of samples and of flushes
+  KeptApart apart;
   // In a pause, the path of the call that is open and may add a node to a graph.
   ContextId foreseen;
 };
@@ -75,13 +95,15 @@ Subscriber::Call Subscriber::call_of(const char *full_name) {
     CallKind kind;
     Wait wait = Wait::none;
     Graphing graphing = none;
+    std::optional<GraphsApart::Kind> apart = std::nullopt;
   } kStarts[] = {
       {"cuLaunchHostFunc", CallKind::none},  // runs on the host, leaves no record
       {"cuStreamBeginCapture", CallKind::none, Wait::none, begins_capture},
       {"cuStreamEndCapture", CallKind::none, Wait::none, ends_capture},
       {"cuGraphAdd", CallKind::none, Wait::none, adds_node},
       {"cuLaunch", CallKind::launch},
-      {"cuGraphLaunch", CallKind::graph},
+      {"cuGraphLaunch", CallKind::graph, Wait::none, none, GraphsApart::Kind::graph},
+      {"cuStreamWaitEvent", CallKind::none, Wait::none, none, GraphsApart::Kind::event_wait},
       {"cuMemcpy", CallKind::memcpy},
       {"cuMemset", CallKind::memset},
       {"cuStreamSynchronize", CallKind::sync, Wait::stream},
@@ -91,14 +113,14 @@ Subscriber::Call Subscriber::call_of(const char *full_name) {
       {"cuMemFree", CallKind::memory},
   };
   const std::string_view name = without_version(full_name);
-  for (const auto &[start, kind, wait, graphing] : kStarts) {
+  for (const auto &[start, kind, wait, graphing, apart] : kStarts) {
     if (name.substr(0, start.size()) != start) continue;
     const bool copies = kind == CallKind::memcpy && name.find("Async") == name.npos;
     const Blocked blocks = kind == CallKind::sync ? Blocked::sync
                            : copies               ? Blocked::copy
                                                   : Blocked::never;
     const bool named = kind != CallKind::none || graphing == adds_node;
-    return {kind, graphing, blocks, wait, named ? host::names().intern(name) : 0};
+    return {kind, graphing, blocks, wait, named ? host::names().intern(name) : 0, apart};
   }
   return {};
 }
@@ -106,6 +128,7 @@ Subscriber::Call Subscriber::call_of(const char *full_name) {
 void Subscriber::find_calls() {
   numbers_.clear();
   graphing_.clear();
+  event_waits_.clear();
   for (uint32_t number = 1; number < kCalls; ++number) {
     const char *name = nullptr;
     calls_[number] = Call{};
@@ -113,6 +136,7 @@ void Subscriber::find_calls() {
     calls_[number] = call_of(name);
     if (calls_[number].kind != CallKind::none) numbers_.push_back(number);
     if (calls_[number].graphing != Graphing::none) graphing_.push_back(number);
+    if (calls_[number].apart == GraphsApart::Kind::event_wait) event_waits_.push_back(number);
   }
 }
 
@@ -142,6 +166,8 @@ void Subscriber::unsubscribe() {
   handle_ = nullptr;
   gate_.reset();
   flush_gate_.reset();
+  graphs_apart_.reset();
+  apart_ = false;
   captures_ = 0;
 }
 
@@ -177,6 +203,11 @@ CuptiResult Subscriber::listen_locked(bool on, Lock) {
     gate_.reset();
     flush_gate_.reset();
   }
+  if (!on) {
+    apart_ = false;
+    for (uint32_t number : event_waits_) set(cupti::kDriver, number, false);
+    graphs_apart_.reset();
+  }
   // Never "module profiled": with it there are no samples of program counters. Graphs that are
   // captured during an interruption are replayed after it, so what concerns them stays.
   if (on && cupti_.graph_node_id) {
@@ -196,6 +227,15 @@ void Subscriber::listen_to_captures() {
   if (!lock || listening()) return;  // to all of them already
   for (uint32_t number : numbers_)
     if (calls_[number].captured()) enable(cupti::kDriver, number, wants(calls_[number]));
+}
+
+// Called when a recording sees its first graph, in a callback: it waits for nobody, the next graph
+// tries again. A program without graphs pays nothing.
+void Subscriber::listen_to_event_waits() {
+  const Lock lock(enabling_, std::try_to_lock);
+  if (!lock || !listening()) return;
+  apart_ = true;
+  for (uint32_t number : event_waits_) enable(cupti::kDriver, number, true);
 }
 
 CuptiResult Subscriber::state() const {
@@ -229,6 +269,12 @@ void Subscriber::called(void *self, uint32_t domain, uint32_t number, const void
   }
 }
 
+void Subscriber::keep_apart(const Call &call, uint32_t correlation) {
+  if (!call.apart || !listening()) return;
+  if (!apart_.load(std::memory_order_relaxed)) listen_to_event_waits();
+  calling.apart.enter(graphs_apart_, *call.apart, correlation);
+}
+
 void Subscriber::enter(uint32_t number, const void *data) {
   if (number >= kCalls) return;
   const Call &call = calls_[number];
@@ -236,6 +282,7 @@ void Subscriber::enter(uint32_t number, const void *data) {
   const bool sampled = call.launches() && gated();
   if (call.launches() && (listening() || gated())) calling.flushed.enter(flush_gate_, correlation);
   if (sampled) calling.sampled.enter(gate_, correlation);
+  keep_apart(call, correlation);
   if (call.kind == CallKind::none || !listening()) return foresee(call);
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (calling.listening != round) leave_unseen();
@@ -317,6 +364,7 @@ void Subscriber::leave(uint32_t number, const void *data) {
   if (number < kCalls) follow_capture(calls_[number], returned ? *returned : 0);
   const uint32_t correlation = read<uint32_t>(data, cupti::CallbackData::correlation);
   if (counters_.wanted()) counters_.leave(correlation, returned && *returned);
+  calling.apart.leave(graphs_apart_, correlation);
   calling.sampled.leave(gate_, correlation);
   calling.flushed.leave(flush_gate_, correlation);
   uint32_t at = calling.depth;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "records/totals.h"
@@ -15,6 +16,7 @@
 #include "counters/counters.h"
 #include "cupti/cupti_api.h"
 #include "cupti/gate.h"
+#include "cupti/graphs_apart.h"
 #include "records/graphs.h"
 #include "pcs/pc_sampling.h"
 #include "pm/pm_sampling.h"
@@ -72,6 +74,7 @@ private:
     Blocked blocks = Blocked::never;  // what the thread waits for until it returns
     Wait wait = Wait::none;
     NameId name = 0;
+    std::optional<GraphsApart::Kind> apart;
     bool launches() const { return kind == CallKind::launch || kind == CallKind::graph; }
     // Whether it adds a node to a graph that is being captured.
     bool captured() const {
@@ -84,6 +87,7 @@ private:
   Graphs &graphs_;
   Waits &waits_;
   Gate &gate_, &flush_gate_;
+  GraphsApart graphs_apart_;
   PcSampling &pcs_;
   PmSampling &pms_;
   SassMetrics &sass_;
@@ -95,6 +99,8 @@ private:
   std::unique_ptr<Call[]> calls_;
   std::vector<uint32_t> numbers_;  // of the calls that are listened to while all is recorded
   std::vector<uint32_t> graphing_;  // of those that are listened to from the first recording on
+  std::vector<uint32_t> event_waits_;  // of those that are listened to once a graph was launched
+  std::atomic<bool> apart_{false};  // whether they are
   // Captures that are under way: while there are some, calls that they take up are listened to in
   // pauses, too.
   std::atomic<uint32_t> captures_{0};
@@ -113,6 +119,8 @@ private:
   CuptiResult listen_locked(bool on, Lock);
   CuptiResult enable(uint32_t domain, uint32_t number, bool on);
   void listen_to_captures();
+  void listen_to_event_waits();
+  void keep_apart(const Call &call, uint32_t correlation);
   void leave_unseen();
   void foresee(const Call &call);
   void follow_capture(const Call &call, int32_t returned);
