@@ -39,6 +39,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from examples_page import section_of, with_section
 from tilelang_cases import CONTINUED, EXAMPLES, FRAGMENTS
 from tilelang_compiling import SECTION, attempt_compiled, section
 from tilelang_running import Item, Result, attempt
@@ -236,8 +237,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.json.write_text(json.dumps([[r.name, r.status, r.detail] for r in [*pages, *files]]))
     if not args.only and args.device is None:
         text = report((args.commit or commit_of(args.checkout))[:12], pages, files)
-        _, found, kept = OUTPUT.read_text().partition(f"\n{SECTION}")
-        OUTPUT.write_text(f"{text}{found}{kept}")
+        before = OUTPUT.read_text()
+        _, found, kept = before.partition(f"\n{SECTION}")
+        OUTPUT.write_text(with_section(f"{text}{found}{kept}", section_of(before)))
     print(f"documentation: {summary(pages)}\nexamples: {summary(files)}")
     return int(any("fails" in (r.status, r.on_cpu) for r in [*pages, *files]))
 

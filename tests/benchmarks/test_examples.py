@@ -20,6 +20,7 @@ cases: Any = importlib.import_module("examples_cases")
 turns: Any = importlib.import_module("examples_turns")
 sides: Any = importlib.import_module("examples_sides")
 unit: Any = importlib.import_module("examples_unit")
+page: Any = importlib.import_module("examples_page")
 del sys.path[0]
 
 EXAMPLE = """
@@ -213,3 +214,13 @@ def test_the_summary_counts_rows_that_agree(tmp_path: Path) -> None:
     assert found["worst"] == 0.5
     assert found["behind_by_more_than_3_percent"] == [[0.5, "a.py #1: k"]]
     assert list(found["not_timed"]) == ["b.py #0"]
+
+
+def test_the_page_shows_the_published_run() -> None:
+    """Section and results are of the same run, and writing it again changes nothing."""
+    results, text = json.loads(page.RESULTS.read_text()), page.PAGE.read_text()
+    section = page.speed_section(results)
+    assert page.section_of(text) == section
+    assert page.with_section(text, section) == text
+    lines = (len(r["kernels"]) if r["status"] == "ok" else 1 for r in results["rows"])
+    assert section.count("\n| `") == sum(lines)
