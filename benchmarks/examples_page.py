@@ -30,8 +30,8 @@ def speed_section(results: dict[str, Any]) -> str:
         f"{about['device']}, {about['date'][:10]}; TileLang {about['tilelang']}, both compiled on "
         "the same machine from the same text of the example and run in turns, "
         f"{about['pairs'][0]} to {about['pairs'][1]} pairs each, with a cold L2 cache. The ratio "
-        "is TileLang's time by ours, with its 95 % interval: above 1, ours is faster. Each result was "
-        "compared with the example's reference, or where it has none with TileLang's.",
+        "is TileLang's time by ours, with its 95 % interval: above 1, ours is faster. Each result "
+        "was compared with the example's reference, or where it has none with TileLang's.",
         "",
     ]
     if note := about.get("note"):
