@@ -25,6 +25,7 @@ import collections
 import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def units(only: str, shapes: Sequence[int], shard: tuple[int, int]) -> list[Unit
         Unit(example, index)
         for index in shapes
         for example in CASES
-        if index < len(example.runs) and only in example.name
+        if index < len(example.runs) and re.search(only, example.name)
     ]
     return every[shard[0] :: shard[1]]
 
@@ -333,7 +334,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("checkout", type=Path, nargs="?")
     parser.add_argument("--packages", type=Path, help="folder with `site` and `fallback`")
-    parser.add_argument("--only", default="", help="examples whose name has this text")
+    parser.add_argument("--only", default="", help="regular expression on names of examples")
     parser.add_argument("--shapes", default="0,1,2", help="which runs of each, 0 is the example's")
     parser.add_argument("--shard", default="0/1", help="part i of n of the rows, as i/n")
     parser.add_argument("--seconds", type=float, default=540, help="no row begins after this")
