@@ -148,7 +148,7 @@ class Build:
         self.runs = runs
         self.log = self.folder / "report"
         self.building = threading.Lock()
-        self.built: tuple[Path, Path] | None = None
+        self.built: Path | None = None
 
     def recorder(self) -> str:
         """Build the recorder; '' or the end of the compiler's output."""
@@ -198,39 +198,24 @@ class Build:
 
     def races(self, name: str, least: int) -> str:
         """Build and run a program of `tests/native/fake_cupti`, whose output tests check."""
-        from tests.native.cupti_programs import FAKE, compile_cpp
-
-        folder = self.folder / "races"
-        recorder, fake = self.libraries()
-        links = (str(recorder), f"-Wl,-rpath,{folder}", "-rdynamic", "-ldl")
-        compile_cpp([FAKE / f"{name}.cpp"], folder / name, *self.flags(), *links)
+        folder = self.programs()
+        command = [folder / "races", name, folder / "libfake.so", str(self.seconds), str(least)]
         done = subprocess.run(
-            [str(folder / name), str(fake), str(self.seconds), str(least)],
-            capture_output=True, text=True, timeout=600 + 10 * self.seconds, check=False,
+            command, capture_output=True, text=True, timeout=600 + 10 * self.seconds, check=False,
             env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"},
         )  # fmt: skip
         return "" if done.returncode == 0 and not done.stderr else done.stderr[:3000] or "failed"
 
-    def flags(self) -> tuple[str, ...]:
-        """Return the compiler's flags for programs without Python."""
-        from tests.native.cupti_programs import RECORDER
+    def programs(self) -> Path:
+        """Return the folder of the programs and the played CUPTI, which are built once."""
+        from tests.native.sanitized_programs import build_races
 
-        return ("-O0", "-g1", f"-fsanitize={SANITIZERS[self.name]}", f"-I{RECORDER}")
-
-    def libraries(self) -> tuple[Path, Path]:
-        """Return the recorder of GPUs and the played CUPTI, built once for all programs."""
-        from tests.native.cupti.test_native_cupti_races import RECORDER_OF_GPUS
-        from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joined
-
-        folder = self.folder / "races"
         with self.building:
-            if not self.built:
+            if self.built is None:
+                folder = self.folder / "races"
                 folder.mkdir(exist_ok=True)
-                shared = (*self.flags(), "-fPIC", "-shared")
-                recorder, fake = folder / "librecorder.so", folder / "libfake.so"
-                compile_cpp(joined(RECORDER, RECORDER_OF_GPUS, folder), recorder, *shared)
-                compile_cpp(joined(FAKE, PLAYED, folder), fake, *shared)
-                self.built = (recorder, fake)
+                build_races(folder, "-O0", "-g1", f"-fsanitize={SANITIZERS[self.name]}")
+                self.built = folder
         return self.built
 
     def steps(self) -> list[Step]:

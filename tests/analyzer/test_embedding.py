@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import LATE, MS, Step
-from tileprof.analyzer.fixes import SparseGradients
+from tileprof.analyzer.fixes import SPARSE_GRADIENTS
 from tileprof.profile import Metric, Profile
 from tileprof.profile.training_facts import OptimizerFacts, training_provenance
 
@@ -48,7 +48,7 @@ def test_its_gradient_and_its_part_of_the_update_go() -> None:
     assert (gain.low, gain.mid, gain.high) == pytest.approx(expected)
     assert place.line == 46
     assert "sparse=True" in finding.author
-    assert finding.fixes == (SparseGradients(),)
+    assert finding.fixes == (SPARSE_GRADIENTS,)
     assert "1.0 % of that at most" in finding.evidence[0].text
 
 

@@ -14,14 +14,14 @@ from tests.analyzer.test_small_kernels import chain
 from tests.analyzer.test_transfers import copying as copying_to_device
 from tileprof.analyzer import Finding
 from tileprof.analyzer.fixes import (
+    CHANNELS_LAST,
+    PINNED_MEMORY,
     Autocast,
-    ChannelsLast,
     CompiledFunction,
     Fix,
     LoaderWorkers,
     MatmulPrecision,
     OptimizerForm,
-    PinnedMemory,
 )
 from tileprof.analyzer.json_form import to_json
 
@@ -46,9 +46,9 @@ def of(name: str) -> Finding:
     [
         ("precision", (MatmulPrecision(), Autocast())),
         ("optimizer-passes", (OptimizerForm("fused", "AdamW"),)),
-        ("launch-bound", (LoaderWorkers(), PinnedMemory())),
-        ("layout-copies", (ChannelsLast(),)),
-        ("transfers", (PinnedMemory(),)),
+        ("launch-bound", (LoaderWorkers(), PINNED_MEMORY)),
+        ("layout-copies", (CHANNELS_LAST,)),
+        ("transfers", (PINNED_MEMORY,)),
     ],
 )
 def test_a_finding_has_its_changes(rule: str, fixes: tuple[Fix, ...]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import FILE, LATE, MS, TORCH, Step
-from tileprof.analyzer.fixes import NoCheckpoints
+from tileprof.analyzer.fixes import NO_CHECKPOINTS
 from tileprof.profile import Metric, Profile
 from tileprof.profile.training_facts import HOST, MemoryRoom, training_provenance
 
@@ -97,7 +97,7 @@ def test_memory_that_has_room_makes_it_sure() -> None:
     assert gain is not None
     assert (gain.low, gain.mid) == pytest.approx((1 / 0.82, 1 / 0.8), rel=1e-3)
     assert finding.confidence == "high"
-    assert finding.fixes == (NoCheckpoints(),)
+    assert finding.fixes == (NO_CHECKPOINTS,)
     assert finding.evidence[-1].text == (
         "30 GB of 80 GB of memory of cuda:0 were never taken; what would be kept takes 8 GB a step"
         " at most"

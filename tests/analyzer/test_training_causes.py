@@ -9,7 +9,7 @@ import pytest
 from tests.analyzer.made import only
 from tests.analyzer.test_host_causes import recorded
 from tileprof.analyzer import analyze
-from tileprof.analyzer.fixes import NoCheckpoints, SparseGradients
+from tileprof.analyzer.fixes import NO_CHECKPOINTS, SPARSE_GRADIENTS
 from tileprof.profile.training_facts import HOST, memory_rooms, optimizer_facts
 
 PROGRAM = """\
@@ -75,8 +75,8 @@ def test_causes_are_found_at_their_lines(tmp_path: Path) -> None:
         assert finding.place.location.line == line
         assert finding.program_gain is not None
         assert finding.program_gain.mid < 2.2
-    assert again.fixes == (NoCheckpoints(),)
-    assert table.fixes == (SparseGradients(),)
+    assert again.fixes == (NO_CHECKPOINTS,)
+    assert table.fixes == (SPARSE_GRADIENTS,)
     told = [each.text for each in again.evidence]
     assert "what runs again: Block" in told
     assert any("of memory of the host were never taken" in text for text in told)

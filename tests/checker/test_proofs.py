@@ -192,6 +192,9 @@ WRITTEN = """
 kernel @k(%x: global<8, float32>, %n: index) {{
   %c0 = constant 0 : index
   %c1 = constant 1 : index
+  %c2 = constant 2 : index
+  %c3 = constant 3 : index
+  %c4 = constant 4 : index
   %c7 = constant 7 : index
   %c8 = constant 8 : index
   %f = constant 1.0 : float32
@@ -202,6 +205,13 @@ kernel @k(%x: global<8, float32>, %n: index) {{
   }}
 }}
 """
+SPLIT = """for serial %c0, {outer}, %c1 body(%o: index) {{
+  %first = mul %o, %c2 : index
+  parallel [{inner}] body(%i: index) {{
+    %at = add %first, %i : index
+    store %f, %s, [%at]
+  }}
+}}"""
 
 
 @pytest.mark.parametrize(
@@ -229,6 +239,9 @@ kernel @k(%x: global<8, float32>, %n: index) {{
             False,
         ),
         ("%v = view %s, [%c1] {sizes = [7]} : shared<7, float32>\nfill %v, %f", False),
+        (SPLIT.format(outer="%c4", inner="%c2"), True),
+        (SPLIT.format(outer="%c3", inner="%c2"), False),
+        (SPLIT.format(outer="%c4", inner="%c1"), False),
     ],
 )
 def test_a_buffer_counts_as_written_when_all_of_it_is(body: str, proved: bool) -> None:

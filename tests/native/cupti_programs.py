@@ -18,9 +18,9 @@ from typing import Any
 
 FAKE = Path(__file__).parent / "fake_cupti"
 PLAYED = (
-    ("fake", "library", "calls", "load", "pcs", "replay"), ("counters",), ("pms",), ("sass",),
+    "fake", "library", "calls", "load", "pcs", "replay", "counters", "pms", "sass",
 )  # fmt: skip
-"""Sources of the played library, in groups without a name that two of them define."""
+"""Sources of the played library."""
 RECORDER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder"
 
 KERNEL, MEMCPY, MEMSET, PEER, OVERHEAD, MEMORY = 10, 1, 2, 22, 17, 49
@@ -58,10 +58,14 @@ def build_fake() -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not library.exists():
-            sources = joined(FAKE, PLAYED, folder)
-            compile_cpp(sources, partial, *flags)
+            compile_cpp([played(folder)], partial, *flags)
             partial.rename(library)
     return library
+
+
+def played(folder: Path) -> Path:
+    """The source of the whole played library, written into a folder."""
+    return joined(folder / "fake_cupti.cpp", *(FAKE / each for each in PLAYED))
 
 
 def fake_without(functions: Sequence[str], folder: Path) -> Path:
@@ -77,12 +81,10 @@ def fake_without(functions: Sequence[str], folder: Path) -> Path:
     return copy
 
 
-def joined(source: Path, groups: Sequence[Sequence[str]], folder: Path) -> list[Path]:
-    """A file for each group that includes its sources: most of their time goes into headers."""
-    files = [folder / f"{source.name}_{Path(group[0]).name}.cpp" for group in groups]
-    for file, group in zip(files, groups, strict=True):
-        file.write_text("".join(f'#include "{source}/{name}.cpp"\n' for name in group))
-    return files
+def joined(into: Path, *sources: Path) -> Path:
+    """A file that includes sources in C++: most of their time goes into headers."""
+    into.write_text("".join(f'#include "{source}.cpp"\n' for source in sources))
+    return into
 
 
 def compile_cpp(sources: list[Path], into: Path, *flags: str) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.native.cupti_programs import FAKE, RECORDER, compile_cpp
+from tests.native.cupti_programs import FAKE, RECORDER, compile_cpp, joined, played
 from tileprof.compiler.codegen import prelude
 from tileprof.instrument.records import c_struct
 
@@ -18,6 +18,12 @@ READERS = (
     "records/correlations", "records/graphs", "pcs/pc_modules", "host/clock",
 )  # fmt: skip
 """Sources of the recorder that `records_fuzz` reads with."""
+RECORDER_OF_GPUS = (
+    *READERS, "records/buffers", "cupti/cupti_loading", "cupti/gpu",
+    "cupti/subscriber", "pcs/pc_context", "pcs/pc_counts", "pcs/pc_sampling",
+    "counters/counters", "counters/sass_metrics", "pm/pm_device", "pm/pm_sampling",
+)  # fmt: skip
+"""The recorder of GPUs, which needs no interpreter."""
 _OPTIONS = {
     # Data of torn records is nobody's to free.
     "ASAN_OPTIONS": "detect_leaks=0",
@@ -42,6 +48,16 @@ def build(name: str, folder: Path, sanitizers: str, optimise: str = "-O1") -> Pa
         flags.append("-fno-sanitize-recover=undefined")
     compile_cpp([source], program, *flags, f"-I{RECORDER}", f"-I{FAKE}", "-ldl")
     return program
+
+
+def build_races(folder: Path, *flags: str) -> None:
+    """Compile `races`, which runs the recorder of GPUs without Python, and `libfake.so`, the
+    CUPTI that it is given, into a folder."""
+    sources = (*(RECORDER / each for each in RECORDER_OF_GPUS), FAKE / "all_races")
+    program = joined(folder / "races.cpp", *sources)
+    compile_cpp([program], folder / "races", *flags, f"-I{RECORDER}", "-ldl")
+    library = ("-fPIC", "-shared", *flags)
+    compile_cpp([played(folder)], folder / "libfake.so", *library)
 
 
 def run(program: Path, *arguments: object, timeout: float = 120) -> list[int]:

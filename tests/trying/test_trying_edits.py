@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from tileprof.analyzer.fixes import (
-    ChannelsLast,
+    CHANNELS_LAST,
+    CONVOLUTION_TRIALS,
+    GRADIENTS_TO_NONE,
+    NO_CHECKPOINTS,
+    SPARSE_GRADIENTS,
     CompiledFunction,
-    ConvolutionTrials,
     Fix,
-    GradientsToNone,
     LoaderWorkers,
     MatmulPrecision,
-    NoCheckpoints,
     OptimizerForm,
-    SparseGradients,
 )
 from tileprof.errors import OutputError
 from tileprof.trying.edits import edited_text, edits_of
@@ -47,8 +47,8 @@ FUSED = OptimizerForm("fused", "AdamW")
             "d = DataLoader(x, num_workers=2, persistent_workers=True)",
         ),
         (LoaderWorkers(2), "d = DataLoader(x, num_workers=4)", None),
-        (GradientsToNone(), "o.zero_grad(set_to_none=False)", "o.zero_grad(set_to_none=True)"),
-        (GradientsToNone(), "o.zero_grad()", None),
+        (GRADIENTS_TO_NONE, "o.zero_grad(set_to_none=False)", "o.zero_grad(set_to_none=True)"),
+        (GRADIENTS_TO_NONE, "o.zero_grad()", None),
         (
             CompiledFunction("a.py", "A.f"),
             "import torch\nclass A:\n    @no\n    def f(self): pass\n",
@@ -60,26 +60,26 @@ FUSED = OptimizerForm("fused", "AdamW")
             "import torch\nimport os\nx = 1\n",
             'import torch\nimport os\n\ntorch.set_float32_matmul_precision("high")\nx = 1\n',
         ),
-        (ConvolutionTrials(), "import torch as t\n", None),
-        (SparseGradients(), "e = nn.Embedding(9, 2)", "e = nn.Embedding(9, 2, sparse=True)"),
+        (CONVOLUTION_TRIALS, "import torch as t\n", None),
+        (SPARSE_GRADIENTS, "e = nn.Embedding(9, 2)", "e = nn.Embedding(9, 2, sparse=True)"),
         (
-            SparseGradients(),
+            SPARSE_GRADIENTS,
             "e = nn.Embedding(9, 2, sparse=False)",
             "e = nn.Embedding(9, 2, sparse=True)",
         ),
-        (SparseGradients(), 'e = EmbeddingBag(9, 2, mode="max")', None),
+        (SPARSE_GRADIENTS, 'e = EmbeddingBag(9, 2, mode="max")', None),
         (
-            NoCheckpoints(),
+            NO_CHECKPOINTS,
             "m.base.gradient_checkpointing_enable({})",
             "m.base.gradient_checkpointing_disable()",
         ),
         (
-            NoCheckpoints(),
+            NO_CHECKPOINTS,
             "y = checkpoint(f.g, x, k=2, use_reentrant=False)  # ä",
             "y = f.g(x, k=2)  # ä",
         ),
-        (NoCheckpoints(), "game.checkpoint(path)", None),
-        (ChannelsLast(), "import torch\n", None),
+        (NO_CHECKPOINTS, "game.checkpoint(path)", None),
+        (CHANNELS_LAST, "import torch\n", None),
     ],
 )
 def test_a_change_in_a_text(fix: Fix, old: str, new: str | None) -> None:
@@ -99,7 +99,7 @@ def test_a_file_is_written_with_a_backup(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     path = Path("train.py")
     path.write_text("o = AdamW(p)\n")
-    (edit,) = edits_of([FUSED, ChannelsLast()], "train.py")
+    (edit,) = edits_of([FUSED, CHANNELS_LAST], "train.py")
     assert edit.written == (FUSED,)
     assert edit.diff() == (
         "--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-o = AdamW(p)\n+o = AdamW(p, fused=True)\n"

@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 
 from tileprof.analyzer.fixes import (
+    CHANNELS_LAST,
     FIXES,
+    GRADIENTS_TO_NONE,
+    NO_CHECKPOINTS,
+    SETTINGS,
+    SPARSE_GRADIENTS,
     Autocast,
-    ChannelsLast,
     CompiledFunction,
     EnvironmentVariable,
     Fix,
-    GradientsToNone,
     LoaderWorkers,
     LoweringControl,
     MatmulPrecision,
-    NoCheckpoints,
     OptimizerForm,
-    SparseGradients,
     compiled_at,
     fix_from_json,
     fix_json,
@@ -34,20 +35,20 @@ from tileprof.trying.hooks.making import Made, environment
 from tileprof.trying.hooks.sources import compiled, decorate_function, function_names
 
 
-def made(kind: type[Fix]) -> Fix:
-    """A change of a kind."""
+def made(code: str) -> Fix:
+    """A change with a code."""
     facts: dict[str, Any] = {
         "compile": {"file": "a.py", "function": "f"},
         "env": {"name": "A", "value": "1"},
         "control": {"name": "stages", "value": 3},
     }
-    return kind(**facts.get(kind.code, {}))
+    return SETTINGS[code] if code in SETTINGS else FIXES[code](**facts.get(code, {}))
 
 
-@pytest.mark.parametrize("code", FIXES)
+@pytest.mark.parametrize("code", [*FIXES, *SETTINGS])
 def test_changes_come_back_from_json(code: str) -> None:
     """With all their facts; what a later version writes is none of ours."""
-    fix = made(FIXES[code])
+    fix = made(code)
     written = fix_json(fix)
     assert fix_from_json(written) == fix
     assert str(fix) == written["text"]
@@ -125,7 +126,7 @@ def test_convolutions_get_channels_last_when_they_are_used(restored: Any) -> Non
     pictures = torch.randn(2, 3, 8, 8)
     before = layer(pictures)
     weight = layer.weight
-    found = Made([ChannelsLast()])
+    found = Made([CHANNELS_LAST])
     assert weight.is_contiguous()
     after = layer(pictures)
     assert layer.weight is weight
@@ -138,7 +139,7 @@ def test_convolutions_get_channels_last_when_they_are_used(restored: Any) -> Non
 def test_settings_and_calls(restored: Any) -> None:
     """TF32, autocast of the outermost call alone, gradients that are dropped."""
     torch = restored
-    found = Made([MatmulPrecision(), Autocast(), GradientsToNone()])
+    found = Made([MatmulPrecision(), Autocast(), GRADIENTS_TO_NONE])
     assert torch.get_float32_matmul_precision() == "high"
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
     made = model(torch.ones(1, 2))
@@ -152,7 +153,7 @@ def test_settings_and_calls(restored: Any) -> None:
 def test_checkpoints_call_their_functions(restored: Any) -> None:
     """Once, and not again for the gradient; settings of the checkpoint do not reach them."""
     torch = restored
-    found, calls = Made([NoCheckpoints()]), list[float]()
+    found, calls = Made([NO_CHECKPOINTS]), list[float]()
 
     def square(x: Any, power: float) -> Any:
         calls.append(power)
@@ -170,7 +171,7 @@ def test_checkpoints_call_their_functions(restored: Any) -> None:
 def test_embeddings_get_sparse_gradients(restored: Any) -> None:
     """Unless the program says which they have, or they have none."""
     nn = restored.nn
-    found = Made([SparseGradients()])
+    found = Made([SPARSE_GRADIENTS])
     assert nn.Embedding(9, 2).sparse
     assert nn.EmbeddingBag(9, 2, mode="sum").sparse
     assert not nn.Embedding(9, 2, sparse=False).sparse
@@ -180,7 +181,7 @@ def test_embeddings_get_sparse_gradients(restored: Any) -> None:
 
 def test_variables_are_set_before_python_starts() -> None:
     """Only changes of that kind set one."""
-    fixes: list[Fix] = [EnvironmentVariable("A", "1"), ChannelsLast(), EnvironmentVariable("B", "")]
+    fixes: list[Fix] = [EnvironmentVariable("A", "1"), CHANNELS_LAST, EnvironmentVariable("B", "")]
     assert environment(fixes) == {"A": "1", "B": ""}
 
 

@@ -44,17 +44,6 @@ class Autocast:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvolutionTrials:
-    """cuDNN times its algorithms for each new shape and takes the fastest."""
-
-    code: ClassVar = "cudnn-benchmark"
-    accuracy: ClassVar[Accuracy] = "rounding"
-
-    def __str__(self) -> str:
-        return "torch.backends.cudnn.benchmark = True"
-
-
-@dataclass(frozen=True, slots=True)
 class OptimizerForm:
     """Optimizers of `torch.optim` update all parameters in one kernel, or by calls on lists."""
 
@@ -81,17 +70,6 @@ class LoaderWorkers:
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedMemory:
-    """Data loaders give pinned memory, and copies of it to a device do not wait."""
-
-    code: ClassVar = "pinned"
-    accuracy: ClassVar[Accuracy] = "exact"
-
-    def __str__(self) -> str:
-        return "pin_memory=True for DataLoaders, and non_blocking=True for copies from them"
-
-
-@dataclass(frozen=True, slots=True)
 class CompiledFunction:
     """`torch.compile` of one function of the program."""
 
@@ -106,50 +84,6 @@ class CompiledFunction:
     def __str__(self) -> str:
         name = self.file.replace("\\", "/").rpartition("/")[2]
         return f"torch.compile of {self.function or f'the function at line {self.line}'} in {name}"
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelsLast:
-    """Weights of two-dimensional convolutions, and so what they return, have channels last."""
-
-    code: ClassVar = "channels-last"
-    accuracy: ClassVar[Accuracy] = "rounding"
-
-    def __str__(self) -> str:
-        return "memory_format=torch.channels_last for convolutions"
-
-
-@dataclass(frozen=True, slots=True)
-class GradientsToNone:
-    """`zero_grad` drops gradients instead of filling them with zeros."""
-
-    code: ClassVar = "zero-grad"
-    accuracy: ClassVar[Accuracy] = "exact"
-
-    def __str__(self) -> str:
-        return "zero_grad(set_to_none=True)"
-
-
-@dataclass(frozen=True, slots=True)
-class NoCheckpoints:
-    """`torch.utils.checkpoint` calls its function and keeps what it computes."""
-
-    code: ClassVar = "no-checkpoints"
-    accuracy: ClassVar[Accuracy] = "rounding"
-
-    def __str__(self) -> str:
-        return "torch.utils.checkpoint without recomputation: activations are kept"
-
-
-@dataclass(frozen=True, slots=True)
-class SparseGradients:
-    """Embeddings get gradients of the rows that were looked up, not of whole tables."""
-
-    code: ClassVar = "sparse-gradients"
-    accuracy: ClassVar[Accuracy] = "rounding"
-
-    def __str__(self) -> str:
-        return "sparse=True for torch.nn.Embedding and EmbeddingBag"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,24 +112,59 @@ class LoweringControl:
         return f"the control {self.name}={self.value!r} for all kernels"
 
 
-Fix: TypeAlias = (
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A change that is made or not: there is one of its code."""
+
+    code: str
+    accuracy: Accuracy
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+CONVOLUTION_TRIALS = Setting("cudnn-benchmark", "rounding", "torch.backends.cudnn.benchmark = True")
+"""cuDNN times its algorithms for each new shape and takes the fastest."""
+PINNED_MEMORY = Setting(
+    "pinned", "exact", "pin_memory=True for DataLoaders, and non_blocking=True for copies from them"
+)
+CHANNELS_LAST = Setting(
+    "channels-last", "rounding", "memory_format=torch.channels_last for convolutions"
+)
+"""Weights of two-dimensional convolutions, and so what they return, have channels last."""
+GRADIENTS_TO_NONE = Setting("zero-grad", "exact", "zero_grad(set_to_none=True)")
+"""`zero_grad` drops gradients instead of filling them with zeros."""
+NO_CHECKPOINTS = Setting(
+    "no-checkpoints", "rounding",
+    "torch.utils.checkpoint without recomputation: activations are kept",
+)  # fmt: skip
+SPARSE_GRADIENTS = Setting(
+    "sparse-gradients", "rounding", "sparse=True for torch.nn.Embedding and EmbeddingBag"
+)
+"""Embeddings get gradients of the rows that were looked up, not of whole tables."""
+SETTINGS = {
+    each.code: each
+    for each in (
+        CONVOLUTION_TRIALS, PINNED_MEMORY, CHANNELS_LAST, GRADIENTS_TO_NONE, NO_CHECKPOINTS,
+        SPARSE_GRADIENTS,
+    )
+}  # fmt: skip
+"""Settings by their codes."""
+
+WithFacts: TypeAlias = (
     MatmulPrecision
     | Autocast
-    | ConvolutionTrials
     | OptimizerForm
     | LoaderWorkers
-    | PinnedMemory
     | CompiledFunction
-    | ChannelsLast
-    | GradientsToNone
-    | NoCheckpoints
-    | SparseGradients
     | EnvironmentVariable
     | LoweringControl
 )
+Fix: TypeAlias = Setting | WithFacts
 """One change."""
-FIXES: dict[str, type[Fix]] = {each.code: each for each in get_args(Fix)}
-"""Kinds of changes by their codes."""
+FIXES: dict[str, type[WithFacts]] = {each.code: each for each in get_args(WithFacts)}
+"""Kinds of changes that have facts, by their codes."""
 
 
 def compiled_at(place: Location | None) -> tuple[Fix, ...]:
@@ -210,15 +179,19 @@ def compiled_at(place: Location | None) -> tuple[Fix, ...]:
 
 def fix_json(fix: Fix) -> dict[str, Any]:
     """Return a change as JSON has it: its code, its facts, and what it is in words."""
-    return {"fix": fix.code, "fix_facts": asdict(fix), "text": str(fix)}
+    facts = {} if isinstance(fix, Setting) else asdict(fix)
+    return {"fix": fix.code, "fix_facts": facts, "text": str(fix)}
 
 
 def fix_from_json(written: Mapping[str, Any]) -> Fix | None:
     """Return the change that was written; None for a code or facts of a later version."""
-    kind, facts = FIXES.get(written.get("fix", "")), written.get("fix_facts")
-    if kind is None or not isinstance(facts, Mapping):
+    code, facts = written.get("fix", ""), written.get("fix_facts")
+    if not isinstance(facts, Mapping):
         return None
-    if facts.keys() - {each.name for each in fields(kind)}:
+    if code in SETTINGS:
+        return None if facts else SETTINGS[code]
+    kind = FIXES.get(code)
+    if kind is None or facts.keys() - {each.name for each in fields(kind)}:
         return None
     try:
         return kind(**facts)

@@ -1,7 +1,7 @@
-"""Proof that the blocks of a launch together write every element of a buffer.
+"""Proof that one write, over all numbers of the counters around it, reaches every element.
 
-One write is enough, which every block makes, in loops that are known to run.  In each dimension its
-first index must be a sum of counters (a block's index, a loop's variable) that leaves out nothing:
+Counters are the variables of loops that are known to run, and the indices of a launch's blocks.  In
+each dimension the write's first index must be a sum of counters that leaves out nothing:
 
     C[bx * 64 + i], 0 ≤ i < 64, 0 ≤ bx < 4       i reaches 0 to 63, bx * 64 + i reaches 0 to 255
 
@@ -11,7 +11,8 @@ global buffer is guarded, so counters may reach further than the buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from tileprof import ir
 from tileprof.compiler.passes.affine import Atom, Linear
@@ -19,49 +20,36 @@ from tileprof.compiler.passes.ranges import Ranges
 
 from .disjoint import Box
 
+Repeated: TypeAlias = ir.For | ir.Parallel | ir.Launch
+"""An op whose body runs for each number of its counters."""
 
-def counters(launch: ir.Launch, ranges: Ranges) -> dict[Atom, int]:
-    """Return how many numbers from 0 on each counter of a launch takes, where that is known."""
+
+def counters(op: Repeated, ranges: Ranges) -> dict[Atom, int]:
+    """Return how many numbers from 0 on each counter of a loop or a launch takes, where that is
+    known."""
+    if isinstance(op, ir.For) and (ranges.of(op.start).known, ranges.of(op.step).known) != (0, 1):
+        return {}
     found: dict[Atom, int] = {}
-    for op in (launch, *ir.walk(launch.body)):
-        match op:
-            case ir.Launch(body=body) | ir.Parallel(body=body):
-                args = body.args
-            case ir.For(start=start, step=step, body=body):
-                first, by = ranges.of(start).known, ranges.of(step).known
-                args = body.args if (first, by) == (0, 1) else []
-            case _:
-                continue
-        for arg in args:
-            value = ranges.of(arg)
-            if value.constant or list(value.terms.values()) != [1]:
-                continue
-            (atom,) = value.terms
-            # Otherwise the highest number is a bound that it may not reach.
-            if [last.known for last in atom.uppers] == [atom.high]:
-                found[atom] = atom.high + 1
+    for arg in op.body.args:
+        value = ranges.of(arg)
+        if value.constant or list(value.terms.values()) != [1]:
+            continue
+        (atom,) = value.terms
+        # Otherwise the highest number is a bound that it may not reach.
+        if [last.known for last in atom.uppers] == [atom.high]:
+            found[atom] = atom.high + 1
     return found
 
 
-def always(block: ir.Block, ranges: Ranges) -> Iterator[ir.OpBase]:
-    """Yield the ops that run whenever a block of ops does, the ones in its loops included."""
-    for op in block.ops:
-        yield op
-        if isinstance(op, ir.If | ir.While):
-            continue
-        if isinstance(op, ir.For | ir.Parallel) and not _runs(op, ranges):
-            continue
-        for inner in op.blocks():
-            yield from always(inner, ranges)
-
-
-def _runs(loop: ir.For | ir.Parallel, ranges: Ranges) -> bool:
-    """Return whether a loop is known to run to its end, at least once."""
-    if any(isinstance(op, ir.Break | ir.Continue) for op in ir.walk(loop.body)):
+def runs(op: Repeated, ranges: Ranges) -> bool:
+    """Return whether a loop is known to run to its end, at least once; a launch does."""
+    if isinstance(op, ir.Launch):
+        return True
+    if any(isinstance(inner, ir.Break | ir.Continue) for inner in ir.walk(op.body)):
         return False
-    if isinstance(loop, ir.Parallel):
-        return all(ranges.of(extent).low >= 1 for extent in loop.extents)
-    return (ranges.of(loop.stop) - ranges.of(loop.start)).low >= 1
+    if isinstance(op, ir.Parallel):
+        return all(ranges.of(extent).low >= 1 for extent in op.extents)
+    return (ranges.of(op.stop) - ranges.of(op.start)).low >= 1
 
 
 def covers(box: Box, extents: tuple[Linear, ...], counts: Mapping[Atom, int]) -> bool:

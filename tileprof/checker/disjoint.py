@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tileprof import ir
 from tileprof.compiler.passes.affine import Atom, Effort, Linear, is_nonnegative
+from tileprof.compiler.passes.ranges import Ranges
 
 MOST_CASES = 400
 """Cases of one pair of accesses after which a proof is given up."""
@@ -36,6 +38,24 @@ class Box:
     starts: tuple[Linear, ...]
     sizes: tuple[Linear, ...]
     facts: tuple[Linear, ...]
+
+
+def box_of(
+    ranges: Ranges,
+    value: ir.Value,
+    indices: tuple[ir.Value, ...] | None,
+    facts: tuple[Linear, ...] = (),
+) -> tuple[ir.Value, Box]:
+    """Return what an access of a buffer or a view covers, and the buffer under the shape that this
+    is counted in; without indices it is an access of the whole operand."""
+    if indices is not None:
+        starts = tuple(map(ranges.of, indices))
+        return value, Box(starts, (Linear(1),) * len(starts), facts)
+    if isinstance(value.owner, ir.View):
+        shaped, at = ranges.window(value.owner)
+        return shaped, Box(tuple(at), tuple(map(Linear, value.owner.sizes)), facts)
+    extents = tuple(map(ranges.extent, value.buffer.shape))
+    return value, Box((Linear(),) * len(extents), extents, facts)
 
 
 @dataclass(eq=False)

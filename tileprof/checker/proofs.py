@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.passes.affine import Effort, Linear
 from tileprof.compiler.passes.bounds import Access, Walk, never_fails
+from tileprof.compiler.passes.ranges import Ranges
 from tileprof.ir.memory import base
 
-from .covered import always, counters, covers
-from .disjoint import Blocks, Box, apart
+from .disjoint import Blocks, Box, apart, box_of
 from .findings import PROPERTIES, Property, Unproved, Why
-from .written import is_whole, unwritten_reads
+from .written import unwritten_reads
 
 MOST_TERMS = 1_000_000
 """Terms that the proofs for one launch may add up, about a second of work."""
@@ -42,9 +42,7 @@ def prove(kernel: ir.Kernel) -> list[Proof]:
             proof.unproved["bounds"].append(Unproved(held.name or "buffer", (op.span,), why))
     collected = _Collected(kernel)
     collected.block(kernel.body, ())
-    for op, value in unwritten_reads(
-        kernel, {each.op: collected.covered(each.op) for each in proofs}
-    ):
+    for op, value in unwritten_reads(kernel, collected.ranges):
         if op in inside:
             found = Unproved(value.name or "buffer", (op.span,), "order")
             inside[op].unproved["initialization"].append(found)
@@ -96,6 +94,11 @@ class _Collected(Walk):
         launches = [op for op in kernel.ops() if isinstance(op, ir.Launch)]
         self._launch_of = {op: launch for launch in launches for op in ir.walk(launch.body)}
 
+    @property
+    def ranges(self) -> Ranges:
+        """What is known about the integers that were seen."""
+        return self._ranges
+
     def visit(self, op: ir.OpBase, facts: tuple[Linear, ...]) -> None:
         """Note the accesses of an op."""
         if isinstance(op, ir.Launch):
@@ -113,35 +116,9 @@ class _Collected(Walk):
                 kind = "write" if access.writes else "read"
                 if access.writes and isinstance(op, ir.Atomic | ir.TileAtomic):
                     kind = "atomic"
-                shaped, indices, box = self._box(access.value, access.indices, facts)
-                use = _Use(op, kind, shaped, indices, box)
+                shaped, box = box_of(self._ranges, access.value, access.indices, facts)
+                use = _Use(op, kind, shaped, _starts(access), box)
                 self._uses[launch].setdefault(held, []).append(use)
-
-    def _box(
-        self, value: ir.Value, indices: tuple[ir.Value, ...] | None, facts: tuple[Linear, ...]
-    ) -> tuple[ir.Value, tuple[ir.Value, ...], Box]:
-        if indices is not None:
-            starts = tuple(map(self._ranges.of, indices))
-            return value, indices, Box(starts, (Linear(1),) * len(starts), facts)
-        if isinstance(value.owner, ir.View):
-            view = value.owner
-            shaped, at = self._ranges.window(view)
-            sizes = tuple(map(Linear, view.sizes))
-            return shaped, tuple(view.offsets), Box(tuple(at), sizes, facts)
-        extents = tuple(map(self._ranges.extent, value.buffer.shape))
-        return value, (), Box((Linear(),) * len(extents), extents, facts)
-
-    def covered(self, launch: ir.Launch) -> set[ir.Value]:
-        """Return the buffers that all blocks of a launch together write as a whole."""
-        counts = counters(launch, self._ranges)
-        run = set(always(launch.body, self._ranges))
-        return {
-            held
-            for held, uses in self._uses[launch].items()
-            for use in uses
-            if use.kind == "write" and use.op in run and is_whole(use.shaped)
-            and covers(use.box, tuple(map(self._ranges.extent, use.shaped.buffer.shape)), counts)
-        }  # fmt: skip
 
     def races(self, launch: ir.Launch) -> Iterator[Unproved]:
         """Yield the pairs of accesses that are not proved to be apart."""
@@ -168,6 +145,14 @@ class _Collected(Walk):
         if blocks.effort.terms < 0:
             return "effort"
         return "data" if _from_memory((*first.indices, *second.indices)) else "form"
+
+
+def _starts(access: ir.Access) -> tuple[ir.Value, ...]:
+    """Return the values that say where an access begins."""
+    if access.indices is not None:
+        return access.indices
+    owner = access.value.owner
+    return tuple(owner.offsets) if isinstance(owner, ir.View) else ()
 
 
 def _conflict(a: str, b: str) -> bool:

@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tileprof.analyzer.fixes import (
+    CONVOLUTION_TRIALS,
+    GRADIENTS_TO_NONE,
+    NO_CHECKPOINTS,
+    SPARSE_GRADIENTS,
     CompiledFunction,
-    ConvolutionTrials,
     Fix,
-    GradientsToNone,
     LoaderWorkers,
     MatmulPrecision,
-    NoCheckpoints,
     OptimizerForm,
-    SparseGradients,
+    Setting,
 )
 from tileprof.errors import OutputError
 from tileprof.files import replace_bytes
@@ -160,15 +161,15 @@ def _insertions(fix: Fix, tree: ast.Module, text: _Text) -> Iterator[_Insertion]
         case LoaderWorkers(workers=count):
             wanted = {"num_workers": str(count), "persistent_workers": "True"}
             yield from _arguments(tree, text, ("DataLoader",), wanted, _has_no_workers)
-        case GradientsToNone():
+        case Setting() if fix == GRADIENTS_TO_NONE:
             yield from _arguments(
                 tree, text, ("zero_grad",), {"set_to_none": "True"}, _keeps_gradients
             )
-        case SparseGradients():
+        case Setting() if fix == SPARSE_GRADIENTS:
             yield from _arguments(
                 tree, text, ("Embedding", "EmbeddingBag"), {"sparse": "True"}, _can_be_sparse
             )
-        case NoCheckpoints():
+        case Setting() if fix == NO_CHECKPOINTS:
             yield from _without_checkpoints(tree, text)
         case CompiledFunction(function=name, line=line):
             function = find_function(tree, name, line)
@@ -180,7 +181,7 @@ def _insertions(fix: Fix, tree: ast.Module, text: _Text) -> Iterator[_Insertion]
         case MatmulPrecision(precision=precision):
             setting = f'torch.set_float32_matmul_precision("{precision}")'
             yield from _after_imports(tree, text, setting)
-        case ConvolutionTrials():
+        case Setting() if fix == CONVOLUTION_TRIALS:
             yield from _after_imports(tree, text, "torch.backends.cudnn.benchmark = True")
 
 

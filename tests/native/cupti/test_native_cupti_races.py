@@ -9,50 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.cupti_programs import FAKE, PLAYED, RECORDER, compile_cpp, joined
+from tests.native.sanitized_programs import build_races
 
-RECORDER_OF_GPUS = (
-    (
-        "records/activities", "records/buffers", "host/clock", "host/contexts",
-        "records/framework_memory", "records/memory",
-        "records/correlations", "cupti/cupti_loading", "cupti/gpu", "records/graphs",
-        "records/idle", "pcs/pc_context", "pcs/pc_counts", "pcs/pc_modules", "pcs/pc_sampling",
-    ),
-    (
-        "counters/counters", "pm/pm_device", "counters/sass_metrics", "cupti/subscriber",
-        "records/totals", "records/variants",
-    ),
-    ("pm/pm_sampling",),
-)  # fmt: skip
-"""The recorder of GPUs, which needs no interpreter, in groups without a name that two of them
-define."""
 LAUNCHES, LEAST = 10_000, 1000
 """Launches that are enough; ranges or samples that are."""
-FLAGS = ("-O0", "-fsanitize=thread", f"-I{RECORDER}")
+FLAGS = ("-O0", "-fsanitize=thread")
 # The sanitizer does not see how the C library hands the thread-local memory of an ended thread on.
 SUPPRESSIONS = "race:_dl_deallocate_tls\n"
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the recorder and the played CUPTI, which take the most time to compile."""
+    """A folder with the programs and the played CUPTI."""
     if shutil.which("g++") is None:
         pytest.skip("could not import 'g++': no compiler")
     folder = tmp_path_factory.mktemp("races")
-    # Functions of the recorder that need an interpreter are the program's.
-    shared = (*FLAGS, "-fPIC", "-shared")
-    compile_cpp(joined(RECORDER, RECORDER_OF_GPUS, folder), folder / "librecorder.so", *shared)
-    compile_cpp(joined(FAKE, PLAYED, folder), folder / "libfake.so", *shared)
+    build_races(folder, *FLAGS)
+    (folder / "suppressions").write_text(SUPPRESSIONS)
     return folder
 
 
 def numbers(built: Path, name: str, least: int) -> list[int]:
     """Return what a program prints, once it has done enough without a report of the sanitizer."""
-    recorder = built / "librecorder.so"
-    links = (str(recorder), f"-Wl,-rpath,{built}", "-rdynamic", "-ldl")
-    compile_cpp([FAKE / f"{name}.cpp"], built / name, *FLAGS, *links)
-    command = [str(built / name), str(built / "libfake.so"), "0", str(least)]
-    (built / "suppressions").write_text(SUPPRESSIONS)
+    command = [str(built / "races"), name, str(built / "libfake.so"), "0", str(least)]
     options = f"suppressions={built / 'suppressions'} print_suppressions=0"
     done = subprocess.run(
         command, env={**os.environ, "TSAN_OPTIONS": options}, capture_output=True, text=True,

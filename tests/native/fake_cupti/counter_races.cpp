@@ -1,7 +1,7 @@
 // Counters of launches without Python, under a sanitizer: threads launch in contexts that come and
 // go, batches are taken, recording is interrupted and flushed, all at once.
 //
-// Usage: counter_races PATH_OF_FAKE_CUPTI SECONDS LEAST. Prints launches, those of batches, those of
+// Usage: all_races counter_races PATH_OF_FAKE_CUPTI SECONDS LEAST. Prints launches, those of batches, those of
 // batches with another number of ranges, ranges whose function is not their launch's in all others, what was
 // lost, the code of a call that failed, calls in a wrong order.
 //
@@ -20,8 +20,8 @@
 
 using namespace tileprof;
 
-int main(int, char **arguments) {
-  void *fake = dlopen(arguments[1], RTLD_NOW);
+int counter_races(char **arguments) {
+  void *fake = dlopen(arguments[0], RTLD_NOW);
   auto function = [fake](const char *name) { return dlsym(fake, name); };
   auto current = reinterpret_cast<void (*)(uint64_t)>(function("fake_current"));
   auto symbol = reinterpret_cast<void (*)(const char *)>(function("fake_symbol"));
@@ -30,7 +30,7 @@ int main(int, char **arguments) {
   auto misuses = reinterpret_cast<uint64_t (*)()>(function("fake_counter_misuses"));
   reinterpret_cast<void (*)()>(function("fake_reset"))();
   gpu().counters.configure({"FAKE100", {"a.sum"}, "plan 1", 8, 1 << 20, 60});
-  if (gpu().start(arguments[1], {0, 0, 64 << 10}).code) return 1;
+  if (gpu().start(arguments[0], {0, 0, 64 << 10}).code) return 1;
 
   std::atomic<bool> ended{false};
   std::atomic<uint64_t> launched{0};
@@ -62,7 +62,7 @@ int main(int, char **arguments) {
       }
     }
   };
-  const Enough enough(arguments[2], arguments[3]);
+  const Enough enough(arguments[1], arguments[2]);
   for (int i = 0; !enough.is(taken); ++i) {
     take();
     gpu().counters.status();

@@ -10,6 +10,7 @@
 
 #include "fake.h"
 
+namespace counters {
 namespace {
 
 constexpr int32_t kInvalidOperation = 7, kInvalidMetric = 17, kInvalidChip = 46;
@@ -70,7 +71,7 @@ API void fake_counter(const char *metric, const char *function, double value) {
 API uint64_t fake_counter_misuses() { return misuses; }
 API uint64_t fake_profiled() { return profiled.size(); }
 // A launch that has run.
-void count_launch(const void *context, const char *symbol) {
+void count(const void *context, const char *symbol) {
   std::lock_guard lock(mutex);
   auto found = profiled.find(const_cast<void *>(context));
   if (found == profiled.end() || !found->second->started) return;
@@ -247,3 +248,7 @@ API int32_t cuptiProfilerHostGetBaseMetrics(void *p) {
   put<size_t>(static_cast<uint8_t *>(p), 40, names.size());
   return 0;
 }
+
+} // namespace counters
+
+void count_launch(const void *context, const char *symbol) { counters::count(context, symbol); }

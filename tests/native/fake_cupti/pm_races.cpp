@@ -2,7 +2,7 @@
 // streams wait for events, a device makes samples, they are read and handed over, recording is
 // interrupted, all at once.
 //
-// Usage: pm_races PATH_OF_FAKE_CUPTI SECONDS LEAST. Prints how many samples the device made, how many
+// Usage: all_races pm_races PATH_OF_FAKE_CUPTI SECONDS LEAST. Prints how many samples the device made, how many
 // were read, how many were missed, the code of the first failure, and calls in a wrong order.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 using namespace tileprof;
 
-int main(int, char **arguments) {
-  void *fake = dlopen(arguments[1], RTLD_NOW);
+int pm_races(char **arguments) {
+  void *fake = dlopen(arguments[0], RTLD_NOW);
   reinterpret_cast<void (*)()>(dlsym(fake, "fake_reset"))();
   auto current = reinterpret_cast<void (*)(uint64_t)>(dlsym(fake, "fake_current"));
   auto many = reinterpret_cast<void (*)(uint64_t, uint32_t, const char *, uint64_t, uint64_t,
@@ -36,7 +36,7 @@ int main(int, char **arguments) {
   asked.rows = 1000;
   asked.read_ms = 1;
   gpu().configure_pms(asked);
-  if (gpu().start(arguments[1], GpuOptions{}).code) return 1;
+  if (gpu().start(arguments[0], GpuOptions{}).code) return 1;
 
   std::atomic<bool> ended{false};
   std::atomic<uint64_t> made{0};
@@ -56,7 +56,7 @@ int main(int, char **arguments) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
-  const Enough enough(arguments[2], arguments[3]);
+  const Enough enough(arguments[1], arguments[2]);
   while (!enough.is(made)) {
     gpu().pms.rows();
     gpu().pms.status();

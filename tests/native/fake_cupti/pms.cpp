@@ -11,6 +11,7 @@
 
 #include "fake.h"
 
+namespace pms {
 namespace {
 
 constexpr int32_t kInvalidOperation = 7, kOutOfMemory = 8;
@@ -94,8 +95,8 @@ API uint64_t fake_pm_samples(size_t device, uint64_t start, uint64_t length, uin
   return found->second->overflow ? 0 : count;
 }
 
-bool pm_image(const void *image) { return get<uint64_t>(image, 0) == kPmMark; }
-double pm_value(const void *image, size_t index, const std::string &metric) {
+bool is_image(const void *image) { return get<uint64_t>(image, 0) == kPmMark; }
+double value(const void *image, size_t index, const std::string &metric) {
   const auto at = std::find(metrics.begin(), metrics.end(), metric) - metrics.begin();
   return size_t(at) < metrics.size() ? sample_at(image, index).values[at] : -1;
 }
@@ -201,4 +202,11 @@ API int32_t cuptiPmSamplingCounterDataGetSampleInfo(void *p) {
   put(static_cast<uint8_t *>(p), 48, sample.start);
   put(static_cast<uint8_t *>(p), 56, sample.end);
   return 0;
+}
+
+} // namespace pms
+
+bool pm_image(const void *image) { return pms::is_image(image); }
+double pm_value(const void *image, size_t index, const std::string &metric) {
+  return pms::value(image, index, metric);
 }

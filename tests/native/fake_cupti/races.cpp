@@ -2,7 +2,7 @@
 // are handed over, recording is interrupted, graphs are captured, program counters are sampled,
 // contexts come and go, threads end and others begin, all at once.
 //
-// Usage: races PATH_OF_FAKE_CUPTI SECONDS LAUNCHES. Goes on until both are over. Prints the launches and the kernels that were counted,
+// Usage: all_races races PATH_OF_FAKE_CUPTI SECONDS LAUNCHES. Goes on until both are over. Prints the launches and the kernels that were counted,
 // what was lost, and the samples that were taken and counted.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 using namespace tileprof;
 
-int main(int, char **arguments) {
-  void *fake = dlopen(arguments[1], RTLD_NOW);
+int launch_races(char **arguments) {
+  void *fake = dlopen(arguments[0], RTLD_NOW);
   auto many = reinterpret_cast<void (*)(uint64_t, uint32_t, const char *, uint64_t, uint64_t,
                                         uint64_t, uint64_t)>(dlsym(fake, "fake_many"));
   auto node = reinterpret_cast<void (*)(uint32_t, uint64_t, uint64_t)>(dlsym(fake, "fake_node"));
@@ -34,7 +34,7 @@ int main(int, char **arguments) {
   sampling.records = 64;
   gpu().pcs.configure(sampling);
   GpuOptions options{~uint64_t(0) >> 1 & (1u << 10 | 1u << 1), 1000, 64 << 10};
-  if (gpu().start(arguments[1], options).code) return 1;
+  if (gpu().start(arguments[0], options).code) return 1;
 
   std::atomic<bool> ended{false};
   std::vector<std::thread> threads;
@@ -64,7 +64,7 @@ int main(int, char **arguments) {
     for (const Total &total : drained.totals)
       if (total.key.what == What::kernel) kernels += total.count;
   };
-  const Enough enough(arguments[2], arguments[3]);
+  const Enough enough(arguments[1], arguments[2]);
   uint64_t counted = 0;
   while (!enough.is(std::min(gpu().subscriber.launches(), 10 * counted))) {
     count(gpu().activities.drain(false));

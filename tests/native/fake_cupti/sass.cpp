@@ -12,6 +12,7 @@
 
 #include "fake.h"
 
+namespace sass {
 namespace {
 
 constexpr int32_t kInvalidOperation = 7;
@@ -51,7 +52,7 @@ template <typename T> void give(void *p, size_t place, T value) {
 
 } // namespace
 
-void reset_sass() {
+void reset() {
   std::lock_guard lock(mutex);
   patched.clear();
   configured.clear();
@@ -184,3 +185,7 @@ API int32_t cuptiSassMetricsDisable(void *p) {
   one = {};
   return 0;
 }
+
+} // namespace sass
+
+void reset_sass() { sass::reset(); }

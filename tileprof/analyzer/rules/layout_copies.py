@@ -17,7 +17,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.fixes import ChannelsLast
+from tileprof.analyzer.fixes import CHANNELS_LAST
 from tileprof.analyzer.rules.numbers import LAYOUT_COPIES_HOT
 
 _LAYOUT_KERNELS = re.compile(
@@ -114,7 +114,7 @@ def _draft(tree: Contexts, kind: str, mask: Mask, time: float) -> Draft:
         "suggestion", f"{percent(share, 0)} of {tree.whose} is spent on {_TITLES[kind]}",
         tree.place(most), evidence, _ADVICE[kind], "", tree.saving(low, mid, time),
         confidence="medium" if kind == "layout" else "low", nodes=tuple(nodes.tolist()),
-        fixes=(ChannelsLast(),) if kind == "layout" else (),
+        fixes=(CHANNELS_LAST,) if kind == "layout" else (),
     )  # fmt: skip
 
 

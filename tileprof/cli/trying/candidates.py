@@ -9,24 +9,20 @@ import ast
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tileprof.analyzer.findings import identified
 from tileprof.analyzer.fixes import (
+    SETTINGS,
     Autocast,
-    ChannelsLast,
     CompiledFunction,
-    ConvolutionTrials,
     EnvironmentVariable,
     Fix,
-    GradientsToNone,
     LoaderWorkers,
     LoweringControl,
     MatmulPrecision,
-    NoCheckpoints,
     OptimizerForm,
-    PinnedMemory,
-    SparseGradients,
 )
 from tileprof.errors import UsageError, source_lines, suggestion
 from tileprof.trying import Candidate, Function
@@ -34,18 +30,18 @@ from tileprof.trying import Candidate, Function
 if TYPE_CHECKING:
     from tileprof.analyzer import Report
 
+
+def _same(fix: Fix, _: str) -> Fix:
+    return fix
+
+
 _MAKERS: dict[str, Callable[[str], Fix]] = {
     "fused": lambda name: OptimizerForm("fused", name),
     "foreach": lambda name: OptimizerForm("foreach", name),
     "workers": lambda count: LoaderWorkers(int(count)) if count else LoaderWorkers(),
-    "pinned": lambda _: PinnedMemory(),
-    "channels-last": lambda _: ChannelsLast(),
+    **{code: partial(_same, fix) for code, fix in SETTINGS.items()},
     "tf32": lambda _: MatmulPrecision(),
     "autocast": lambda _: Autocast(),
-    "cudnn-benchmark": lambda _: ConvolutionTrials(),
-    "zero-grad": lambda _: GradientsToNone(),
-    "no-checkpoints": lambda _: NoCheckpoints(),
-    "sparse-gradients": lambda _: SparseGradients(),
     "compile": lambda text: _compiled(text),
     "env": lambda text: EnvironmentVariable(*_assigned(text, "env=OMP_NUM_THREADS=4")),
     "control": lambda text: _control(text),

@@ -12,20 +12,21 @@ from functools import partial
 from typing import Any
 
 from tileprof.analyzer.fixes import (
+    CHANNELS_LAST,
+    CONVOLUTION_TRIALS,
+    GRADIENTS_TO_NONE,
+    NO_CHECKPOINTS,
+    PINNED_MEMORY,
+    SPARSE_GRADIENTS,
     Autocast,
-    ChannelsLast,
     CompiledFunction,
-    ConvolutionTrials,
     EnvironmentVariable,
     Fix,
-    GradientsToNone,
     LoaderWorkers,
     LoweringControl,
     MatmulPrecision,
-    NoCheckpoints,
     OptimizerForm,
-    PinnedMemory,
-    SparseGradients,
+    Setting,
 )
 
 from . import libraries, sources
@@ -48,28 +49,28 @@ def environment(fixes: Sequence[Fix]) -> Mapping[str, str]:
     return {fix.name: fix.value for fix in fixes if isinstance(fix, EnvironmentVariable)}
 
 
+_SETTERS: dict[Setting, Callable[[Callable[[], None]], None]] = {
+    CONVOLUTION_TRIALS: libraries.set_convolution_trials,
+    PINNED_MEMORY: libraries.set_pinned_memory,
+    CHANNELS_LAST: libraries.set_channels_last,
+    GRADIENTS_TO_NONE: libraries.set_gradients_to_none,
+    NO_CHECKPOINTS: libraries.set_no_checkpoints,
+    SPARSE_GRADIENTS: libraries.set_sparse_gradients,
+}
+
+
 def _make(fix: Fix, count: Callable[[], None]) -> None:
     match fix:
+        case Setting():
+            _SETTERS[fix](count)
         case MatmulPrecision():
             libraries.set_matmul_precision(fix, count)
         case Autocast():
             libraries.set_autocast(fix, count)
-        case ConvolutionTrials():
-            libraries.set_convolution_trials(count)
         case OptimizerForm():
             libraries.set_optimizer_form(fix, count)
         case LoaderWorkers():
             libraries.set_loader_workers(fix, count)
-        case PinnedMemory():
-            libraries.set_pinned_memory(count)
-        case ChannelsLast():
-            libraries.set_channels_last(count)
-        case GradientsToNone():
-            libraries.set_gradients_to_none(count)
-        case NoCheckpoints():
-            libraries.set_no_checkpoints(count)
-        case SparseGradients():
-            libraries.set_sparse_gradients(count)
         case CompiledFunction(file=file, function=name, line=line):
             sources.decorate_function(file, name, line, partial(_compiled, count))
         case LoweringControl():

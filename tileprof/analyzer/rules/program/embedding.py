@@ -28,7 +28,7 @@ from tileprof.analyzer.contexts import LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.fixes import Fix, SparseGradients
+from tileprof.analyzer.fixes import SPARSE_GRADIENTS, Fix
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.numbers import (
@@ -184,7 +184,7 @@ class _Tables:
         advice = (_PLAIN if self.is_plain else _STATEFUL).format(
             optimizer=self.optimizer or "the one that it has"
         )
-        fixes: tuple[Fix, ...] = (SparseGradients(),) if self.is_plain else ()
+        fixes: tuple[Fix, ...] = (SPARSE_GRADIENTS,) if self.is_plain else ()
         held = self.gradients | self.updates if self.part else self.gradients
         return Draft(
             "suggestion", f"Whole tables get gradients for a few rows at {tree.told(most)}",

@@ -20,7 +20,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.fixes import ChannelsLast, Fix, OptimizerForm, compiled_at
+from tileprof.analyzer.fixes import CHANNELS_LAST, Fix, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers import MOST_OF_A_KIND
 from tileprof.analyzer.rules.numbers import (
     HOTSPOTS_ALL,
@@ -157,7 +157,7 @@ def _fixes(tree: Contexts, each: _Hot) -> tuple[Fix, ...]:
     if each.kind != "op" or _PRODUCT.search(each.name):
         return ()
     if _CONVOLUTION.search(each.name):
-        return (ChannelsLast(),)
+        return (CHANNELS_LAST,)
     return compiled_at(tree.line(each.node))
 
 

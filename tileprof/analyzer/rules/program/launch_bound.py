@@ -22,7 +22,7 @@ from tileprof.analyzer.contexts import AFTER_COPY, FOR_DATA, FOR_HOST, LATE, Con
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
-from tileprof.analyzer.fixes import Fix, LoaderWorkers, OptimizerForm, PinnedMemory, compiled_at
+from tileprof.analyzer.fixes import PINNED_MEMORY, Fix, LoaderWorkers, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers import COOL, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.numbers import (
@@ -187,7 +187,7 @@ def _data(tree: Contexts, seen: Mask, copied: Mask, loading: float) -> Iterator[
         "suggestion", f"GPU idle: no data from the data loader at {where}",
         tree.place(most), tuple(evidence), _DATA, "",
         Saving(min(low * share, likely), likely, max(share, likely)), gaps=nodes_of(gaps),
-        fixes=(LoaderWorkers(), PinnedMemory()),
+        fixes=(LoaderWorkers(), PINNED_MEMORY),
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from tileprof.analyzer.contexts import LATE, Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
-from tileprof.analyzer.fixes import NoCheckpoints
+from tileprof.analyzer.fixes import NO_CHECKPOINTS
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
 from tileprof.analyzer.rules.numbers import (
@@ -135,7 +135,7 @@ class _Again:
             place, evidence, _ADVICE, "", self._saving(sure, likely),
             confidence="high" if sure > RECOMPUTATION_SURE else "medium",
             nodes=nodes_of(self.worked) if self.on_devices else (), gaps=nodes_of(self.gaps),
-            launches_go=True, fixes=(NoCheckpoints(),),
+            launches_go=True, fixes=(NO_CHECKPOINTS,),
         )  # fmt: skip
 
     def _saving(self, sure: float, likely: float) -> Saving:

@@ -24,7 +24,7 @@ from tileprof.analyzer.contexts import AFTER_COPY, AFTER_WAIT, LATE, ONLY_COPIES
 from tileprof.analyzer.copies import PAGEABLE, PINNED, READS, SIZES, copies, held_up, rate
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
-from tileprof.analyzer.fixes import PinnedMemory
+from tileprof.analyzer.fixes import PINNED_MEMORY
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.numbers import TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
@@ -319,7 +319,7 @@ def _of_copies(
         "suggestion", f"copies of pageable memory at {where}", place, tuple(evidence), _PIN, "",
         tree.saving(low, (low + high) / 2, high, held), confidence="low",
         nodes=nodes_of(nodes), gaps=nodes_of(held_up(tree)),
-        fixes=(PinnedMemory(),) if direction == "HtoD" else (),
+        fixes=(PINNED_MEMORY,) if direction == "HtoD" else (),
     )  # fmt: skip
 
 

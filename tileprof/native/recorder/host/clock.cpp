@@ -145,11 +145,11 @@ std::atomic<uint64_t> first_ns{0};  // when `last` was read, if no line was draw
 Reading last;                       // what the line was drawn by
 double ns_per_tick = 0;             // between the last two readings
 
-struct Turn {
+struct Renewal {
   const bool mine = !taken.exchange(true, std::memory_order_acquire);
-  Turn() = default;
-  Turn(const Turn &) = delete;
-  ~Turn() {
+  Renewal() = default;
+  Renewal(const Renewal &) = delete;
+  ~Renewal() {
     if (mine) taken.store(false, std::memory_order_release);
   }
 };
@@ -238,7 +238,7 @@ void begin_line(const Look &seen) {
 
 // What is due to be done for the line by one of its readers.
 void take_turn() {
-  const Turn turn;
+  const Renewal turn;
   if (!turn.mine) return;
   const Look seen = look();
   const Line &line = seen.line;
@@ -302,7 +302,7 @@ void set_time(uint64_t ns) {
   fixed_time.store(ns, std::memory_order_relaxed);
 #if defined(__x86_64__)
   for (bool done = false; !done; sched_yield())
-    if (const Turn turn; (done = turn.mine)) forget();
+    if (const Renewal turn; (done = turn.mine)) forget();
 #endif
 }
 

@@ -8,7 +8,7 @@ namespace tileprof {
 namespace {
 
 // Number of times that a device's full buffer is set up again before sampling is given up.
-constexpr uint64_t kMostOverflows = 20;
+constexpr uint64_t kMostPmOverflows = 20;
 
 } // namespace
 
@@ -83,7 +83,7 @@ bool PmDevice::read() { return !started_ || decode(); }
 
 void PmDevice::reopen() {
   disable();
-  if (++totals_.overflows > kMostOverflows)
+  if (++totals_.overflows > kMostPmOverflows)
     failed(cupti::kOutOfMemory, "the buffer for samples was full again and again");
   else if (enable())
     start();

@@ -6,9 +6,9 @@ namespace tileprof {
 namespace {
 
 // Time to wait for the lock of a thread that is in a call of CUPTI.
-constexpr double kPatience_s = 10;
+constexpr double kPmPatience_s = 10;
 // Time to wait for launches to return, if it can be tried again.
-constexpr double kPatienceBetween_s = 0.5;
+constexpr double kPmPatienceBetween_s = 0.5;
 
 } // namespace
 
@@ -16,7 +16,7 @@ constexpr double kPatienceBetween_s = 0.5;
 
 void PmSampling::configure(PmOptions options) {
   end();
-  Lock lock = locked(kPatience_s);
+  Lock lock = locked(kPmPatience_s);
   if (!lock) return;
   devices_.clear();
   options_ = std::move(options);
@@ -28,7 +28,7 @@ void PmSampling::configure(PmOptions options) {
 }
 
 void PmSampling::attach(const Cupti &cupti) {
-  if (Lock lock = locked(kPatience_s)) cupti_ = cupti;
+  if (Lock lock = locked(kPmPatience_s)) cupti_ = cupti;
 }
 
 void PmSampling::begin() {
@@ -45,7 +45,7 @@ void PmSampling::obey(int order) {
   try {
     if (order == kRead)
       read_all();
-    else if (!devices_.empty() && !gate_.closed_while(kPatience_s, [&] { for_all(order); }))
+    else if (!devices_.empty() && !gate_.closed_while(kPmPatience_s, [&] { for_all(order); }))
       note_busy();
   } catch (...) {
     // No memory for more rows: those that there are stay.
@@ -71,7 +71,7 @@ void PmSampling::for_all(int order) {
 void PmSampling::read_all() {
   for (PmDevice &each : devices_)
     // A buffer that was full stays so.
-    if (!each.read()) gate_.closed_while(kPatienceBetween_s, [&] { each.reopen(); });
+    if (!each.read()) gate_.closed_while(kPmPatienceBetween_s, [&] { each.reopen(); });
 }
 
 void PmSampling::note_busy() {
@@ -109,14 +109,14 @@ void PmSampling::see_closely(void *context) {
 
 std::vector<PmSampling::Part> PmSampling::rows() {
   std::vector<Part> all;
-  if (Lock lock = locked(kPatience_s))
+  if (Lock lock = locked(kPmPatience_s))
     for (const PmDevice &each : devices_) all.push_back({each.number(), each.rows()});
   return all;
 }
 
 PmStatus PmSampling::status() {
   PmStatus status;
-  if (Lock lock = locked(kPatience_s)) {
+  if (Lock lock = locked(kPmPatience_s)) {
     status = status_;
     for (const PmDevice &each : devices_) {
       status.totals.samples += each.totals().samples;
