@@ -32,6 +32,9 @@ SECTOR = 32
 WIDEST_ACCESS = 16
 """Bytes of the widest load or store of one thread; source as for `SECTOR`."""
 
+ADDED_TOGETHER = ("float32", "float16", "bfloat16")
+"""Types of which neighbours in global memory are added in one access (PTX ISA 8.1, "red")."""
+
 MBARRIER_BYTES = 8
 """Bytes of an mbarrier, and their alignment (PTX ISA 7.0, "mbarrier")."""
 
@@ -62,6 +65,8 @@ class Target:
     has_fp8: bool
     """8-bit float matrix instructions."""
     multiprocessor: Multiprocessor
+    adds_vectors: bool = False
+    """Sums of `ADDED_TOGETHER` in global memory, up to 16 bytes in one access."""
     registers_per_thread: int = 255
     named_barriers: int = 16
     sms: int = 132
@@ -86,7 +91,7 @@ class Target:
 TARGETS = {
     t.name: t
     for t in (
-        Target("sm_90a", True, True, True, MULTIPROCESSORS[9, 0]),
+        Target("sm_90a", True, True, True, MULTIPROCESSORS[9, 0], adds_vectors=True),
         Target("sm_80", False, False, False, MULTIPROCESSORS[8, 0], sms=108),
     )
 }

@@ -13,6 +13,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.access import ATOMICS, bounds, element_place
 from tileprof.compiler.codegen.buffers import Extent, paren, plus
 from tileprof.compiler.codegen.types import is_narrow, is_pair, literal, storage, stored, value_type
+from tileprof.compiler.cuda.target import ADDED_TOGETHER
 from tileprof.errors import InternalError
 
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
@@ -85,7 +86,12 @@ def _unrounded(ctx: Context, value: ir.Value) -> str:
 
 
 def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
-    """`const T old = tp_atomic<…>(&buffer[…], x);`, done by one thread for each point."""
+    """`const T old = tp_atomic<…>(&buffer[…], x);`, done by one thread for each point; or the value
+    is kept for the sum of a vector."""
+    if ctx.points is not None and op in ctx.points.late:
+        held = ctx.points.late[op]
+        ctx.writer.line(f"{held.values}[{ctx.points.position}] = {_unrounded(ctx, op.value)};")
+        return
     buffer = ctx.buffer(op.buffer)
     indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)
     ctx.headers.add("atomics.cuh")
@@ -98,6 +104,8 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
     alone = _alone(ctx, buffer)
     when = " && ".join(p for p in (alone, guard) if p)
     if not ctx.uses.get(op.result):
+        if ctx.target.adds_vectors and op.kind == "add" and _is_added_in_pairs(buffer):
+            call = f"tp_atomic_add_global(&{element}, {value})"
         ctx.writer.line(f"if ({when}) {call};" if when else f"{call};")
         return
     safe = literal(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
@@ -109,6 +117,16 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
     else:
         # Points with such an op are run by their leaders: see `RegisterLoops`.
         raise InternalError(f"{op!r} gives its result to copies of a point")
+
+
+def _is_added_in_pairs(buffer: Buffer) -> bool:
+    """Whether the hardware adds to two elements but not to one, at addresses of whole pairs."""
+    return (
+        isinstance(buffer, GlobalBuffer)
+        and buffer.dtype.name in ADDED_TOGETHER
+        and is_narrow(buffer.dtype)
+        and buffer.alignment >= 2 * buffer.dtype.bytes
+    )
 
 
 def _broadcast(ctx: Context, result: ir.Value, text: str) -> None:

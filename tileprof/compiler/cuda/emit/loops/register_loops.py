@@ -164,7 +164,7 @@ class RegisterLoops(VectorLoops):
         """Add what the text of a block mentions."""
         for op in reversed(flat(block)):
             if op in elsewhere:
-                used |= {op.value} if isinstance(op, ir.Store) else set()
+                used |= {op.value} if isinstance(op, ir.Store | ir.Atomic) else set()
             elif isinstance(op, ir.If):
                 used.add(op.condition)
                 self._use(op.otherwise, elsewhere, used)
@@ -334,7 +334,10 @@ class RegisterLoops(VectorLoops):
         self.ctx.headers.add("elementwise.cuh")
         with self._piece(access) as (address, guard, count):
             source = plus(held.name, self.frame.position)
-            if isinstance(buffer, FragmentBuffer):
+            if isinstance(access.op, ir.Atomic):
+                self.ctx.headers.add("atomics.cuh")
+                text = f"tp_atomic_add_vector<{count}>({address}, {source});"
+            elif isinstance(buffer, FragmentBuffer):
                 text = f"tp_narrow_vector<{count}>({address}, {source});"
             elif held.values and is_narrow(buffer.dtype):
                 text = f"tp_put_values_{_space(buffer)}<{count}>({address}, {source});"
@@ -361,10 +364,12 @@ def _divided(runs: Sequence[Run], fit: int) -> tuple[list[Run], list[Run]]:
     return inner, outer
 
 
-def _converts(op: ir.Load | ir.Store) -> bool:
-    """Whether the elements of a store are values that are converted together: not where they are
-    elements already."""
-    return isinstance(op, ir.Store) and not is_element(op.value.owner)
+def _converts(op: ir.Load | ir.Store | ir.Atomic) -> bool:
+    """Whether the elements of a store or sum are values that are converted together: not where they
+    are stored as they were loaded."""
+    return isinstance(op, ir.Atomic) or (
+        isinstance(op, ir.Store) and not is_element(op.value.owner)
+    )
 
 
 def _element(number: float | int, dtype: ir.DType) -> str:

@@ -58,6 +58,7 @@ class VectorLoops:
             lambda value: ctx.values.get(value),
             ctx.aliased,
             ctx.controls.vectorize,
+            ctx.target.adds_vectors,
         )
 
     # -- loops

@@ -5,7 +5,8 @@ that a thread's consecutive registers follow, its other indices do not, and the 
 element is a multiple of the access.  What that needs of numbers that are known at launch only
 becomes a condition of the fast path.  Loads move in front of all points, stores behind a vector's,
 where nothing between touches the memory; out of an `if` they take its condition with them, which
-must be the same for all elements (`guards.py`).
+must be the same for all elements (`guards.py`).  Sums in global memory move as stores do, where the
+target adds several neighbours at once and nobody asks what was there before.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
-from tileprof.compiler.cuda.target import WIDEST_ACCESS
+from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
 from tileprof.ir.memory import base
 
 from .guards import Guard, Place, changes_at, unfolded
 
-Access = ir.Load | ir.Store
+Access = ir.Load | ir.Store | ir.Atomic
 
 
 @dataclass(frozen=True, slots=True)
 class VectorAccess:
-    """A load in front of the points, or a store behind them."""
+    """A load in front of the points, or a store or sum behind them."""
 
     op: Access
     buffer: GlobalBuffer | SharedBuffer | FragmentBuffer
@@ -55,18 +57,24 @@ class Planner:
     aliased: bool = False
     """Whether different tensors may share memory."""
     vectorize: bool = True
+    adds: bool = False
+    """Whether neighbours in global memory can be added at once."""
     ops: list[ir.OpBase] = field(init=False)
     """Those of the body and of branches, in order."""
     guards: dict[ir.OpBase, tuple[Guard, ...]] = field(init=False)
     """Of the ops in branches."""
     inner: set[ir.Value] = field(init=False)
     """Everything that is computed inside."""
+    read: set[ir.Value] = field(init=False)
+    """Everything that an op inside goes on with."""
 
     def __post_init__(self) -> None:
         self.ops, self.guards = unfolded(self.op.body)
         self.inner = set(self.op.body.args)
+        self.read = set()
         for each in ir.walk(self.op.body):
             self.inner |= set(each.results)
+            self.read |= set(each.operand_values())
             for block in each.blocks():
                 self.inner |= set(block.args)
         self.dim, self.digits = self._vector()
@@ -100,8 +108,11 @@ class Planner:
 
     def _widest(self) -> int:
         """Elements of the smallest type in an access of full width."""
-        moved = (o for o in self.ops if isinstance(o, ir.Load | ir.Store))
-        sizes = [o.buffer.dtype.bytes for o in moved if o.buffer.buffer.space != "local"]
+        sizes = [
+            o.buffer.dtype.bytes
+            for o in self.ops
+            if (isinstance(o, ir.Load) or self._may_follow(o)) and o.buffer.buffer.space != "local"
+        ]
         return WIDEST_ACCESS // min(sizes, default=WIDEST_ACCESS)
 
     def _dependents(self, variable: ir.Value) -> set[ir.Value]:
@@ -131,8 +142,8 @@ class Planner:
     def stores(
         self, loads: Iterable[VectorAccess], packs: Callable[[ir.Store], bool]
     ) -> list[VectorAccess]:
-        """Stores of vectors, in order; `loads` are those in front, `packs` says which stores to
-        fragments convert a vector at once."""
+        """Stores and sums of vectors, in order; `loads` are those in front, `packs` says which
+        stores to fragments convert a vector at once."""
         found: list[VectorAccess] = []
         if self.leaves:
             return found
@@ -141,9 +152,9 @@ class Planner:
         free = held | {m for m in self.movable if self._memory(m.buffer) not in written}
         touched: set[object] = set()
         for op in reversed(self.ops):
-            if isinstance(op, ir.Store) and self._memory(op.buffer) not in touched:
+            if self._may_follow(op) and self._memory(op.buffer) not in touched:
                 access = self._access(op, free)
-                if access is None and self.width > 1 and packs(op):
+                if access is None and self.width > 1 and isinstance(op, ir.Store) and packs(op):
                     access = self._packed(op, free)
                 if access is not None and access.width > 1:
                     found.insert(0, access)
@@ -195,6 +206,14 @@ class Planner:
                     found.add(op)
                     yield op
             written |= self._written(op)
+
+    def _may_follow(self, op: ir.OpBase) -> TypeGuard[ir.Store | ir.Atomic]:
+        """Whether it is a store, or a sum that can be made together with its neighbours'."""
+        if not isinstance(op, ir.Atomic):
+            return isinstance(op, ir.Store)
+        silent = op.kind == "add" and op.result not in self.read
+        known = op.buffer.dtype.name in ADDED_TOGETHER and self._is_global(op.buffer)
+        return self.adds and silent and known
 
     def _is_global(self, value: ir.Value) -> bool:
         return isinstance(self.buffers.get(value), GlobalBuffer)

@@ -74,7 +74,8 @@ def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) 
     layout = parse_layout(op.layout, shape)
     vectorize = lowering.controls.vectorize
     # Conditions on what is known at launch are taken to hold: this is about the fast form.
-    planner = Planner(op, layout, buffers, lambda value: "x", lowering.aliased, vectorize)
+    adds = lowering.target.adds_vectors
+    planner = Planner(op, layout, buffers, lambda value: "x", lowering.aliased, vectorize, adds)
     loads = planner.loads()
     moved = (*loads, *planner.stores(loads, lambda store: False))
     widths: dict[ir.OpBase, int] = {a.op: a.width for a in moved}

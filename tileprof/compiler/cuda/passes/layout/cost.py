@@ -21,7 +21,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout
 from tileprof.compiler.cuda.layouts.shuffles import plan_shuffles
-from tileprof.compiler.cuda.target import BANKS, SECTOR, WIDEST_ACCESS, WORD
+from tileprof.compiler.cuda.target import BANKS, SECTOR, WORD
 from tileprof.compiler.cuda.tuning import (
     BARRIER_CYCLES,
     CROWDED_REGISTERS,
@@ -77,18 +77,18 @@ def requests(access: Access, loop: Loop, layout: RegisterLayout) -> Requests:
     lanes = tuple(_delta(access, loop, d) for d in layout.lanes)
     rest = gcd(form.constant, form.divisor, *lanes)
     rest = gcd(rest, *(_delta(access, loop, d) for d in layout.warps))
-    return _linear(size, tuple(digits), lanes, rest, access.is_shared)
+    return _linear(size, tuple(digits), lanes, rest, access.is_shared, access.widest)
 
 
 @lru_cache(maxsize=4096)
 def _linear(
     size: int, registers: tuple[tuple[int, int], ...], lanes: tuple[int, ...], rest: int,
-    is_shared: bool,
+    is_shared: bool, widest: int,
 ) -> Requests:  # fmt: skip
     width = 1
     for position, (radix, delta) in enumerate(registers):
         others = gcd(rest, *(d for _, d in registers[position + 1 :]))
-        if radix != 2 or delta != width or width * 2 * size > WIDEST_ACCESS or others % (width * 2):
+        if radix != 2 or delta != width or width * 2 * size > widest or others % (width * 2):
             break
         width *= 2
     count = math.prod(radix if delta else 1 for radix, delta in registers)
@@ -155,7 +155,7 @@ def _gathered(access: Access, loop: Loop, layout: RegisterLayout, size: int) -> 
         others = gcd(rest, *(moved(d) for d in layout.registers[position + 1 :]))
         wide = width * 2
         follows = digit.radix == 2 and moved(digit) == width and not others % wide
-        if not follows or wide * size > WIDEST_ACCESS or any(digit.step[d] for d in fixed):
+        if not follows or wide * size > access.widest or any(digit.step[d] for d in fixed):
             break
         width = wide
     return width

@@ -13,6 +13,7 @@ from math import gcd
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.exchange import unreduced
+from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import UNKNOWN_EXTENT, UNKNOWN_TRIPS
 from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
@@ -44,6 +45,14 @@ class Access:
     def is_shared(self) -> bool:
         """Whether it is shared memory."""
         return self.buffer.buffer.space == "shared"
+
+    @property
+    def widest(self) -> int:
+        """Bytes of one access at most."""
+        if isinstance(self.op, ir.Atomic):
+            added = self.op.kind == "add" and self.buffer.dtype.name in ADDED_TOGETHER
+            return self.buffer.dtype.bytes if self.is_shared or not added else WIDEST_ACCESS
+        return WIDEST_ACCESS
 
     @cached_property
     def address(self) -> Form:
