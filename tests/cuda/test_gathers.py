@@ -42,7 +42,7 @@ def _attended(
     KV: T.Tensor((ROWS, COLUMNS), "float16"),
     Scale: T.Tensor((ROWS,), "float32"),
     At: T.Tensor((4 * BLOCK,), "int32"),
-    O: T.Tensor((64, COLUMNS), "float32"),
+    Out: T.Tensor((64, COLUMNS), "float32"),
 ) -> None:
     with T.Kernel(1, threads=128):
         q = T.alloc_shared((64, COLUMNS), "float16")
@@ -63,7 +63,7 @@ def _attended(
             for i, j in T.Parallel(64, BLOCK):
                 p[i, j] = s[i, j] * scale[j]
             T.gemm(p, kv, o)
-        T.copy(o, O)
+        T.copy(o, Out)
 
 
 @pytest.mark.parametrize("target", TARGETS)

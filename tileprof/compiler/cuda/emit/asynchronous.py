@@ -196,16 +196,21 @@ def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     at, guard = checked(ctx, op, buffer, view.offsets, view.in_bounds)
     if not isinstance(buffer, GlobalBuffer):
         raise InternalError(f"{op!r} does not come from global memory")
-    place = f"{held.buffer.pointer} + {held.buffer.byte_offset(held.offsets)}"
     address, there = f"&{buffer.element(at)}", ""
     if guard:
         name = ctx.names.fresh("there")
         ctx.writer.line(f"const bool {name} = {guard};")
         # An address outside is not read, but has to be one.
         address, there = f"{name} ? {address} : {buffer.pointer}", f", {name}"
+    row = ctx.names.fresh("row")
+    ctx.writer.line(f"const {buffer.type} *const {row} = {address};")
     assert ctx.points is not None
     when = f"if ({ctx.points.leader}) " if ctx.points.leader else ""
-    ctx.writer.line(f"{when}tp_cp_async<{width}>({place}, {address}{there});")
+    *lead, column = held.offsets
+    for chunk in op.chunks:
+        place = f"{held.buffer.pointer} + {held.buffer.byte_offset([*lead, plus(column, chunk)])}"
+        source = plus(row, chunk)
+        ctx.writer.line(f"{when}tp_cp_async<{width}>({place}, {source}{there});")
 
 
 def _spread(row: str, sizes: list[int]) -> list[Extent]:

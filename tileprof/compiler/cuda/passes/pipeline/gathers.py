@@ -45,7 +45,9 @@ class Gather:
     dim: int
     """The dimension of the loop along which these lie."""
     layout: RegisterLayout
-    """Which thread starts which cp.async, in the loop's extents divided by the width."""
+    """Which thread starts which cp.async, in the extents of the loop that does."""
+    chunks: tuple[int, ...] = (0,)
+    """Elements from the first cp.async of a point to each one that it starts."""
 
     @property
     def source(self) -> ir.Value:
@@ -66,7 +68,8 @@ class Gather:
         """Return the same of a copy of the loop, whose tile may have slots by now."""
         at = dict(zip(self.op.body.ops, op.body.ops, strict=True))
         load, store = at[self.load], at[self.store]
-        assert isinstance(load, ir.Load) and isinstance(store, ir.Store)
+        assert isinstance(load, ir.Load)
+        assert isinstance(store, ir.Store)
         return replace(self, op=op, load=load, store=store)
 
     def outside(self) -> Iterator[ir.Value]:
@@ -92,8 +95,7 @@ class Gather:
         inner.update(zip(op.body.args, args, strict=True))
         extents = list(op.extents)
         block = ir.Block(args)
-        if self.width > 1:
-            extents[self.dim] = builder.constant(self.layout.shape[self.dim])
+        extents[self.dim] = builder.constant(self.layout.shape[self.dim])
         with builder.inside(block):
             if self.width > 1:
                 count = builder.constant(self.width)
@@ -105,7 +107,8 @@ class Gather:
                     inner.update(zip(each.results, builder.emit(clone(each, inner, {})).results))
             source = _chunk(self.source, self.load, inner, self.width, builder, [])
             target = _chunk(tile, self.store, inner, self.width, builder, [slot])
-            builder.emit(ir.AsyncCopy(source, target, None, self.instruction, span=self.load.span))
+            start = ir.AsyncCopy(source, target, None, self.instruction, span=self.load.span)
+            builder.emit(replace(start, chunks=self.chunks))
         builder.emit(replace(op, extents=extents, body=block, layout=str(self.layout)))
 
 
@@ -187,9 +190,34 @@ def _of_width(op: ir.Parallel, load: ir.Load, store: ir.Store, *, aligned: bool)
         divided = _divided(layout, dim, width)
         whole = width == 1 or (aligned and _is_whole(op, load, store, width))
         if divided is not None and whole:
-            return Gather(op, load, store, width, dim, divided)
+            made = Gather(op, load, store, width, dim, divided)
+            return _by_rows(made, shape) if width > 1 else made
         width //= 2
     return None
+
+
+def _by_rows(gather: Gather, shape: Sequence[int]) -> Gather:
+    """Return the copy with all that a thread starts of a row in one point, so that the row's
+    address and guard are computed once."""
+    layout, dim, load = gather.layout, gather.dim, gather.load
+    moving, held = gather.op.body.args[dim], load.buffer.buffer
+    index = Forms({v: d for d, v in enumerate(gather.op.body.args)}, {}).of(load.indices[-1])
+    last, known = held.shape[-1], set(index.terms) == {moving} and not index.divisor
+    inside = known and isinstance(last, int) and 0 <= index.constant <= last - shape[dim]
+    along = [d for d in layout.registers if d.step[dim]]
+    if not (inside or load.in_bounds) or any(sum(map(bool, d.step)) > 1 for d in along):
+        return gather
+    count = RegisterLayout.count(along)
+    smaller = tuple(e // count if d == dim else e for d, e in enumerate(layout.shape))
+    kept = [d for d in layout.registers if not d.step[dim]]
+    made = RegisterLayout.make(smaller, kept, layout.lanes, layout.warps)
+    if made.is_padded:
+        return gather
+    chunks = [0]
+    for digit in along:
+        step = digit.step[dim] * gather.width
+        chunks = [c + k * step for k in range(digit.radix) for c in chunks]
+    return replace(gather, layout=made, chunks=tuple(chunks))
 
 
 def _divided(layout: RegisterLayout, dim: int, width: int) -> RegisterLayout | None:

@@ -6,7 +6,8 @@ for k (pipelined S)             load of the first S − 1 iterations, a group ea
                                   load of iteration k + S − 1 into slot (i + S − 1) mod S
                                   work on A_s[i mod S]
 
-Parallel loops that gather a tile (`gathers.py`) run ahead with the copies, in as many stages as fit.
+Parallel loops that gather a tile (`gathers.py`) run ahead with the copies, in as many stages as
+fit.
 """
 
 from __future__ import annotations
