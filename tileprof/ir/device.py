@@ -33,6 +33,9 @@ class AsyncCopy(OpBase):
     hints: Hints = attribute(default=())
     multicast: int = attribute(default=1)
     """Blocks of the cluster that get the tile, each at the same place, each on its own barrier."""
+    chunks: tuple[int, ...] = attribute(default=(0,))
+    """In a point of a parallel loop: where in the row the tiles begin that it copies, in elements
+    from the first, which is inside of the tensor whenever the others are."""
 
     @property
     def runs_in(self) -> Queue | None:

@@ -127,5 +127,5 @@ def _named(ctx: Values, value: ir.Value) -> Extent:
 
 def element_place(op: ir.OpBase, buffer: str, dims: tuple[ir.Dim, ...]) -> Place:
     """The place of an access that may be outside of the buffer."""
-    access = "read" if isinstance(op, ir.Load) else "written"
+    access = "read" if isinstance(op, ir.Load | ir.AsyncCopy) else "written"
     return Place("element", op.span, "", buffer, dims, len(dims), access)

@@ -38,6 +38,10 @@ class Remarks:
         against = tuple(Rejection(*pair) for pair in rejected)
         self._held[Remark(decision, op, name, location, against, severity)] = None
 
+    def extend(self, other: Remarks) -> None:
+        """Note everything that another has."""
+        self._held.update(other._held)
+
     def all(self) -> tuple[Remark, ...]:
         """Everything noted."""
         return tuple(self._held)

@@ -14,6 +14,7 @@ from tileprof.errors import InternalError
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.types import Dim
 
+from .access import checked
 from .buffers import GlobalBuffer, SharedBuffer
 from .context import Context, Tile
 
@@ -30,7 +31,10 @@ def emit(ctx: Context, op_: ir.OpBase) -> None:
                 _load(ctx, op)
         case ir.AsyncCopy(lowering=CpAsync(bytes=width)):
             ctx.headers.add("async.cuh")
-            _chunks(ctx, op, width)
+            if ctx.points is None:
+                _chunks(ctx, op, width)
+            else:
+                _chunk(ctx, op, width)
         case ir.Commit(queue="bulk"):
             ctx.writer.line("if (tp_thread == 0) tp_bulk_commit();")
         case ir.Commit():
@@ -181,6 +185,32 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             # An address outside is not read, but has to be one.
             safe = f"tp_there ? {address} : {buffer.pointer}"
             line(f"tp_cp_async<{width}>({place}, {safe}, tp_there);")
+
+
+def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
+    """The chunk of one point of a parallel loop; one that lies outside is filled with zeros."""
+    view, held = op.source.owner, ctx.tile(op.target)
+    if not isinstance(view, ir.View) or not isinstance(held.buffer, SharedBuffer):
+        raise InternalError(f"{op!r} does not go from global to shared memory")
+    buffer = ctx.buffer(view.base)
+    at, guard = checked(ctx, op, buffer, view.offsets, view.in_bounds)
+    if not isinstance(buffer, GlobalBuffer):
+        raise InternalError(f"{op!r} does not come from global memory")
+    address, there = f"&{buffer.element(at)}", ""
+    if guard:
+        name = ctx.names.fresh("there")
+        ctx.writer.line(f"const bool {name} = {guard};")
+        # An address outside is not read, but has to be one.
+        address, there = f"{name} ? {address} : {buffer.pointer}", f", {name}"
+    row = ctx.names.fresh("row")
+    ctx.writer.line(f"const {buffer.type} *const {row} = {address};")
+    assert ctx.points is not None
+    when = f"if ({ctx.points.leader}) " if ctx.points.leader else ""
+    *lead, column = held.offsets
+    for chunk in op.chunks:
+        place = f"{held.buffer.pointer} + {held.buffer.byte_offset([*lead, plus(column, chunk)])}"
+        source = plus(row, chunk)
+        ctx.writer.line(f"{when}tp_cp_async<{width}>({place}, {source}{there});")
 
 
 def _spread(row: str, sizes: list[int]) -> list[Extent]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import row_major
-from tileprof.compiler.cuda.layouts import SharedLayout
+from tileprof.compiler.cuda.layouts import SharedLayout, fragment_layout
 from tileprof.errors import InternalError
 
 from .buffers import Buffer, FragmentBuffer, GlobalBuffer, LocalBuffer, SharedBuffer
@@ -15,7 +15,7 @@ from .context import Context
 
 def reinterpreted(ctx: Context, op: ir.Reinterpret) -> Buffer:
     """The memory of `op.base` as `op` wants to see it; the layouts pass keeps such shared buffers
-    row-major and has no fragments among them."""
+    row-major and fragments in registers that both shapes number."""
     base = ctx.buffer(op.base)
     name = ctx.names.fresh(op.result.name or base.name)
     shape = ctx.extents(op.shape)
@@ -39,4 +39,6 @@ def reinterpreted(ctx: Context, op: ir.Reinterpret) -> Buffer:
                 return LocalBuffer(f"(*{name})", op.dtype, fixed, base.name, op.shape)
             return LocalBuffer(name, op.dtype, fixed, base.name, op.shape)
         case FragmentBuffer():
-            raise InternalError(f"fragment {base.name} is reinterpreted")
+            # The same registers, which other indices number.
+            registers = fragment_layout(op.result)
+            return FragmentBuffer(base.array, op.dtype, registers, base.name, op.shape)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tileprof import ir
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
@@ -159,6 +160,22 @@ class RegisterLayout:
         registers = [m for m in map(moved, self.registers) if not m.is_copy]
         return RegisterLayout.make(shape, registers, map(moved, self.lanes), map(moved, self.warps))
 
+    def reshape(self, shape: Sequence[int]) -> RegisterLayout | None:
+        """The layout of the same elements, in row-major order, under another shape; None where a
+        digit would not step evenly through it."""
+        if self.is_padded:
+            return None
+        before, after = _row_major(self.shape), _row_major(shape)
+
+        def moved(digit: Digit) -> Digit:
+            flat = sum(s * stride for s, stride in zip(digit.step, before))
+            return Digit(digit.radix, tuple(flat // by % e for e, by in zip(shape, after)))
+
+        parts = (map(moved, digits) for digits in (self.registers, self.lanes, self.warps))
+        made = RegisterLayout.make(shape, *parts)
+        # Only digits that never carry from one extent into the next reach each extent exactly.
+        return None if made.is_padded else made
+
     def register_weights(self, dims: Sequence[int | None], of: RegisterLayout) -> list[int] | None:
         """For each register digit of this layout the distance in registers of the fragment `of`,
         whose dimension k is indexed by dimension `dims[k]` here; None where some element would be
@@ -190,9 +207,27 @@ _SHORT = {"registers": "regs", "lanes": "lanes", "warps": "warps"}
 _DIGIT = re.compile(r"(?:(\d+)x)?\(([\d,]*)\)")
 
 
+def _row_major(shape: Sequence[int]) -> list[int]:
+    """Elements from one index to the next along each dimension."""
+    return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+
+
 def unit(rank: int, dim: int, by: int) -> Coordinates:
     """A step of `by` elements along one dimension."""
     return tuple(by if d == dim else 0 for d in range(rank))
+
+
+def fragment_layout(value: ir.Value) -> RegisterLayout:
+    """The layout of a fragment, also of one that is seen under another shape, after layouts."""
+    owner = value.owner
+    if isinstance(owner, ir.Reinterpret):
+        made = fragment_layout(owner.base).reshape(value.buffer.static_shape)
+        if made is None:
+            raise InternalError(f"{owner!r} has no layout in registers")
+        return made
+    if not isinstance(owner, ir.Alloc):
+        raise InternalError(f"{value!r} is no fragment")
+    return parse_layout(owner.layout, owner.shape)
 
 
 @cache

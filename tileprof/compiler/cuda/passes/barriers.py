@@ -149,7 +149,7 @@ class _Barriers(Flow[_State]):
             case ir.For() | ir.While():
                 self._guard_loop(op, made, state)
                 self.loop(op, made, state)
-            case ir.If() if any(o.SPEC.regions or _waits(o) for b in op.blocks() for o in b.ops):
+            case ir.If() if any(self._waits(o) for b in op.blocks() for o in b.ops):
                 self.branch(op, made, state)
             case ir.Roles():
                 self._roles(op, made)
@@ -162,6 +162,16 @@ class _Barriers(Flow[_State]):
                 self._guard(op, made, state)
                 regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
                 self.emit(op, made, regions)
+
+    def _waits(self, op: ir.OpBase) -> bool:
+        """Whether an op of a branch needs barriers of its own inside of the branch."""
+        if isinstance(op, ir.Parallel):
+            # It starts to load ahead, as a whole.
+            return not any(isinstance(o, ir.AsyncCopy) for o in ir.walk(op.body))
+        if isinstance(op, ir.Load) and self._place(op.buffer) is None:
+            return False
+        other = not isinstance(op, ir.AsyncCopy | ir.Commit | ir.Yield)
+        return bool(op.SPEC.regions) or (bool(op.SPEC.effect) and other)
 
     def _waited(self, op: ir.Wait, state: _State) -> None:
         """Asynchronous accesses of one thread become accesses that others must not overtake."""
@@ -185,8 +195,8 @@ class _Barriers(Flow[_State]):
         """A barrier in front of an op that conflicts with what was touched before."""
         use = self._use(op)
         arriving = isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, CpAsync)
-        arriving |= isinstance(op, ir.If) and bool(
-            [o for b in op.blocks() for o in b.ops if isinstance(o, ir.AsyncCopy)]
+        arriving |= isinstance(op, ir.If | ir.Parallel) and bool(
+            [o for b in op.blocks() for o in ir.walk(b) if isinstance(o, ir.AsyncCopy)]
         )
         conflict = self._conflict(use, state, arriving=arriving) or _unfenced(use, state)
         if conflict:
@@ -271,8 +281,3 @@ def _is_atomic(op: ir.OpBase) -> bool:
     if isinstance(op, ir.Copy | ir.AsyncCopy):
         return isinstance(op.lowering, Tma) and op.lowering.reduce != ""
     return isinstance(op, ir.Atomic | ir.TileAtomic)
-
-
-def _waits(op: ir.OpBase) -> bool:
-    """Whether an op of a branch needs barriers of its own inside of the branch."""
-    return bool(op.SPEC.effect) and not isinstance(op, ir.AsyncCopy | ir.Commit | ir.Yield)

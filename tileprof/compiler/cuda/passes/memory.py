@@ -41,6 +41,13 @@ class _Span:
         return self.first <= other.last and other.first <= self.last
 
 
+def shared_bytes(launch: ir.Launch) -> int:
+    """Return the shared memory that a block needs, in bytes, barriers of rings left out."""
+    spans = _alive(launch)
+    _place(spans)
+    return max((s.offset + s.size for s in spans), default=0)
+
+
 def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     spans = _alive(launch)
     _place(spans)
@@ -87,6 +94,8 @@ def _alive(launch: ir.Launch) -> list[_Span]:
                 # Its points have no order: what one reads, another must not overwrite.
                 for touch in op.all_accesses():
                     _touch(spans, base(touch.value), clock)
+                for point in ir.walk(op.body):
+                    _note_running(point, running)
                 continue
             for inner in op.blocks():
                 visit(inner)

@@ -25,12 +25,17 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, per_launch
 from tileprof.remarks.products import RunsWhile
 
-from .control_flow import Flow
+from .control_flow import Flow, starts_loads
 
 
 def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Products of tensor cores become asynchronous; waits stand where results are needed."""
-    return per_launch(kernel, lambda launch: _Waits(launch, lowering).done())
+    return per_launch(kernel, lambda launch: wait_in_launch(launch, lowering))
+
+
+def wait_in_launch(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """As `insert_waits`, for one launch."""
+    return _Waits(launch, lowering).done()
 
 
 @dataclass(frozen=True)
@@ -188,7 +193,7 @@ class _Waits(Flow[_State]):
         match op:
             case ir.For() | ir.While():
                 self.loop(op, made, state)
-            case ir.If():
+            case ir.If() if not starts_loads(op):
                 self._start(op, made, state)
                 self.branch(op, made, state)
             case ir.Break() | ir.Continue():

@@ -74,6 +74,8 @@ class _Writer:
                 self.renamed[op.result] = new.result
                 held = self.known.get(op.result)
                 new.layout = str(held) if held else self.texts.get(op.result, new.layout)
+            case ir.Reinterpret(), ir.Reinterpret():
+                self.renamed[op.result] = new.result
             case ir.Parallel(), ir.Parallel() if op in self.known:
                 new.layout = str(self.known[op])
             case _:

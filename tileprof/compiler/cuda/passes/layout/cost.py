@@ -267,7 +267,7 @@ def component_cost(graph: Graph, known: Known, nodes: Sequence[Node], bad: Seque
         if isinstance(node, ir.Parallel):
             loop = graph.loops[node]
             total += loop.weight * loop_cost(loop, layout)
-        else:
+        elif not isinstance(node.owner, ir.Reinterpret):
             registers += layout.registers_per_thread * max(node.dtype.bytes, 4) / 4
         for link in graph.at.get(node, ()):
             if isinstance(link.op, ir.Reduce) and link.parent is node:

@@ -9,6 +9,7 @@ Ops that need the fragment in registers (matrix products, reductions) get a copy
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import NamedTuple
 
 from tileprof import ir
@@ -61,7 +62,9 @@ class _Search:
                 case ir.Parallel():
                     yield from self._parallel(op)
                     continue
-                case ir.View(base=held) | ir.Reinterpret(base=held) if _is_fragment(held):
+                case ir.View(base=held) if _is_fragment(held):
+                    yield held, UnderOtherShape(), op
+                case ir.Reinterpret(base=held) if _is_fragment(held) and not _is_reshaped(op):
                     yield held, UnderOtherShape(), op
                 case ir.Scan(source=source, target=target):
                     for value in (source, target):
@@ -113,6 +116,14 @@ class _Search:
                 return IndexTwice(dim)
             taken.add(index)
         return None
+
+
+def _is_reshaped(op: ir.Reinterpret) -> bool:
+    """Whether a buffer is seen as the same elements, in other known extents."""
+    before, after = op.base.buffer, op.result.buffer
+    if before.dtype != after.dtype or not all(isinstance(e, int) for e in after.shape):
+        return False
+    return prod(before.static_shape) == prod(after.static_shape)
 
 
 def _is_fragment(value: ir.Value) -> bool:

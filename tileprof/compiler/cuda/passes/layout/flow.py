@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit
+from tileprof.ir.memory import base
 
 from .graph import Graph, Link, Node
 
@@ -93,7 +94,9 @@ Vector = Callable[[Node, Callable[[int], RegisterLayout | None]], RegisterLayout
 def propagate(graph: Graph, known: Known, start: Iterable[Node], choose: Vector) -> None:
     """Extend `known` to every node that is linked with a known one, beginning at `start`: first
     what follows exactly, then what needs a choice."""
-    queue = list(start)
+    queue: list[Node] = []
+    for node in start:
+        _learn(graph, known, node, known[node], queue)
     later: list[tuple[Link, int]] = []
     while queue or later:
         if not queue:
@@ -107,8 +110,8 @@ def propagate(graph: Graph, known: Known, start: Iterable[Node], choose: Vector)
                 if _is_unreached(graph, link):
                     later.append((link, 0))
                     continue
-                known[link.child] = down(known[node], link.dims, graph.shapes[link.child])
-                queue.append(link.child)
+                made = down(known[node], link.dims, graph.shapes[link.child])
+                _learn(graph, known, link.child, made, queue)
             elif link.child is node and link.parent not in known:
                 shape = graph.shapes[link.parent]
                 covered = len({d for d in link.dims if d is not None and shape[d] > 1})
@@ -116,6 +119,21 @@ def propagate(graph: Graph, known: Known, start: Iterable[Node], choose: Vector)
                     _up(graph, known, link, queue, choose)
                 else:
                     later.append((link, covered + 1))
+
+
+def _learn(
+    graph: Graph, known: Known, node: Node, layout: RegisterLayout, queue: list[Node]
+) -> None:
+    """Note the layout of a node and, before anything else follows from it, that of the same
+    fragment under other shapes."""
+    known[node] = layout
+    queue.append(node)
+    for other in graph.seen_as.get(node, ()):
+        if other not in known:
+            made = layout.reshape(graph.shapes[other])
+            if made is not None:
+                known[other] = made
+                queue.append(other)
 
 
 def _rank(shape: tuple[int, ...]) -> int:
@@ -135,14 +153,13 @@ def _up(graph: Graph, known: Known, link: Link, queue: list[Node], choose: Vecto
     """One link in the direction in which something is still unknown."""
     if link.parent in known:
         if link.child not in known:
-            known[link.child] = down(known[link.parent], link.dims, graph.shapes[link.child])
-            queue.append(link.child)
+            made = down(known[link.parent], link.dims, graph.shapes[link.child])
+            _learn(graph, known, link.child, made, queue)
         return
     child, shape = known[link.child], graph.shapes[link.parent]
-    made = choose(link.parent, lambda vector: up(child, link.dims, shape, vector))
-    if made is not None:
-        known[link.parent] = made
-        queue.append(link.parent)
+    chosen = choose(link.parent, lambda vector: up(child, link.dims, shape, vector))
+    if chosen is not None:
+        _learn(graph, known, link.parent, chosen, queue)
 
 
 def conflicts(known: Known, links: Iterable[Link]) -> list[Link]:
@@ -154,3 +171,15 @@ def conflicts(known: Known, links: Iterable[Link]) -> list[Link]:
         and link.child in known
         and known[link.parent].register_weights(link.dims, known[link.child]) is None
     ]
+
+
+def unfit(graph: Graph, known: Known) -> list[ir.Value]:
+    """The fragments that are not laid out alike under all shapes that they are seen as."""
+    found: dict[ir.Value, None] = {}
+    for value in (v for views in graph.seen_as.values() for v in views):
+        held = base(value)
+        if value is held or held not in known or value not in known:
+            continue
+        if known[held].reshape(graph.shapes[value]) != known[value]:
+            found[held] = None
+    return list(found)

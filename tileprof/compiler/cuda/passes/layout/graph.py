@@ -1,6 +1,7 @@
 """What the layouts of one launch depend on: loops over tiles, fragments, and the links between.
 
-A loop or a fragment is a node; a link says that a fragment is indexed by dimensions of a loop, or
+A loop or a fragment is a node, and so is a fragment seen under another shape, which has the same
+elements in the same registers; a link says that a fragment is indexed by dimensions of a loop, or
 that it is what a reduction leaves of another fragment.  Both mean the same: the child's layout is
 the parent's, with the dimensions `dims` selected.
 """
@@ -108,6 +109,8 @@ class Graph:
     links: list[Link] = field(default_factory=list)
     at: dict[Node, list[Link]] = field(default_factory=dict)
     fragments: list[ir.Alloc] = field(default_factory=list)
+    seen_as: dict[Node, list[ir.Value]] = field(default_factory=dict)
+    """For a fragment and for what it is seen as, all others of these."""
     shared: list[ir.Alloc] = field(default_factory=list)
     ops: list[tuple[ir.OpBase, int]] = field(default_factory=list)
     """Tile ops with how often they run."""
@@ -132,7 +135,19 @@ class Graph:
                         if other not in seen:
                             seen.add(other)
                             found.append(other)
+                for same in self.seen_as.get(node, ()):
+                    if same not in seen:
+                        seen.add(same)
+                        found.append(same)
             yield found
+
+    def see(self, value: ir.Value) -> None:
+        """Add a fragment that is seen under another shape."""
+        held = base(value)
+        self.shapes[value] = value.buffer.static_shape
+        together = [held, *self.seen_as.get(held, ()), value]
+        for each in together:
+            self.seen_as[each] = [v for v in together if v is not each]
 
 
 def constant_range(loop: ir.For) -> range | None:
@@ -169,6 +184,8 @@ class _Survey:
             case ir.Alloc(space="fragment"):
                 graph.fragments.append(op)
                 graph.shapes[op.result] = op.shape
+            case ir.Reinterpret() if op.result.buffer.space == "fragment":
+                graph.see(op.result)
             case ir.Alloc(space="shared"):
                 graph.shared.append(op)
             case ir.Parallel():

@@ -20,13 +20,20 @@ from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.tuning import WIDE_FRAGMENT
 from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch
 from tileprof.remarks.common import Asked, RegisterCandidate
-from tileprof.remarks.layouts import ByCompiler, InSharedMemory, TooManyElements, WorkedOut
+from tileprof.remarks.layouts import (
+    ByCompiler,
+    InSharedMemory,
+    TooManyElements,
+    UnderOtherShape,
+    WorkedOut,
+)
 
 from .apply import apply
 from .demote import Demotion, demote, unnumbered
-from .flow import down
+from .flow import down, unfit
 from .graph import Graph, Link, survey
 from .once import repeated, run_once
 from .shared import shared_layouts
@@ -46,7 +53,7 @@ def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
                 launch = demote(launch, chosen)
             graph = survey(launch, unaligned)
             solution = solve(graph, lowering.controls.vectorize)
-            chosen = _too_wide(graph, solution)
+            chosen = _misplaced(graph, solution)
             once = {} if chosen else repeated(solution.known, lowering)
             if once:
                 launch = run_once(launch, once, lowering)
@@ -59,16 +66,20 @@ def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     return per_launch(kernel, change)
 
 
-def _too_wide(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
-    """Fragments of which some loop would need many elements in each thread."""
+def _misplaced(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
+    """Fragments that other shapes show otherwise than their registers lie, and those of which some
+    loop would need many elements in each thread."""
     found: dict[ir.Value, Demotion] = {}
+    for value in unfit(graph, solution.known):
+        found[value] = Demotion(UnderOtherShape(), None)
+    fixed = {base(node) for node in solution.fixed if isinstance(node, ir.Value)}
     for link in solution.links:
-        if link.child in solution.fixed or not _is_indexed_by_numbers(graph, link):
+        if base(link.child) in fixed or not _is_indexed_by_numbers(graph, link):
             continue
         needed = down(solution.known[link.parent], link.dims, graph.shapes[link.child])
         if needed.registers_per_thread > WIDE_FRAGMENT:
             why = TooManyElements(needed.registers_per_thread)
-            found[link.child] = Demotion(why, link.op.span)
+            found[base(link.child)] = Demotion(why, link.op.span)
     return found
 
 

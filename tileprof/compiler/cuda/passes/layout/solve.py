@@ -19,7 +19,7 @@ from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import ROOT_SHAPES, SMALL_NODE, UNKNOWN_LAYOUT_CYCLES
 
 from .cost import component_cost, loop_cost
-from .flow import Known, conflicts, propagate
+from .flow import Known, conflicts, propagate, unfit
 from .graph import Graph, Link, Node
 
 
@@ -114,7 +114,7 @@ def _free(
             propagate(graph, tried, [root], choose)
             missing = sum(n not in tried for n in nodes)
             cost = component_cost(graph, tried, nodes, conflicts(tried, links))
-            cost += missing * UNKNOWN_LAYOUT_CYCLES
+            cost += (missing + len(unfit(graph, tried))) * UNKNOWN_LAYOUT_CYCLES
             if best is None or (cost, layout.registers_per_thread) < best[:2]:
                 best = cost, layout.registers_per_thread, tried
     assert best is not None

@@ -5,6 +5,9 @@ for k (pipelined S)             load of the first S − 1 iterations, a group ea
   work on A_s                     wait until the group of k is there
                                   load of iteration k + S − 1 into slot (i + S − 1) mod S
                                   work on A_s[i mod S]
+
+Parallel loops that gather a tile (`gathers.py`) run ahead with the copies, in as many stages as
+fit.
 """
 
 from __future__ import annotations
@@ -15,45 +18,80 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, Remarks
+from tileprof.compiler.cuda.passes.memory import shared_bytes
+from tileprof.compiler.cuda.passes.waits import wait_in_launch
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, with_originals
-from tileprof.remarks import Reason
+from tileprof.remarks import Reason, copies
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
 from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 
-from .roles import Replay, ring_reason, written_globals
+from .gathers import Gather, Tensors, gather_of
+from .roles import Replay, ring_reason, tile_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
 
+_Load = ir.Copy | Gather
+"""What runs ahead of its use."""
 
-def group_copies(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+
+def group_copies(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.Launch:
     """The launch with its cp.async copies in groups that run ahead where they can."""
-    return with_originals(launch, _Grouping(launch, lowering).rule)
+    most = 1 << 30
+    while True:
+        told = Remarks()
+        grouping = _Grouping(launch, tensors, replace(lowering, remarks=told), most)
+        made = with_originals(launch, grouping.rule)
+        if not grouping.gathered or _fits(made, lowering):
+            break
+        # What threads would load themselves, too, need not have so many stages.
+        most = min(most, max(grouping.stages.values())) - 1
+    lowering.remarks.extend(told)
+    return made
+
+
+def _fits(launch: ir.Launch, lowering: Lowering) -> bool:
+    waited = wait_in_launch(launch, replace(lowering, remarks=Remarks()))
+    return shared_bytes(waited) <= lowering.target.shared_per_block
 
 
 class _Grouping:
-    def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
+    def __init__(self, launch: ir.Launch, tensors: Tensors, lowering: Lowering, most: int) -> None:
         self.launch = launch
+        self.tensors = tensors
         self.lowering = lowering
+        self.most = most
+        """Most stages of a loop that gathers."""
         self.written = written_globals(launch)
         self.plain = Replay(self.written, set())
-        self.ahead: dict[ir.For, list[ir.Copy]] = {}
+        self.ahead: dict[ir.For, list[_Load]] = {}
         self.stages: dict[ir.Value, int] = {}
+        self.gathered: dict[ir.OpBase, Gather] = {}
+        """Loops over elements that run ahead."""
+        self.kept: dict[ir.OpBase, Gather] = {}
+        """The same among the new ops."""
         for op in ir.walk(launch.body):
             if isinstance(op, ir.For) and op.kind == "pipelined":
                 self._survey(op)
 
     def _survey(self, loop: ir.For) -> None:
         stages = self.lowering.stages(loop)
-        copies = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
-        reasons = {c: self._reason(loop, c) for c in copies}
-        able = [c for c in copies if stages > 1 and not reasons[c]]
-        stages = self._fitting(stages, able)
+        every = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
+        reasons = {c: self._reason(loop, c) for c in every}
+        able: list[_Load] = [c for c in every if stages > 1 and not reasons[c]]
+        stages = self._fitting(stages, [c for c in able if isinstance(c, ir.Copy)])
         able = able if stages > 1 else []
-        for copy in copies:
+        gathers = self._gathers(loop)
+        if gathers and min(self.most, self.lowering.stages(loop)) > 1:
+            stages = min(stages, self.most) if able else min(self.most, self.lowering.stages(loop))
+            self.gathered |= {g.op: g for g in gathers}
+            for each in gathers:
+                self._tell_gather(each)
+            able = [*able, *gathers]
+        for copy in every:
             if stages > 1 and (reason := reasons[copy]) is not None:
                 self._tell(copy, stages, reason)
         if able:
@@ -61,6 +99,29 @@ class _Grouping:
             self.stages |= {c.target: stages for c in able}
             name = loop.body.args[0].name
             self.lowering.remarks.add("loop", name, loop.span, RunsAhead(stages))
+
+    def _gathers(self, loop: ir.For) -> list[Gather]:
+        """Return the loops over elements that can be started for an iteration to come."""
+        if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(loop.body)):
+            return []
+        changed = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses() if t.writes}
+        changed |= written_globals(self.launch, aliased=self.lowering.aliased)
+        found = (gather_of(o, self.tensors, self.lowering) for o in loop.body.ops)
+        return [g for g in found if g is not None and self._runs_ahead(g, loop, changed)]
+
+    def _runs_ahead(self, gather: Gather, loop: ir.For, changed: set[ir.Value]) -> bool:
+        read = [base(gather.source), *gather.read()]
+        if any(m in changed or m.buffer.space == "fragment" for m in read):
+            return False
+        if tile_reason(self.launch, loop.body, gather.op, gather.source, gather.target):
+            return False
+        scalars = (v for v in gather.outside() if not isinstance(v.type, ir.BufferType))
+        return all(_computes_ahead(v, loop, changed) for v in scalars)
+
+    def _tell_gather(self, gather: Gather) -> None:
+        name = f"{buffer_name(gather.source)} → {buffer_name(gather.target)}"
+        decision = copies.CpAsync(gather.instruction.bytes)
+        self.lowering.remarks.add("copy", name, gather.op.span, decision)
 
     def _fitting(self, stages: int, copies: Sequence[ir.Copy]) -> int:
         """Return how many stages fit into shared memory, where tiles are not known to overlay each
@@ -102,10 +163,13 @@ class _Grouping:
             return [builder.emit(replace(before, shape=shape, hint=op.result.name)).result]
         if isinstance(before, ir.For) and before in self.ahead and isinstance(op, ir.For):
             # Copies that cannot run ahead are no copies any more.
-            copies = [o for o in op.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
+            loads: list[_Load] = [o for o in op.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
+            loads += [self.kept[o] for o in op.body.ops if o in self.kept]
             stages = self.stages[self.ahead[before][0].target]
-            _Loop(op, copies, stages, builder).emit()
+            _Loop(op, loads, stages, builder).emit()
             return []
+        if before in self.gathered and isinstance(op, ir.Parallel):
+            self.kept[op] = self.gathered[before].of_copy(op)
         if isinstance(before, ir.Copy) and _is_async(before) and isinstance(op, ir.Copy):
             if before.target in self.stages:
                 return None  # the loop around it takes it
@@ -153,14 +217,12 @@ def _in_place(op: ir.Copy, builder: ir.Builder) -> None:
 class _Loop:
     """One loop whose copies run ahead."""
 
-    def __init__(
-        self, loop: ir.For, copies: list[ir.Copy], stages: int, builder: ir.Builder
-    ) -> None:
+    def __init__(self, loop: ir.For, loads: list[_Load], stages: int, builder: ir.Builder) -> None:
         self.loop = loop
-        self.copies = copies
+        self.loads = loads
         self.stages = stages
         self.builder = builder
-        targets = {copy.target for copy in copies}
+        targets = {load.target for load in loads}
         self.rings = [o for o in loop.body.ops if isinstance(o, ir.Alloc) and o.result in targets]
 
     def emit(self) -> None:
@@ -201,7 +263,13 @@ class _Loop:
         then = builder.block if surely else ir.Block()
         with builder.inside(then):
             mapping: Mapping = {self.loop.body.args[0]: at}
-            for copy in self.copies:
+            for copy in self.loads:
+                if isinstance(copy, Gather):
+                    for value in copy.outside():
+                        if not isinstance(value.type, ir.BufferType):
+                            self._replayed(value, mapping)
+                    copy.started(mapping, copy.target, slot, builder)
+                    continue
                 source = self._replayed(copy.source, mapping)
                 target = slot_view(copy.target, slot, then.ops)
                 assert isinstance(copy.lowering, CpAsync)
@@ -227,8 +295,9 @@ class _Loop:
 
     def _work(self, block: ir.Block, here: ir.Value, slot: ir.Value) -> None:
         """The body without its copies, on the slot of this iteration."""
-        slots: Slots = {c.target: (c.target, slot) for c in self.copies}
+        slots: Slots = {c.target: (c.target, slot) for c in self.loads}
+        loads = {c.op if isinstance(c, Gather) else c for c in self.loads}
         mapping: Mapping = {self.loop.body.args[0]: here}
         for op in self.loop.body.ops:
-            if op not in self.copies and op not in self.rings:
+            if op not in loads and op not in self.rings:
                 block.ops += consumed(op, mapping, slots)

@@ -26,13 +26,17 @@ from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
 from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.remarks.launches import ProducerLoads
 
+from .gathers import Tensors
 from .grouped_copies import group_copies
 from .split import split_roles
 
 
 def pipeline(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Roles and rings, or groups of cp.async, for every launch that has asynchronous loads."""
-    return per_launch(kernel, lambda launch: _pipelined(with_rule(launch, _no_wish), lowering))
+    tensors = Tensors.of(kernel, lowering.unaligned)
+    return per_launch(
+        kernel, lambda launch: _pipelined(with_rule(launch, _no_wish), tensors, lowering)
+    )
 
 
 def _no_wish(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
@@ -40,9 +44,9 @@ def _no_wish(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
     return [] if isinstance(op, ir.Annotate) else None
 
 
-def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+def _pipelined(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.Launch:
     if not launch.schedule.warp_roles:
-        return group_copies(launch, lowering)
+        return group_copies(launch, tensors, lowering)
     body = split_roles(launch, lowering)
     groups = launch.block_threads // WARP_GROUP
     roles = next(o for o in body.ops if isinstance(o, ir.Roles))

@@ -126,15 +126,26 @@ def ring_reason(
     The tile has to be filled as a whole by this copy alone, and read after it in the same block;
     elsewhere only blocks of `homes` may use it, which load it themselves.
     """
-    tile = copy.target
-    if base(copy.source) in written_globals(launch):
-        return KernelWrites(buffer_name(copy.source))
+    return tile_reason(launch, block, copy, copy.source, copy.target, homes)
+
+
+def tile_reason(
+    launch: ir.Launch,
+    block: ir.Block,
+    load: ir.OpBase,
+    source: ir.Value,
+    tile: ir.Value,
+    homes: Sequence[ir.Block] = (),
+) -> Reason | None:
+    """As `ring_reason`, for any op of the block that loads the tile from a tensor."""
+    if base(source) in written_globals(launch):
+        return KernelWrites(buffer_name(source))
     if base(tile) is not tile:
         return PartOfTile()
-    at = block.ops.index(copy)
+    at = block.ops.index(load)
     for position, op in enumerate(block.ops):
         for touch in op.all_accesses():
-            if base(touch.value) is not tile or op is copy:
+            if base(touch.value) is not tile or op is load:
                 continue
             if position < at:
                 return TileUsedBefore()

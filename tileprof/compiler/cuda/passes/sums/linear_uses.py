@@ -22,7 +22,7 @@ def is_own_sum(op: ir.OpBase, fragment: ir.Value) -> TypeGuard[ir.Reduce]:
         isinstance(op, ir.Reduce)
         and op.kind in ("sum", "abssum")
         and op.target is fragment
-        and op.source is not fragment
+        and base(op.source) is not fragment
     )
 
 

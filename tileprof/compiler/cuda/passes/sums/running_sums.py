@@ -59,7 +59,7 @@ def _joins(block: ir.Block) -> Iterator[_Join]:
                 yield from _joins(inner)
         written = {base(t.value) for t in op.all_accesses() if t.writes}
         for part, reduction in list(open_.items()):
-            if part in written or reduction.source in written:
+            if part in written or base(reduction.source) in written:
                 del open_[part]
         if isinstance(op, ir.Reduce) and is_own_sum(op, op.target) and op.clear:
             open_[op.target] = op

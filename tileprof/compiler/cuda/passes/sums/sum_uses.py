@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts import parse_layout
+from tileprof.compiler.cuda.layouts import fragment_layout
 from tileprof.compiler.cuda.layouts.exchange import plan_reduce, working_type
 from tileprof.compiler.cuda.lowering import line_of
 from tileprof.instrument.placement.stages import buffer_name
@@ -55,9 +55,7 @@ class Sum:
 
 def exchange_of(op: ir.Reduce) -> Exchange:
     """Of a reduction of a fragment."""
-    alloc = op.source.owner
-    assert isinstance(alloc, ir.Alloc)  # what is reduced has been made a fragment of its own
-    plan = plan_reduce(parse_layout(alloc.layout, alloc.shape), op.dim)
+    plan = plan_reduce(fragment_layout(op.source), op.dim)
     return plan.masks, plan.radices
 
 

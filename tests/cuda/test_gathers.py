@@ -1,0 +1,137 @@
+"""Loops over elements that gather a tile in a pipelined loop: they run ahead by cp.async."""
+
+# mypy: disable-error-code="valid-type"
+# A kernel annotates its arguments with tensors, which is not Python's typing.
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileprof
+import tileprof.lang as T
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import TARGETS
+from tileprof.emulator import emulate
+from tileprof.remarks.copies import CpAsync
+from tileprof.remarks.loops import RunsAhead
+
+ROWS, COLUMNS, BLOCK = 96, 64, 32
+
+
+def _compiled(program: Any, target: str) -> tuple[Any, CudaProgram]:
+    kernel = tileprof.compile(program).program.kernel
+    return kernel, compile_cuda(kernel, TARGETS[target])
+
+
+def _copied(made: CudaProgram) -> dict[str, int]:
+    """Bytes of each cp.async by what it copies."""
+    found = {r.name: r.decision for r in made.remarks}
+    return {name: d.width for name, d in found.items() if isinstance(d, CpAsync)}
+
+
+def _stages(made: CudaProgram) -> list[int]:
+    return [r.decision.stages for r in made.remarks if isinstance(r.decision, RunsAhead)]
+
+
+@T.prim_func
+def _attended(
+    Q: T.Tensor((64, COLUMNS), "float16"),
+    KV: T.Tensor((ROWS, COLUMNS), "float16"),
+    Scale: T.Tensor((ROWS,), "float32"),
+    At: T.Tensor((4 * BLOCK,), "int32"),
+    Out: T.Tensor((64, COLUMNS), "float32"),
+) -> None:
+    with T.Kernel(1, threads=128):
+        q = T.alloc_shared((64, COLUMNS), "float16")
+        kv = T.alloc_shared((BLOCK, COLUMNS), "float16")
+        scale = T.alloc_shared((BLOCK,), "float32")
+        s = T.alloc_fragment((64, BLOCK), "float32")
+        p = T.alloc_fragment((64, BLOCK), "float16")
+        o = T.alloc_fragment((64, COLUMNS), "float32")
+        T.copy(Q, q)
+        T.clear(o)
+        for k in T.Pipelined(4, num_stages=2):
+            for i, j in T.Parallel(BLOCK, COLUMNS):
+                row = At[k * BLOCK + i]
+                kv[i, j] = KV[row, j]
+            for i in T.Parallel(BLOCK):
+                scale[i] = Scale[At[k * BLOCK + i]]
+            T.gemm(q, kv, s, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, BLOCK):
+                p[i, j] = s[i, j] * scale[j]
+            T.gemm(p, kv, o)
+        T.copy(o, Out)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_gathered_rows_run_ahead(target: str) -> None:
+    """Rows beyond the tensor read as zeros, as those of a load do."""
+    kernel, made = _compiled(_attended, target)
+    assert _copied(made) == {"KV → kv": 16, "Scale → scale": 4}
+    assert _stages(made) == [2]
+    random = np.random.default_rng(0)
+    q = random.integers(-2, 3, (64, COLUMNS)).astype(np.float16)
+    kv = random.integers(-2, 3, (ROWS, COLUMNS)).astype(np.float16)
+    scale = random.integers(-1, 2, ROWS).astype(np.float32)
+    at = random.integers(0, ROWS + 8, 4 * BLOCK).astype(np.int32)
+    o = np.zeros((64, COLUMNS), np.float32)
+    emulate(made.source, kernel, [q, kv, scale, at, o])
+    padded = np.vstack([kv, np.zeros((8, COLUMNS), np.float16)]).astype(np.float32)[at]
+    factors = np.append(scale, np.zeros(8, np.float32))[at]
+    np.testing.assert_array_equal(o, (q.astype(np.float32) @ padded.T * factors) @ padded)
+
+
+def _summed(rows: int, stages: int, written: bool = False, offset: int = 0) -> Any:
+    @T.prim_func
+    def summed(
+        X: T.Tensor((512, 136), "float32"),
+        At: T.Tensor((4 * rows,), "int32"),
+        Y: T.Tensor((rows, 128), "float32"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            x = T.alloc_shared((rows, 128), "float32")
+            y = T.alloc_fragment((rows, 128), "float32")
+            T.clear(y)
+            for k in T.Pipelined(4, num_stages=stages):
+                for i, j in T.Parallel(rows, 128):
+                    x[i, j] = X[At[k * rows + i], j + offset]
+                for i, j in T.Parallel(rows, 128):
+                    y[i, j] += x[i, j]
+                if written:
+                    for j in T.Parallel(128):
+                        X[k, j] = y[0, j]
+            T.copy(y, Y)
+
+    return summed
+
+
+@pytest.mark.parametrize(
+    ("rows", "stages", "written", "offset", "width", "ahead"),
+    [
+        (16, 3, False, 4, 16, 3),
+        (16, 2, False, 2, 8, 2),
+        (16, 2, False, 1, 4, 2),
+        # Three slots of 96 KB each are more than a block has.
+        (192, 3, False, 0, 16, 2),
+        (320, 2, False, 0, 0, 0),
+        (16, 2, True, 0, 0, 0),
+    ],
+)
+def test_as_wide_and_as_far_ahead_as_it_may(
+    rows: int, stages: int, written: bool, offset: int, width: int, ahead: int
+) -> None:
+    """Widths follow from alignment and stages from memory; what the loop writes is read in its
+    turn."""
+    kernel, made = _compiled(_summed(rows, stages, written, offset), "sm_90a")
+    assert _copied(made).get("X → x", 0) == width
+    assert _stages(made) == ([ahead] if ahead else [])
+    if rows > 16 or written:
+        return
+    x = np.arange(512 * 136, dtype=np.float32).reshape(512, 136) % 8191
+    at = np.random.default_rng(rows).integers(0, 512, 4 * rows).astype(np.int32)
+    y = np.zeros((rows, 128), np.float32)
+    emulate(made.source, kernel, [x, at, y])
+    np.testing.assert_array_equal(y, x[at, offset : offset + 128].reshape(4, rows, 128).sum(0))
