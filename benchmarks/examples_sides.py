@@ -207,8 +207,7 @@ def _modules(name: str) -> Iterator[None]:
         _foreign()
         yield
         return
-    replaced = (*_ROOTS, *host.FOREIGN)
-    held = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in replaced}
+    held = {n: m for n, m in sys.modules.items() if _is_replaced(n, m)}
     finders = list(sys.meta_path)
     for each in [n for n in held if n.partition(".")[0] in _ROOTS]:
         del sys.modules[each]
@@ -218,9 +217,18 @@ def _modules(name: str) -> Iterator[None]:
     finally:
         # What examples compare with has stand-ins too, which nothing else may find.
         sys.meta_path[:] = finders
-        for each in [n for n in sys.modules if n.partition(".")[0] in replaced]:
+        for each in [n for n, m in sys.modules.items() if _is_replaced(n, m)]:
             del sys.modules[each]
         sys.modules.update(held)
+
+
+def _is_replaced(name: str, module: Any) -> bool:
+    """Return whether a module belongs to one side only.
+
+    A package that is installed belongs to both: extension modules, as those of Triton, cannot be
+    loaded a second time.
+    """
+    return name.partition(".")[0] in _ROOTS or host.stands_in(module)
 
 
 @functools.cache
@@ -397,8 +405,8 @@ class Profiler:
 def _watching(side: Side, turn: Turn, fake: bool) -> Iterator[None]:
     with contextlib.ExitStack() as change:
 
-        def put(owner: Any, name: str, new: Any) -> None:
-            change.enter_context(mock.patch.object(owner, name, new))
+        def put(owner: Any, name: str, new: Any, create: bool = False) -> None:
+            change.enter_context(mock.patch.object(owner, name, new, create=create))
 
         if side.name == "tileprof":
             _watch_tileprof(side, turn, put, fake)
@@ -482,6 +490,15 @@ def _watch_tilelang(side: Side, turn: Turn, put: Callable[..., None], fake: bool
             made.append(torch.empty(shape, dtype=kernel.params[at].torch_dtype(), device=place))
         return made[0] if len(made) == 1 else made or None
 
+    keys = importlib.import_module("tilelang.transform").PassConfigKey
+    given_jit = whole.jit
+
+    def renamed(*args: Any, pass_configs: Any = None, **kwargs: Any) -> Any:
+        return given_jit(*args, pass_configs=_renamed(pass_configs), **kwargs)
+
+    if not hasattr(keys, "TL_DISABLE_FAST_MATH"):
+        put(keys, "TL_DISABLE_FAST_MATH", _NO_FAST_MATH, create=True)
+        put(whole, "jit", renamed)
     put(kernel_class, "__call__", launched)
     put(kernel_class, "get_profiler", lambda kernel, *a, **k: Profiler(kernel, side))
     put(jit, "cached", _released(jit.cached, turn))
@@ -490,6 +507,18 @@ def _watch_tilelang(side: Side, turn: Turn, put: Callable[..., None], fake: bool
     put(tuner, "autotune", host.autotune)
     put(whole, "autotune", host.autotune)
     put(tuner, "set_autotune_inputs", mock.MagicMock())
+
+
+_NO_FAST_MATH = "tl.disable_fast_math"
+"""Key of earlier versions, which an example still names; 0.1.14 has its opposite."""
+
+
+def _renamed(configs: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the options of a compilation as TileLang 0.1.14 names them."""
+    if configs is None or _NO_FAST_MATH not in configs:
+        return None if configs is None else dict(configs)
+    kept = {key: value for key, value in configs.items() if key != _NO_FAST_MATH}
+    return {**kept, "tl.enable_fast_math": not configs[_NO_FAST_MATH]}
 
 
 def difference(ours: Launch, theirs: Launch) -> float:

@@ -223,7 +223,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         """A module for each of their names."""
-        if name.partition(".")[0] in FOREIGN:
+        root = name.partition(".")[0]
+        # A package that is installed has its own modules, or none of that name.
+        if root in FOREIGN and (name == root or stands_in(sys.modules.get(root))):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
@@ -236,6 +238,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Nothing to run."""
+
+
+def stands_in(module: Any) -> bool:
+    """Return whether a module is a stand-in for one of a package that is not installed."""
+    return isinstance(module, _Foreign)
 
 
 def install() -> None:

@@ -224,3 +224,36 @@ def test_the_page_shows_the_published_run() -> None:
     assert page.with_section(text, section) == text
     lines = (len(r["kernels"]) if r["status"] == "ok" else 1 for r in results["rows"])
     assert section.count("\n| `") == sum(lines)
+
+
+def test_installed_packages_are_loaded_once_and_stand_ins_go(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both sides find one module of an installed package, and no part that it has not."""
+    folder = tmp_path / "aiter"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    found = []
+    for name in ("tileprof", "tilelang"):
+        with sides._modules(name):
+            found.append(importlib.import_module("aiter"))
+            with pytest.raises(ModuleNotFoundError):
+                importlib.import_module("aiter.extension")
+            other = importlib.import_module("bitblas.ops")
+            assert sides.host.stands_in(other)
+        assert ("bitblas.ops" in sys.modules) == (name == "tilelang")
+    assert found[0] is found[1]
+    for each in ("aiter", "bitblas", "bitblas.ops"):
+        monkeypatch.delitem(sys.modules, each)
+    # The finder goes with the list that it was appended to.
+    sides._foreign.cache_clear()
+
+
+def test_options_are_renamed_for_newer_versions() -> None:
+    """An example that names an option by its earlier name gets its opposite."""
+    renamed = sides._renamed({"tl.disable_fast_math": True, "tl.other": 1})
+    assert renamed == {"tl.enable_fast_math": False, "tl.other": 1}
+    assert sides._renamed({"tl.other": 1}) == {"tl.other": 1}
+    assert sides._renamed(None) is None

@@ -19,11 +19,11 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.compiler.cuda.target import find_target
-from tileprof.emulator.arguments import unaligned_tensors
 from tileprof.emulator.building import watched_library
 from tileprof.emulator.driver import EmulationError, Watch, emulate
 from tileprof.emulator.findings import RaceFound, Side, Stuck
 from tileprof.errors import BuildError, KernelError, MissingDependencyError
+from tileprof.runtime.cuda.tensor_maps import unaligned_params
 
 from .explore import Arguments
 from .findings import BlockVerdict, Code, Finding, FoundAccess, Schedule, Status
@@ -104,8 +104,7 @@ def emitted(kernel: ir.Kernel, arguments: Arguments, plan: Plan) -> CudaSource:
     target = find_target(plan.target)
     source = compile_cuda(kernel, target, plan.controls).source
     named = dict(zip(kernel.symbols, arguments.symbols))
-    maps = [each for spec in source.launches for each in spec.maps]
-    if unaligned := unaligned_tensors(maps, named):
+    if unaligned := unaligned_params(source.launches, named):
         return compile_cuda(kernel, target, plan.controls, unaligned).source
     return source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,17 +92,6 @@ def tensor_map(spec: TensorMapSpec, address: int, named: Mapping[str, int]) -> b
     made.stride[:rank] = strides
     made.box[:rank] = box
     return bytes(made).ljust(128, b"\0")
-
-
-def unaligned_tensors(maps: Iterable[TensorMapSpec], named: Mapping[str, int]) -> frozenset[int]:
-    """Return the parameters whose rows cannot be copied by TMA, given the values of symbols."""
-    found = set()
-    for spec in maps:
-        rows = [value_of(s, named) * spec.dtype.bytes for s in spec.strides[:-1]]
-        extents = [value_of(d, named) for d in spec.shape]
-        if any(row % 16 or row <= 0 for row in rows) or not all(extents):
-            found.add(spec.param)
-    return frozenset(found)
 
 
 def value_of(dim: Dim | tuple[Dim, ...], named: Mapping[str, int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.source import Argument, CudaSource, LaunchSpec
 from tileprof.instrument.decode.samples import NOT_SAMPLED
 from tileprof.runtime.cuda.host_values import HostProgram
+from tileprof.runtime.cuda.tensor_maps import unaligned_params
 
 from .arguments import DeviceArray, number_bytes, tensor_map
 from .building import Library, library, machine, watched_library
@@ -252,6 +253,9 @@ def _launch(
     watch: Watch | None,
     steps: int,
 ) -> None:
+    if spec.rows and (open_ := unaligned_params([replace(spec, maps=())], call.symbols)):
+        names = ", ".join(call.kernel.params[at].name for at in sorted(open_))
+        raise EmulationError(f"{spec.function} copies chunks that rows of {names} do not have")
     entry = getattr(built.functions, f"tp_entry_{spec.function}")
     tiles = math.prod(int(v) for v in call.evaluate(spec.grid))
     grid = _blocks(spec, tiles)

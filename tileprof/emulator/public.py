@@ -1,10 +1,9 @@
 """Names of `tileprof.emulator`, loaded when one is first used."""
 
-from .arguments import unaligned_tensors
 from .driver import EmulationError, Failure, Printed, Watch, emulate
 from .findings import Actor, Fault, RaceFound, Side, Stuck
 
 __all__ = [
     "Actor", "EmulationError", "Failure", "Fault", "Printed", "RaceFound", "Side", "Stuck", "Watch",
-    "emulate", "unaligned_tensors",
+    "emulate",
 ]  # fmt: skip

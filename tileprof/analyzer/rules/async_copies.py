@@ -79,9 +79,8 @@ _WAYS: tuple[tuple[tuple[type[Reason], ...], str], ...] = (
     ((AskedReason, AsAsked), "Remove the annotation or control that forbids it"),
     ((Converts,), "Copy the tile in the tensor's own type, and convert it where it is used"),
     ((NothingOverlaps,), "Write the loop as `T.Pipelined` with `num_stages=2` or more"),
-    ((StrideAtLaunch,), "Bind the extents of rows by `T.const`"),
     (
-        (RowStride, RowsUnaligned),
+        (RowStride, RowsUnaligned, StrideAtLaunch),
         "Pad the tensor's rows, and begin tiles, at multiples of 16 bytes",
     ),
     ((UnalignedAddress,), "Pass a tensor that begins at a multiple of 16 bytes"),

@@ -55,7 +55,8 @@ class Lowering:
     controls: Controls
     remarks: Remarks = field(default_factory=Remarks)
     unaligned: frozenset[int] = frozenset()
-    """Positions of parameters whose address is a multiple of the element's size only."""
+    """Positions of parameters whose address, or whose distances between rows that are known at
+    launch only, may be no multiples of 16 bytes."""
     aliased: bool = False
     """Whether a tensor that is written may overlap another."""
     instrument: Mode = "off"
@@ -65,6 +66,13 @@ class Lowering:
         """Return how many iterations of a loop are loaded ahead, the current one included."""
         asked = self.controls.stages
         return loop.num_stages if asked is None else asked
+
+
+def has_open_rows(type_: ir.BufferType) -> bool:
+    """Return whether elements between neighbours of a dimension, but the last, are known at launch
+    only."""
+    counts = type_.shape[1:] if type_.strides is None else type_.strides[:-1]
+    return any(isinstance(count, str) for count in counts)
 
 
 def line_of(op: ir.OpBase) -> int:

@@ -45,6 +45,20 @@ class TensorMapSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsSpec:
+    """Rows of a tensor that are copied in chunks of several elements each: the host looks whether
+    they begin and end at whole chunks."""
+
+    param: int
+    """Position of the tensor among the kernel's parameters."""
+    chunk: int
+    """Elements of a chunk."""
+    counts: tuple[Dim | tuple[Dim, ...], ...]
+    """Elements between neighbours, or of a row, that have to be multiples of `chunk`, and are known
+    at launch only; a tuple is a product."""
+
+
+@dataclass(frozen=True, slots=True)
 class Argument:
     """One parameter of a `__global__` function, in order.
 
@@ -89,6 +103,8 @@ class LaunchSpec:
     """Warps that are sampled, from the first; 0: there is no sampler."""
     waits: bool = False
     """Whether it may start while the launch before it runs, for whose end it waits by itself."""
+    rows: tuple[RowsSpec, ...] = ()
+    """What copies without a tensor map need of extents that are known at launch only."""
 
     @property
     def warps(self) -> int:

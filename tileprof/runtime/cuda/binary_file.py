@@ -102,6 +102,10 @@ def _check(made: CudaBinary, kernel: ir.Kernel) -> None:
             _check_argument(each, spec, kernel, hosted)
         for each_map in spec.maps:
             _check_map(each_map, kernel)
+        for rows in spec.rows:
+            names = {d for d in _flat(rows.counts) if isinstance(d, str)}
+            if rows.chunk < 1 or not names <= set(kernel.symbols):
+                raise ValueError("rows that are copied in chunks are not those of its tensors")
 
 
 def _check_argument(

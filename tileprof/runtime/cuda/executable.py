@@ -42,7 +42,7 @@ from .records.launch_ids import SiteTable, Source
 from .records.reader import records_of, samples_of
 from .records.samples import SampledFunction
 from .report import Origin, Report, Reports
-from .tensor_maps import value_of
+from .tensor_maps import unaligned_params, value_of
 
 Need = tuple[frozenset[int], bool]
 """Parameters that are not aligned to 16 bytes, and whether a written one overlaps another."""
@@ -67,8 +67,6 @@ class CudaVariant:
             self.functions = [Function(device, kernel, module, s) for s in binary.launches]
         self.reports = any(f.reports for f in self.functions)
         self.notes = any(f.notes for f in self.functions)
-        self.maps = [m for s in binary.launches for m in s.maps]
-        """Copies that need rows at multiples of 16 bytes."""
         self.sources: dict[int, Source] = {}
         """Sources of launches that write records: the meaning of these records."""
         self.sampled: dict[int, SampledFunction] = {}
@@ -241,16 +239,10 @@ class CudaExecutable:
         return unaligned, False
 
     def _look_at(self, symbols: tuple[int, ...]) -> _Facts:
-        """Tensors whose rows cannot be copied by TMA, and the bytes of those that may overlap."""
+        """Tensors whose rows are no multiples of a copy; the bytes of those that may overlap."""
         named = dict(zip(self.kernel.symbols, symbols))
-        unaligned = set()
-        for spec in self.variant((frozenset(), False)).maps:
-            rows = (value_of(s, named) * spec.dtype.bytes for s in spec.strides[:-1])
-            extents = (value_of(d, named) for d in spec.shape)
-            if any(r % _ALIGNMENT or r <= 0 for r in rows) or not all(extents):
-                unaligned.add(spec.param)
         found = (
-            frozenset(unaligned),
+            unaligned_params(self.variant((frozenset(), False)).binary.launches, named),
             tuple((a, b, self.span(a, symbols), self.span(b, symbols)) for a, b in self.overlaps),
         )
         if len(self._facts) >= _MAX_FACTS:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tileprof import ir
-from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.compiler.cuda.source import LaunchSpec, TensorMapSpec
 from tileprof.errors import ExecutionError
 from tileprof.ir.types import Dim
 
@@ -27,6 +27,8 @@ DATA_TYPES = {
 }  # fmt: skip
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTE_256 = 3
+_MOST_STRIDE = 1 << 40
+"""Strides in bytes are below this (CUDA driver API 13.0, `cuTensorMapEncodeTiled`)."""
 
 
 class TensorMaps:
@@ -82,7 +84,7 @@ class TensorMaps:
             if not 1 <= extent <= 1 << 32:
                 raise self._refused(spec, f"an extent is {extent}, and 1 to 2**32 can be copied")
         for stride in strides:
-            if stride % 16 or not 0 < stride < 1 << 40:
+            if stride % 16 or not 0 < stride < _MOST_STRIDE:
                 raise self._refused(spec, f"rows are {stride} bytes apart, no multiple of 16")
 
     def _refused(self, spec: TensorMapSpec, why: str) -> ExecutionError:
@@ -103,6 +105,22 @@ def value_of(dim: Dim | tuple[Dim, ...], named: Mapping[str, int]) -> int:
             return named[dim]
         case _:
             return math.prod(value_of(d, named) for d in dim)
+
+
+def unaligned_params(launches: Iterable[LaunchSpec], named: Mapping[str, int]) -> frozenset[int]:
+    """Return the parameters whose rows launches cannot copy by TMA, or in their chunks, given the
+    values of symbols."""
+    found = set()
+    for launch in launches:
+        for spec in launch.maps:
+            rows = [value_of(s, named) * spec.dtype.bytes for s in spec.strides[:-1]]
+            extents = [value_of(d, named) for d in spec.shape]
+            if any(r % 16 or not 0 < r < _MOST_STRIDE for r in rows) or not all(extents):
+                found.add(spec.param)
+        for held in launch.rows:
+            if any(value_of(n, named) % held.chunk for n in held.counts):
+                found.add(held.param)
+    return frozenset(found)
 
 
 def _aligned() -> tuple[Any, int]:

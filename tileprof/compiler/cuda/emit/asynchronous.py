@@ -8,7 +8,7 @@ from typing import cast
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2
-from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.compiler.cuda.source import RowsSpec, TensorMapSpec
 from tileprof.compiler.cuda.tuning import ORDERED_REGISTERS
 from tileprof.errors import InternalError
 from tileprof.ir.instructions import CpAsync, Tma
@@ -71,22 +71,13 @@ def _tensor_map(
     """The name of the tensor map of a box."""
     if buffer.param < 0:
         raise InternalError(f"{buffer.name} has no tensor map")
-    strides: list[Dim | tuple[Dim, ...]] = []
-    for dim in range(len(buffer.dims)):
-        strides.append(_stride(buffer, dim))
+    strides = tuple(buffer.step(dim) for dim in range(len(buffer.dims)))
     spec = TensorMapSpec(
-        buffer.param, buffer.dtype, buffer.dims, tuple(strides), box, shared.layout.swizzle
+        buffer.param, buffer.dtype, buffer.dims, strides, box, shared.layout.swizzle
     )
     if spec not in ctx.maps:
         ctx.maps.append(spec)
     return f"map{ctx.maps.index(spec)}"
-
-
-def _stride(buffer: GlobalBuffer, dim: int) -> Dim | tuple[Dim, ...]:
-    given = buffer.strides[dim]
-    if isinstance(given, int):
-        return given
-    return tuple(buffer.dims[dim + 1 :])
 
 
 def _boxes(
@@ -154,6 +145,7 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} does not go from global to shared memory")
     step = width // buffer.dtype.bytes
+    _note_rows(ctx, source, buffer, step)
     columns = int(source.sizes[-1]) // step
     rows = math.prod(int(size) for size in source.sizes[:-1])
     total, line = rows * columns, ctx.writer.line
@@ -187,6 +179,7 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             line(f"tp_cp_async<{width}>({place}, {safe}, tp_there);")
 
 
+<<<<<<< HEAD
 def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     """The chunk of one point of a parallel loop; one that lies outside is filled with zeros."""
     view, held = op.source.owner, ctx.tile(op.target)
@@ -211,6 +204,19 @@ def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
         place = f"{held.buffer.pointer} + {held.buffer.byte_offset([*lead, plus(column, chunk)])}"
         source = plus(row, chunk)
         ctx.writer.line(f"{when}tp_cp_async<{width}>({place}, {source}{there});")
+=======
+def _note_rows(ctx: Context, source: Tile, buffer: GlobalBuffer, chunk: int) -> None:
+    """Note which extents, of those known at launch only, have to be multiples of a chunk."""
+    last = len(buffer.dims) - 1
+    counts: list[Dim | tuple[Dim, ...]] = [buffer.step(dim) for dim in range(last)]
+    if not source.inside[last]:
+        counts.append(buffer.dims[last])
+    open_ = tuple(dict.fromkeys(n for n in counts if not isinstance(n, int)))
+    if chunk > 1 and open_:
+        spec = RowsSpec(buffer.param, chunk, open_)
+        if spec not in ctx.rows:
+            ctx.rows.append(spec)
+>>>>>>> ops
 
 
 def _spread(row: str, sizes: list[int]) -> list[Extent]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,19 @@ class GlobalBuffer(Typed):
     """Bytes that divide the address of its first element."""
     wide: bool = True
     """Whether offsets may pass 2³¹ elements."""
+    steps: tuple[Dim, ...] | None = None
+    """The strides with the names of symbols; None for a row-major tensor."""
+    looks: bool = False
+    """Whether the kernel itself looks whether its address is a multiple of an access."""
+
+    def step(self, dim: int) -> Dim | tuple[Dim, ...]:
+        """Elements between neighbours of a dimension; a tuple is a product."""
+        if self.steps is not None:
+            return self.steps[dim]
+        after = self.dims[dim + 1 :]
+        if all(isinstance(extent, int) for extent in after):
+            return math.prod(extent for extent in after if isinstance(extent, int))
+        return after[0] if len(after) == 1 else after
 
     def offset(self, indices: Sequence[Extent]) -> Extent:
         """Elements from the start to the element at `indices`."""

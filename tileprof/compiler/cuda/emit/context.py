@@ -12,7 +12,7 @@ from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import value_type
 from tileprof.compiler.codegen.values import Values
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.compiler.cuda.source import RowsSpec, TensorMapSpec
 from tileprof.compiler.cuda.target import Target
 from tileprof.errors import InternalError
 
@@ -69,6 +69,7 @@ class Context(Values):
     buffers: dict[ir.Value, Buffer] = field(default_factory=dict)
     rings: dict[ir.Value, RingState] = field(default_factory=dict)
     maps: list[TensorMapSpec] = field(default_factory=list)
+    rows: list[RowsSpec] = field(default_factory=list)
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
     """Instructions that the text calls, in order of use."""
     registers: dict[ir.Value, dict[int, int]] = field(default_factory=dict)

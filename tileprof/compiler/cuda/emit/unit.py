@@ -16,6 +16,7 @@ from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, storage, value_type
 from tileprof.compiler.codegen.writer import Line, Names, Writer
 from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, ArgumentKind, CudaSource, LaunchSpec
 from tileprof.compiler.cuda.target import WARP_GROUP, Target
@@ -44,7 +45,7 @@ def emit(
 ) -> CudaSource:
     """The CUDA text of a lowered kernel; the same text for the same kernel.
 
-    `unaligned`: positions of parameters whose address is a multiple of the element's size only;
+    `unaligned`: positions of parameters whose address, or rows, may be no multiples of 16 bytes;
     `aliased`: a tensor that is written may overlap another; `instrument`: what its marks are for.
     """
     return _Unit(kernel, target, controls, unaligned, aliased, instrument).source()
@@ -138,6 +139,7 @@ class _Unit:
             consumer_warps=ctx.threads // 32,
             sampled_warps=op.schedule.sampled_warps,
             waits=op.schedule.waits,
+            rows=tuple(ctx.rows),
         )
         head = _head(op, spec, [text for text, _ in passed])
         return _Function([*head, *body, Line("}")], spec)
@@ -252,6 +254,8 @@ class _Unit:
             at,
             type_.dtype.bytes if at in self.unaligned else 16,
             wide=count >= INT32 or type_.strides is not None,
+            steps=type_.strides,
+            looks=has_open_rows(type_),
         )
 
     def _prologue(self, ctx: Context, op: ir.Launch) -> None:

@@ -319,13 +319,16 @@ class Planner:
     ) -> list[str] | None:
         """Conditions under which the first element of `width` is at a multiple of them; None where
         nothing says so."""
+        conditions: list[str] = []
         if isinstance(buffer, GlobalBuffer):
-            if width * buffer.dtype.bytes > buffer.alignment or buffer.strides[-1] != 1:
+            size = width * buffer.dtype.bytes
+            if buffer.strides[-1] != 1 or (size > buffer.alignment and not buffer.looks):
                 return None
             strides: Sequence[Extent] = buffer.strides
+            if size > buffer.alignment:
+                conditions.append(f"(uint64_t){buffer.pointer} % {size} == 0")
         else:
             strides = _shared_strides(buffer)
-        conditions: list[str] = []
         for index, stride in zip(op.indices, strides, strict=True):
             if isinstance(index.owner, ir.Constant) and index.owner.value == 0:
                 continue

@@ -149,16 +149,17 @@ def bulk_reason(
     assert tensor is not None
     size = tensor.type.dtype.bytes
     if tensor.position in lowering.unaligned:
-        return UnalignedAddress(tensor.param.name)
+        steps = (tensor.stride(dim) for dim in range(len(tensor.sizes) - 1))
+        unknown = next((step for step in steps if isinstance(step, str)), None)
+        return StrideAtLaunch(unknown) if unknown else UnalignedAddress(tensor.param.name)
     if len(tensor.sizes) > BOX_RANK:
         return TooManyDimensions(len(tensor.sizes), BOX_RANK)
     if (last := tensor.stride(len(tensor.sizes) - 1)) != 1:
         return InnermostStride(str(last), "TMA")
     for dim in range(len(tensor.sizes) - 1):
         stride = tensor.stride(dim)
-        if isinstance(stride, str):
-            return StrideAtLaunch(stride)
-        if stride * size % 16:
+        # A host that launches looks at strides that are known only then.
+        if isinstance(stride, int) and stride * size % 16:
             return RowStride(stride * size, 16, "TMA")
     return _box_reason(tensor, tile, size)
 
@@ -199,20 +200,19 @@ def cp_async_width(
     limit = size if tensor.position in lowering.unaligned else 16
     numbers: list[Dim] = [tensor.stride(d) for d in range(rank - 1)]
     offset = _offset_multiple(tensor)
+    # A chunk lies inside or outside as a whole.
+    whole = [*numbers, *([] if tensor.in_bounds else [tensor.type.shape[-1]])]
     for width in (16, 8, 4):
         fits = width <= limit or (width <= size)
         fits &= tensor.sizes[-1] * size % width == 0 and offset * size % width == 0
-        fits &= all(isinstance(n, int) and n * size % width == 0 for n in numbers)
-        # A chunk lies inside or outside as a whole.
-        last = tensor.type.shape[-1]
-        fits &= tensor.in_bounds or (isinstance(last, int) and last * size % width == 0)
+        # A host that launches looks at numbers that are known only then (`RowsSpec`).
+        fits &= all(isinstance(n, str) or n * size % width == 0 for n in whole)
         if fits:
             return width, None
-    shown = [n for n in numbers if not isinstance(n, int) or n * size % 4]
-    if shown and isinstance(shown[0], int):
-        return 0, RowStride(shown[0] * size, 4, "cp.async")
-    if shown:
-        return 0, StrideAtLaunch(str(shown[0]))
+    if bad := [n for n in numbers if isinstance(n, int) and n * size % 4]:
+        return 0, RowStride(bad[0] * size, 4, "cp.async")
+    if limit < 4 and (unknown := [n for n in numbers if isinstance(n, str)]):
+        return 0, StrideAtLaunch(unknown[0])
     return 0, RowsUnaligned()
 
 

@@ -18,7 +18,7 @@ from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuff
 from tileprof.compiler.cuda.emit.loops.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, has_open_rows
 from tileprof.compiler.cuda.target import SECTOR
 from tileprof.compiler.cuda.tuning import MISSED_ACCESS, UNKNOWN_STRIDE, WASTEFUL_ACCESS
 from tileprof.instrument.placement.stages import buffer_name
@@ -58,7 +58,7 @@ def _buffers(kernel: ir.Kernel, lowering: Lowering) -> dict[ir.Value, Buffer]:
             alignment = kind.dtype.bytes if at in lowering.unaligned else 16
             found[value] = GlobalBuffer(
                 param.name, kind.dtype, kind.shape, strides, param.name, kind.shape,
-                alignment=alignment,
+                alignment=alignment, looks=has_open_rows(kind),
             )  # fmt: skip
     for op in kernel.ops():
         if isinstance(op, ir.Alloc) and op.space == "shared":

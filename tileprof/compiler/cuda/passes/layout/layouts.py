@@ -17,7 +17,7 @@ the fragments of a loop numbered by `RegisterLayout.register_weights`.
 from __future__ import annotations
 
 from tileprof import ir
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, has_open_rows
 from tileprof.compiler.cuda.tuning import WIDE_FRAGMENT
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
@@ -43,7 +43,10 @@ from .solve import Solution, solve
 def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """The kernel with all layouts decided."""
     values = kernel.param_values()
-    unaligned = frozenset(values[at] for at in lowering.unaligned)
+    # A kernel whose rows are known at launch only looks at addresses by itself.
+    unaligned = frozenset(
+        values[at] for at in lowering.unaligned if not has_open_rows(values[at].buffer)
+    )
 
     def change(launch: ir.Launch) -> ir.Launch:
         chosen = unnumbered(launch)

@@ -198,12 +198,12 @@ def written_globals(launch: ir.Launch, *, aliased: bool = False) -> set[ir.Value
 
 
 def is_replayed(op: ir.OpBase, written: set[ir.Value]) -> bool:
-    """Whether an op gives the same value wherever it runs, from the same operands: arithmetic, and
-    a load from global memory that nobody writes."""
+    """Whether an op gives the same value wherever it runs, from the same operands: arithmetic,
+    the block's place in the grid, and a load from global memory that nobody writes."""
     if isinstance(op, ir.Load):
         held = base(op.buffer)
         return held.buffer.space == "global" and held not in written
-    return is_pure(op)
+    return is_pure(op) or isinstance(op, ir.GridPosition)
 
 
 @dataclass(frozen=True, slots=True)
