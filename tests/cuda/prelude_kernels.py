@@ -104,6 +104,12 @@ CALLS = (
         )
         for type_ in ("TpHalf", "TpBfloat", "TpE4m3", "TpE5m2")
     ),
+    Call(
+        "halves",
+        "TpHalf *t = (TpHalf *)p; t[0] = tp_half_add(t[1], t[i]); t[2] = tp_half_sub(t[3], t[i]);"
+        "t[4] = tp_half_mul(t[5], t[i]); t[6] = tp_half(f[i]);",
+        (r"HADD2(?!\.F32)", r"HMUL2|HFMA2"),
+    ),
     Call("store bool", "bool *t = (bool *)p; t[i] = tp_store<bool>(f[i]);", (r"FSETP\.NEU",)),
     Call(
         "functions",

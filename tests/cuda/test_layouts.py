@@ -174,6 +174,14 @@ def test_candidates_are_layouts_of_the_shape(shape: tuple[int, ...], threads: in
     assert made[0].vector() >= width
 
 
+@pytest.mark.parametrize("columns", [192, 96, 320])
+def test_rows_of_an_odd_number_of_parts_are_read_in_full_vectors(columns: int) -> None:
+    """Some candidate has the widest vectors and no lane without work."""
+    made = list(candidates((64, columns), 128, 8, [1]))
+    spread = [m for m in made if not any(d.is_copy for d in (*m.lanes, *m.warps))]
+    assert any(m.vector() == 8 and not m.is_padded for m in spread)
+
+
 # -- shared memory
 
 

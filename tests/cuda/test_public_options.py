@@ -357,7 +357,7 @@ def test_a_profile_keeps_all_remarks_and_the_controls() -> None:
 def test_blocks_that_say_something_keep_their_numbers() -> None:
     """Neither persistent nor renumbered; a remark says so."""
     free = lowered(product(**NO_WAVES))
-    assert free.source.launches[0].persistent == 1
+    assert free.source.launches[0].persistent
     assert not free.source.launches[0].in_order
     for told in ("print", "assert"):
         made = lowered(product(**NO_WAVES, told=told))

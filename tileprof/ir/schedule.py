@@ -25,6 +25,8 @@ class LaunchSchedule:
     """Axis of the grid along which the blocks of a cluster lie."""
     persistent: int = 0
     """Blocks that stay on each multiprocessor and loop over tiles; 0: a block for each tile."""
+    residents: int = 0
+    """Blocks for which a multiprocessor has to have registers; 0: for one."""
     shared: int = 0
     """Shared memory of a block, in bytes."""
     releases: bool = False

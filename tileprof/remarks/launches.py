@@ -144,6 +144,12 @@ class ProducerLoads(Decision):
     groups: int
 
 
+class PairedBlocks(Decision):
+    text = "{blocks} blocks on a multiprocessor: a thread that computes has {registers} registers"
+    blocks: int
+    registers: Registers
+
+
 class StartsEarly(Decision, text="starts while the one before it runs, and waits for its end"): ...
 
 

@@ -32,6 +32,7 @@ from .passes.peel.peel import peel
 from .passes.persist.persist import persist
 from .passes.ping_pong.ping_pong import hand_over
 from .passes.pipeline.pipeline import pipeline
+from .passes.residents import pair_blocks
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
 from .passes.waits import insert_waits
@@ -77,6 +78,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("waits", insert_waits),
     # After waits, which say until when an asynchronous op reads a buffer.
     Pass("memory", plan_memory),
+    # Now it is known how much shared memory a block takes.
+    Pass("residents", pair_blocks),
     # Hazards are between bytes, and buffers share bytes only now.
     Pass("barriers", insert_barriers),
     # After barriers, which decide with waits whether a group may keep others waiting.

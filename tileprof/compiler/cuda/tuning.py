@@ -86,6 +86,18 @@ of consumer warp groups; with one, all threads have enough without.  They are mu
 are no more than the block starts with: 24 + 2 · 240 of 3 · 168, 32 + 3 · 160 of 4 · 128.
 FlashAttention-3 has the same (Shah et al., 2024).  Since 2026-11-22."""
 
+OTHER_REGISTERS = 40
+"""Registers of a thread that are not a fragment's: what `FRAGMENT_REGISTERS` leaves of 240."""
+
+PAIRED_BLOCKS = 2
+"""Blocks that share a multiprocessor where each has one consumer warp group and a producer: while
+one waits for a product, the other computes.  Since 2026-11-28."""
+
+PAIRED_REGISTERS = (24, 232)
+"""Registers that `setmaxnreg` leaves to a thread of the producer and of the consumer of such a
+block: both multiples of 8, and together the 2 · 128 that two blocks of 256 threads start with.
+With more, a block would wait for registers for ever.  Since 2026-11-28."""
+
 # -- thresholds
 
 OPERAND_SLICES = 4

@@ -29,3 +29,13 @@ TP_INLINE void tp_unpack4(uint32_t word, float &a, float &b, float &c, float &d)
   tp_unpack2<T>(word, a, b);
   tp_unpack2<T>(word >> 16, c, d);
 }
+TP_INLINE TpHalf tp_half(float x) { return tp_store<TpHalf>(x); }
+TP_INLINE TpHalf tp_half_add(TpHalf a, TpHalf b) {
+  return tp_store<TpHalf>(tp_value(a) + tp_value(b));
+}
+TP_INLINE TpHalf tp_half_sub(TpHalf a, TpHalf b) {
+  return tp_store<TpHalf>(tp_value(a) - tp_value(b));
+}
+TP_INLINE TpHalf tp_half_mul(TpHalf a, TpHalf b) {
+  return tp_store<TpHalf>(tp_value(a) * tp_value(b));
+}

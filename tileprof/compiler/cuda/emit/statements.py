@@ -21,6 +21,7 @@ from .convert import emit_convert
 from .gemm import common as gemm
 from .grid import emit_next_tile
 from .loops import parallel
+from .loops.in_flight import iterations_at_once
 from .marks import emit_mark
 from .reshape import reinterpreted
 from .scan import emit_scan
@@ -121,6 +122,12 @@ def _scalar(ctx: Context, op: ir.OpBase) -> None:
         return
     if needs_functions(op):
         ctx.headers.add("functions.cuh")
+    if isinstance(op, ir.Binary) and (element := _of_halves(ctx, op)):
+        if op in ctx.inline:
+            ctx.values[op.result], ctx.raw[op.result] = f"tp_value({element})", element
+        else:
+            ctx.define(op.result, f"tp_value({element})")
+        return
     text = scalar_text(ctx, op)
     if op in ctx.inline:
         ctx.values[op.result] = text
@@ -128,6 +135,15 @@ def _scalar(ctx: Context, op: ir.OpBase) -> None:
             ctx.raw[op.result] = text.removeprefix("tp_value(").removesuffix(")")
     else:
         ctx.define(op.result, bare(text))
+
+
+def _of_halves(ctx: Context, op: ir.Binary) -> str:
+    """The sum or product of two halves as they lie in memory, which needs no float; '' for any
+    other op."""
+    if op.kind not in ("add", "sub", "mul") or op.result.dtype.name != "float16":
+        return ""
+    elements = [ctx.raw.get(v) for v in (op.left, op.right)]
+    return "" if None in elements else f"tp_half_{op.kind}({', '.join(map(str, elements))})"
 
 
 def _decided(ctx: Context, op: ir.Binary) -> ir.Value | None:
@@ -198,7 +214,7 @@ def _for(ctx: Context, op: ir.For) -> None:
         kind = ctx.type_of(variable)
         if not isinstance(step, int) and not _stays_small(ctx, op):
             kind = "int64_t"
-        pragma = _unrolling(op, start, stop, step)
+        pragma = _unrolling(ctx, op, start, stop, step)
         if op in ctx.unrolled or _numbers_registers(op):
             pragma = "#pragma unroll"
         if pragma:
@@ -233,11 +249,15 @@ def _range(ctx: Context, op: ir.For) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _unrolling(op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
+def _unrolling(ctx: Context, op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
     known = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step
+    count = len(range(int(start), int(stop), int(step))) if known else 0
     if op.kind in ("unroll", "vectorized") and known:
-        count = len(range(int(start), int(stop), int(step)))
         return "#pragma unroll" if count <= UNROLLED_TRIPS else f"#pragma unroll {UNROLLED_AT_ONCE}"
+    if op.kind in ("serial", "pipelined") and count > 1:
+        together = iterations_at_once(ctx, op, count)
+        if together > 1:
+            return "#pragma unroll" if together == count else f"#pragma unroll {together}"
     # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
     works = any(
         isinstance(o, ir.Parallel | ir.DeviceOp) and not isinstance(o, ir.Mark)

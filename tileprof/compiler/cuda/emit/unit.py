@@ -286,7 +286,7 @@ def _has_roles(op: ir.Launch) -> bool:
 
 def _head(op: ir.Launch, spec: LaunchSpec, parameters: Sequence[str]) -> list[Line]:
     """The declaration of a function, up to its opening brace."""
-    minimum = max(int(dict(op.hints).get("blocks", 1)), 1)
+    minimum = max(int(dict(op.hints).get("blocks", 1)), op.schedule.residents, 1)
     attribute = f"__launch_bounds__({spec.threads}, {minimum}) "
     if spec.cluster > 1:
         attribute += f"__cluster_dims__({spec.cluster}, 1, 1) "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from .registers import Digit, RegisterLayout, unit
@@ -69,11 +70,28 @@ def candidates(
         lane_order = [dim, *others]
         for vector in _vectors(shape[dim], widest):
             for warp_order in (lane_order, [*reversed(others), dim]):
-                for lanes_first in (32, 8) if len(dims) > 1 else (32,):
+                for lanes_first in _lanes_first(shape, dim, vector, square=len(dims) > 1):
                     made = distributed(shape, threads, vector, lane_order, warp_order, lanes_first)
                     if made not in seen:
                         seen.add(made)
                         yield made
+
+
+def _lanes_first(shape: Sequence[int], dim: int, vector: int, *, square: bool) -> Iterator[int]:
+    """How many lanes may lie along a dimension, all of them first; `square`: the others may be
+    worth lying along another dimension.
+
+    Of the 24 vectors of a row, 32 lanes would leave 8 without work: 8 lanes have three each, and
+    the others work on other rows.
+    """
+    yield 32
+    vectors = shape[dim] // vector
+    even = vectors & -vectors
+    rows = math.prod(shape) // shape[dim]
+    if even < min(vectors, 32) and rows * even >= 32:
+        yield even
+    if square:
+        yield 8
 
 
 def _vectors(extent: int, widest: int) -> Iterator[int]:

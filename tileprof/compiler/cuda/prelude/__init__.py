@@ -9,7 +9,7 @@ register (`acc + 4 * i` names a part of one), and its indices must be constants.
 | base      | arithmetic as on the cpu: floordiv … clz, min, max, abs, bit_cast, within, clip;
 |           | uniform, cluster_rank, shared_address |
 | numbers   | TpHalf TpBfloat TpE4m3 TpE5m2; value, store<T>, round<T>, fma_odd, pack2/4<T>,
-|           | unpack2/4<T> |
+|           | unpack2/4<T>; half, half_add, half_sub, half_mul |
 | functions | exp … erf as on the cpu; exp2_flush, rsqrt_flush, reciprocal_flush (one instruction) |
 | memory    | load_vector(array, from), load_vector<N>(to, from), store_vector, which copy; and
 |           | load_values<N>(to, from), store_values<N>(to, from), which convert, floats in pairs;

@@ -132,7 +132,11 @@ template <class T> TP_INLINE float tp_widen(T x) {
   tp_unpack2<T>(x.bits, low, high);
   return low;
 }
-TP_INLINE float tp_value(TpHalf x) { return tp_widen(x); }
+TP_INLINE float tp_value(TpHalf x) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
+  return value;
+}
 TP_INLINE float tp_value(TpBfloat x) { return tp_float((uint32_t)x.bits << 16); }
 TP_INLINE float tp_value(TpE4m3 x) { return tp_widen(x); }
 TP_INLINE float tp_value(TpE5m2 x) { return tp_widen(x); }
@@ -145,15 +149,25 @@ template <> struct TpIsNarrow<TpHalf> { enum { yes = 1 }; };
 template <> struct TpIsNarrow<TpBfloat> { enum { yes = 1 }; };
 template <> struct TpIsNarrow<TpE4m3> { enum { yes = 1 }; };
 template <> struct TpIsNarrow<TpE5m2> { enum { yes = 1 }; };
+template <class T> struct TpIsHalf { enum { yes = 0 }; };
+template <> struct TpIsHalf<TpHalf> { enum { yes = 1 }; };
 
 TP_INLINE float tp_narrowing(float x) { return x; }
 template <class V> TP_INLINE float tp_narrowing(V x) {
   if constexpr (sizeof(V) < 4) return (float)x;
   else return tp_round_odd(x);
 }
+// One half: no other has to be cut off of the word that it is in.
+TP_INLINE TpHalf tp_half(float x) {
+  TpHalf made;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(made.bits) : "f"(x));
+  return made;
+}
 // A stored element from a value of any type.
 template <class T, class V> TP_INLINE T tp_store(V x) {
-  if constexpr (TpIsNarrow<T>::yes)
+  if constexpr (TpIsHalf<T>::yes)
+    return tp_half(tp_narrowing(x));
+  else if constexpr (TpIsNarrow<T>::yes)
     return T{(decltype(T::bits))tp_pack2<T>(tp_narrowing(x), 0.0f)};
   else if constexpr ((T)2 == (T)1)
     return x != 0;
@@ -162,3 +176,16 @@ template <class T, class V> TP_INLINE T tp_store(V x) {
 }
 // A value rounded to the element type, still in a register.
 template <class T, class V> TP_INLINE TpValue<T> tp_round(V x) { return tp_value(tp_store<T>(x)); }
+
+// Sums and products of two halves, rounded once as a float's would be when it is narrowed: a float
+// has room for the product, and enough bits that rounding a sum twice changes nothing.
+#define TP_HALVES(NAME, TEXT)                                                           \
+  TP_INLINE TpHalf NAME(TpHalf a, TpHalf b) {                                           \
+    TpHalf made;                                                                        \
+    asm(TEXT " %0, %1, %2;" : "=h"(made.bits) : "h"(a.bits), "h"(b.bits));              \
+    return made;                                                                        \
+  }
+TP_HALVES(tp_half_add, "add.rn.f16")
+TP_HALVES(tp_half_sub, "sub.rn.f16")
+TP_HALVES(tp_half_mul, "mul.rn.f16")
+#undef TP_HALVES

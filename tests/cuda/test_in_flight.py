@@ -1,0 +1,146 @@
+# mypy: disable-error-code="valid-type"
+# A kernel annotates its arguments with tensors, which is not Python's typing.
+"""Serial loops that read tiles from global memory into registers, and products of halves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileprof
+import tileprof.lang as T
+from tests.cuda.compiled_kernels import need_machine_code
+from tileprof.compiler import compile_kernel
+from tileprof.compiler.cuda.build import disassemble
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
+
+
+def row_products(columns: int = 128, dtype: str = "float16", through: str = "fragment") -> Any:
+    """Sums of products along rows, 32 columns at a time; `through`: where the tiles are held."""
+    alloc = T.alloc_fragment if through == "fragment" else T.alloc_shared
+
+    @T.prim_func
+    def row_products(
+        X: T.Tensor((64, columns), dtype),
+        Y: T.Tensor((64, columns), dtype),
+        Z: T.Tensor((64,), "float32"),
+    ) -> None:
+        with T.Kernel(2, threads=128) as bx:
+            x = alloc((32, 32), dtype)
+            y = alloc((32, 32), dtype)
+            products = T.alloc_fragment((32, 32), "float32")
+            sums = T.alloc_fragment((32,), "float32")
+            T.clear(products)
+            for k in range(columns // 32):
+                T.copy(X[bx * 32, k * 32], x)
+                T.copy(Y[bx * 32, k * 32], y)
+                for i, j in T.Parallel(32, 32):
+                    products[i, j] += x[i, j] * y[i, j]
+            T.reduce_sum(products, sums, dim=1)
+            T.copy(sums, Z[bx * 32])
+
+    return row_products
+
+
+def shifted(columns: int = 128) -> Any:
+    """Each iteration reads what the one before it wrote."""
+
+    @T.prim_func
+    def shifted(X: T.Tensor((32, columns), "float32")) -> None:
+        with T.Kernel(1, threads=128):
+            x = T.alloc_fragment((32, 32), "float32")
+            for k in range(columns // 32 - 1):
+                T.copy(X[0, k * 32], x)
+                T.copy(x, X[0, k * 32 + 32])
+
+    return shifted
+
+
+def lowered(function: Any, **controls: Any) -> CudaProgram:
+    """The kernel for a GPU."""
+    kernel = compile_kernel(tileprof.compile(function).traced).kernel
+    return compile_cuda(kernel, find_target("sm_90a"), Controls(**controls))
+
+
+def pragma(program: CudaProgram) -> str:
+    """What stands before the serial loop."""
+    lines = program.source.text.splitlines()
+    at = next(n for n, line in enumerate(lines) if re.search(r"for \(int k = 0", line))
+    return lines[at - 1].strip()
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        pytest.param(row_products(), "#pragma unroll", id="all iterations"),
+        pytest.param(row_products(2048), "#pragma unroll 8", id="as many as fit"),
+        pytest.param(row_products(through="shared"), "#pragma unroll 1", id="barriers between"),
+        pytest.param(shifted(), "#pragma unroll 1", id="reads what it wrote"),
+    ],
+)
+def test_iterations_that_are_written_out(function: Any, expected: str) -> None:
+    """Those whose loads do not wait for the iteration before."""
+    assert pragma(lowered(function)) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_results(dtype: str) -> None:
+    """They are those of the loop."""
+    program = lowered(row_products(dtype=dtype))
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((64, 128)).astype(dtype) for _ in range(2))
+    z = np.zeros(64, np.float32)
+    emulate(program.source, program.kernel, [x, y, z])
+    np.testing.assert_allclose(z, (x * y).astype(np.float32).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_loads_come_first_in_machine_code() -> None:
+    """All eight, before the first product; and halves are multiplied in pairs, as halves."""
+    need_machine_code()
+    text = disassemble(lowered(row_products()).cubin)
+    loads = [m.start() for m in re.finditer(r"LDG\.E\.128", text)]
+    products = [m.start() for m in re.finditer(r"HMUL2|HFMA2\S* R\d+, R\d+", text)]
+    assert len(loads) == 8
+    assert len(products) == 16
+    assert max(loads) < min(products)
+    assert "F2FP" not in text
+
+
+@pytest.mark.parametrize("kind", ["add", "sub", "mul"])
+def test_halves_are_rounded_once(kind: str) -> None:
+    """A half of a float's result is the half of the exact one, denormals and infinity included:
+    a double holds the exact one."""
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 1 << 16, (2, 1 << 18), dtype=np.uint16)
+    a, b = bits.view(np.float16)
+    operation = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[kind]
+    with np.errstate(all="ignore"):
+        twice = operation(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+        once = operation(a.astype(np.float64), b.astype(np.float64)).astype(np.float16)
+    np.testing.assert_array_equal(twice, once)
+
+
+@pytest.mark.parametrize("kind", ["add", "sub", "mul"])
+def test_halves_are_computed_as_halves(kind: str) -> None:
+    """Where both operands are as they lie in memory; other types keep to floats."""
+
+    def text(dtype: str) -> str:
+        @T.prim_func
+        def both(
+            X: T.Tensor((256,), dtype), Y: T.Tensor((256,), dtype), Z: T.Tensor((256,), "float32")
+        ) -> None:
+            with T.Kernel(1, threads=128):
+                for i in T.Parallel(256):
+                    x, y = X[i], Y[i]
+                    Z[i] = x + y if kind == "add" else x - y if kind == "sub" else x * y
+
+        return lowered(both).source.text
+
+    assert f"tp_half_{kind}(" in text("float16")
+    assert "tp_half" not in text("bfloat16")

@@ -1,0 +1,66 @@
+"""Serial loops whose iterations are written out, so that loads of several are in flight at once.
+
+A loop that reads tiles from global memory straight into registers has nothing that runs ahead: as
+one body, each iteration waits for its loads before the next one begins its own.
+
+    #pragma unroll                       // 4 iterations of 16 bytes: four loads, then their sums
+    for (int k = 0; k < 4; ++k) {
+      tp_get_global<8>(x, X + k * 32 + …);
+      …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.emit.context import Context
+from tileprof.compiler.cuda.layouts import parse_layout
+from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT, UNROLLED_POINTS
+from tileprof.ir.memory import base
+
+
+def iterations_at_once(ctx: Context, loop: ir.For, trips: int) -> int:
+    """Return how many iterations of a loop with so many are written out one after the other; 1
+    where nothing is gained."""
+    if not all(_is_simple(op) for op in loop.body.ops) or _orders_loads(ctx, loop):
+        return 1
+    points = size = 0
+    for each in loop.body.ops:
+        if isinstance(each, ir.Parallel):
+            shape = tuple(int(ctx.index(e)) for e in each.extents)
+            count = parse_layout(each.layout, shape).registers_per_thread
+            points += count
+            size += count * sum(load.buffer.dtype.bytes for load in _loads(each))
+    if not size:
+        return 1
+    return max(min(trips, BYTES_IN_FLIGHT // size, UNROLLED_POINTS // points), 1)
+
+
+def _is_simple(op: ir.OpBase) -> bool:
+    """Whether an op of the body keeps no other one waiting: points of registers, and scalars."""
+    if isinstance(op, ir.Parallel):
+        return bool(op.layout) and not any(
+            isinstance(o, ir.For | ir.While | ir.Atomic | ir.DeviceOp) for o in ir.walk(op.body)
+        )
+    return is_pure(op) or isinstance(op, ir.View | ir.Alloc | ir.Mark)
+
+
+def _loads(op: ir.Parallel) -> Iterator[ir.Load]:
+    """The loads from global memory that the points of a loop make."""
+    for each in ir.walk(op.body):
+        if isinstance(each, ir.Load) and base(each.buffer).buffer.space == "global":
+            yield each
+
+
+def _orders_loads(ctx: Context, loop: ir.For) -> bool:
+    """Whether an iteration writes what the loads of the next one may read, or shared memory, whose
+    barriers stand between them."""
+    touches = [t for op in loop.body.ops for t in op.all_accesses()]
+    written = {base(t.value) for t in touches if t.writes}
+    if any(v.buffer.space == "shared" for v in written):
+        return True
+    outside = {v for v in written if v.buffer.space == "global"}
+    read = {base(t.value) for t in touches if t.reads}
+    return bool(outside) and (ctx.aliased or bool(outside & read))

@@ -1,0 +1,69 @@
+"""Two blocks on a multiprocessor, where each has one warp group that computes.
+
+The warps of one group wait for every product, every exponential and every barrier of their own
+iteration, and nothing else runs meanwhile.  A second block fills that time.  What keeps it away is
+registers alone where shared memory has room: a block of a consumer and a producer group takes 256
+registers for each pair of their threads, although the producer needs no more than 24.
+
+    launch … {persistent = 1}             launch … {persistent = 2, residents = 2}
+      roles producer, consumer      ⇒       roles producer (24 registers), consumer (232)
+
+The blocks then start with 128 registers a thread, and `setmaxnreg` moves them between the groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.resources import fragment_registers, occupancy, registers_available
+from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import (
+    FRAGMENT_REGISTERS,
+    OTHER_REGISTERS,
+    PAIRED_BLOCKS,
+    PAIRED_REGISTERS,
+)
+from tileprof.ir.rewriter import per_launch
+from tileprof.remarks.launches import PairedBlocks
+
+
+def pair_blocks(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """Let two blocks of one consumer warp group each share a multiprocessor where both fit."""
+    return per_launch(kernel, lambda launch: _paired(launch, lowering))
+
+
+def _paired(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    roles = next((o for o in launch.body.ops if isinstance(o, ir.Roles)), None)
+    if roles is None or not _fits(launch, lowering):
+        return launch
+    producer, consumer = PAIRED_REGISTERS
+    ops: list[ir.OpBase] = list(launch.body.ops)
+    ops[ops.index(roles)] = replace(roles, producer_registers=producer, consumer_registers=consumer)
+    schedule = replace(
+        launch.schedule,
+        residents=PAIRED_BLOCKS,
+        persistent=PAIRED_BLOCKS if launch.schedule.persistent else 0,
+    )
+    lowering.remarks.add("launch", "", launch.span, PairedBlocks(PAIRED_BLOCKS, consumer))
+    return launch.scheduled(schedule, ir.Block(launch.body.args, ops))
+
+
+def _fits(launch: ir.Launch, lowering: Lowering) -> bool:
+    """Whether a multiprocessor has shared memory and registers for both blocks."""
+    if launch.block_threads != WARP_GROUP or lowering.controls.registers:
+        return False
+    if dict(launch.hints).get("blocks"):
+        # The author has said how many blocks there are to be.
+        return False
+    threads = 2 * WARP_GROUP
+    each = registers_available(PAIRED_BLOCKS * threads, lowering.target)
+    blocks = occupancy(each, launch.schedule.shared, threads, lowering.target).blocks
+    fragments = (
+        o.result for o in ir.walk(launch.body) if isinstance(o, ir.Alloc) and o.space == "fragment"
+    )
+    held = fragment_registers(fragments, WARP_GROUP)
+    # With few fragments two blocks or more fit as they are.
+    crowded = held > each - OTHER_REGISTERS
+    return blocks >= PAIRED_BLOCKS and crowded and held <= FRAGMENT_REGISTERS
