@@ -179,7 +179,6 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             line(f"tp_cp_async<{width}>({place}, {safe}, tp_there);")
 
 
-<<<<<<< HEAD
 def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     """The chunk of one point of a parallel loop; one that lies outside is filled with zeros."""
     view, held = op.source.owner, ctx.tile(op.target)
@@ -204,7 +203,8 @@ def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
         place = f"{held.buffer.pointer} + {held.buffer.byte_offset([*lead, plus(column, chunk)])}"
         source = plus(row, chunk)
         ctx.writer.line(f"{when}tp_cp_async<{width}>({place}, {source}{there});")
-=======
+
+
 def _note_rows(ctx: Context, source: Tile, buffer: GlobalBuffer, chunk: int) -> None:
     """Note which extents, of those known at launch only, have to be multiples of a chunk."""
     last = len(buffer.dims) - 1
@@ -216,7 +216,6 @@ def _note_rows(ctx: Context, source: Tile, buffer: GlobalBuffer, chunk: int) -> 
         spec = RowsSpec(buffer.param, chunk, open_)
         if spec not in ctx.rows:
             ctx.rows.append(spec)
->>>>>>> ops
 
 
 def _spread(row: str, sizes: list[int]) -> list[Extent]:
