@@ -140,10 +140,20 @@ class Function:
         return driver.number("cuFuncGetAttribute", CLUSTER_WIDTH, self.handle)
 
     def _clusters_at_once(self) -> int:
-        """Clusters of a persistent launch.  The multiprocessors of a part of the GPU may be no
-        multiple of a cluster: a cluster that found no room would start when another has ended."""
+        """Clusters of a persistent launch.  One that found no room would start when another has
+        ended; the multiprocessors of a part of the GPU may be no multiple of a cluster."""
         spec = self.spec
-        wanted = max(spec.persistent * self.device.sms // spec.cluster, 1)
+        each = spec.persistent
+        if each > 1:
+            # The compiler does not know how many registers a block takes.
+            fitting = self.device.driver.number(
+                "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+                self.handle,
+                spec.threads,
+                spec.shared,
+            )
+            each = max(min(each, fitting), 1)
+        wanted = max(each * self.device.sms // spec.cluster, 1)
         if spec.cluster == 1:
             return wanted
         config = LaunchConfig.from_buffer_copy(self._config)

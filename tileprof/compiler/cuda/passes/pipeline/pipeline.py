@@ -50,7 +50,7 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     body.ops[body.ops.index(roles)] = replace(
         roles, producer_registers=producer, consumer_registers=consumer
     )
-    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
+    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups, "warp group" if producer else "warp"))
     return launch.scheduled(replace(launch.schedule, warp_roles=False), body)
 
 

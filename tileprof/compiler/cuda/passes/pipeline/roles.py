@@ -54,7 +54,8 @@ def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Rea
     if threads + WARP_GROUP > limit:
         return NoRoomForProducer(threads, limit)
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
-    loops = [o for o in loops if lowering.stages(o) > 1]
+    # With one stage, the loads of one tile still run beside the work on the others.
+    loops = [o for o in loops if lowering.stages(o) > 0]
     if not loops:
         return NoPipelinedLoop()
     reason: Reason | None = None

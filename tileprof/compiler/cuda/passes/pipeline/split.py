@@ -25,7 +25,12 @@ from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
-from tileprof.compiler.cuda.tuning import SMALL_TILE, TILES_AHEAD
+from tileprof.compiler.cuda.tuning import (
+    LOAD_CYCLES,
+    SMALL_TILE,
+    TENSOR_FLOPS_PER_CYCLE,
+    TILES_AHEAD,
+)
 from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
@@ -252,9 +257,11 @@ class _Split:
             self.rings[key] = self._ring(copies, stages)
         ring, buffers = self.rings[key]
         # Behind its only iteration a loop leaves no product running: where ways with and without
-        # one meet, the assembler would run all products of the kernel one by one.
+        # one meet, the assembler would run all products of the kernel one by one.  A slot that is
+        # freed late is one that is not being filled: products have to last longer than a load.
         lag = stages > 1 and self.lowering.controls.delayed_release and not schedule.once
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
+        lag = lag and (stages - 1) * product_cycles(block) >= LOAD_CYCLES
         return _Group(copies, first, last, ring, buffers, lag)
 
     def _stages(self, loop: ir.For | None) -> int:
@@ -314,6 +321,16 @@ def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
 def _named(op: ir.OpBase) -> list[ir.Value]:
     """The buffers that an op accesses, or takes a part of."""
     return [op.base] if isinstance(op, ir.View) else [t.value for t in op.all_accesses()]
+
+
+def product_cycles(block: ir.Block) -> float:
+    """Return the cycles that tensor cores take for the products that stand in a block itself."""
+    total = 0.0
+    for op in block.ops:
+        if isinstance(op, ir.Gemm) and is_of_warp_groups(op):
+            m, n, k = op.mnk
+            total += 2 * m * n * k * op.a.dtype.bits / 16 / TENSOR_FLOPS_PER_CYCLE
+    return total
 
 
 def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
