@@ -33,7 +33,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
-from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load
+from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
 from tileprof.compiler.cuda.resources import shared_for
 from tileprof.compiler.cuda.tuning import RASTER_ROWS, RING_BARRIER_BYTES, SMALL_TILE, STORED_CHUNKS
 from tileprof.ir.memory import base
@@ -121,7 +121,7 @@ def _has_one_stage(op: ir.OpBase) -> bool:
     """Whether a loop asks for one stage and has loads that a producer issues."""
     if not isinstance(op, ir.For) or op.kind != "pipelined" or op.num_stages != 1:
         return False
-    return any(is_ring_load(o) for o in op.body.ops)
+    return any(map(is_ring_load, loads_of_iteration(op)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +216,8 @@ class _Persistent:
         for op in ir.walk(self.launch.body):
             if isinstance(op, ir.For) and op.kind == "pipelined":
                 count = self.lowering.stages(op)
-                for inner in op.body.ops:
-                    if is_ring_load(inner) and isinstance(inner, ir.Copy):
-                        stages[base(inner.target)] = max(count, 1)
+                for load in filter(is_ring_load, loads_of_iteration(op)):
+                    stages[base(load.target)] = max(count, 1)
         return sum(
             tile_bytes(o.result) * stages.get(o.result, 1)
             for o in ir.walk(self.launch.body)

@@ -70,7 +70,7 @@ def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason |
     products = [o for o in ir.walk(loop.body) if is_of_warp_groups(o)]
     if not products:
         return NoWgmmaInLoop()
-    loads = loads_of(loop.body)
+    loads = loads_of_iteration(loop)
     if not loads:
         return NoTileLoaded()
     if reason := _control_reason(launch.body, loop, _plain(launch)):
@@ -108,6 +108,16 @@ def loads_of(block: ir.Block) -> list[ir.Copy]:
         and base(o.source).buffer.space == "global"
         and base(o.target).buffer.space == "shared"
     ]
+
+
+def loads_of_iteration(loop: ir.For) -> list[ir.Copy]:
+    """The loads of a loop that an iteration does once at most: in its body and its branches."""
+    found, blocks = [], [loop.body]
+    while blocks:
+        block = blocks.pop(0)
+        found += loads_of(block)
+        blocks += [b for o in block.ops if isinstance(o, ir.If) for b in o.blocks()]
+    return found
 
 
 def is_ring_load(op: ir.OpBase) -> bool:

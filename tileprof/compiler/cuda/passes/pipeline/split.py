@@ -126,7 +126,8 @@ class _Split:
     def _block(
         self, block: ir.Block, loop: ir.For | None, ahead: _Half, here: _Half, slots: Slots
     ) -> None:
-        """Append the two halves of a block, which is the body of a loop if there is one."""
+        """Append the two halves of a block, which is the body of a loop or in a branch of it, if
+        there is one."""
         groups = self._groups(block, loop)
         group_of = {c: g for g in groups for c in g.copies}
         slots = dict(slots)
@@ -139,7 +140,7 @@ class _Split:
                 if op is group.copies[-1]:
                     self._fill(group, ahead)
             else:
-                self._op(op, ahead, here, slots)
+                self._op(op, loop, ahead, here, slots)
             for group in groups:
                 if group.last == at:
                     self._release(group, here, op)
@@ -155,21 +156,26 @@ class _Split:
         if group.lag:
             self.lagging.append(group)
 
-    def _op(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
+    def _op(
+        self, op: ir.OpBase, loop: ir.For | None, ahead: _Half, here: _Half, slots: Slots
+    ) -> None:
         if isinstance(op, ir.Alloc) and op.space == "shared":
             if op.result not in self.tiles:
                 made = clone(op, {}, {})
                 self.before.append(made)
                 here.mapping[op.result] = made.result
         elif any(o in self.loads for b in op.blocks() for o in ir.walk(b)):
-            self._control(op, ahead, here, slots)
+            self._control(op, loop, ahead, here, slots)
         else:
             self._replay(op, ahead)
             here.block.ops += consumed(op, here.mapping, slots)
 
-    def _control(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
-        """A loop or a branch around loads stands in both roles."""
-        loop = op if isinstance(op, ir.For) else None
+    def _control(
+        self, op: ir.OpBase, around: ir.For | None, ahead: _Half, here: _Half, slots: Slots
+    ) -> None:
+        """A loop or a branch around loads stands in both roles.  What a branch loads belongs to the
+        loop `around` it, whose stages it has."""
+        loop = op if isinstance(op, ir.For) else around
         outer, self.lagging = self.lagging, []
         theirs: dict[str, ir.Block] = {}
         ours: dict[str, ir.Block] = {}
@@ -178,8 +184,8 @@ class _Split:
             producer, consumer = ahead.opened(inner), here.opened(inner)
             theirs[name], ours[name] = producer.block, consumer.block
             self._block(inner, loop, producer, consumer, slots)
-        if loop is not None and loop.schedule.dynamic:
-            self._hand_over(loop, theirs["body"], ours["body"], ahead)
+        if isinstance(op, ir.For) and op.schedule.dynamic:
+            self._hand_over(op, theirs["body"], ours["body"], ahead)
         ahead.close(op, theirs)
         here.close(op, ours)
         for group in self.lagging:
@@ -261,6 +267,8 @@ class _Split:
         # freed late is one that is not being filled: products have to last longer than a load.
         lag = stages > 1 and self.lowering.controls.delayed_release and not schedule.once
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
+        # Behind a branch too, ways with and without a product meet.
+        lag = lag and loop is not None and block is loop.body
         lag = lag and (stages - 1) * product_cycles(block) >= LOAD_CYCLES
         return _Group(copies, first, last, ring, buffers, lag)
 
