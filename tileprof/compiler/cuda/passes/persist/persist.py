@@ -26,6 +26,7 @@ The tile that is stored waits in shared memory beside the rings, so it goes thro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -162,6 +163,9 @@ class _Persistent:
         """Return how many blocks fit on a multiprocessor, and how the tiles of one share its
         memory."""
         most = blocks_by_registers(self.launch, self.lowering.target)
+        total = self._tiles()
+        if total is not None:
+            most = min(most, -(-total // self.lowering.target.sms))
         for blocks in range(most, 1, -1):
             if isinstance(memory := self._memory(blocks), _Memory):
                 return blocks, memory
@@ -175,17 +179,18 @@ class _Persistent:
             return BlocksNamed()
         if not self.launch.schedule.warp_roles:
             return NoLoadsAhead()
-        total = 1
-        for value in self.launch.grid:
-            if not isinstance(value.owner, ir.Constant):
-                break
-            total *= int(value.owner.value)
-        else:
-            if total <= blocks * self.lowering.target.sms and not asked:
-                return FewTiles(total, self.lowering.target.sms, blocks if blocks > 1 else 0)
+        total = self._tiles()
+        if total is not None and total <= blocks * self.lowering.target.sms and not asked:
+            return FewTiles(total, self.lowering.target.sms, blocks if blocks > 1 else 0)
         if any(isinstance(o, ir.For) and o.kind == "persistent" for o in self.launch.body.ops):
             return AuthorLoops()
         return None
+
+    def _tiles(self) -> int | None:
+        """The tiles of the grid; None where they are known at launch only."""
+        numbers = [value.owner for value in self.launch.grid]
+        found = [int(each.value) for each in numbers if isinstance(each, ir.Constant)]
+        return math.prod(found) if len(found) == len(numbers) else None
 
     def _memory(self, blocks: int) -> _Memory | Reason:
         """The largest parts of stored tiles that fit beside the rings in each of so many blocks of
