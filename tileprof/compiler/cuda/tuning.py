@@ -121,7 +121,7 @@ LOAD_CYCLES = 1000
 memory.  Products that run for less do not hide a load that waits for them.  By hand,
 2026-11-28."""
 
-OTHER_REGISTERS = 32
+BESIDE_SUMS = 32
 """Registers of a thread that multiplies, beside those of its sums: addresses, counters and what
 is computed with a part of them at a time.  By hand, 2026-11-28."""
 

@@ -284,8 +284,7 @@ def _roles_of(op: ir.Launch) -> list[ir.Roles]:
 
 def _head(op: ir.Launch, spec: LaunchSpec, parameters: Sequence[str]) -> list[Line]:
     """The declaration of a function, up to its opening brace."""
-    # Blocks that are to stay together need registers for two at least, whatever else is faster.
-    minimum = max(int(dict(op.hints).get("blocks", 1)), min(op.schedule.persistent, 2), 1)
+    minimum = max(int(dict(op.hints).get("blocks", 1)), 1)
     attribute = f"__launch_bounds__({spec.threads}, {minimum}) "
     if spec.cluster > 1:
         attribute += f"__cluster_dims__({spec.cluster}, 1, 1) "

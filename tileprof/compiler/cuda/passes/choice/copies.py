@@ -12,7 +12,6 @@ The candidates, fastest first, with what the hardware asks of each (PTX ISA 8.0 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from tileprof import ir
@@ -20,6 +19,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
+from tileprof.ir.types import Dim
 from tileprof.remarks import Reason
 from tileprof.remarks.common import PartOfTile, TargetHasNone
 from tileprof.remarks.copies import (
@@ -76,13 +76,6 @@ class Tensor:
                 return extent
             total *= extent
         return total
-
-    def stride_factor(self, dim: int) -> int:
-        """Return a number that divides the stride of a dimension, whatever it is at launch."""
-        if self.type.strides is not None:
-            held = self.type.strides[dim]
-            return held if isinstance(held, int) else 1
-        return math.prod(d for d in self.type.shape[dim + 1 :] if isinstance(d, int))
 
 
 def tensor_of(value: ir.Value, kernel: ir.Kernel) -> Tensor | None:
@@ -163,11 +156,10 @@ def bulk_reason(
         return InnermostStride(str(last), "TMA")
     for dim in range(len(tensor.sizes) - 1):
         stride = tensor.stride(dim)
-        if tensor.stride_factor(dim) * size % 16 == 0:
-            continue
         if isinstance(stride, str):
             return StrideAtLaunch(stride)
-        return RowStride(stride * size, 16, "TMA")
+        if stride * size % 16:
+            return RowStride(stride * size, 16, "TMA")
     return _box_reason(tensor, tile, size)
 
 
@@ -205,18 +197,18 @@ def cp_async_width(
     if len(kept) > 2:
         return 0, TileDimensions(len(kept), "cp.async")
     limit = size if tensor.position in lowering.unaligned else 16
-    numbers = [tensor.stride_factor(d) for d in range(rank - 1)]
+    numbers: list[Dim] = [tensor.stride(d) for d in range(rank - 1)]
     offset = _offset_multiple(tensor)
     for width in (16, 8, 4):
         fits = width <= limit or (width <= size)
         fits &= tensor.sizes[-1] * size % width == 0 and offset * size % width == 0
-        fits &= all(n * size % width == 0 for n in numbers)
+        fits &= all(isinstance(n, int) and n * size % width == 0 for n in numbers)
         # A chunk lies inside or outside as a whole.
         last = tensor.type.shape[-1]
         fits &= tensor.in_bounds or (isinstance(last, int) and last * size % width == 0)
         if fits:
             return width, None
-    shown = [tensor.stride(d) for d, n in enumerate(numbers) if n * size % 4]
+    shown = [n for n in numbers if not isinstance(n, int) or n * size % 4]
     if shown and isinstance(shown[0], int):
         return 0, RowStride(shown[0] * size, 4, "cp.async")
     if shown:

@@ -11,7 +11,7 @@ from tileprof.binary.occupancy import WARP
 from tileprof.compiler.cuda.passes.multicast import cluster_of
 from tileprof.compiler.cuda.resources import fragment_registers, occupancy
 from tileprof.compiler.cuda.target import WARP_GROUP, Target
-from tileprof.compiler.cuda.tuning import OTHER_REGISTERS
+from tileprof.compiler.cuda.tuning import BESIDE_SUMS
 from tileprof.ir.memory import base
 
 
@@ -22,5 +22,5 @@ def blocks_by_registers(launch: ir.Launch, target: Target) -> int:
     if threads != WARP_GROUP or cluster_of(launch).size > 1:
         return 1
     sums = {base(o.c) for o in ir.walk(launch.body) if isinstance(o, ir.Gemm)}
-    registers = int(fragment_registers(sums, threads)) + OTHER_REGISTERS
+    registers = int(fragment_registers(sums, threads)) + BESIDE_SUMS
     return max(occupancy(registers, 0, threads + WARP, target).blocks, 1)
