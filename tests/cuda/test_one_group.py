@@ -98,10 +98,9 @@ def test_blocks_of_one_group_stay_in_the_number_that_fits() -> None:
 @pytest.mark.parametrize(("columns", "lags"), [(64, False), (256, True)])
 def test_slots_are_freed_late_only_where_products_outlast_a_load(columns: int, lags: bool) -> None:
     """Of three slots, one that is freed late leaves one that is loaded beside the product."""
-    made = kernels.product.compile(
-        M=128, N=256, K=512, rows=128, threads=256, stages=3, columns=columns
-    )
-    releases = [o for o in lowered(made.program.kernel).kernel.ops() if isinstance(o, ir.RingRelease)]
+    made = kernels.product.compile(M=128, N=256, K=512, stages=3, columns=columns)
+    program = lowered(made.program.kernel)
+    releases = [o for o in program.kernel.ops() if isinstance(o, ir.RingRelease)]
     assert releases and any(o.lag for o in releases) == lags
 
 

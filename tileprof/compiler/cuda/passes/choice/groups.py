@@ -32,7 +32,9 @@ def with_groups(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         return launch
     products = [o for o in ir.walk(launch.body) if isinstance(o, ir.Gemm)]
     needed = max(_needs(launch.body, threads), default=0.0)
-    if needed <= FRAGMENT_REGISTERS or not all(_divides(o, lowering) for o in products):
+    if not FRAGMENT_REGISTERS < needed <= 2 * FRAGMENT_REGISTERS:
+        return launch
+    if not all(_divides(o, lowering) for o in products):
         return launch
     if any(isinstance(o, ir.Alloc) and o.layout for o in ir.walk(launch.body)):
         # A layout that the author gave names threads.

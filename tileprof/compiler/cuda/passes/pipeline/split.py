@@ -25,6 +25,7 @@ from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import (
     LOAD_CYCLES,
     SMALL_TILE,
@@ -264,12 +265,14 @@ class _Split:
         ring, buffers = self.rings[key]
         # Behind its only iteration a loop leaves no product running: where ways with and without
         # one meet, the assembler would run all products of the kernel one by one.  A slot that is
-        # freed late is one that is not being filled: products have to last longer than a load.
+        # freed late is not being filled, and a group alone then waits for loads that last longer
+        # than its products.
         lag = stages > 1 and self.lowering.controls.delayed_release and not schedule.once
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
         # Behind a branch too, ways with and without a product meet.
         lag = lag and loop is not None and block is loop.body
-        lag = lag and (stages - 1) * product_cycles(block) >= LOAD_CYCLES
+        alone = self.launch.block_threads <= WARP_GROUP
+        lag = lag and not (alone and (stages - 1) * product_cycles(block) < LOAD_CYCLES)
         return _Group(copies, first, last, ring, buffers, lag)
 
     def _stages(self, loop: ir.For | None) -> int:
