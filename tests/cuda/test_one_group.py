@@ -72,16 +72,19 @@ def test_two_groups_keep_a_whole_group_that_loads() -> None:
     program = lowered(made.program.kernel)
     (launch,) = program.source.launches
     (roles,) = (o for o in program.kernel.ops() if isinstance(o, ir.Roles))
-    assert launch.threads == 256 + 128 and roles.producer_registers
+    assert launch.threads == 256 + 128
+    assert roles.producer_registers
 
 
 def test_loop_of_one_stage_gets_another_where_memory_has_room() -> None:
-    """As asked by the control, or where a block would take the place of another, it keeps one."""
+    """It keeps one where that takes the place of a block; by a control, none is ahead."""
     kernel = kernels.product.compile(M=128, N=128, K=256).program.kernel
-    assert rings(lowered(kernel)) == [2] and decides(lowered(kernel), SecondStage)
-    assert rings(lowered(kernel, stages=1)) == [1]
+    assert rings(lowered(kernel)) == [2]
+    assert decides(lowered(kernel), SecondStage)
+    assert not rings(lowered(kernel, stages=1))
     wide = kernels.product.compile(M=64 * 1024, N=256, K=256, columns=256).program.kernel
-    assert rings(lowered(wide)) == [1] and not decides(lowered(wide), SecondStage)
+    assert rings(lowered(wide)) == [1]
+    assert not decides(lowered(wide), SecondStage)
 
 
 def test_blocks_of_one_group_stay_in_the_number_that_fits() -> None:
@@ -101,7 +104,8 @@ def test_slots_are_freed_late_only_where_products_outlast_a_load(columns: int, l
     made = kernels.product.compile(M=128, N=256, K=512, stages=3, columns=columns)
     program = lowered(made.program.kernel)
     releases = [o for o in program.kernel.ops() if isinstance(o, ir.RingRelease)]
-    assert releases and any(o.lag for o in releases) == lags
+    assert releases
+    assert any(o.lag for o in releases) == lags
 
 
 @pytest.mark.parametrize("stages", [1, 2])

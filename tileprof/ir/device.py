@@ -230,7 +230,7 @@ class RingReceive(OpBase):
 
 @op("roles", effect=Effect.CONTROL)
 class Roles(OpBase):
-    """Warp specialisation: threads behind the block's own run `producer` while those run `consumer`."""
+    """Warp specialisation: threads behind the block's own run `producer`, those run `consumer`."""
 
     producer: Block = region()
     consumer: Block = region()

@@ -278,7 +278,7 @@ def _registers_for(blocks: int, threads: int, target: Target) -> int:
 
 
 def shared_for(blocks: int, target: Target) -> int:
-    """Return the bytes of shared memory that each of so many blocks of a multiprocessor can have."""
+    """Return the bytes of shared memory for each of so many blocks of a multiprocessor."""
     of = target.multiprocessor
     each = of.shared // blocks
     return min(each - each % of.shared_unit - of.reserved_shared, of.shared_per_block)

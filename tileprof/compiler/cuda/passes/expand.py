@@ -5,8 +5,9 @@
                                           %v = load %x, [bx·64 + %i, %j]
                                           store %v, %A, [%i, %j] }
 
-Extents of 1 get no loop.  A part of a fragment is copied in a loop over the whole fragment.  Copies with a `lowering` stay; so do whole rank-2 tiles between fragments
-and shared memory, with the lowering `matrix`.  `reduce` then has fragments as operands and `scan`
+A part of a fragment is copied in a loop over the whole fragment.  Extents of 1 get no loop.
+Copies with a `lowering` stay; so do whole rank-2 tiles between fragments and shared memory, with
+the lowering `matrix`.  `reduce` then has fragments as operands and `scan`
 whole shared buffers, and fragments are printed from shared memory: others go through temporaries.
 In: a kernel after `choose`.  Out: no fill, tile_atomic or copy without a lowering.
 """
@@ -36,9 +37,16 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     del lowering
     symbols = kernel.symbol_values()
     threads = 0
+    parts: set[ir.Value] = set()
+    others: set[ir.Value] = set()
 
     def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not (isinstance(op, ir.Copy) and op.lowering is None and _part_of_fragment(op)):
+            others.update(op.operand_values())
         match op:
+            case ir.Copy(lowering=None) if part := _part_of_fragment(op):
+                _copy_part(op, part, builder)
+                parts.add(part.result)
             case ir.Copy(lowering=None) if not _is_matrix(op):
                 as_parallel(op, builder, symbols)
             case ir.Copy(lowering=None):
@@ -63,20 +71,24 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     def change(launch: ir.Launch) -> ir.Launch:
         nonlocal threads
         threads = -(-launch.block_threads // 32) * 32
-        return _without_views(with_rule(launch, rule))
+        parts.clear()
+        made = with_rule(launch, rule)
+        return _without(made, parts - others)
 
     return per_launch(kernel, change)
 
 
-def _without_views(launch: ir.Launch) -> ir.Launch:
-    """The launch without views of fragments that nothing uses any more."""
+def _without(launch: ir.Launch, parts: set[ir.Value]) -> ir.Launch:
+    """The launch without views of fragments that nothing uses any more: they would keep the
+    fragments from registers."""
     used = {v for op in ir.walk(launch.body) for v in op.operand_values()}
 
     def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        unused = isinstance(before, ir.View) and before.result not in used
-        return [before.base] if unused and _is_fragment(before.base) else None
+        if isinstance(op, ir.View) and before.results[0] in parts - used:
+            return [op.base]
+        return None
 
-    return with_originals(launch, rule)
+    return with_originals(launch, rule) if parts else launch
 
 
 # -- elementwise ops
@@ -95,9 +107,6 @@ def as_parallel(
     op: ir.Copy, builder: ir.Builder, symbols: Symbols | None = None, layout: str = ""
 ) -> None:
     """A copy as a loop over its elements, added to `builder`; `layout` is that of the loop."""
-    if part := _part_of_fragment(op):
-        _copy_part(op, part, builder, layout)
-        return
 
     def point(inner: ir.Builder, at: list[ir.Value]) -> None:
         value = _load(inner, op.source, at)
@@ -117,7 +126,7 @@ def _part_of_fragment(op: ir.Copy) -> ir.View | None:
     return None
 
 
-def _copy_part(op: ir.Copy, part: ir.View, builder: ir.Builder, layout: str) -> None:
+def _copy_part(op: ir.Copy, part: ir.View, builder: ir.Builder) -> None:
     """A copy of a part of a fragment as a loop over the whole, in which other points do nothing:
     each point then has a register, and the fragment need not lie in memory."""
     whole = part.base
@@ -145,7 +154,7 @@ def _copy_part(op: ir.Copy, part: ir.View, builder: ir.Builder, layout: str) -> 
                 value = _converted(inner, _load(inner, op.source, places), whole.dtype)
                 inner.emit(ir.Store(value, whole, held, True))
 
-    _loop(builder, whole, {}, _Form("copy", op.hints, layout), point)
+    _loop(builder, whole, {}, _Form("copy", op.hints), point)
 
 
 def _difference(builder: ir.Builder, place: ir.Value, offset: ir.Value) -> ir.Value:

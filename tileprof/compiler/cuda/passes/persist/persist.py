@@ -97,7 +97,8 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """Give loops of one stage another one where as many blocks stay on a multiprocessor: loads then
     need not wait until consumers have read the tile before."""
-    loops = [o for o in ir.walk(launch.body) if _has_one_stage(o)]
+    every = (o for o in ir.walk(launch.body) if isinstance(o, ir.For))
+    loops = [o for o in every if _has_one_stage(o)]
     if not loops or not launch.schedule.warp_roles or lowering.controls.stages is not None:
         return launch
 
@@ -118,11 +119,11 @@ def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     return made
 
 
-def _has_one_stage(op: ir.OpBase) -> bool:
+def _has_one_stage(loop: ir.For) -> bool:
     """Whether a loop asks for one stage and has loads that a producer issues."""
-    if not isinstance(op, ir.For) or op.kind != "pipelined" or op.num_stages != 1:
+    if loop.kind != "pipelined" or loop.num_stages != 1:
         return False
-    return any(map(is_ring_load, loads_of_iteration(op)))
+    return any(map(is_ring_load, loads_of_iteration(loop)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ def _pipelined(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     body.ops[body.ops.index(roles)] = replace(
         roles, producer_registers=producer, consumer_registers=consumer
     )
-    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups, "warp group" if producer else "warp"))
+    loads = ProducerLoads(groups, "warp group" if producer else "warp")
+    lowering.remarks.add("launch", "", launch.span, loads)
     return launch.scheduled(replace(launch.schedule, warp_roles=False), body)
 
 

@@ -32,6 +32,7 @@ from tileprof.remarks.copies import (
     LoadInside,
     NoPipelinedLoop,
     NoRoomForProducer,
+    NoStage,
     NoTileLoaded,
     NoWgmmaInLoop,
     SpecialisationOff,
@@ -54,10 +55,12 @@ def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Rea
     if threads + WARP_GROUP > limit:
         return NoRoomForProducer(threads, limit)
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
-    # With one stage, the loads of one tile still run beside the work on the others.
-    loops = [o for o in loops if lowering.stages(o) > 0]
+    # With one stage, the loads of one tile still run beside the work on the others; who asks for
+    # one by a control wants to see a loop without loads ahead.
+    asked = lowering.controls.stages is not None
+    loops = [o for o in loops if lowering.stages(o) > (1 if asked else 0)]
     if not loops:
-        return NoPipelinedLoop()
+        return NoPipelinedLoop() if asked else NoStage()
     reason: Reason | None = None
     for loop in loops:
         reason = _loop_reason(launch, loop, can_bulk)
