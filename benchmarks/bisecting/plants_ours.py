@@ -54,7 +54,7 @@ _GIVEN = "given = [each.encode() for each in options]"
 PLANTS: tuple[Plant, ...] = (
     # -- the kernel's source
     _kernel("smaller tiles", _GEMM, "block_M: int = 128", "block_M: int = 64", _SIZES),
-    _kernel("one stage", _GEMM, "num_stages=3", "num_stages=1", _SIZES),
+    _kernel("no stages", _GEMM, "num_stages=3", "num_stages=0", _SIZES),
     _kernel("fewer threads", _GEMM, "threads=256", "threads=128", _SIZES),
     _kernel("more rows in a block", _SOFTMAX, "block_M: int = 4", "block_M: int = 16", _ROWS),
     _kernel("a function that the kernel calls", _SOFTMAX, "T.exp(row[i, j] - top[i])",

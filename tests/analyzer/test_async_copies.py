@@ -64,12 +64,12 @@ def saving(profile: Profile) -> tuple[float, float, float]:
     ("kernel", "severity", "way"),
     [
         (product(given="float32"), "warning", "in the tensor's own type"),
-        (product(stages=1), "", "num_stages=2"),
+        (product(stages=0), "", "num_stages=2"),
     ],
 )
 def test_what_the_compiler_says(kernel: object, severity: str, way: str) -> None:
     """A conversion keeps a pipelined copy from running ahead: a warning for each of the two. That
-    a loop has one stage is no decision against anything, until it is seen to wait."""
+    a loop has no stage is no decision against anything, until it is seen to wait."""
     made = compiled(kernel)
     told = found(program(Made(remarks=remarks_of(made))), RULE)
     assert [each.severity for each in told] == ([severity] * 2 if severity else [])

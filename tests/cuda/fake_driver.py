@@ -70,6 +70,7 @@ class FakeDriver:
         self.cluster_dims = 0
         """`__cluster_dims__` of every function."""
         self.resident_clusters = 1000
+        self.resident_blocks = 32
         """Clusters that run at once."""
         self._threads = threading.local()
         self.memory: dict[int, Any] = {}
@@ -260,6 +261,12 @@ class FakeDriver:
         if name in self.kernels:
             self._sticky = self.kernels[name](launched)
         return 0
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, out: int, function: int, threads: int, shared: int
+    ) -> None:
+        assert threads
+        self._out(out, ctypes.c_int, self.resident_blocks)
 
     def cuOccupancyMaxActiveClusters(self, out: int, function: int, config: int) -> None:
         assert LaunchConfig.from_address(config).grid[0]

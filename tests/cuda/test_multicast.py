@@ -184,8 +184,8 @@ def test_what_keeps_blocks_in_step(missing: str) -> None:
     broken = {
         "start": f"{parts[0]}tp_barrier();{parts[1]}tp_cluster_barrier();{parts[2]}",
         "end": f"{parts[0]}tp_cluster_barrier();{parts[1]}{parts[2]}",
-        "others": text.replace("_remote(ring_empty + ring_previous, tp_lane)",
-                               "_remote(ring_empty + ring_previous, tp_cluster_rank())"),
+        "others": text.replace("_remote(ring_empty + ring_slot, tp_lane)",
+                               "_remote(ring_empty + ring_slot, tp_cluster_rank())"),
     }[missing]  # fmt: skip
     assert broken != text
     source = type(program.source)(

@@ -33,8 +33,8 @@ from tileprof.runtime.cuda.binary_file import read_binary, write_binary
 from tileprof.runtime.launch import LoadedKernel
 
 TARGETS = pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
-NO_WAVES: dict[str, Any] = {"extents": (128 * 12, 128 * 12, 64), "stages": 2}
-"""More tiles than multiprocessors, and little to compute."""
+NO_WAVES: dict[str, Any] = {"extents": (128 * 30, 128 * 30, 64), "stages": 2}
+"""More tiles than blocks that fit at once, and little to compute."""
 
 
 def refused(function: Any, line: str, **options: Any) -> str:

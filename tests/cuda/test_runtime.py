@@ -187,6 +187,15 @@ def test_persistent_and_empty_grids(gpu: FakeDriver) -> None:
     assert result.blocks == 0
 
 
+@pytest.mark.parametrize(("fitting", "blocks"), [(32, 396), (2, 264), (0, 132)])
+def test_no_more_blocks_stay_than_fit(gpu: FakeDriver, fitting: int, blocks: int) -> None:
+    """The compiler says how many may; the driver knows their registers."""
+    gpu.resident_blocks = fitting
+    held, _ = executable(gpu, replace(SPEC, cluster=1, persistent=3))
+    (function,) = held.variant((frozenset(), False)).functions
+    assert function.blocks((2, 70_000)) == blocks
+
+
 @pytest.mark.parametrize("persistent", [0, 1])
 def test_blocks_are_counted_at_launch(gpu: FakeDriver, persistent: int) -> None:
     """Where an extent is known only then; one axis alone may be as large as all of them."""

@@ -108,7 +108,7 @@ def test_slots_of_what_is_loaded_once(
 def test_work_that_depends_on_the_tile(turns: str, reason: str) -> None:
     """Bounds of loops and conditions of branches, also where they are loaded."""
     program = checked(tiles_of(turns))
-    assert program.source.launches[0].persistent == 1
+    assert program.source.launches[0].persistent
     told = [f"tiles in turn, to the block that is free: {reason}"] if reason else []
     assert (is_dynamic(program), about_order(program)) == (bool(reason), told)
 

@@ -45,7 +45,7 @@ def triangle(blocks: int, columns: int = 1, launches: int = 1) -> ir.Kernel:
 
 
 @cache
-def tiles_of(turns: str, blocks: int = 300) -> ir.Kernel:
+def tiles_of(turns: str, blocks: int = 1200) -> ir.Kernel:
     """A product of which the loop over K runs as `turns` says."""
 
     @T.prim_func

@@ -233,7 +233,7 @@ class RingReceive(OpBase):
 
 @op("roles", effect=Effect.CONTROL)
 class Roles(OpBase):
-    """Warp specialisation: one warp group runs `producer` while the others run `consumer`."""
+    """Warp specialisation: threads behind the block's own run `producer`, those run `consumer`."""
 
     producer: Block = region()
     consumer: Block = region()

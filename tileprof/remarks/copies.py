@@ -194,6 +194,9 @@ class NoRoomForProducer(Reason):
 class NoPipelinedLoop(Reason, text="there is no pipelined loop of two stages or more"): ...
 
 
+class NoStage(Reason, text="there is no pipelined loop of one stage or more"): ...
+
+
 class NoWgmmaInLoop(Reason, text="the loop has no wgmma to overlap with"): ...
 
 

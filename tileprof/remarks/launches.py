@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .statement import Bytes, Candidate, Decision, Reason, Registers, Statement
 
 # -- the order of blocks, and blocks that stay
@@ -19,11 +21,19 @@ class BlockPerTile(Decision, text="a block for each tile"): ...
 
 
 class Persistent(Decision):
-    text = "persistent: loads of the next tile overlap the end of this one"
+    text = (
+        "persistent[[, {blocks} blocks a processor]]: "
+        "loads of the next tile overlap the end of this one"
+    )
+    blocks: int = 0
+    """Blocks that stay on a multiprocessor, at most; 0: one."""
 
 
 class TwoSlots(Decision, text="two slots for loads of {most:KB} at most that no loop repeats"):
     most: Bytes
+
+
+class SecondStage(Decision, text="two stages: shared memory has room for them"): ...
 
 
 class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):
@@ -48,9 +58,12 @@ class SharedInL2(Reason, text="operands are shared in L2"): ...
 class NoLoadsAhead(Reason, text="no producer warp group could load ahead"): ...
 
 
-class FewTiles(Reason, text="{tiles} tiles are not more than {processors} processors"):
+class FewTiles(Reason):
+    text = "{tiles} tiles are not more than [[{blocks} blocks on each of ]]{processors} processors"
     tiles: int
     processors: int
+    blocks: int = 0
+    """Blocks that a multiprocessor holds; 0: one."""
 
 
 class MemoryForStaged(Reason):
@@ -140,8 +153,21 @@ class RowsMultiple(Reason, text="it has {rows} rows, slices need a multiple of {
 
 
 class ProducerLoads(Decision):
-    text = "a producer warp group loads for {groups:consumer warp group}"
+    text = "a producer {producer} loads for {groups:consumer warp group}"
     groups: int
+    producer: Literal["warp", "warp group"] = "warp group"
+
+
+class WarpGroups(Decision, text="{groups:warp group} share each product"):
+    groups: int
+
+
+class AuthorsThreads(Candidate, text="{threads} threads"):
+    threads: int
+
+
+class SumsNeed(Reason, text="sums of products alone need {registers} registers a thread"):
+    registers: Registers
 
 
 class PairedBlocks(Decision):

@@ -263,7 +263,7 @@ def _one_more(
         return ()
     needs: dict[str, Need] = {
         "registers": RegistersAtMost(_registers_for(blocks, spec.threads, target)),
-        "shared memory": SharedAtMost(_shared_for(blocks, target)),
+        "shared memory": SharedAtMost(shared_for(blocks, target)),
         "named barriers": FewerBarriers(),
     }
     reason = BlocksNeed(tuple(needs[name] for name in scarce))
@@ -277,7 +277,8 @@ def _registers_for(blocks: int, threads: int, target: Target) -> int:
     return each // REGISTER_UNIT * REGISTER_UNIT // WARP
 
 
-def _shared_for(blocks: int, target: Target) -> int:
+def shared_for(blocks: int, target: Target) -> int:
+    """Return the bytes of shared memory for each of so many blocks of a multiprocessor."""
     of = target.multiprocessor
     each = of.shared // blocks
-    return each - each % of.shared_unit - of.reserved_shared
+    return min(each - each % of.shared_unit - of.reserved_shared, of.shared_per_block)

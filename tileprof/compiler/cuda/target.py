@@ -14,7 +14,7 @@ from tileprof.errors import UsageError
 
 WARP_GROUP = 128
 """Threads of a warp group: four warps that start one product (PTX ISA 8.0,
-"wgmma.mma_async")."""
+"wgmma.mma_async").  `setmaxnreg` has to be executed by all of them."""
 
 WGMMA_ROWS = 64
 """Rows of the product of one warp group (PTX ISA 8.0, "wgmma.mma_async")."""

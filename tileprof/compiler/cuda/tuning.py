@@ -128,6 +128,15 @@ STORED_CHUNKS = (128, 64)
 """Bytes of a row of a part in which a tile is stored: one panel of a swizzle, the widest that fits
 first.  By hand, 2026-11-22."""
 
+LOAD_CYCLES = 1000
+"""Cycles from the request of a tile until it is in shared memory, most of them those of global
+memory.  Products that run for less do not hide a load that waits for them.  By hand,
+2026-11-28."""
+
+BESIDE_SUMS = 32
+"""Registers of a thread that multiplies, beside those of its sums: addresses, counters and what
+is computed with a part of them at a time.  By hand, 2026-11-28."""
+
 RING_BARRIER_BYTES = 1024
 """Bytes of shared memory that are left to the barriers of rings.  By hand, 2026-11-21."""
 

@@ -73,7 +73,7 @@ EXERCISE = Exercise(
     hints=(
         Hint("Only T.copy of a whole tile can become an asynchronous copy; a T.Parallel over "
              "elements cannot."),
-        Hint("The remark's reason: there is no pipelined loop of two stages or more. "
+        Hint("The remark's reason: there is no pipelined loop of one stage or more. "
              "T.Pipelined(n, num_stages=s) is T.serial(n) whose copies may run s - 1 iterations "
              "ahead, each in a slot of its own."),
         Hint("Two changes.",

@@ -132,6 +132,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": (_P, c_int, c_int),
     "cuFuncGetAttribute": (_P, c_int, _P),
     "cuLaunchKernelEx": (_P, _P, _P, _P),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (_P, _P, c_int, c_size_t),
     "cuOccupancyMaxActiveClusters": (_P, _P, _P),
     "cuTensorMapEncodeTiled": (_P, c_int, c_uint, _D, _P, _P, _P, _P, c_int, c_int, c_int, c_int),
     "cuMemAllocAsync": (_P, c_size_t, _P),

@@ -140,18 +140,29 @@ class Function:
         return driver.number("cuFuncGetAttribute", CLUSTER_WIDTH, self.handle)
 
     def _clusters_at_once(self) -> int:
-        """Clusters of a persistent launch.  The multiprocessors of a part of the GPU may be no
-        multiple of a cluster: a cluster that found no room would start when another has ended."""
+        """Clusters of a persistent launch.  One that found no room would start when another has
+        ended; the multiprocessors of a part of the GPU may be no multiple of a cluster."""
         spec = self.spec
-        wanted = max(spec.persistent * self.device.sms // spec.cluster, 1)
         if spec.cluster == 1:
-            return wanted
+            return self._blocks_each() * self.device.sms
+        wanted = max(spec.persistent * self.device.sms // spec.cluster, 1)
         config = LaunchConfig.from_buffer_copy(self._config)
         config.grid[:] = (wanted * spec.cluster, 1, 1)
         found = self.device.driver.number(
             "cuOccupancyMaxActiveClusters", self.handle, ctypes.addressof(config)
         )
         return max(min(wanted, found), 1)
+
+    def _blocks_each(self) -> int:
+        """Blocks of a persistent launch on each multiprocessor."""
+        spec = self.spec
+        if spec.persistent == 1:
+            return 1
+        # The compiler does not know how many registers the assembler gives to a block.
+        fitting = self.device.driver.number(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor", self.handle, spec.threads, spec.shared
+        )
+        return max(min(spec.persistent, fitting), 1)
 
     def _allow(self) -> None:
         """Ask for what a function has not without asking."""

@@ -16,6 +16,8 @@ from __future__ import annotations
 from typing import cast
 
 from tileprof import ir
+from tileprof.binary.occupancy import WARP
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.errors import InternalError
 
 from .context import INT32, Context, EmitBlock, RingState
@@ -151,8 +153,14 @@ def _arrive(state: RingState, slot: str) -> str:
     return f"tp_mbarrier_arrive_remote({place}, tp_lane);"
 
 
+def producer_threads(op: ir.Roles) -> int:
+    """Return the threads of the producer: one warp, or a whole warp group where `setmaxnreg` takes
+    registers from it.  Threads that do nothing would keep registers from other blocks."""
+    return WARP_GROUP if op.producer_registers else WARP
+
+
 def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
-    """The producer is the last warp group; one of its threads does all the work."""
+    """The producer is the last warp, or warp group; one of its threads does all the work."""
     line = ctx.writer.line
     ctx.headers.add("barriers.cuh")
     clustered = any(ring.cluster > 1 for ring in ctx.rings.values())

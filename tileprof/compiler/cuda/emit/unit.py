@@ -19,7 +19,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.prelude import with_dependencies
 from tileprof.compiler.cuda.source import Argument, ArgumentKind, CudaSource, LaunchSpec
-from tileprof.compiler.cuda.target import WARP_GROUP, Target
+from tileprof.compiler.cuda.target import Target
 from tileprof.errors import KernelError
 from tileprof.instrument import Mode
 from tileprof.ir.schedule import LaunchSchedule
@@ -29,6 +29,7 @@ from .context import INT32, Context
 from .gemm.wgmma_header import WgmmaShape, header
 from .grid import COUNTER, emit_indices, takes_tiles
 from .marks import Marks, marks_of
+from .rings import producer_threads
 from .statements import emit_block
 from .text import render, uses, without_unused
 
@@ -131,7 +132,7 @@ class _Unit:
             arguments=tuple(argument for _, argument in passed),
             maps=tuple(ctx.maps),
             grid=tuple(op.grid),
-            threads=ctx.threads + (WARP_GROUP if _has_roles(op) else 0),
+            threads=ctx.threads + sum(map(producer_threads, _roles_of(op))),
             shared=op.schedule.shared,
             cluster=op.schedule.cluster,
             persistent=op.schedule.persistent,
@@ -169,7 +170,7 @@ class _Unit:
         self._prologue(ctx, op)
         with ctx.writer.deeper():
             emit_indices(ctx, op)
-            _emit_body(ctx, op.body, roles=_has_roles(op))
+            _emit_body(ctx, op.body, roles=bool(_roles_of(op)))
         return without_unused(ctx.writer.lines)
 
     def _implicit(self, ctx: Context, op: ir.Launch) -> list[tuple[str, Argument]]:
@@ -280,8 +281,9 @@ class _Unit:
             self.headers.add("barriers.cuh")
 
 
-def _has_roles(op: ir.Launch) -> bool:
-    return any(isinstance(o, ir.Roles) for o in ir.walk(op.body))
+def _roles_of(op: ir.Launch) -> list[ir.Roles]:
+    """Its one op with two roles, if it has one."""
+    return [o for o in ir.walk(op.body) if isinstance(o, ir.Roles)]
 
 
 def _head(op: ir.Launch, spec: LaunchSpec, parameters: Sequence[str]) -> list[Line]:

@@ -5,8 +5,9 @@
                                           %v = load %x, [bx·64 + %i, %j]
                                           store %v, %A, [%i, %j] }
 
-Extents of 1 get no loop.  Copies with a `lowering` stay; so do whole rank-2 tiles between fragments
-and shared memory, with the lowering `matrix`.  `reduce` then has fragments as operands and `scan`
+A part of a fragment is copied in a loop over the whole fragment.  Extents of 1 get no loop.
+Copies with a `lowering` stay; so do whole rank-2 tiles between fragments and shared memory, with
+the lowering `matrix`.  `reduce` then has fragments as operands and `scan`
 whole shared buffers, and fragments are printed from shared memory: others go through temporaries.
 In: a kernel after `choose`.  Out: no fill, tile_atomic or copy without a lowering.
 """
@@ -22,7 +23,7 @@ from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.errors import KernelError
 from tileprof.ir.control import Origin
 from tileprof.ir.instructions import Matrices
-from tileprof.ir.rewriter import per_launch, with_rule
+from tileprof.ir.rewriter import per_launch, with_originals, with_rule
 from tileprof.ir.tile import Hints
 from tileprof.ir.types import Dim, index
 
@@ -36,9 +37,16 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     del lowering
     symbols = kernel.symbol_values()
     threads = 0
+    parts: set[ir.Value] = set()
+    others: set[ir.Value] = set()
 
     def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not (isinstance(op, ir.Copy) and op.lowering is None and _part_of_fragment(op)):
+            others.update(op.operand_values())
         match op:
+            case ir.Copy(lowering=None) if part := _part_of_fragment(op):
+                _copy_part(op, part, builder)
+                parts.add(part.result)
             case ir.Copy(lowering=None) if not _is_matrix(op):
                 as_parallel(op, builder, symbols)
             case ir.Copy(lowering=None):
@@ -63,9 +71,24 @@ def expand(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     def change(launch: ir.Launch) -> ir.Launch:
         nonlocal threads
         threads = -(-launch.block_threads // 32) * 32
-        return with_rule(launch, rule)
+        parts.clear()
+        made = with_rule(launch, rule)
+        return _without(made, parts - others)
 
     return per_launch(kernel, change)
+
+
+def _without(launch: ir.Launch, parts: set[ir.Value]) -> ir.Launch:
+    """The launch without views of fragments that nothing uses any more: they would keep the
+    fragments from registers."""
+    used = {v for op in ir.walk(launch.body) for v in op.operand_values()}
+
+    def rule(before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if isinstance(op, ir.View) and before.results[0] in parts - used:
+            return [op.base]
+        return None
+
+    return with_originals(launch, rule) if parts else launch
 
 
 # -- elementwise ops
@@ -91,6 +114,73 @@ def as_parallel(
 
     form = _Form("copy", op.hints, layout)
     _loop(builder, op.target, symbols or {}, form, point)
+
+
+def _part_of_fragment(op: ir.Copy) -> ir.View | None:
+    """The view of a part of a fragment that is copied from or to other memory, if there is one."""
+    for held, other in ((op.source, op.target), (op.target, op.source)):
+        view = held.owner
+        if isinstance(view, ir.View) and view.in_bounds and _is_fragment(view.base):
+            whole = not isinstance(view.base.owner, ir.View | ir.Reinterpret)
+            return view if whole and not _is_fragment(other) else None
+    return None
+
+
+def _copy_part(op: ir.Copy, part: ir.View, builder: ir.Builder) -> None:
+    """A copy of a part of a fragment as a loop over the whole, in which other points do nothing:
+    each point then has a register, and the fragment need not lie in memory."""
+    whole = part.base
+
+    def point(inner: ir.Builder, at: list[ir.Value]) -> None:
+        left = iter(at)
+        indices = [None if d == 1 else next(left) for d in whole.buffer.shape]
+        conditions, places = [], []
+        for place, offset, size, extent in zip(
+            indices, part.offsets, part.sizes, whole.buffer.shape, strict=True
+        ):
+            if place is None:
+                continue
+            local = _difference(inner, place, offset)
+            if size != 1:
+                places.append(local)
+            if size != extent:
+                conditions += _within(inner, local, size, below=local is not place)
+        held = [inner.constant(0) if p is None else p for p in indices]
+        with inner.inside(_guarded(inner, conditions)):
+            if part.result is op.source:
+                value = inner.emit(ir.Load(whole, held, True)).result
+                _store(inner, _converted(inner, value, op.target.dtype), op.target, places)
+            else:
+                value = _converted(inner, _load(inner, op.source, places), whole.dtype)
+                inner.emit(ir.Store(value, whole, held, True))
+
+    _loop(builder, whole, {}, _Form("copy", op.hints), point)
+
+
+def _difference(builder: ir.Builder, place: ir.Value, offset: ir.Value) -> ir.Value:
+    if isinstance(offset.owner, ir.Constant) and offset.owner.value == 0:
+        return place
+    return builder.emit(ir.Binary("sub", place, offset)).result
+
+
+def _within(builder: ir.Builder, place: ir.Value, size: int, *, below: bool) -> list[ir.Value]:
+    """Conditions of a place inside a part; `below`: whether it may be negative."""
+    found = [builder.emit(ir.Compare("lt", place, builder.constant(size))).result]
+    if below:
+        found.append(builder.emit(ir.Compare("ge", place, builder.constant(0))).result)
+    return found
+
+
+def _guarded(builder: ir.Builder, conditions: list[ir.Value]) -> ir.Block:
+    """The block of ops that run where all conditions hold."""
+    if not conditions:
+        return builder.block
+    both = conditions[0]
+    for each in conditions[1:]:
+        both = builder.emit(ir.Binary("and", both, each)).result
+    then = ir.Block()
+    builder.emit(ir.If(both, then, ir.Block()))
+    return then
 
 
 def _fill(op: ir.Fill, builder: ir.Builder, symbols: Symbols) -> None:

@@ -43,6 +43,7 @@ from tileprof.remarks.copies import (
 )
 
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
+from .groups import with_groups
 from .operands import emit_product
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
@@ -51,7 +52,11 @@ ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
 
 def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Choose the `lowering` of every product and copy, and which launches have warp roles."""
-    return per_launch(kernel, lambda launch: _Launch(kernel, launch, lowering).chosen())
+
+    def change(launch: ir.Launch) -> ir.Launch:
+        return _Launch(kernel, with_groups(launch, lowering), lowering).chosen()
+
+    return per_launch(kernel, change)
 
 
 class _Launch:

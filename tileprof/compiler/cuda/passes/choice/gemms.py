@@ -94,6 +94,12 @@ def choose_gemm(op: ir.Gemm, threads: int, lowering: Lowering) -> ir.Gemm:
     return replace(op, lowering=instruction)
 
 
+def is_for_warp_groups(op: ir.Gemm, threads: int, lowering: Lowering) -> bool:
+    """Whether warp groups multiply a product, wherever its sum lies."""
+    sums = ir.Alloc("fragment", op.c.buffer.static_shape, adds_up_in(op.c.dtype))
+    return not list(_no_wgmma(replace(op, c=sums.result), threads, lowering))
+
+
 def adds_up_in(dtype: ir.DType) -> ir.DType:
     """The type in which a product into `dtype` is added up: float32 for narrower floats, int32 for
     narrower integers, as which 32-bit ones also count."""

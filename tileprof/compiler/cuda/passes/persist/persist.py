@@ -3,7 +3,8 @@
 Products of matrices walk groups of rows, so that the blocks that run together share operands in L2.
 Where warp roles load ahead and the grid has more tiles than the GPU has multiprocessors, one block
 stays on each and loops over tiles: the producer loads the next tile while the consumers still store
-this one, and barriers and tensor maps are set up once.
+this one, and barriers and tensor maps are set up once.  Blocks of one consumer warp group stay in
+such a number as fits: nothing else runs while a block's only group waits for its products.
 
     launch [N/256, M/128] (bx, by)        launch … {persistent = 1}
       C_local = …                  ⇒        for persistent tile = block, block + blocks, …
@@ -25,6 +26,7 @@ The tile that is stored waits in shared memory beside the rings, so it goes thro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -32,10 +34,11 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
-from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load
+from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
+from tileprof.compiler.cuda.resources import shared_for
 from tileprof.compiler.cuda.tuning import RASTER_ROWS, RING_BARRIER_BYTES, SMALL_TILE, STORED_CHUNKS
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch
+from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.common import AsAsked, AuthorLoops, BlocksNamed, TurnedOff
@@ -52,12 +55,14 @@ from tileprof.remarks.launches import (
     Persistent,
     PersistentCandidate,
     RowGroups,
+    SecondStage,
     SharedInL2,
     TilesDealt,
     TilesInTurn,
     TwoSlots,
 )
 
+from .residence import blocks_by_registers
 from .stored_chunks import bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import indices_of
 from .tile_work import uneven_work
@@ -67,7 +72,7 @@ def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Put blocks in an order that shares L2, and let them loop over tiles where that pays."""
 
     def change(launch: ir.Launch) -> ir.Launch:
-        launch = _ordered(launch, lowering)
+        launch = _with_second_stage(_ordered(launch, lowering), lowering)
         return _Persistent(launch, lowering).done()
 
     return per_launch(kernel, change)
@@ -89,6 +94,38 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     return launch.scheduled(replace(launch.schedule, raster=group))
 
 
+def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Give loops of one stage another one where as many blocks stay on a multiprocessor: loads then
+    need not wait until consumers have read the tile before."""
+    every = (o for o in ir.walk(launch.body) if isinstance(o, ir.For))
+    loops = [o for o in every if _has_one_stage(o)]
+    if not loops or not launch.schedule.warp_roles or lowering.controls.stages is not None:
+        return launch
+
+    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(op, ir.For) or not _has_one_stage(op):
+            return None
+        builder.emit(replace(op, num_stages=2))
+        return []
+
+    made = with_rule(launch, rule)
+    (blocks, memory), (most, wide) = (_Persistent(x, lowering).fitting() for x in (made, launch))
+    if not (isinstance(memory, _Memory) and isinstance(wide, _Memory)):
+        return launch
+    if (blocks, memory.chunk) != (most, wide.chunk):
+        return launch
+    for loop in loops:
+        lowering.remarks.add("loop", loop.body.args[0].name, loop.span, SecondStage())
+    return made
+
+
+def _has_one_stage(loop: ir.For) -> bool:
+    """Whether a loop asks for one stage and has loads that a producer issues."""
+    if loop.kind != "pipelined" or loop.num_stages != 1:
+        return False
+    return any(map(is_ring_load, loads_of_iteration(loop)))
+
+
 @dataclass(frozen=True, slots=True)
 class _Memory:
     """How a persistent block's tiles share its memory."""
@@ -107,22 +144,35 @@ class _Persistent:
 
     def done(self) -> ir.Launch:
         """The launch, persistent where that pays."""
-        plan = self._reason() or self._memory()
+        blocks, memory = self.fitting()
+        plan = self._reason(blocks) or memory
         if not isinstance(plan, _Memory):
             if self.launch.schedule.warp_roles:
                 self._tell(BlockPerTile(), (PersistentCandidate(), plan))
             return self.launch
-        self._tell(Persistent())
+        self._tell(Persistent(blocks if blocks > 1 else 0))
         if plan.two_slots:
             self._tell(TwoSlots(SMALL_TILE))
-        return self._looped(plan, dynamic=self._is_dynamic())
+        return self._looped(plan, blocks, dynamic=self._is_dynamic())
 
     def _tell(self, decision: Decision, *rejected: tuple[Candidate, Reason]) -> None:
         self.lowering.remarks.add("launch", "", self.launch.span, decision, *rejected)
 
     # -- does it pay, does it fit
 
-    def _reason(self) -> Reason | None:
+    def fitting(self) -> tuple[int, _Memory | Reason]:
+        """Return how many blocks fit on a multiprocessor, and how the tiles of one share its
+        memory."""
+        most = blocks_by_registers(self.launch, self.lowering.target)
+        total = self._tiles()
+        if total is not None:
+            most = min(most, -(-total // self.lowering.target.sms))
+        for blocks in range(most, 1, -1):
+            if isinstance(memory := self._memory(blocks), _Memory):
+                return blocks, memory
+        return 1, self._memory(1)
+
+    def _reason(self, blocks: int) -> Reason | None:
         asked = self.lowering.controls.persistent
         if asked is False:
             return TurnedOff()
@@ -130,21 +180,23 @@ class _Persistent:
             return BlocksNamed()
         if not self.launch.schedule.warp_roles:
             return NoLoadsAhead()
-        total = 1
-        for value in self.launch.grid:
-            if not isinstance(value.owner, ir.Constant):
-                break
-            total *= int(value.owner.value)
-        else:
-            if total <= self.lowering.target.sms and not asked:
-                return FewTiles(total, self.lowering.target.sms)
+        total = self._tiles()
+        if total is not None and total <= blocks * self.lowering.target.sms and not asked:
+            return FewTiles(total, self.lowering.target.sms, blocks if blocks > 1 else 0)
         if any(isinstance(o, ir.For) and o.kind == "persistent" for o in self.launch.body.ops):
             return AuthorLoops()
         return None
 
-    def _memory(self) -> _Memory | Reason:
-        """The largest parts of stored tiles that fit beside the rings, or why none does."""
-        limit = self.lowering.target.shared_per_block - RING_BARRIER_BYTES
+    def _tiles(self) -> int | None:
+        """The tiles of the grid; None where they are known at launch only."""
+        numbers = [value.owner for value in self.launch.grid]
+        found = [int(each.value) for each in numbers if isinstance(each, ir.Constant)]
+        return math.prod(found) if len(found) == len(numbers) else None
+
+    def _memory(self, blocks: int) -> _Memory | Reason:
+        """The largest parts of stored tiles that fit beside the rings in each of so many blocks of
+        a multiprocessor, or why none does."""
+        limit = shared_for(blocks, self.lowering.target) - RING_BARRIER_BYTES
         held, once = self._held(), self._small()
         reason: Reason | None = None
         for chunk, staged in self._staged():
@@ -170,9 +222,8 @@ class _Persistent:
         for op in ir.walk(self.launch.body):
             if isinstance(op, ir.For) and op.kind == "pipelined":
                 count = self.lowering.stages(op)
-                for inner in op.body.ops:
-                    if is_ring_load(inner) and isinstance(inner, ir.Copy):
-                        stages[base(inner.target)] = max(count, 1)
+                for load in filter(is_ring_load, loads_of_iteration(op)):
+                    stages[base(load.target)] = max(count, 1)
         return sum(
             tile_bytes(o.result) * stages.get(o.result, 1)
             for o in ir.walk(self.launch.body)
@@ -205,7 +256,7 @@ class _Persistent:
 
     # -- the loop
 
-    def _looped(self, plan: _Memory, *, dynamic: bool) -> ir.Launch:
+    def _looped(self, plan: _Memory, blocks_each: int, *, dynamic: bool) -> ir.Launch:
         launch = self.launch
         if plan.chunk:
             launch = in_chunks(launch, self.stores, plan.chunk)
@@ -227,4 +278,4 @@ class _Persistent:
         tiles = LoopSchedule(dynamic=dynamic, slots=2 if plan.two_slots else 1)
         loop = ir.For("persistent", block, total, blocks, inner, schedule=tiles, span=launch.span)
         builder.emit(loop)
-        return launch.scheduled(replace(launch.schedule, raster=0, persistent=1), body)
+        return launch.scheduled(replace(launch.schedule, raster=0, persistent=blocks_each), body)

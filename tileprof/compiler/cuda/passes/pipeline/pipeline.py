@@ -54,7 +54,8 @@ def _pipelined(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.La
     body.ops[body.ops.index(roles)] = replace(
         roles, producer_registers=producer, consumer_registers=consumer
     )
-    lowering.remarks.add("launch", "", launch.span, ProducerLoads(groups))
+    loads = ProducerLoads(groups, "warp group" if producer else "warp")
+    lowering.remarks.add("launch", "", launch.span, loads)
     return launch.scheduled(replace(launch.schedule, warp_roles=False), body)
 
 

@@ -32,6 +32,7 @@ from tileprof.remarks.copies import (
     LoadInside,
     NoPipelinedLoop,
     NoRoomForProducer,
+    NoStage,
     NoTileLoaded,
     NoWgmmaInLoop,
     SpecialisationOff,
@@ -54,9 +55,12 @@ def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Rea
     if threads + WARP_GROUP > limit:
         return NoRoomForProducer(threads, limit)
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
-    loops = [o for o in loops if lowering.stages(o) > 1]
+    # With one stage, the loads of one tile still run beside the work on the others; who asks for
+    # one by a control wants to see a loop without loads ahead.
+    asked = lowering.controls.stages is not None
+    loops = [o for o in loops if lowering.stages(o) > (1 if asked else 0)]
     if not loops:
-        return NoPipelinedLoop()
+        return NoPipelinedLoop() if asked else NoStage()
     reason: Reason | None = None
     for loop in loops:
         reason = _loop_reason(launch, loop, can_bulk)
@@ -69,7 +73,7 @@ def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason |
     products = [o for o in ir.walk(loop.body) if is_of_warp_groups(o)]
     if not products:
         return NoWgmmaInLoop()
-    loads = loads_of(loop.body)
+    loads = loads_of_iteration(loop)
     if not loads:
         return NoTileLoaded()
     if reason := _control_reason(launch.body, loop, _plain(launch)):
@@ -107,6 +111,16 @@ def loads_of(block: ir.Block) -> list[ir.Copy]:
         and base(o.source).buffer.space == "global"
         and base(o.target).buffer.space == "shared"
     ]
+
+
+def loads_of_iteration(loop: ir.For) -> list[ir.Copy]:
+    """The loads of a loop that an iteration does once at most: in its body and its branches."""
+    found, blocks = [], [loop.body]
+    while blocks:
+        block = blocks.pop(0)
+        found += loads_of(block)
+        blocks += [b for o in block.ops if isinstance(o, ir.If) for b in o.blocks()]
+    return found
 
 
 def is_ring_load(op: ir.OpBase) -> bool:

@@ -25,7 +25,13 @@ from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
-from tileprof.compiler.cuda.tuning import SMALL_TILE, TILES_AHEAD
+from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import (
+    LOAD_CYCLES,
+    SMALL_TILE,
+    TENSOR_FLOPS_PER_CYCLE,
+    TILES_AHEAD,
+)
 from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
@@ -121,7 +127,8 @@ class _Split:
     def _block(
         self, block: ir.Block, loop: ir.For | None, ahead: _Half, here: _Half, slots: Slots
     ) -> None:
-        """Append the two halves of a block, which is the body of a loop if there is one."""
+        """Append the two halves of a block, which is the body of a loop or in a branch of it, if
+        there is one."""
         groups = self._groups(block, loop)
         group_of = {c: g for g in groups for c in g.copies}
         slots = dict(slots)
@@ -134,7 +141,7 @@ class _Split:
                 if op is group.copies[-1]:
                     self._fill(group, ahead)
             else:
-                self._op(op, ahead, here, slots)
+                self._op(op, loop, ahead, here, slots)
             for group in groups:
                 if group.last == at:
                     self._release(group, here, op)
@@ -150,21 +157,26 @@ class _Split:
         if group.lag:
             self.lagging.append(group)
 
-    def _op(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
+    def _op(
+        self, op: ir.OpBase, loop: ir.For | None, ahead: _Half, here: _Half, slots: Slots
+    ) -> None:
         if isinstance(op, ir.Alloc) and op.space == "shared":
             if op.result not in self.tiles:
                 made = clone(op, {}, {})
                 self.before.append(made)
                 here.mapping[op.result] = made.result
         elif any(o in self.loads for b in op.blocks() for o in ir.walk(b)):
-            self._control(op, ahead, here, slots)
+            self._control(op, loop, ahead, here, slots)
         else:
             self._replay(op, ahead)
             here.block.ops += consumed(op, here.mapping, slots)
 
-    def _control(self, op: ir.OpBase, ahead: _Half, here: _Half, slots: Slots) -> None:
-        """A loop or a branch around loads stands in both roles."""
-        loop = op if isinstance(op, ir.For) else None
+    def _control(
+        self, op: ir.OpBase, around: ir.For | None, ahead: _Half, here: _Half, slots: Slots
+    ) -> None:
+        """A loop or a branch around loads stands in both roles.  What a branch loads belongs to the
+        loop `around` it, whose stages it has."""
+        loop = op if isinstance(op, ir.For) else around
         outer, self.lagging = self.lagging, []
         theirs: dict[str, ir.Block] = {}
         ours: dict[str, ir.Block] = {}
@@ -173,8 +185,8 @@ class _Split:
             producer, consumer = ahead.opened(inner), here.opened(inner)
             theirs[name], ours[name] = producer.block, consumer.block
             self._block(inner, loop, producer, consumer, slots)
-        if loop is not None and loop.schedule.dynamic:
-            self._hand_over(loop, theirs["body"], ours["body"], ahead)
+        if isinstance(op, ir.For) and op.schedule.dynamic:
+            self._hand_over(op, theirs["body"], ours["body"], ahead)
         ahead.close(op, theirs)
         here.close(op, ours)
         for group in self.lagging:
@@ -252,9 +264,15 @@ class _Split:
             self.rings[key] = self._ring(copies, stages)
         ring, buffers = self.rings[key]
         # Behind its only iteration a loop leaves no product running: where ways with and without
-        # one meet, the assembler would run all products of the kernel one by one.
+        # one meet, the assembler would run all products of the kernel one by one.  A slot that is
+        # freed late is not being filled, and a group alone then waits for loads that last longer
+        # than its products.
         lag = stages > 1 and self.lowering.controls.delayed_release and not schedule.once
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
+        # Behind a branch too, ways with and without a product meet.
+        lag = lag and loop is not None and block is loop.body
+        alone = self.launch.block_threads <= WARP_GROUP
+        lag = lag and not (alone and (stages - 1) * product_cycles(block) < LOAD_CYCLES)
         return _Group(copies, first, last, ring, buffers, lag)
 
     def _stages(self, loop: ir.For | None) -> int:
@@ -314,6 +332,16 @@ def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
 def _named(op: ir.OpBase) -> list[ir.Value]:
     """The buffers that an op accesses, or takes a part of."""
     return [op.base] if isinstance(op, ir.View) else [t.value for t in op.all_accesses()]
+
+
+def product_cycles(block: ir.Block) -> float:
+    """Return the cycles that tensor cores take for the products that stand in a block itself."""
+    total = 0.0
+    for op in block.ops:
+        if isinstance(op, ir.Gemm) and is_of_warp_groups(op):
+            m, n, k = op.mnk
+            total += 2 * m * n * k * op.a.dtype.bits / 16 / TENSOR_FLOPS_PER_CYCLE
+    return total
 
 
 def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:

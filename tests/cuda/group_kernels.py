@@ -1,0 +1,117 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
+"""Kernels whose one warp group computes, for the tests of producers, stages and blocks."""
+
+import tileprof
+import tileprof.lang as T
+
+ROWS = 64
+
+
+@tileprof.jit
+def product(A, B, rows: int = ROWS, stages: int = 1, threads: int = 128, columns: int = 64):
+    """A · Bᵀ, a tile a block."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(N // columns, M // rows, threads=threads) as (bx, by):
+        a = T.alloc_shared((rows, 64), T.float16)
+        b = T.alloc_shared((columns, 64), T.float16)
+        c = T.alloc_fragment((rows, columns), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // 64, num_stages=stages):
+            T.copy(A[by * rows, k * 64], a)
+            T.copy(B[bx * columns, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * rows, bx * columns])
+    return C
+
+
+@tileprof.jit
+def sparse_product(A, B, Mask, stages: int = 2):
+    """A · Bᵀ over the parts of K that the mask of a block has."""
+    M, N, K, P = T.const("M, N, K, P")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    Mask: T.Tensor((M // ROWS, P), T.int32)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(N // 64, M // ROWS, threads=128) as (bx, by):
+        a = T.alloc_shared((ROWS, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((ROWS, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // 64, num_stages=stages):
+            if Mask[by, k] > 0:
+                T.copy(A[by * ROWS, k * 64], a)
+                T.copy(B[bx * 64, k * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * ROWS, bx * 64])
+    return C
+
+
+@tileprof.jit
+def chained(Q, K, V, threads: int = 128, by_columns: bool = False):
+    """(Q · Kᵀ) · V, whose two sums need 256 registers of the threads of one warp group."""
+    N = T.const("N")
+    Q: T.Tensor((128, 64), T.float16)
+    K: T.Tensor((N, 64), T.float16)
+    V: T.Tensor((N, 128), T.float16)
+    C = T.empty((128, 128), T.float32)
+    policy = T.GemmWarpPolicy.FullCol if by_columns else T.GemmWarpPolicy.FullRow
+    with T.Kernel(1, threads=threads):
+        q = T.alloc_shared((128, 64), T.float16)
+        k_tile = T.alloc_shared((128, 64), T.float16)
+        v_tile = T.alloc_shared((128, 128), T.float16)
+        scores = T.alloc_fragment((128, 128), T.float32)
+        cast = T.alloc_fragment((128, 128), T.float16)
+        out = T.alloc_fragment((128, 128), T.float32)
+        T.copy(Q[0, 0], q)
+        T.clear(out)
+        for k in T.Pipelined(N // 128, num_stages=1):
+            T.copy(K[k * 128, 0], k_tile)
+            T.gemm(q, k_tile, scores, transpose_B=True, clear_accum=True, policy=policy)
+            T.copy(scores, cast)
+            T.copy(V[k * 128, 0], v_tile)
+            T.gemm(cast, v_tile, out, policy=policy)
+        T.copy(out, C[0, 0])
+    return C
+
+
+@tileprof.jit
+def part_stored(A, B, first: int, count: int):
+    """Some rows of A · Bᵀ."""
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 64), T.float16)
+    C = T.empty((count, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        kept = T.alloc_shared((count, 64), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+        T.copy(c[first : first + count, :], kept)
+        T.copy(kept, C)
+    return C
+
+
+@tileprof.jit
+def part_loaded(A, B, D, first: int, count: int):
+    """A · Bᵀ, which begins with D in some rows."""
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 64), T.float16)
+    D: T.Tensor((count, 64), T.float32)
+    C = T.empty((64, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.clear(c)
+        T.copy(D, c[first : first + count, :])
+        T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C)
+    return C

@@ -1,0 +1,160 @@
+"""Blocks of one consumer warp group: a warp that loads for them, loops of one stage, loads in
+branches, several blocks a multiprocessor, and a second group where one cannot hold the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cuda import group_kernels as kernels
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
+from tileprof.remarks.launches import SecondStage, WarpGroups
+
+Array = np.ndarray[Any, Any]
+
+
+def lowered(kernel: ir.Kernel, **controls: Any) -> CudaProgram:
+    """The program for a GPU with TMA."""
+    program = compile_cuda(kernel, find_target("sm_90a"), Controls(**controls))
+    ir.verify(program.kernel)
+    return program
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    """Small whole numbers: sums are exact."""
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float16)
+
+
+def product(a: Array, b: Array) -> Array:
+    """A · Bᵀ."""
+    made: Array = a.astype(np.float32) @ b.astype(np.float32).T
+    return made
+
+
+def check(program: CudaProgram, arrays: Sequence[Array], want: Array) -> None:
+    """Emulate with copies that complete late, in several orders."""
+    for seed in range(3):
+        got = np.full(want.shape, np.nan, np.float32)
+        emulate(program.source, program.kernel, [*arrays, got], seed=seed)
+        np.testing.assert_array_equal(got, want)
+
+
+def rings(program: CudaProgram) -> list[int]:
+    """Stages of the rings."""
+    return [o.stages for o in program.kernel.ops() if isinstance(o, ir.Ring)]
+
+
+def decides(program: CudaProgram, kind: type) -> bool:
+    """Whether a remark has such a decision."""
+    return any(isinstance(r.decision, kind) for r in program.remarks)
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_one_warp_loads_for_one_group(stages: int) -> None:
+    """A producer from which no registers are taken is one warp, also where a loop has one stage."""
+    program = lowered(kernels.product.compile(M=128, N=128, K=256, stages=stages).program.kernel)
+    (launch,) = program.source.launches
+    assert launch.threads == 128 + 32
+    a, b = numbers(128, 256), numbers(128, 256, seed=1)
+    check(program, [a, b], product(a, b))
+
+
+def test_two_groups_keep_a_whole_group_that_loads() -> None:
+    """`setmaxnreg` takes registers from a whole warp group."""
+    made = kernels.product.compile(M=128, N=64, K=256, rows=128, threads=256, stages=2)
+    program = lowered(made.program.kernel)
+    (launch,) = program.source.launches
+    (roles,) = (o for o in program.kernel.ops() if isinstance(o, ir.Roles))
+    assert launch.threads == 256 + 128
+    assert roles.producer_registers
+
+
+def test_loop_of_one_stage_gets_another_where_memory_has_room() -> None:
+    """It keeps one where that takes the place of a block; by a control, none is ahead."""
+    kernel = kernels.product.compile(M=128, N=128, K=256).program.kernel
+    assert rings(lowered(kernel)) == [2]
+    assert decides(lowered(kernel), SecondStage)
+    assert not rings(lowered(kernel, stages=1))
+    wide = kernels.product.compile(M=64 * 1024, N=256, K=256, columns=256).program.kernel
+    assert rings(lowered(wide)) == [1]
+    assert not decides(lowered(wide), SecondStage)
+
+
+def test_blocks_of_one_group_stay_in_the_number_that_fits() -> None:
+    """More tiles than blocks that fit: each multiprocessor keeps several blocks."""
+    program = lowered(kernels.product.compile(M=64 * 64, N=64 * 64, K=64).program.kernel)
+    (launch,) = program.source.launches
+    assert launch.persistent > 1
+    # Each has a place in shared memory.
+    assert launch.persistent * (launch.shared + 1024) <= 228 << 10
+    many = lowered(kernels.product.compile(M=64 * 16, N=64 * 16, K=64).program.kernel)
+    assert many.source.launches[0].persistent == 0, "256 blocks fit at once"
+
+
+@pytest.mark.parametrize(("columns", "lags"), [(64, False), (256, True)])
+def test_slots_are_freed_late_only_where_products_outlast_a_load(columns: int, lags: bool) -> None:
+    """Of three slots, one that is freed late leaves one that is loaded beside the product."""
+    made = kernels.product.compile(M=128, N=256, K=512, stages=3, columns=columns)
+    program = lowered(made.program.kernel)
+    releases = [o for o in program.kernel.ops() if isinstance(o, ir.RingRelease)]
+    assert releases
+    assert any(o.lag for o in releases) == lags
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_loads_in_a_branch_of_a_loop_run_ahead(stages: int) -> None:
+    """Both roles take the branch, so that slots stay in step whatever the mask has."""
+    made = kernels.sparse_product.compile(M=128, N=128, K=512, P=8, stages=stages)
+    program = lowered(made.program.kernel)
+    assert rings(program) == [2]
+    a, b = numbers(128, 512), numbers(128, 512, seed=1)
+    mask = np.array([[1, 0, 1, 1, 0, 0, 1, 0], [0] * 8], np.int32)
+    wide = a.reshape(2, 64, 8, 64) * mask[:, None, :, None]
+    check(program, [a, b, mask], product(wide.reshape(128, 512), b))
+
+
+def test_sums_that_do_not_fit_get_a_second_group() -> None:
+    """128 x 128 sums of two products need 256 registers of a thread in one warp group."""
+    program = lowered(kernels.chained.compile(N=256).program.kernel)
+    assert program.source.launches[0].threads == 256 + 128
+    assert decides(program, WarpGroups)
+    q, k, v = numbers(128, 64), numbers(256, 64, seed=1), numbers(256, 128, seed=2)
+    scores = product(q, k).astype(np.float16).astype(np.float32)
+    check(program, [q, k, v], scores @ v.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("given", "controls"),
+    [({"by_columns": True}, {}), ({}, {"registers": 255}), ({"threads": 256}, {})],
+    ids=["columns are divided", "registers are limited", "two groups already"],
+)
+def test_author_s_threads_stay(given: dict[str, Any], controls: dict[str, Any]) -> None:
+    """Nothing is changed that the author has decided, or that would not help."""
+    program = lowered(kernels.chained.compile(N=256, **given).program.kernel, **controls)
+    assert not decides(program, WarpGroups)
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 4), (24, 16), (5, 1)])
+def test_part_of_a_sum_leaves_it_in_registers(first: int, count: int) -> None:
+    """Rows are stored from the registers that have them."""
+    program = lowered(kernels.part_stored.compile(first=first, count=count).program.kernel)
+    assert not any("in shared memory" in str(r) for r in program.remarks)
+    a, b = numbers(64, 64), numbers(64, 64, seed=1)
+    check(program, [a, b], product(a, b)[first : first + count])
+
+
+def test_part_of_a_sum_is_loaded_into_registers() -> None:
+    """Other rows keep what they had."""
+    program = lowered(kernels.part_loaded.compile(first=8, count=8).program.kernel)
+    assert not any("in shared memory" in str(r) for r in program.remarks)
+    a, b, d = numbers(64, 64), numbers(64, 64, seed=1), numbers(8, 64, seed=2).astype(np.float32)
+    want = product(a, b)
+    want[8:16] += d
+    check(program, [a, b, d], want)
