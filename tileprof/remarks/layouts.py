@@ -14,6 +14,9 @@ Through = Literal["registers of each thread", "shuffles", "shared memory"]
 class InSharedMemory(Decision, text="in shared memory"): ...
 
 
+class EachItsOwn(Decision, text="in registers, since each thread reads only what it wrote"): ...
+
+
 class ByCompiler(Decision, text="by the compiler"): ...
 
 

@@ -28,6 +28,7 @@ from .passes.memory import plan_memory
 from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
 from .passes.overlap.overlap import overlap
+from .passes.own_tiles import keep_own
 from .passes.peel.peel import peel
 from .passes.persist.persist import persist
 from .passes.ping_pong.ping_pong import hand_over
@@ -63,6 +64,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("masks", narrow_masks),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),
+    # Before layouts: those of the loops over such a tile become one.
+    Pass("own_tiles", keep_own),
     # Before buffers are multiplied and code is moved: each tile still has one place.
     Pass("layouts", infer_layouts),
     # Now it is known which threads share a row, and what is converted; loops are still whole.
