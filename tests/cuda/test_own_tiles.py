@@ -73,13 +73,10 @@ def tiles(program: CudaProgram) -> dict[str, str]:
 def test_each_thread_has_its_own() -> None:
     """In registers, without a barrier in the loops, and no row is stored by one thread alone."""
     program = check("same", late=False)
-    text = program.source.text
     assert tiles(program)["tile"] == "fragment"
     loops = [o for o in program.kernel.ops() if isinstance(o, ir.For)]
     assert len(loops) == 2
     assert not any(isinstance(o, ir.Barrier) for loop in loops for o in ir.walk(loop.body))
-    # So the loads of all iterations may be in flight at once.
-    assert text.count("#pragma unroll 2\n") == 2
 
 
 @pytest.mark.parametrize(

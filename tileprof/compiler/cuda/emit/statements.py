@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import cast
 
 from tileprof import ir
@@ -12,11 +11,7 @@ from tileprof.compiler.codegen.expressions import bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.compiler.cuda.target import LARGEST_CLUSTER, RESIDENT_BLOCKS
-from tileprof.compiler.cuda.tuning import (
-    BYTES_IN_FLIGHT,
-    UNROLLED_AT_ONCE,
-    UNROLLED_TRIPS,
-)
+from tileprof.compiler.cuda.tuning import UNROLLED_AT_ONCE, UNROLLED_TRIPS
 from tileprof.errors import InternalError
 
 from . import access, asynchronous, handovers, output, reduce, rings, tilecopy
@@ -203,7 +198,7 @@ def _for(ctx: Context, op: ir.For) -> None:
         kind = ctx.type_of(variable)
         if not isinstance(step, int) and not _stays_small(ctx, op):
             kind = "int64_t"
-        pragma = _unrolling(ctx, op, start, stop, step)
+        pragma = _unrolling(op, start, stop, step)
         if op in ctx.unrolled or _numbers_registers(op):
             pragma = "#pragma unroll"
         if pragma:
@@ -238,47 +233,17 @@ def _range(ctx: Context, op: ir.For) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _unrolling(ctx: Context, op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
-    count = 0
-    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step:
-        count = len(range(start, stop, step))
-        if op.kind in ("unroll", "vectorized"):
-            return (
-                "#pragma unroll"
-                if count <= UNROLLED_TRIPS
-                else f"#pragma unroll {UNROLLED_AT_ONCE}"
-            )
-    works = [
-        o
-        for o in ir.walk(op.body)
-        if isinstance(o, ir.Parallel | ir.DeviceOp) and not isinstance(o, ir.Mark)
-    ]
-    if not works:
-        return ""
+def _unrolling(op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
+    known = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step
+    if op.kind in ("unroll", "vectorized") and known:
+        count = len(range(int(start), int(stop), int(step)))
+        return "#pragma unroll" if count <= UNROLLED_TRIPS else f"#pragma unroll {UNROLLED_AT_ONCE}"
     # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
-    return f"#pragma unroll {_at_once(ctx, op, count, works)}"
-
-
-def _at_once(ctx: Context, op: ir.For, count: int, works: Sequence[ir.OpBase]) -> int:
-    """Iterations of which all loads may be in flight: nothing in them waits for other threads."""
-    if op.kind != "serial" or not count or not all(isinstance(o, ir.Parallel) for o in works):
-        return 1
-    if any(o.SPEC.regions and not isinstance(o, ir.Parallel) for o in op.body.ops):
-        return 1
-    taken = sum(_loaded(ctx, o) for o in works)
-    fit = (n for n in range(min(count, UNROLLED_AT_ONCE), 1, -1) if count % n == 0)
-    return next((n for n in fit if 0 < taken * n <= BYTES_IN_FLIGHT), 1)
-
-
-def _loaded(ctx: Context, loop: ir.OpBase) -> int:
-    """Bytes that a thread loads from global memory in one run of a loop over points; more than may
-    be in flight where their number is not known."""
-    assert isinstance(loop, ir.Parallel)
-    extents = [ctx.index(e) for e in loop.extents]
-    points = math.prod(e if isinstance(e, int) else BYTES_IN_FLIGHT for e in extents)
-    loads = (o for o in ir.walk(loop.body) if isinstance(o, ir.Load))
-    bytes_ = sum(o.buffer.dtype.bytes for o in loads if o.buffer.buffer.space == "global")
-    return -(-points * bytes_ // ctx.threads)
+    works = any(
+        isinstance(o, ir.Parallel | ir.DeviceOp) and not isinstance(o, ir.Mark)
+        for o in ir.walk(op.body)
+    )
+    return "#pragma unroll 1" if works else ""
 
 
 def _numbers_registers(op: ir.For) -> bool:
