@@ -14,6 +14,9 @@ Through = Literal["registers of each thread", "shuffles", "shared memory"]
 class InSharedMemory(Decision, text="in shared memory"): ...
 
 
+class LoadedEarly(Decision, text="before the product that it stands behind"): ...
+
+
 class EachItsOwn(Decision, text="in registers, since each thread reads only what it wrote"): ...
 
 

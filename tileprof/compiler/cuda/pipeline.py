@@ -20,6 +20,7 @@ from .lowering import Lowering, Remarks
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
 from .passes.dependents import start_early
+from .passes.early_loads import load_early
 from .passes.expand import expand
 from .passes.layout.access_costs import count_accesses
 from .passes.layout.layouts import infer_layouts
@@ -64,6 +65,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("masks", narrow_masks),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),
+    # After all passes that look for a loop's products: fragments for what is loaded are new.
+    Pass("early_loads", load_early),
     # Before layouts: those of the loops over such a tile become one.
     Pass("own_tiles", keep_own),
     # Before buffers are multiplied and code is moved: each tile still has one place.
