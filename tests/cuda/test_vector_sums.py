@@ -24,7 +24,7 @@ COPIES = "regs (0,1) (0,2) | lanes (0,4) (0,8) (0,16) (0,0) (0,0) | warps (0,0) 
 def added(
     dtype: str, layout: str, rows: int, columns: int, kind: str = "add", more: str = ""
 ) -> str:
-    """Rows of x joined with twice those of y, in a loop of this layout; `n` columns are there."""
+    """Rows of x joined with twice those of y, in a loop of this layout; `m` rows are there."""
     return launch(
         f"%x: global<m, {columns}, {dtype}>, %y: global<m, {columns}, {dtype}>",
         f"""

@@ -138,6 +138,10 @@ class TilePanels(Reason, text="a row of the tile has {size} B, and panels have 1
     size: Bytes
 
 
+class OneRow(Reason, text="one row of {size} B takes an instruction for each panel of 128"):
+    size: Bytes
+
+
 class BoxRows(Reason, text="the tile has {rows} rows, a box has up to {most}"):
     rows: int
     most: int

@@ -20,6 +20,7 @@ from .lowering import Lowering, Remarks
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
 from .passes.dependents import start_early
+from .passes.early_loads import load_early
 from .passes.expand import expand
 from .passes.layout.access_costs import count_accesses
 from .passes.layout.layouts import infer_layouts
@@ -28,6 +29,7 @@ from .passes.memory import plan_memory
 from .passes.multicast import form_clusters
 from .passes.operand_slices import slice_operands
 from .passes.overlap.overlap import overlap
+from .passes.own_tiles import keep_own
 from .passes.peel.peel import peel
 from .passes.persist.persist import persist
 from .passes.ping_pong.ping_pong import hand_over
@@ -64,6 +66,10 @@ PASSES: tuple[Pass, ...] = (
     Pass("masks", narrow_masks),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),
+    # After all passes that look for a loop's products: fragments for what is loaded are new.
+    Pass("early_loads", load_early),
+    # Before layouts: those of the loops over such a tile become one.
+    Pass("own_tiles", keep_own),
     # Before buffers are multiplied and code is moved: each tile still has one place.
     Pass("layouts", infer_layouts),
     # Now it is known which threads share a row, and what is converted; loops are still whole.

@@ -68,6 +68,14 @@ FRAGMENT_REGISTERS = 200
 """Registers of a thread, of its 240, that the fragments of an overlapped loop may take: addresses,
 counters and descriptors need the rest.  By hand, 2026-11-22."""
 
+EARLY_BYTES = 96
+"""Bytes of a thread that hold what is loaded before a product and used behind it.  By hand,
+2026-11-28."""
+
+OWN_TILE_BYTES = 32
+"""Bytes of a thread up to which a tile of shared memory that each thread has for itself is kept in
+registers.  By hand, 2026-11-28."""
+
 WIDE_FRAGMENT = 32
 """Registers of a thread beyond which a fragment that is indexed by numbers is better in shared
 memory.  By hand, 2026-11-21."""
@@ -136,6 +144,10 @@ memory.  Products that run for less do not hide a load that waits for them.  By 
 BESIDE_SUMS = 32
 """Registers of a thread that multiplies, beside those of its sums: addresses, counters and what
 is computed with a part of them at a time.  By hand, 2026-11-28."""
+
+STORED_ROW = 512
+"""Bytes of a tile of one row up to which TMA stores it: one thread gives an instruction for each
+panel of 128 bytes.  By hand, 2026-11-28."""
 
 RING_BARRIER_BYTES = 1024
 """Bytes of shared memory that are left to the barriers of rings.  By hand, 2026-11-21."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK
+from tileprof.compiler.cuda.tuning import STORED_ROW
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
@@ -29,6 +30,7 @@ from tileprof.remarks.copies import (
     Converts,
     DisableTma,
     InnermostStride,
+    OneRow,
     OtherShape,
     OutsideReads,
     PreferInstruction,
@@ -161,10 +163,10 @@ def bulk_reason(
         # A host that launches looks at strides that are known only then.
         if isinstance(stride, int) and stride * size % 16:
             return RowStride(stride * size, 16, "TMA")
-    return _box_reason(tensor, tile, size)
+    return _box_reason(tensor, tile, size, store)
 
 
-def _box_reason(tensor: Tensor, tile: ir.Value, size: int) -> Reason | None:
+def _box_reason(tensor: Tensor, tile: ir.Value, size: int, store: bool) -> Reason | None:
     kept = [d for d, extent in enumerate(tensor.sizes) if extent != 1]
     shape = [d for d in tile.buffer.static_shape if d != 1]
     if kept and kept[-1] != len(tensor.sizes) - 1:
@@ -176,6 +178,8 @@ def _box_reason(tensor: Tensor, tile: ir.Value, size: int) -> Reason | None:
         return TileRow(columns * size)
     if columns * size > 128 and columns * size % 128:
         return TilePanels(columns * size)
+    if store and len(kept) < 2 and columns * size > STORED_ROW:
+        return OneRow(columns * size)
     if len(kept) == 2 and tensor.sizes[kept[0]] > BOX_EXTENT:
         return BoxRows(tensor.sizes[kept[0]], BOX_EXTENT)
     return None

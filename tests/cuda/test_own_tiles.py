@@ -1,0 +1,120 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN201
+"""Tiles of shared memory that stay in registers, those that must not, and rows that all threads
+store."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tileprof
+import tileprof.lang as T
+from tileprof import ir
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
+
+
+@tileprof.jit
+def normed(X, order: str = "same", late: bool = False):
+    """Rows divided by the root of their mean square, read twice through one tile."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=128) as block:
+        tile = T.alloc_shared((1, 256), T.float32)
+        squares = T.alloc_fragment((1, 256), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.clear(squares)
+        for step in T.serial(N // 256):
+            T.copy(X[block, step * 256], tile)
+            for i, j in T.Parallel(1, 256):
+                squares[i, j] += tile[i, j] * tile[i, j]
+        T.reduce_sum(squares, total, dim=1)
+        for i in T.Parallel(1):
+            total[i] = T.rsqrt(total[i] / N)
+        for step in T.serial(N // 256):
+            at = N // 256 - 1 - step
+            if not late:
+                T.copy(X[block, at * 256], tile)
+            for i, j in T.Parallel(1, 256):
+                if order == "same":
+                    tile[i, j] = tile[i, j] * total[i]
+                else:
+                    squares[i, j] = tile[i, 255 - j] * total[i]
+            if order == "same":
+                T.copy(tile, Y[block, at * 256])
+            else:
+                T.copy(squares, Y[block, at * 256])
+    return Y
+
+
+def check(order: str, late: bool) -> CudaProgram:
+    """The program, whose rows are right for several orders of threads."""
+    columns = 256 if late else 512
+    kernel = normed.compile(M=3, N=columns, order=order, late=late).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    x = np.random.default_rng(0).integers(-4, 5, (3, columns)).astype(np.float32)
+    want = x / np.sqrt((x * x).mean(1, keepdims=True))
+    if order != "same":
+        want = want.reshape(3, -1, 256)[:, :, ::-1].reshape(3, columns)
+    for seed in range(3):
+        y = np.full_like(x, np.nan)
+        emulate(program.source, program.kernel, [x, y], seed=seed)
+        np.testing.assert_allclose(y, want, rtol=1e-5)
+    return program
+
+
+def tiles(program: CudaProgram) -> dict[str, str]:
+    """Where each buffer of the kernel is."""
+    return {o.result.name: o.space for o in program.kernel.ops() if isinstance(o, ir.Alloc)}
+
+
+def test_each_thread_has_its_own() -> None:
+    """In registers, without a barrier in the loops, and no row is stored by one thread alone."""
+    program = check("same", late=False)
+    assert tiles(program)["tile"] == "fragment"
+    loops = [o for o in program.kernel.ops() if isinstance(o, ir.For)]
+    assert len(loops) == 2
+    assert not any(isinstance(o, ir.Barrier) for loop in loops for o in ir.walk(loop.body))
+
+
+@pytest.mark.parametrize(
+    ("order", "late"),
+    [("other", False), ("same", True)],
+    ids=["elements of other threads", "kept over a reduction"],
+)
+def test_tiles_in_shared_memory(order: str, late: bool) -> None:
+    """What threads hand to each other, and what would take registers for long."""
+    assert tiles(check(order, late))["tile"] == "shared"
+
+
+@T.prim_func
+def long_row(X: T.Tensor((8, 1024), T.bfloat16), Y: T.Tensor((8, 1024), T.bfloat16)):
+    """A row of 2 KB through shared memory."""
+    with T.Kernel(8, threads=32) as block:
+        row = T.alloc_shared((1, 1024), T.bfloat16)
+        T.copy(X[block, 0], row)
+        T.copy(row, Y[block, 0])
+
+
+@T.prim_func
+def rows_of_a_tile(X: T.Tensor((8, 1024), T.bfloat16), Y: T.Tensor((8, 1024), T.bfloat16)):
+    """Four rows of 512 bytes through shared memory."""
+    with T.Kernel(4, 2, threads=32) as (column, block):
+        rows = T.alloc_shared((4, 256), T.bfloat16)
+        T.copy(X[block * 4, column * 256], rows)
+        T.copy(rows, Y[block * 4, column * 256])
+
+
+@pytest.mark.parametrize(("function", "bulk"), [(long_row, False), (rows_of_a_tile, True)])
+def test_one_long_row_is_stored_by_all_threads(function, bulk: bool) -> None:
+    """TMA would take an instruction for each 128 bytes of it, from one thread."""
+    program = compile_cuda(tileprof.compile(function).program.kernel, find_target("sm_90a"))
+    assert ("tp_tma_store" in program.source.text) == bulk
+    assert bulk or any("one row of 2048 B" in str(r) for r in program.remarks)
+    x = np.random.default_rng(0).standard_normal((8, 1024)).astype(ml_dtypes.bfloat16)
+    for seed in range(2):
+        y = np.zeros_like(x)
+        emulate(program.source, program.kernel, [x, y], seed=seed)
+        np.testing.assert_array_equal(y, x)

@@ -1,0 +1,200 @@
+"""Loads from global memory that begin before the work that they would otherwise stand behind.
+
+    gemm a, b, c                                 parallel [64] body(i)
+    parallel [64] body(i)                  ⇒       store (load G, [i]), early, [i]
+      store (load G, [i]), S, [i]                gemm a, b, c
+                                                 parallel [64] body(i)
+                                                   store (load early, [i]), S, [i]
+
+The compiler of the CUDA text keeps loads behind the waits and barriers of a product.  What threads
+load themselves, and not TMA or cp.async, would therefore take its whole latency in each iteration.
+In: elementwise ops as `parallel`, without layouts.  Out: the same; what is loaded early is held in
+fragments, as far as there are registers for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import EARLY_BYTES
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.instructions import CpAsync, Tma
+from tileprof.ir.memory import base
+from tileprof.ir.rewriter import per_launch, rebuilt
+from tileprof.remarks.layouts import LoadedEarly
+
+from .pipeline.roles import written_globals
+
+
+def load_early(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """Let threads load from tensors that nobody writes before they wait for products."""
+    params = set(kernel.param_values())
+
+    def change(launch: ir.Launch) -> ir.Launch:
+        written = set(written_globals(launch))
+        if written and lowering.aliased:
+            return launch
+        return _Early(launch, params - written, lowering).done()
+
+    return per_launch(kernel, change)
+
+
+class _Early:
+    """Moves loads within one block after the other."""
+
+    def __init__(self, launch: ir.Launch, fixed: set[ir.Value], lowering: Lowering) -> None:
+        self.launch = launch
+        self.fixed = fixed
+        """Tensors that stay as they are while the launch runs."""
+        self.lowering = lowering
+
+    def done(self) -> ir.Launch:
+        """The launch with its loads moved."""
+        return self.launch.with_body(self._block(self.launch.body))
+
+    def _block(self, block: ir.Block) -> ir.Block:
+        ops = [self._inside(op) for op in block.ops]
+        first = next((at for at, op in enumerate(ops) if self._takes_time(op)), len(ops))
+        if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(block)):
+            return ir.Block(block.args, ops)
+        moved = _Moved(ops[first:], self.fixed)
+        for op in moved.behind_products():
+            if isinstance(op, ir.Load):
+                moved.move(op)
+            elif isinstance(op, ir.Parallel) and not any(o.SPEC.regions for o in op.body.ops):
+                self._split(op, moved)
+        return ir.Block(block.args, [*ops[:first], *moved.early, *moved.late()])
+
+    def _inside(self, op: ir.OpBase) -> ir.OpBase:
+        return replace(op, body=self._block(op.body)) if isinstance(op, ir.For) else op
+
+    def _takes_time(self, op: ir.OpBase) -> bool:
+        """Whether loads are better begun before this op."""
+        if isinstance(op, ir.Copy):
+            return isinstance(op.lowering, Tma | CpAsync)
+        loads = isinstance(op, ir.Parallel) and any(
+            base(t.value) in self.fixed for t in op.all_accesses()
+        )
+        return loads or _multiplies(op)
+
+    def _split(self, op: ir.Parallel, moved: _Moved) -> None:
+        """Fill fragments with what a loop loads from global memory, before it."""
+        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
+        if len(shape) != len(op.extents):
+            return
+        taken: dict[ir.OpBase, ir.Value] = {}
+        for load in op.body.ops:
+            inside = moved.slice_of(load, op.body)
+            size = (
+                -(-math.prod(shape) * load.results[0].dtype.bytes // self.launch.block_threads)
+                if inside
+                else 0
+            )
+            if not inside or size > moved.free or not moved.move_all(_outside(op, inside)):
+                continue
+            moved.free -= size
+            assert isinstance(load, ir.Load)
+            name = buffer_name(load.buffer)
+            held = ir.Alloc(
+                "fragment", shape, load.buffer.dtype, hint=f"{name}_early", span=op.span
+            )
+            body = ir.clone_block(ir.Block(op.body.args, inside), {})
+            value = body.ops[-1].result
+            body.ops.append(ir.Store(value, held.result, list(body.args), True, span=load.span))
+            moved.early += [held, ir.Parallel(op.extents, body, op.hints, span=op.span)]
+            taken[load] = held.result
+            self.lowering.remarks.add("load", name, load.span, LoadedEarly())
+        if taken:
+            moved.replaced[op] = _with_taken(op, taken)
+
+
+class _Moved:
+    """The ops of a block from the first one on that takes time, some of which go before it."""
+
+    def __init__(self, ops: list[ir.OpBase], fixed: set[ir.Value]) -> None:
+        self.ops = ops
+        self.fixed = fixed
+        self.makers = {r: op for op in ops for r in op.results}
+        self.early: list[ir.OpBase] = []
+        self.replaced: dict[ir.OpBase, ir.OpBase] = {}
+        self.free = EARLY_BYTES
+        """Bytes of a thread that may still be taken."""
+
+    def behind_products(self) -> Iterator[ir.OpBase]:
+        """Yield the ops that stand behind a product."""
+        return itertools.dropwhile(lambda op: not _multiplies(op), self.ops)
+
+    def late(self) -> list[ir.OpBase]:
+        """What stays, in order."""
+        return [self.replaced.get(o, o) for o in self.ops if o not in self.early]
+
+    def move(self, op: ir.Load) -> None:
+        """Load a scalar early, where its place can be computed."""
+        size = op.buffer.dtype.bytes
+        if self._may_move(op) and size <= self.free and self.move_all(op.results):
+            self.free -= size
+
+    def move_all(self, values: Iterable[ir.Value]) -> bool:
+        """Compute values early; False where they depend on what is made in between."""
+        needed: list[ir.OpBase] = []
+        if not all([self._needs(v, needed) for v in values]):
+            return False
+        self.early += needed
+        return True
+
+    def _needs(self, value: ir.Value, needed: list[ir.OpBase]) -> bool:
+        op = self.makers.get(value)
+        if op is None or op in self.early or op in needed:
+            return True
+        if not self._may_move(op) or not all([self._needs(v, needed) for v in op.operand_values()]):
+            return False
+        needed.append(op)
+        return True
+
+    def _may_move(self, op: ir.OpBase) -> bool:
+        return is_pure(op) or (isinstance(op, ir.Load) and op.buffer in self.fixed)
+
+    def slice_of(self, load: ir.OpBase, body: ir.Block) -> list[ir.OpBase]:
+        """The ops of a loop that a load from global memory needs, itself as the last one; none
+        where it is no such load."""
+        if not isinstance(load, ir.Load) or load.buffer not in self.fixed:
+            return []
+        wanted, found = set(load.indices), list[ir.OpBase]([load])
+        for op in reversed(body.ops[: body.ops.index(load)]):
+            if wanted & set(op.results):
+                if not is_pure(op):
+                    return []
+                found.insert(0, op)
+                wanted |= set(op.operand_values())
+        return found
+
+
+def _multiplies(op: ir.OpBase) -> bool:
+    return isinstance(op, ir.Gemm) or any(
+        isinstance(o, ir.Gemm) for block in op.blocks() for o in ir.walk(block)
+    )
+
+
+def _outside(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[ir.Value]:
+    """What a part of a loop needs from around it."""
+    made = {r for o in op.body.ops for r in o.results} | set(op.body.args)
+    return [*op.extents, *(v for o in inside for v in o.operand_values() if v not in made)]
+
+
+def _with_taken(op: ir.Parallel, taken: Mapping[ir.OpBase, ir.Value]) -> ir.Parallel:
+    """A loop with elements of fragments in place of some of its loads."""
+    mapping: dict[ir.Value, ir.Value] = {}
+
+    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if old not in taken:
+            return None
+        at = [mapping[v] for v in op.body.args]
+        return [builder.emit(ir.Load(taken[old], at, True)).result]
+
+    return replace(op, body=rebuilt(op.body, mapping, rule))

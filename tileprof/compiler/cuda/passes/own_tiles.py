@@ -1,0 +1,120 @@
+"""Tiles of shared memory that no thread would read where another one wrote.
+
+    parallel [512] body(i)                          parallel [512] body(i)
+      store (load A, [row, i]), S, [0, i]     ⇒       store (load A, [row, i]), F, [0, i]
+    parallel [1, 512] body(i, j)                    parallel [1, 512] body(i, j)
+      … load S, [i, j]                                … load F, [i, j]
+
+Where every loop over such a tile goes over its elements in the same order, all of them can have one
+layout: each thread then finds in its registers what it needs, and no barrier keeps loads of the
+next iteration from running ahead.
+In: elementwise ops as `parallel`, without layouts.  Out: the same, with these tiles as fragments.
+A tile stays where it is if a reduction lies between what is written and what is read of it: it
+would take registers meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tileprof import ir
+from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import OWN_TILE_BYTES
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.memory import base
+from tileprof.ir.rewriter import per_launch, with_originals
+from tileprof.remarks.layouts import EachItsOwn
+
+
+def keep_own(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
+    """Keep tiles in registers that each thread would only read where it wrote."""
+    return per_launch(kernel, lambda launch: _kept(launch, lowering))
+
+
+def _kept(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    if any(isinstance(o, ir.Gemm) for o in ir.walk(launch.body)):
+        # Layouts follow from the instructions of products: they suit no other accesses.
+        return launch
+    search = _Search(launch.block_threads)
+    search.block(launch.body)
+    chosen = search.own()
+    if not chosen:
+        return launch
+
+    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if old not in chosen or not isinstance(new, ir.Alloc):
+            return None
+        made = ir.Alloc("fragment", new.shape, new.dtype, hint=new.result.name)
+        return [builder.emit(made).result]
+
+    for alloc in chosen:
+        lowering.remarks.add("buffer", buffer_name(alloc.result), alloc.span, EachItsOwn())
+    return with_originals(launch, rule)
+
+
+class _Search:
+    """Follows the program; knows of each tile whether its elements have to be kept for long."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.filled: dict[ir.Alloc, int] = {}
+        """Tiles that may be fragments, with the reductions before they were last filled."""
+        self.others: set[ir.Value] = set()
+        """Buffers that may not."""
+        self.reductions = 0
+
+    def own(self) -> list[ir.Alloc]:
+        """Tiles that may be fragments, in order."""
+        return [a for a in self.filled if a.result not in self.others]
+
+    def block(self, block: ir.Block) -> None:
+        for op in block.ops:
+            if isinstance(op, ir.Alloc) and self._is_small(op):
+                self.filled[op] = -1
+            elif isinstance(op, ir.Parallel):
+                self._loop(op)
+            else:
+                self.others |= {base(v) for v in op.operand_values()}
+                self.reductions += isinstance(op, ir.Reduce | ir.Scan)
+                for inner in op.blocks():
+                    self._inside(inner, loops=isinstance(op, ir.For | ir.While))
+
+    def _inside(self, block: ir.Block, *, loops: bool) -> None:
+        """A block that may not run, or run again: what it finds filled is what it left itself, or
+        what was there before."""
+        before, count = dict(self.filled), self.reductions
+        if loops and any(isinstance(o, ir.Reduce | ir.Scan) for o in ir.walk(block)):
+            # Unless it is filled first, a tile is kept for a whole iteration.
+            self.filled = dict.fromkeys(self.filled, -1)
+        self.block(block)
+        if self.reductions != count:
+            # What was filled inside is not known to be so behind it.
+            self.filled |= dict.fromkeys(before, -1)
+
+    def _is_small(self, op: ir.Alloc) -> bool:
+        bytes_ = math.prod(op.shape) * op.dtype.bytes
+        return op.space == "shared" and not op.layout and bytes_ <= OWN_TILE_BYTES * self.threads
+
+    def _loop(self, op: ir.Parallel) -> None:
+        accesses = [o for o in ir.walk(op.body) if isinstance(o, ir.Load | ir.Store | ir.Atomic)]
+        for each in accesses:
+            if each.buffer.owner not in self.filled:
+                self.others.add(base(each.buffer))
+            elif isinstance(each, ir.Atomic) or not _in_order(op, each):
+                self.others.add(each.buffer)
+        read = {o.buffer for o in accesses if isinstance(o, ir.Load)}
+        whole = {o.buffer for o in op.body.ops if isinstance(o, ir.Store)} - read
+        for alloc, when in self.filled.items():
+            if alloc.result in whole:
+                self.filled[alloc] = self.reductions
+            elif any(o.buffer is alloc.result for o in accesses) and when != self.reductions:
+                self.others.add(alloc.result)
+
+
+def _in_order(loop: ir.Parallel, op: ir.Load | ir.Store) -> bool:
+    """Whether the points of a loop are the elements of the tile, in the order of both."""
+    extents = [e.owner.value if isinstance(e.owner, ir.Constant) else 0 for e in loop.extents]
+    points = [(v, e) for v, e in zip(loop.body.args, extents, strict=True) if e != 1]
+    shape = op.buffer.buffer.static_shape
+    elements = [(i, e) for i, e in zip(op.indices, shape, strict=True) if e != 1]
+    return points == elements
