@@ -15,6 +15,7 @@ the arithmetic that is meant to run beside the product would wait for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
@@ -138,10 +139,14 @@ def _starts(block: ir.Block) -> set[ir.OpBase]:
     return found
 
 
-def _surely_runs(loop: ir.For) -> bool:
-    """Whether a loop is known to have an iteration."""
-    trips = constant_range(loop)
-    return trips is not None and len(trips) > 0
+def _may_not_run(loop: ir.OpBase) -> TypeGuard[ir.For]:
+    """Whether it is not known that a loop which counts up has an iteration."""
+    if not isinstance(loop, ir.For) or loop.results:
+        return False
+    trips, step = constant_range(loop), loop.step.owner
+    if not isinstance(step, ir.Constant) or int(step.value) <= 0:
+        return False
+    return trips is None or len(trips) == 0
 
 
 def _first_wait(op: ir.OpBase) -> bool | None:
@@ -185,6 +190,8 @@ class _Waits(Flow[_State]):
         """Buffers of shared memory that threads read themselves."""
         self.starts: set[ir.OpBase] = set()
         """Ops that write what a product then adds to."""
+        self.in_role = False
+        """Whether a producer loads for these threads, whose loops take turns as they stand."""
         self.drained: dict[ir.OpBase, bool] = {}
         """Loops, and whether their iterations wait at their end for what the next waits for."""
 
@@ -301,8 +308,8 @@ class _Waits(Flow[_State]):
         """`for` and `while`: products that the next iteration waits for before it does anything are
         waited for in theirs.
 
-        Nothing runs beside them in between.  If the loop may run zero times, the assembler would
-        otherwise run all products of the kernel one by one.
+        Nothing runs beside them in between.  If a loop that may run zero times leaves products
+        running, the assembler runs all products of the kernel one by one.
         """
         if op not in self.drained:
             self.drained[op] = False
@@ -312,8 +319,27 @@ class _Waits(Flow[_State]):
             super().loop(op, tried, state.copy())
             self.lowering = outer
             first = _first_wait(tried.ops[-1])
-            self.drained[op] = isinstance(op, ir.For) and not _surely_runs(op) and first is True
+            self.drained[op] = _may_not_run(op) and first is True
+        entry = state.copy()
         super().loop(op, made, state)
+        inside = {o for b in op.blocks() for o in ir.walk(b)}
+        left = any(g.op in inside for g in state.wgmma)
+        if left and _may_not_run(op) and not self.in_role:
+            self._guarded(op, made, state, entry)
+
+    def _guarded(self, op: ir.OpBase, made: ir.Block, state: _State, entry: _State) -> None:
+        """Put the loop just made, and a wait for its products, under the condition that it runs.
+
+        Where ways with and without them meet, nothing may be running.
+        """
+        new = made.ops.pop()
+        assert isinstance(new, ir.For)
+        runs = ir.Compare("lt", new.start, new.stop, span=op.span)
+        then, otherwise = ir.Block([], [new]), ir.Block()
+        self._wait(state, then, 0, "a loop that may not run has this product", op)
+        self._wait(entry, otherwise, 0, "not every way has this product", op)
+        made.ops += [runs, ir.If(runs.result, then, otherwise, span=op.span)]
+        state.become(state.copy(), entry)
 
     def _iteration(
         self, op: ir.OpBase, state: _State
@@ -344,7 +370,7 @@ class _Waits(Flow[_State]):
         state.become(*ways)
 
     def _roles(self, op: ir.Roles, made: ir.Block) -> None:
-        state = _State()
+        state, self.in_role = _State(), True
         consumer = self.block(op.consumer, state)
         self._drain(consumer, state)
         self.emit(op, made, {"producer": self.copied(op.producer), "consumer": consumer})
