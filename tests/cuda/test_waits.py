@@ -147,3 +147,58 @@ def test_threads_are_done_with_a_slot_before_tma_fills_it() -> None:
     text = made.source.text
     assert text.count("tp_fence_async();") == 1
     assert text.index("tp_fence_async();") < text.index("mbarrier_arrive(ring_empty + ")
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["at its end", "behind it"])
+def test_products_of_a_loop_that_may_not_run(apart: bool) -> None:
+    """No product runs on where ways with and without the loop meet, which would make all products
+    run one by one: what the next iteration would wait for at once is awaited at an iteration's end,
+    what runs beside its loads behind the loop.  Results are right for any count."""
+
+    @T.prim_func
+    def counted(
+        A: T.Tensor((64, 64), "float16"),
+        B: T.Tensor((4, 64, 64), "float16"),
+        Count: T.Tensor((1,), "int32"),
+        C: T.Tensor((64, 64), "float32"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            v = T.alloc_shared((64, 64), "float16")
+            s = T.alloc_fragment((64, 64), "float32")
+            half = T.alloc_fragment((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            T.copy(A[0, 0], a)
+            for k in T.serial(Count[0]):
+                T.copy(B[k, 0, 0], b)
+                if apart:
+                    T.copy(B[k, 0, 0], v)
+                T.clear(s)
+                T.gemm(a, b, s, transpose_B=True)
+                T.copy(s, half)
+                T.gemm(half, v if apart else b, c)
+            T.copy(c, C)
+
+    kernel = tileprof.compile(counted).program.kernel
+    made = compile_cuda(kernel, TARGETS["sm_90a"])
+    (loop,) = (o for o in made.kernel.ops() if isinstance(o, ir.For))
+    kinds = [type(o) for o in loop.body.ops if isinstance(o, ir.Wait | ir.AsyncGemm)]
+    around = [o for o in made.kernel.ops() if isinstance(o, ir.If) and loop in o.then.ops]
+    if apart:
+        (branch,) = around
+        assert kinds[-1] is ir.AsyncGemm
+        assert isinstance(branch.then.ops[-1], ir.Wait)
+    else:
+        assert not around
+        assert kinds == [ir.AsyncGemm, ir.Wait, ir.AsyncGemm, ir.Wait]
+    if importlib.util.find_spec("cuda.bindings") is not None:
+        assert [n for n in made.cubin.notes if n.kind == "serialized"] == []
+    draw = np.random.default_rng(0)
+    a, b = (draw.integers(-1, 2, n).astype(np.float16) for n in ((64, 64), (4, 64, 64)))
+    for count in (0, 3):
+        c = np.ones((64, 64), np.float32)
+        emulate(made.source, made.kernel, [a, b, np.array([count], np.int32), c])
+        parts = [(a.astype(np.float32) @ x.T) @ x for x in b.astype(np.float32)[:count]]
+        np.testing.assert_array_equal(c, sum(parts, np.zeros((64, 64), np.float32)))

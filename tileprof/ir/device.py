@@ -34,8 +34,8 @@ class AsyncCopy(OpBase):
     multicast: int = attribute(default=1)
     """Blocks of the cluster that get the tile, each at the same place, each on its own barrier."""
     chunks: tuple[int, ...] = attribute(default=(0,))
-    """In a point of a parallel loop: where in the row the tiles begin that it copies, in elements
-    from the first, which is inside of the tensor whenever the others are."""
+    """Beginnings of the tiles that a point of a parallel loop copies, in elements along the row
+    from the first; all are inside of the tensor if that one is."""
 
     @property
     def runs_in(self) -> Queue | None:

@@ -15,10 +15,11 @@ the arithmetic that is meant to run beside the product would wait for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, Remarks
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
@@ -26,6 +27,7 @@ from tileprof.ir.rewriter import clone, per_launch
 from tileprof.remarks.products import RunsWhile
 
 from .control_flow import Flow, starts_loads
+from .layout.graph import constant_range
 
 
 def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -137,6 +139,46 @@ def _starts(block: ir.Block) -> set[ir.OpBase]:
     return found
 
 
+def _may_not_run(loop: ir.OpBase) -> TypeGuard[ir.For]:
+    """Whether it is not known that a loop which counts up has an iteration."""
+    if not isinstance(loop, ir.For) or loop.results:
+        return False
+    trips, step = constant_range(loop), loop.step.owner
+    if not isinstance(step, ir.Constant) or int(step.value) <= 0:
+        return False
+    return trips is None or len(trips) == 0
+
+
+def _first_wait(op: ir.OpBase) -> bool | None:
+    """Whether a loop, or a branch, waits for all products before it starts one or does other work;
+    None where it does none of that."""
+    ways = [_first_in(block) for block in op.blocks()]
+    if all(way is True for way in ways):
+        return True
+    return None if all(way is None for way in ways) else False
+
+
+def _first_in(block: ir.Block) -> bool | None:
+    """As `_first_wait`, for the ops of a block."""
+    for op in block.ops:
+        match op:
+            case ir.Wait(queue="wgmma", pending=pending):
+                return pending == 0
+            case ir.AsyncGemm() | ir.Break() | ir.Continue():
+                return False
+            case ir.Parallel() | ir.ConvertLayout() | ir.AllReduce():
+                return False  # it runs beside the products
+            case _ if isinstance(op, ir.TileOp):
+                return False
+            case ir.For() | ir.While() if any(
+                isinstance(o, ir.AsyncGemm) for b in op.blocks() for o in ir.walk(b)
+            ):
+                return False
+            case ir.If() if (found := _first_wait(op)) is not None:
+                return found
+    return None
+
+
 class _Waits(Flow[_State]):
     def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
         super().__init__()
@@ -148,6 +190,10 @@ class _Waits(Flow[_State]):
         """Buffers of shared memory that threads read themselves."""
         self.starts: set[ir.OpBase] = set()
         """Ops that write what a product then adds to."""
+        self.in_role = False
+        """Whether a producer loads for these threads, whose loops take turns as they stand."""
+        self.drained: dict[ir.OpBase, bool] = {}
+        """Loops, and whether their iterations wait at their end for what the next waits for."""
 
     def done(self) -> ir.Launch:
         """The launch with waits."""
@@ -258,6 +304,54 @@ class _Waits(Flow[_State]):
 
     # -- control flow
 
+    def loop(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+        """`for` and `while`: products that the next iteration waits for before it does anything are
+        waited for in theirs.
+
+        Nothing runs beside them in between.  If a loop that may run zero times leaves products
+        running, the assembler runs all products of the kernel one by one.
+        """
+        if op not in self.drained:
+            self.drained[op] = False
+            outer = self.lowering
+            self.lowering = replace(outer, remarks=Remarks())
+            tried = ir.Block()
+            super().loop(op, tried, state.copy())
+            self.lowering = outer
+            first = _first_wait(tried.ops[-1])
+            self.drained[op] = _may_not_run(op) and first is True
+        entry = state.copy()
+        super().loop(op, made, state)
+        inside = {o for b in op.blocks() for o in ir.walk(b)}
+        left = any(g.op in inside for g in state.wgmma)
+        if left and _may_not_run(op) and not self.in_role:
+            self._guarded(op, made, state, entry)
+
+    def _guarded(self, op: ir.OpBase, made: ir.Block, state: _State, entry: _State) -> None:
+        """Put the loop just made, and a wait for its products, under the condition that it runs.
+
+        Where ways with and without them meet, nothing may be running.
+        """
+        new = made.ops.pop()
+        assert isinstance(new, ir.For)
+        runs = ir.Compare("lt", new.start, new.stop, span=op.span)
+        then, otherwise = ir.Block([], [new]), ir.Block()
+        self._wait(state, then, 0, "a loop that may not run has this product", op)
+        self._wait(entry, otherwise, 0, "not every way has this product", op)
+        made.ops += [runs, ir.If(runs.result, then, otherwise, span=op.span)]
+        state.become(state.copy(), entry)
+
+    def _iteration(
+        self, op: ir.OpBase, state: _State
+    ) -> tuple[dict[str, ir.Block], list[_State], list[_State]]:
+        regions, again, left = super()._iteration(op, state)
+        if self.drained.get(op) and state.wgmma:
+            body = regions["body"]
+            ends = [body.ops.pop()] if body.ops and isinstance(body.ops[-1], ir.Yield) else []
+            self._wait(state, body, 0, "the next iteration waits for it", op)
+            body.ops += ends
+        return regions, again, left
+
     def branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
         """`if`: a product that may run after one way only is waited for on that way.
 
@@ -276,7 +370,7 @@ class _Waits(Flow[_State]):
         state.become(*ways)
 
     def _roles(self, op: ir.Roles, made: ir.Block) -> None:
-        state = _State()
+        state, self.in_role = _State(), True
         consumer = self.block(op.consumer, state)
         self._drain(consumer, state)
         self.emit(op, made, {"producer": self.copied(op.producer), "consumer": consumer})
