@@ -71,8 +71,11 @@ def found_rows(A, B, Rows, first: bool = False):
 
 
 @tileprof.jit
-def split_product(A, B, C, turns: int = 2, kind: str = "add", dtype: str = "float32"):
-    """C joined with products of parts of K, each part by a block, in several rounds."""
+def split_product(
+    A, B, C, turns: int = 2, kind: str = "add", dtype: str = "float32", through: str = ""
+):
+    """C joined with products of parts of K, each part by a block, in several rounds; `through`: the
+    memory in which the author puts a product before."""
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.bfloat16)
     B: T.Tensor((N, K), T.bfloat16)
@@ -86,7 +89,11 @@ def split_product(A, B, C, turns: int = 2, kind: str = "add", dtype: str = "floa
             T.copy(A[bx * ROWS, k], a)
             T.copy(B[0, k], b)
             T.gemm(a, b, c, transpose_B=True, clear_accum=True)
-            if kind == "add":
+            if through == "shared":
+                staged = T.alloc_shared((ROWS, N), dtype)
+                T.copy(c, staged)
+                T.atomic_add(C[bx * ROWS, 0], staged)
+            elif kind == "add":
                 T.atomic_add(C[bx * ROWS, 0], c)
             else:
                 T.atomic_max(C[bx * ROWS, 0], c)

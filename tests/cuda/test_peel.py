@@ -163,6 +163,17 @@ def test_loops(name):
     check(kernel, program)
 
 
+@pytest.mark.parametrize(("registers", "several"), [(88, True), (72, False)])
+def test_several_loops_need_registers_beside_fragments(registers, several):
+    """Each loop keeps addresses: with a few registers left, one loop has a branch."""
+    _, peeled, _ = lowered(
+        masked(keys=500, seen=causal, columns=64, twice=True),
+        controls=Controls(registers=registers),
+    )
+    count = sum(isinstance(o, ir.For) for o in peeled.ops())
+    assert (count > 1) == several
+
+
 @pytest.mark.parametrize("seen", [causal, by_row, tail])
 def test_branch(seen):
     """Where fragments fill the registers, one loop has the loop over elements twice."""

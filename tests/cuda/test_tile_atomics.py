@@ -15,9 +15,17 @@ from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
 
 
-def check(m: int, n: int, kind: str, dtype: str, controls: Controls | None = None) -> CudaProgram:
+def check(
+    m: int,
+    n: int,
+    kind: str,
+    dtype: str,
+    controls: Controls | None = None,
+    through: str = "",
+) -> CudaProgram:
     """The program, whose sums (or maxima) are right for several orders of threads."""
-    kernel = split_product.compile(M=m, N=n, K=256, kind=kind, dtype=dtype).program.kernel
+    given = {"M": m, "N": n, "K": 256, "kind": kind, "dtype": dtype, "through": through}
+    kernel = split_product.compile(**given).program.kernel
     program = compile_cuda(kernel, find_target("sm_90a"), controls)
     ir.verify(program.kernel)
     generator = np.random.default_rng(0)
@@ -48,6 +56,25 @@ def test_added_by_tma(m: int, dtype: str) -> None:
     assert about(program)[0] == "through shared memory and tma, which adds"
     assert "tp_tma_reduce_add" in program.source.text
     assert not any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("m", [256, 200], ids=["whole", "beyond the edge"])
+def test_shared_tile_is_added_by_tma(m: int, dtype: str) -> None:
+    """It is read where it lies; the next round waits until it has been."""
+    program = check(m, 64, "add", dtype, through="shared")
+    assert about(program) == ("tma, which adds", "")
+    assert not any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
+    assert "_staged" not in program.source.text
+    text = program.source.text
+    assert text.index("tp_bulk_wait_read<0>") < text.index("tp_tma_reduce_add")
+
+
+def test_shared_tile_is_added_element_by_element() -> None:
+    """Where TMA is turned off."""
+    program = check(128, 64, "add", "float32", Controls(tma=False), through="shared")
+    assert about(program)[0] == "atomics of elements"
+    assert any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,9 @@ class ElementAtomics(Decision, text="atomics of elements"): ...
 class TmaAdds(Decision, text="through shared memory and tma, which adds"): ...
 
 
+class TmaAddsTile(Decision, text="tma, which adds"): ...
+
+
 # -- candidates
 
 

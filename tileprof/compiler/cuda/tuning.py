@@ -94,6 +94,10 @@ of consumer warp groups; with one, all threads have enough without.  They are mu
 are no more than the block starts with: 24 + 2 · 240 of 3 · 168, 32 + 3 · 160 of 4 · 128.
 FlashAttention-3 has the same (Shah et al., 2024).  Since 2026-11-22."""
 
+LOOP_REGISTERS = 16
+"""Registers of a thread that have to be left beside fragments where a loop becomes several: each
+keeps addresses of its own, which would be spilled.  By hand, 2026-11-28."""
+
 OTHER_REGISTERS = 40
 """Registers of a thread that are not a fragment's: what `FRAGMENT_REGISTERS` leaves of 240."""
 

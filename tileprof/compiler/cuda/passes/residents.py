@@ -54,8 +54,8 @@ def _fits(launch: ir.Launch, lowering: Lowering) -> bool:
     """Whether a multiprocessor has shared memory and registers for both blocks."""
     if launch.block_threads != WARP_GROUP or lowering.controls.registers:
         return False
-    if dict(launch.hints).get("blocks"):
-        # The author has said how many blocks there are to be.
+    if dict(launch.hints).get("blocks") or launch.schedule.persistent >= PAIRED_BLOCKS:
+        # The author, or what decided on persistence, has said how many blocks there are to be.
         return False
     threads = 2 * WARP_GROUP
     each = registers_available(PAIRED_BLOCKS * threads, lowering.target)

@@ -38,6 +38,7 @@ from tileprof.remarks.copies import (
     StoresFromRegisters,
     Tma,
     TmaAdds,
+    TmaAddsTile,
     TmaLoad,
     TmaStore,
 )
@@ -184,8 +185,19 @@ class _Launch:
     def _atomic(
         self, before: ir.TileAtomic, op: ir.TileAtomic, builder: ir.Builder
     ) -> list[ir.Value] | None:
-        """A product that is added to a tensor: by TMA, which needs no address for each element."""
-        if base(op.target).buffer.space != "global" or before.source not in self.products:
+        """A product, or a tile in shared memory, that is added to a tensor: by TMA, which needs no
+        address for each element."""
+        if base(op.target).buffer.space != "global":
+            return None
+        added = instructions.Tma(reduce=op.kind)
+        if base(op.source).buffer.space == "shared":
+            if reason := self._atomic_reason(op, op.source):
+                self._note(op, ElementAtomics(), (Tma(), reason))
+                return None
+            builder.emit(ir.Copy(op.source, op.target, op.hints, added, span=op.span))
+            self._note(op, TmaAddsTile())
+            return []
+        if before.source not in self.products:
             return None
         shape, name = op.source.buffer.static_shape, f"{buffer_name(op.target)}_staged"
         staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
@@ -194,7 +206,6 @@ class _Launch:
             return None
         builder.emit(staged)
         builder.emit(ir.Copy(op.source, staged.result, span=op.span))
-        added = instructions.Tma(reduce=op.kind)
         builder.emit(ir.Copy(staged.result, op.target, op.hints, added, span=op.span))
         self._note(op, TmaAdds())
         return []

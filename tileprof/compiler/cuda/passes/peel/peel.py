@@ -26,7 +26,7 @@ from tileprof.compiler.cuda.lowering import Lowering, line_of
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers, registers_available
 from tileprof.compiler.cuda.target import WARP_GROUP
-from tileprof.compiler.cuda.tuning import ROLE_REGISTERS
+from tileprof.compiler.cuda.tuning import LOOP_REGISTERS, ROLE_REGISTERS
 from tileprof.compiler.passes.affine import is_nonnegative
 from tileprof.compiler.passes.identities import number_of
 from tileprof.compiler.passes.ranges import Ranges
@@ -156,16 +156,15 @@ class _Finder:
         self._tell(loop, plan, reasons)
 
     def _is_crowded(self, loop: ir.For) -> bool:
-        """Whether the fragments of a loop need all registers that a thread has."""
+        """Whether the fragments of a loop leave no registers for the addresses of several."""
         launch = self._launch
         threads = launch.block_threads
         used = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses()}
         roles = launch.schedule.warp_roles
         _, most = ROLE_REGISTERS.get(threads // WARP_GROUP, (0, 0)) if roles else (0, 0)
         most = most or registers_available(threads, self._lowering.target)
-        return fragment_registers(used, threads) > min(
-            most, self._lowering.controls.registers or most
-        )
+        most = min(most, self._lowering.controls.registers or most)
+        return fragment_registers(used, threads) > most - LOOP_REGISTERS
 
     def _inside(self, block: ir.Block, hoisted: set[ir.Value]) -> None:
         """See the ops of a loop; what could be computed before it becomes known, and `hoisted`."""
