@@ -32,6 +32,7 @@ from .memory import (
     alloc_fragment,
     alloc_global,
     alloc_local,
+    alloc_reducer,
     alloc_shared,
     alloc_var,
     annotate_l2_hit_ratio,
@@ -120,6 +121,7 @@ from .tiles import (
     cumsum,
     device_assert,
     fill,
+    finalize_reducer,
     gemm,
     print,
     reduce,
@@ -131,6 +133,8 @@ from .tiles import (
     reduce_max,
     reduce_min,
     reduce_sum,
+    reducer_init,
+    reducer_update,
 )  # fmt: skip
 
 Buffer = Tensor
@@ -138,20 +142,20 @@ symbolic = dynamic
 __all__ = [
     "Buffer", "Cast", "Fragment", "GemmWarpPolicy", "Kernel", "Layout", "Parallel", "Persistent",
     "Pipelined", "Ref", "Serial", "StridedTensor", "Tensor", "Unroll", "Vectorized", "abs", "acos",
-    "all_of", "alloc_fragment", "alloc_global", "alloc_local", "alloc_shared", "alloc_var",
-    "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "any_of", "asin", "assume",
-    "atan", "atan2", "atomic_add", "atomic_max", "atomic_min", "bitwise_and", "bitwise_not",
-    "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clear", "clz", "compile",
-    "const", "copy", "copysign", "cos", "cosh", "cummax", "cumsum", "device_assert",
+    "all_of", "alloc_fragment", "alloc_global", "alloc_local", "alloc_reducer", "alloc_shared",
+    "alloc_var", "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "any_of",
+    "asin", "assume", "atan", "atan2", "atomic_add", "atomic_max", "atomic_min", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clear", "clz",
+    "compile", "const", "copy", "copysign", "cos", "cosh", "cummax", "cumsum", "device_assert",
     "disable_warp_group_reg_alloc", "dtype", "dyn", "dynamic", "empty", "erf", "exp", "exp2",
-    "exp10", "fabs", "fill", "floor", "floordiv", "floormod", "fma", "fmod", "gemm", "if_then_else",
-    "infinity", "isfinite", "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "macro",
-    "make_swizzled_layout", "max", "max_value", "min", "min_value", "nearbyint", "no_set_max_nreg",
-    "popcount", "pow", "prim_func", "print", "reduce", "reduce_absmax", "reduce_abssum",
-    "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum",
-    "reinterpret", "reshape", "round", "rsqrt", "scope", "serial", "shift_left", "shift_right",
-    "sigmoid", "sin", "sinh", "sqrt", "symbolic", "tan", "tanh", "trunc", "truncdiv", "truncmod",
-    "unroll", "use_swizzle", "vectorized", "view",
+    "exp10", "fabs", "fill", "finalize_reducer", "floor", "floordiv", "floormod", "fma", "fmod",
+    "gemm", "if_then_else", "infinity", "isfinite", "isinf", "isnan", "jit", "log", "log1p", "log2",
+    "log10", "macro", "make_swizzled_layout", "max", "max_value", "min", "min_value", "nearbyint",
+    "no_set_max_nreg", "popcount", "pow", "prim_func", "print", "reduce", "reduce_absmax",
+    "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
+    "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "round", "rsqrt",
+    "scope", "serial", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "symbolic",
+    "tan", "tanh", "trunc", "truncdiv", "truncmod", "unroll", "use_swizzle", "vectorized", "view",
 ]  # fmt: skip
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)
