@@ -151,6 +151,11 @@ def assume(condition: Any) -> None:
     current().annotate("assume", None, ())
 
 
+def sync_threads(*barrier: Any) -> None:
+    """Do nothing: operations take effect in their order, and the compiler places barriers."""
+    current().need_tile_place("`T.sync_threads`")
+
+
 def disable_warp_group_reg_alloc() -> None:
     """Ask that warp groups keep equal shares of the registers; who gets how many is chosen here."""
     current().annotate("disable_warp_group_reg_alloc", None, (("set_max_nreg", 0),))
