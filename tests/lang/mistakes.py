@@ -31,7 +31,7 @@ def unknown_operation(A, B, n, bx):
 
 
 def thread_operation(A, B, n, bx):
-    T.sync_threads()
+    T.sync_warp()
 
 
 def unknown_dtype(A, B, n, bx):

@@ -72,7 +72,7 @@ def is_dtype(value: Any) -> bool:
 _BY_NAME = {name: dtype(kind) for name, kind in ir.DTYPES.items()}
 _ALIASES = {
     "float": "float32", "half": "float16", "double": "float64", "int": "int32", "uint": "uint32",
-    "float8_e4m3fn": "float8_e4m3",
+    "float8_e4m3fn": "float8_e4m3", "tfloat32": "float32",
 }  # fmt: skip
 NAMES: dict[str, dtype] = {
     **{n: d for n, d in _BY_NAME.items() if n != "index"},

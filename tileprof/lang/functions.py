@@ -17,7 +17,7 @@ from .rewrite.rewriting import rewrite
 from .rewrite.source import FunctionSource, build, parse
 from .rewrite.staging import STAGING
 from .spans import function_location, here
-from .tensors import Ref
+from .tensors import Ref, TileType
 from .values import Expr, Var
 
 
@@ -72,7 +72,10 @@ class Macro(Kernelized):
             return current()
         bound = self._bind(args, kwargs)
         for name, value in bound.arguments.items():
-            if self._annotations.get(name) is Ref:
+            annotation = self._annotations.get(name)
+            if isinstance(annotation, TileType):
+                annotation.check(name, value)
+            if annotation is Ref:
                 bound.arguments[name] = _reference(value)
             elif isinstance(value, Var):
                 bound.arguments[name] = context.cast(value, context.dtype(value))

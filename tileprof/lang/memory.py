@@ -12,6 +12,9 @@ from .dtypes import dtype_of
 from .spans import here
 from .tensors import shape_of
 
+REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
+"""Ways in which a reducer combines values."""
+
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     """Return a tile in shared memory: all threads of the block see it. Not initialised."""
@@ -21,6 +24,21 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
     """Return a tile in the registers of the block's threads, used as one. Not initialised."""
     return current().alloc("fragment", shape_of(shape), dtype_of(dtype))
+
+
+def alloc_reducer(shape: Any, dtype: Any, op: Any = "sum", replication: str | None = None) -> Any:
+    """Return an accumulator that the points of a `T.Parallel` update: `acc[i] += x`.
+
+    `op` is "sum", "max", "min", "bitand", "bitor" or "bitxor".  Not initialised; which threads hold
+    it is chosen here, whatever `replication` says.
+    """
+    if op not in REDUCERS:
+        raise KernelError(
+            f"there is no reducer {op!r}",
+            location=here(),
+            hint=f"Reducers are: {', '.join(REDUCERS)}.",
+        )
+    return current().alloc_reducer(shape_of(shape), dtype_of(dtype), op)
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
@@ -131,6 +149,11 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
 def assume(condition: Any) -> None:
     """A wish that needs no answer: bounds are proved or guarded, whatever is promised here."""
     current().annotate("assume", None, ())
+
+
+def sync_threads(*barrier: Any) -> None:
+    """Do nothing: operations take effect in their order, and the compiler places barriers."""
+    current().need_tile_place("`T.sync_threads`")
 
 
 def disable_warp_group_reg_alloc() -> None:

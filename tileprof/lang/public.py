@@ -32,6 +32,7 @@ from .memory import (
     alloc_fragment,
     alloc_global,
     alloc_local,
+    alloc_reducer,
     alloc_shared,
     alloc_var,
     annotate_l2_hit_ratio,
@@ -42,6 +43,7 @@ from .memory import (
     make_swizzled_layout,
     no_set_max_nreg,
     reshape,
+    sync_threads,
     use_swizzle,
     view,
 )  # fmt: skip
@@ -108,7 +110,18 @@ from .scalar_math import (
     truncmod,
 )  # fmt: skip
 from .spans import here as _here
-from .tensors import Ref, StridedTensor, Tensor, const, dyn, dynamic, empty
+from .tensors import (
+    FragmentBuffer,
+    LocalBuffer,
+    Ref,
+    SharedBuffer,
+    StridedTensor,
+    Tensor,
+    const,
+    dyn,
+    dynamic,
+    empty,
+)  # fmt: skip
 from .tiles import (
     GemmWarpPolicy,
     atomic_add,
@@ -120,6 +133,7 @@ from .tiles import (
     cumsum,
     device_assert,
     fill,
+    finalize_reducer,
     gemm,
     print,
     reduce,
@@ -131,27 +145,31 @@ from .tiles import (
     reduce_max,
     reduce_min,
     reduce_sum,
+    reducer_init,
+    reducer_update,
 )  # fmt: skip
 
 Buffer = Tensor
 symbolic = dynamic
 __all__ = [
-    "Buffer", "Cast", "Fragment", "GemmWarpPolicy", "Kernel", "Layout", "Parallel", "Persistent",
-    "Pipelined", "Ref", "Serial", "StridedTensor", "Tensor", "Unroll", "Vectorized", "abs", "acos",
-    "all_of", "alloc_fragment", "alloc_global", "alloc_local", "alloc_shared", "alloc_var",
+    "Buffer", "Cast", "Fragment", "FragmentBuffer", "GemmWarpPolicy", "Kernel", "Layout",
+    "LocalBuffer", "Parallel", "Persistent", "Pipelined", "Ref", "Serial", "SharedBuffer",
+    "StridedTensor", "Tensor", "Unroll", "Vectorized", "abs", "acos", "all_of", "alloc_fragment",
+    "alloc_global", "alloc_local", "alloc_reducer", "alloc_shared", "alloc_var",
     "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "any_of", "asin", "assume",
     "atan", "atan2", "atomic_add", "atomic_max", "atomic_min", "bitwise_and", "bitwise_not",
     "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clear", "clz", "compile",
     "const", "copy", "copysign", "cos", "cosh", "cummax", "cumsum", "device_assert",
     "disable_warp_group_reg_alloc", "dtype", "dyn", "dynamic", "empty", "erf", "exp", "exp2",
-    "exp10", "fabs", "fill", "floor", "floordiv", "floormod", "fma", "fmod", "gemm", "if_then_else",
-    "infinity", "isfinite", "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "macro",
-    "make_swizzled_layout", "max", "max_value", "min", "min_value", "nearbyint", "no_set_max_nreg",
-    "popcount", "pow", "prim_func", "print", "reduce", "reduce_absmax", "reduce_abssum",
-    "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum",
-    "reinterpret", "reshape", "round", "rsqrt", "scope", "serial", "shift_left", "shift_right",
-    "sigmoid", "sin", "sinh", "sqrt", "symbolic", "tan", "tanh", "trunc", "truncdiv", "truncmod",
-    "unroll", "use_swizzle", "vectorized", "view",
+    "exp10", "fabs", "fill", "finalize_reducer", "floor", "floordiv", "floormod", "fma", "fmod",
+    "gemm", "if_then_else", "infinity", "isfinite", "isinf", "isnan", "jit", "log", "log1p", "log2",
+    "log10", "macro", "make_swizzled_layout", "max", "max_value", "min", "min_value", "nearbyint",
+    "no_set_max_nreg", "popcount", "pow", "prim_func", "print", "reduce", "reduce_absmax",
+    "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
+    "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "round", "rsqrt",
+    "scope", "serial", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "symbolic",
+    "sync_threads", "tan", "tanh", "trunc", "truncdiv", "truncmod", "unroll", "use_swizzle",
+    "vectorized", "view",
 ]  # fmt: skip
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)

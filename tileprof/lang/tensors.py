@@ -71,6 +71,47 @@ class Ref:
     """Annotation of a macro's parameter that is passed by reference: a variable or an element."""
 
 
+@dataclass(frozen=True, slots=True)
+class TileType:
+    """The annotation of a macro's parameter that is an on-chip buffer."""
+
+    space: ir.Space
+    shape: tuple[Any, ...]
+    kind: ir.DType
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise where an argument is no such buffer."""
+        kind = getattr(value, "type", None)
+        wanted = ir.BufferType(self.shape, self.kind, self.space)
+        if kind != wanted:
+            raise KernelError(
+                f"`{name}` is {kind or repr(value)}, and the macro takes {wanted}",
+                location=here(),
+                hint="Pass a buffer of this memory, shape and element type, or leave the parameter"
+                " without an annotation.",
+            )
+
+
+class _TileMaker:
+    """`SharedBuffer(shape, dtype)` or `SharedBuffer[shape, dtype]`."""
+
+    def __init__(self, space: ir.Space) -> None:
+        self._space = space
+
+    def __call__(self, shape: Any, dtype: Any = "float32") -> TileType:
+        """The annotation of an on-chip buffer."""
+        return TileType(self._space, shape_of(shape), dtype_of(dtype))
+
+    def __getitem__(self, spec: Any) -> TileType:
+        shape, kind = spec if isinstance(spec, tuple) and len(spec) == 2 else (spec, "float32")
+        return self(shape, kind)
+
+
+SharedBuffer = _TileMaker("shared")
+FragmentBuffer = _TileMaker("fragment")
+LocalBuffer = _TileMaker("local")
+
+
 def _split(names: str) -> list[str]:
     return [n for n in re.split(r"[\s,]+", names) if n]
 

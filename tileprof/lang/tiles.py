@@ -14,8 +14,9 @@ from .spans import here
 
 __all__ = [
     "GemmWarpPolicy", "atomic_add", "atomic_max", "atomic_min", "clear", "copy", "cummax", "cumsum",
-    "device_assert", "fill", "gemm", "print", "reduce", "reduce_absmax", "reduce_abssum",
-    "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum",
+    "device_assert", "fill", "finalize_reducer", "gemm", "print", "reduce", "reduce_absmax",
+    "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
+    "reduce_sum", "reducer_init", "reducer_update",
 ]  # fmt: skip
 
 
@@ -167,6 +168,23 @@ reduce_absmax = _reduction("absmax", "Maxima of absolute values")
 reduce_bitand = _reduction("bitand", "Bitwise and")
 reduce_bitor = _reduction("bitor", "Bitwise or")
 reduce_bitxor = _reduction("bitxor", "Bitwise exclusive or")
+
+
+def reducer_init(reducer: Any, init_value: Any = None) -> None:
+    """Set all elements of a reducer to a value; without one, to what changes no result."""
+    current().reducer_init(reducer, init_value)
+
+
+def reducer_update(place: Any, value: Any) -> None:
+    """Combine an element of a reducer with a value: `T.reducer_update(acc[i], x)`."""
+    current().reducer_update(place, value)
+
+
+def finalize_reducer(
+    reducer: Any, dst: Any = None, batch: int = 1, annotations: dict[str, Any] | None = None
+) -> None:
+    """End the updates of a reducer, whose elements go to `dst` if there is one."""
+    current().finalize_reducer(reducer, dst)
 
 
 def cumsum(

@@ -230,6 +230,10 @@ class Live(Tracer):
         if isinstance(value, Known) and isinstance(value.type, ir.BufferType) and value.name:
             value.held.name = value.name
 
+    def collects(self, buffer: Any) -> bool:
+        """Return False: points that run one after the other update a reducer where it is."""
+        return False
+
     # -- control
 
     @contextmanager

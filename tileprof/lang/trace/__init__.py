@@ -3,8 +3,8 @@
 In: operations of the language, called by the author's function.  Out: `Traced`, an `ir.Kernel` as
 the author wrote it, with a source span on every op.
 
-One class in layers: `core` (open blocks, emitting) < `scalars` < `buffers` < `tiles` < `control` <
-`signature` (`Tracer`).
+One class in layers: `core` (open blocks, emitting) < `scalars` < `buffers` < `tiles` <
+`reducers` < `control` < `signature` (`Tracer`).
 """
 
 from typing import TYPE_CHECKING

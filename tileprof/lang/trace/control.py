@@ -14,13 +14,13 @@ from tileprof.lang.regions import Region
 from tileprof.lang.static import is_number
 from tileprof.lang.values import Expr
 
-from .tiles import Tiles
+from .reducers import Reducers
 
 _MAX_MACRO_DEPTH = 100
 _MAX_THREADS = 1024
 
 
-class Control(Tiles):
+class Control(Reducers):
     """Blocks inside blocks."""
 
     launch_hints: list[tuple[str, bool | int | float | str]]
@@ -114,6 +114,7 @@ class Control(Tiles):
             )
         args = [ir.Value(ir.dtype("index")) for _ in loop.stop]
         region = self.push("parallel", args)
+        self.begin_points(region, loop)
         hints = names if isinstance(names, tuple) else (names,)
         for arg, name in zip(args, hints):
             self.name(arg, name if isinstance(name, str) else "")
@@ -139,7 +140,9 @@ class Control(Tiles):
         """Close the body and write the loop."""
         self.pop(region)
         if loop.kind == "parallel":
+            self.before_points(region)
             self.emit(ir.Parallel(bounds, region.block, loop.hints), span)
+            self.after_points()
             return
         kind: Any = loop.kind
         start, stop, step = bounds

@@ -1,0 +1,305 @@
+"""Reducers of a trace: accumulators to which the points of a `T.Parallel` add what they have.
+
+Each update of a reducer in a loop becomes a tile with one element for each point, and a reduction
+of that tile after the loop:
+
+    for i, j in T.Parallel(M, N):            for i, j in T.Parallel(M, N):
+        acc[i] += A[i, j] * x[j]       ⇒         part[i, j] = A[i, j] * x[j]
+                                             reduce_sum part → acc, dim 1, combined
+
+So a reducer is known to the tracing alone, and combined as the compiler combines reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from tileprof import ir
+from tileprof.errors import DTypeError, KernelError, ShapeError
+from tileprof.ir.scalar import BinaryKind
+from tileprof.ir.tile import ReduceKind
+from tileprof.lang.context import Loop
+from tileprof.lang.regions import Region
+from tileprof.lang.static import range_of
+from tileprof.lang.values import Buffer, BufferRegion, Expr, Var
+
+from .buffers import PromotionKey
+from .tiles import Tiles
+
+KINDS: dict[ReduceKind, BinaryKind] = {
+    "sum": "add", "max": "max", "min": "min", "bitand": "and", "bitor": "or", "bitxor": "xor",
+}  # fmt: skip
+"""Scalar operation that combines two values, by the name of the reduction."""
+
+
+@dataclass(eq=False)
+class _Part:
+    """A tile with the contributions of one update, or of several under conditions."""
+
+    reducer: Buffer
+    indices: list[ir.Value]
+    """Those of the update in the reducer."""
+    alloc: ir.Alloc
+    at: list[ir.Value]
+    """The indices of a point's element: those of the reducer first."""
+    starts: bool = False
+    """Whether points combine with what the tile holds, which is then set before the loop."""
+
+
+class Reducers(Tiles):
+    """Reducers, and what the loop over points that is open contributes to them."""
+
+    def __init__(self, root: CodeType | None, widened: dict[PromotionKey, ir.DType]) -> None:
+        super().__init__(root, widened)
+        self.reducers: dict[ir.Value, ReduceKind] = {}
+        """The reduction of each reducer."""
+        self._open_points: tuple[Region, Loop] | None = None
+        self._contributions: list[_Part] = []
+
+    def alloc_reducer(self, shape: Sequence[Any], dtype: ir.DType, kind: ReduceKind) -> Buffer:
+        """Return an accumulator."""
+        if kind.startswith("bit") and dtype.is_float:
+            self.fail(DTypeError, f"a reducer of {dtype} for `{kind}`", "It is for integers.")
+        made = self.alloc("fragment", shape, dtype)
+        self.reducers[made.value] = kind
+        return made
+
+    def reducer(self, held: Any, what: str) -> tuple[Buffer, ReduceKind]:
+        """Return a reducer that an operation names, and its reduction."""
+        kind = self.reducers.get(held.value) if isinstance(held, Buffer) else None
+        if kind is None:
+            self.fail(
+                KernelError,
+                f"{what} takes a reducer, not {held!r:.60}",
+                "Make one by `T.alloc_reducer(shape, dtype, op)`.",
+            )
+        return held, kind
+
+    def reducer_init(self, held: Any, value: Any) -> None:
+        """Set all elements, to what changes nothing where `value` is None."""
+        buffer, kind = self.reducer(held, "`T.reducer_init`")
+        self.fill(buffer, first_of(kind, buffer.type.dtype) if value is None else value)
+
+    def reducer_update(self, place: Any, value: Any) -> None:
+        """Combine an element with a value."""
+        found = self.reference(place) if isinstance(place, Expr) else place
+        if isinstance(found, BufferRegion) and None not in found.extents:
+            found = Var(found.buffer, found.offsets)
+        buffer, kind = self.reducer(getattr(found, "buffer", found), "`T.reducer_update`")
+        if not isinstance(found, Var):
+            self.fail(
+                KernelError, "`T.reducer_update` of a whole reducer", "Name an element: `acc[i]`."
+            )
+        indices = [self._as_scalar(i) for i in found.indices]
+        if self.collects(buffer):
+            self._collect(buffer, [self.index(i) for i in indices], value)
+        else:
+            buffer[tuple(indices)] = self.binary(KINDS[kind], buffer[tuple(indices)], value)
+
+    def finalize_reducer(self, held: Any, target: Any) -> None:
+        """Copy the elements to `target`; without one they are read where they are."""
+        buffer, _ = self.reducer(held, "`T.finalize_reducer`")
+        if target is not None:
+            self.copy(buffer, target, ())
+
+    # -- updates
+
+    def collects(self, buffer: Buffer) -> bool:
+        """Return whether a store to a buffer is a contribution of a point."""
+        return buffer.value in self.reducers and self.inner("parallel") is not None
+
+    def store(self, buffer: Buffer, key: Any, value: Any) -> None:
+        """`buffer[key] = value`; for a reducer in a loop over points, the value must update it."""
+        if not self.collects(buffer):
+            super().store(buffer, key, value)
+            return
+        parts = self._parts_of(buffer, key)
+        indices = self._indices(buffer, parts)
+        self._collect(buffer, indices, self._contribution(buffer, indices, value))
+
+    def _parts_of(self, buffer: Buffer, key: Any) -> list[Any]:
+        parts = self._parts(buffer, key)
+        if any(isinstance(p, slice) for p in parts):
+            self.fail(
+                KernelError,
+                f"a part of the reducer `{buffer.name}` is set in `T.Parallel`",
+                f"Update an element: `{buffer.name}[i] += value`.",
+            )
+        return parts
+
+    def _contribution(self, buffer: Buffer, indices: list[ir.Value], value: Any) -> Expr:
+        """Return what `value` combines the element with: the `x` of `acc[i] + x`."""
+        kind = KINDS[self.reducers[buffer.value]]
+        *outer, op = _uncast(value.value) if isinstance(value, Expr) else (None,)
+        if isinstance(op, ir.Binary) and op.kind == kind:
+            for old, other in ((op.left, op.right), (op.right, op.left)):
+                *inner, load = _uncast(old)
+                if (
+                    isinstance(load, ir.Load)
+                    and load.buffer is buffer.value
+                    and all(map(_same, load.indices, indices))
+                ):
+                    self._drop([*outer, op, *inner, load])
+                    return Expr(other, self.regions[-1])
+        self.fail(
+            KernelError,
+            f"`{buffer.name}` is a reducer, and this does not update its element",
+            f"In `T.Parallel`, write `{buffer.name}[i] {_UPDATES[kind]}` or "
+            f"`T.reducer_update({buffer.name}[i], x)`.",
+        )
+
+    def _drop(self, ops: Sequence[ir.OpBase]) -> None:
+        """Take back ops that only named a place, and which nothing else uses."""
+        for op in ops:
+            region = next((r for r in reversed(self.regions) if op in r.cursor.ops), None)
+            users = [o for r in self.regions for o in ir.walk(r.cursor) if o is not op]
+            if region is not None and not any(op.result in o.operand_values() for o in users):
+                region.cursor.ops.remove(op)
+
+    def _collect(self, buffer: Buffer, indices: list[ir.Value], value: Any) -> None:
+        """Note what a point contributes to an element."""
+        assert self._open_points is not None
+        region, loop = self._open_points
+        kind, dtype = KINDS[self.reducers[buffer.value]], buffer.type.dtype
+        held = self.cast(value, dtype)
+        if all(v in indices for v in region.block.args):
+            # Each point has an element of its own.
+            before = self.result(ir.Load(buffer.value, indices))
+            after = self.result(ir.Binary(kind, before.value, held.value))
+            self.emit(ir.Store(after.value, buffer.value, indices))
+            return
+        direct = self.regions[-1] is region
+        part = (
+            None
+            if direct
+            else next((p for p in self._contributions if _fits(p, buffer, indices)), None)
+        )
+        if part is None:
+            part = self._part(buffer, indices, region, loop)
+        if direct:
+            self.emit(ir.Store(held.value, part.alloc.result, part.at))
+            return
+        part.starts = True
+        before = self.result(ir.Load(part.alloc.result, part.at))
+        after = self.result(ir.Binary(kind, before.value, held.value))
+        self.emit(ir.Store(after.value, part.alloc.result, part.at))
+
+    def _part(self, buffer: Buffer, indices: list[ir.Value], region: Region, loop: Loop) -> _Part:
+        variables = region.block.args
+        extents = self.sizes(loop.stop)
+        shape, at = [], []
+        for dim, index in enumerate(indices):
+            whole = buffer.type.static_shape[dim]
+            extent = extents[variables.index(index)] if index in variables else 1
+            if extent != whole or indices.count(index) > 1:
+                self.fail(
+                    ShapeError,
+                    f"index {dim} of the reducer `{buffer.name}` does not go over its {whole} "
+                    "elements",
+                    "In `T.Parallel`, each index of a reducer is a variable of the loop, over the "
+                    "whole dimension; in a dimension of one element it is 0.",
+                )
+            shape.append(extent)
+            at.append(index)
+        rest = [v for v in variables if v not in indices]
+        shape += [extents[variables.index(v)] for v in rest]
+        alloc = ir.Alloc(
+            "fragment", tuple(shape), buffer.type.dtype, hint=f"{buffer.name}_part",
+            span=self.location(),
+        )  # fmt: skip
+        part = _Part(buffer, indices, alloc, [*at, *rest])
+        self._contributions.append(part)
+        return part
+
+    # -- the loop
+
+    def begin_points(self, region: Region, loop: Loop) -> None:
+        """Note the loop over points whose body begins."""
+        self._open_points, self._contributions = (region, loop), []
+
+    def before_points(self, region: Region) -> None:
+        """Write what has to stand before the loop over points whose body has ended."""
+        leaves = any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(region.block))
+        for part in self._contributions:
+            self._refuse_reads(part, region)
+            self.emit(part.alloc, part.alloc.span)
+            if part.starts or leaves:
+                kind, dtype = self.reducers[part.reducer.value], part.alloc.dtype
+                start = self.cast(neutral(kind, dtype), dtype)
+                self.emit(ir.Fill(part.alloc.result, start.value), part.alloc.span)
+
+    def after_points(self) -> None:
+        """Reduce the contributions of the loop over points that was written."""
+        parts, self._contributions, self._open_points = self._contributions, [], None
+        for part in parts:
+            kind, held, span = self.reducers[part.reducer.value], part.alloc, part.alloc.span
+            rank = len(part.indices)
+            while len(held.shape) > rank + 1:
+                inner = ir.Alloc("fragment", held.shape[:-1], held.dtype, hint="part", span=span)
+                self.emit(inner, span)
+                last = len(held.shape) - 1
+                self.emit(ir.Reduce(kind, held.result, inner.result, last, True), span)
+                held = inner
+            self.emit(ir.Reduce(kind, held.result, part.reducer.value, rank, False), span)
+
+    def _refuse_reads(self, part: _Part, region: Region) -> None:
+        for op in ir.walk(region.block):
+            if isinstance(op, ir.Load) and op.buffer is part.reducer.value:
+                self.fail(
+                    KernelError,
+                    f"the reducer `{part.reducer.name}` is read in the loop that updates it",
+                    "Its points run at once: read it after the loop.",
+                    at=op.span,
+                )
+
+
+_UPDATES = {
+    "add": "+= x", "max": "= T.max(acc[i], x)", "min": "= T.min(acc[i], x)", "and": "&= x",
+    "or": "|= x", "xor": "^= x",
+}  # fmt: skip
+
+
+def _uncast(value: ir.Value) -> list[Any]:
+    """Return the conversions that give a value, the last one first, and what is converted."""
+    found = [value.owner]
+    while isinstance(found[-1], ir.Cast):
+        found.append(found[-1].operand.owner)
+    return found
+
+
+def _same(a: ir.Value, b: ir.Value) -> bool:
+    """Return whether two indices are the same value."""
+    one, other = a.owner, b.owner
+    if isinstance(one, ir.Constant) and isinstance(other, ir.Constant):
+        return one.value == other.value
+    return a is b
+
+
+def _fits(part: _Part, buffer: Buffer, indices: list[ir.Value]) -> bool:
+    """Return whether another update of the same elements goes into a tile."""
+    same = len(part.indices) == len(indices) and all(map(_same, part.indices, indices))
+    return part.reducer is buffer and part.starts and same
+
+
+def neutral(kind: str, dtype: ir.DType) -> float | int | bool:
+    """Return what a reduction combines every value with to that value."""
+    if kind in ("max", "min") and dtype.is_float:
+        # A NaN loses against every number, and against a NaN.
+        return float("nan")
+    return first_of(kind, dtype)
+
+
+def first_of(kind: str, dtype: ir.DType) -> float | int | bool:
+    """Return the result of a reduction of no elements."""
+    match kind:
+        case "max":
+            return -float("inf") if dtype.is_float else range_of(dtype)[0]
+        case "min":
+            return float("inf") if dtype.is_float else range_of(dtype)[1]
+        case "bitand":
+            return -1 if dtype.kind == "int" else range_of(dtype)[1]
+        case _:
+            return 0
