@@ -16,10 +16,8 @@ def _slots(count: int, length: int, *, step: int = 32, ghz: float = 1.75, seed: 
     draw = np.random.default_rng(seed)
     heads = np.zeros(count, SLOT)
     begin = draw.integers(10**9, 2 * 10**9, count)
-    heads["begin_clock"], heads["end_clock"] = (
-        begin,
-        begin + draw.integers(length, 2 * length, count),
-    )
+    heads["begin_clock"] = begin
+    heads["end_clock"] = begin + draw.integers(length, 2 * length, count)
     for name in ("begin", "end"):
         ns = heads[f"{name}_clock"] / ghz
         heads[f"{name}_ns"] = (ns // step).astype(np.uint64) * step

@@ -164,7 +164,7 @@ def test_records_that_are_cut_short_are_refused() -> None:
 def test_sizes() -> None:
     """Heads fill two sectors each, a launch's argument is 40 bytes, records lie at their size."""
     assert (ARENA.itemsize, SLOT.itemsize, RECORD.itemsize, RECORDING.itemsize) == (64, 64, 8, 40)
-    assert np.frombuffer(new_head(4096, 2048), ARENA)["records_at"][0] % (8 * 2048) == 0
+    assert int(np.frombuffer(new_head(4096, 2048), ARENA)["records_at"][0]) % (8 * 2048) == 0
     assert arena_bytes(4, 8) == 64 + 4 * 64 + 4 * 8 * 8
     argument = np.frombuffer(recording(1 << 20, 512, tag=7, every=4, first=2), RECORDING)[0]
     assert argument.tolist() == (1 << 20, 7, 3, 2, 0xFFFFFFFF, 512, 4095, 0)

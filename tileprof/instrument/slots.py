@@ -127,12 +127,33 @@ class Slots:
     @property
     def starts(self) -> NDArray[np.int64]:
         """Indices at which the records of each slot begin, then the number of all records."""
-        return np.append(0, np.cumsum(self.heads["kept"], dtype=np.int64))
+        kept: NDArray[np.uint32] = self.heads["kept"]
+        return np.append(0, np.cumsum(kept, dtype=np.int64))
+
+    @property
+    def length(self) -> NDArray[np.float64]:
+        """Cycles from the begin of each warp to its end."""
+        return cycles_of_heads(self.heads)
+
+    @property
+    def lacks(self) -> NDArray[np.bool_]:
+        """Whether some records that the warp made are not there."""
+        wanted: NDArray[np.uint32] = self.heads["wanted"]
+        kept: NDArray[np.uint32] = self.heads["kept"]
+        return wanted > kept
+
+    @property
+    def goes_round(self) -> NDArray[np.bool_]:
+        """Whether the newest records are there where some are not, else the oldest."""
+        flags: NDArray[np.uint16] = self.heads["flags"]
+        return flags & 1 > 0
 
     @property
     def lost(self) -> int:
         """Records that the warps made and that are not there."""
-        return int((self.heads["wanted"].astype(np.int64) - self.heads["kept"]).sum())
+        wanted: NDArray[np.uint32] = self.heads["wanted"]
+        kept: NDArray[np.uint32] = self.heads["kept"]
+        return int((wanted.astype(np.int64) - kept).sum())
 
     def take(self, chosen: NDArray[np.integer]) -> Slots:
         """Return some of the slots, by their numbers here."""
@@ -221,12 +242,20 @@ class Arena:
         return self.collect(tickets, [self.raw[at : at + n] for at, n in self.spans(tickets)])
 
 
+def cycles_of_heads(heads: SlotHeads) -> NDArray[np.float64]:
+    """Return the cycles from the begin of each warp to its end."""
+    begin: NDArray[np.uint64] = heads["begin_clock"]
+    end: NDArray[np.uint64] = heads["end_clock"]
+    return (end - begin).astype(np.float64)
+
+
 def _turn(slots: Slots, capacity: int) -> None:
     """Put the oldest records first where a slot went round."""
-    heads, starts = slots.heads, slots.starts
-    for i in np.flatnonzero((heads["flags"] & 1 > 0) & (heads["wanted"] > capacity)).tolist():
+    starts, goes_round = slots.starts, slots.goes_round
+    wanted: NDArray[np.uint32] = slots.heads["wanted"]
+    for i in np.flatnonzero(goes_round & (wanted > capacity)).tolist():
         mine = slots.records[starts[i] : starts[i + 1]]
-        mine[:] = np.roll(mine, -(int(heads["wanted"][i]) % capacity))
+        mine[:] = np.roll(mine, -(int(wanted[i]) % capacity))
 
 
 def read(raw: bytes | NDArray[np.uint8]) -> Arena:

@@ -43,7 +43,7 @@ def _split_repeated(new: Flags, heads: SlotHeads) -> None:
     """
     seen: set[int] = set()
     until = 0
-    columns = (heads[name].tolist() for name in ("warp", "begin_ns", "end_ns"))
+    columns: list[list[int]] = [heads[name].tolist() for name in ("warp", "begin_ns", "end_ns")]
     for at, (first, warp, begin, end) in enumerate(zip(new.tolist(), *columns)):
         if first or warp in seen or begin > until:
             new[at], until = True, 0

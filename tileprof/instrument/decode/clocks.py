@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tileprof.instrument.slots import SlotHeads, Slots
+from tileprof.instrument.slots import SlotHeads, Slots, cycles_of_heads
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -38,7 +38,8 @@ class LaunchClocks:
 
 def launch_clocks(slots: Slots, ns_per_cycle: float | None = None) -> LaunchClocks:
     """Return each launch's ns per cycle; `ns_per_cycle` stands in where all are too short."""
-    tags, launch = np.unique(slots.heads["tag"], return_inverse=True)
+    tag: NDArray[np.uint32] = slots.heads["tag"]
+    tags, launch = np.unique(tag, return_inverse=True)
     together = _ratio(slots.heads)
     known = [together]
     if len(tags) > 1:
@@ -57,7 +58,7 @@ def _ratio(heads: SlotHeads) -> tuple[float, float]:
     began at the same stamp are off together and count once.
     """
     begin, end = heads["begin_ns"].astype(np.int64), heads["end_ns"].astype(np.int64)
-    cycles = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64).sum()
+    cycles = cycles_of_heads(heads).sum()
     ns = float((end - begin).sum())
     if ns <= 0 or cycles <= 0:
         return 1.0, math.inf
@@ -74,14 +75,12 @@ def cycles_of(slots: Slots) -> tuple[Floats, Flags]:
     They do not where a clock goes back, nor where a warp made no mark for 2**32 cycles, some two
     seconds: then how often its clock went round is not known.
     """
-    heads, starts = slots.heads, slots.starts
-    since = slots.records["clock"] - np.repeat(
-        heads["begin_clock"].astype(np.uint32), heads["kept"]
-    )
+    starts, length, missing = slots.starts, slots.length, slots.lacks
+    clock: NDArray[np.uint32] = slots.records["clock"]
+    begin: NDArray[np.uint64] = slots.heads["begin_clock"]
+    since = clock - np.repeat(begin.astype(np.uint32), np.diff(starts))
     cycles = since.astype(np.float64)
-    length = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64)
-    missing = heads["wanted"] > heads["kept"]
-    goes_round = missing & (heads["flags"] & 1 > 0)
+    goes_round = missing & slots.goes_round
     for number in np.flatnonzero(length >= _WRAP).tolist():
         mine = slice(*starts[number : number + 2].tolist())
         known = length[number] if goes_round[number] else None

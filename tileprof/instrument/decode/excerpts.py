@@ -177,10 +177,12 @@ def _chosen(heads: SlotHeads, number: Ints, scale: Floats, most: int) -> dict[in
     length = (clocks[1] - clocks[0]).astype(np.float64)
     why = _reasons(length, begin, most)
     made = {}
+    numbers: NDArray[np.uint32] = heads["block"]
+    sms: NDArray[np.uint32] = heads["sm"]
     for block in sorted(why, key=lambda each: (int(begin[each]), each)):
         row = int(np.flatnonzero(number == block)[0])
         end = int(begin[block]) + round(float(length[block] * scale[row]))
-        place = int(heads["block"][row]), int(heads["sm"][row])
+        place = int(numbers[row]), int(sms[row])
         made[block] = ExcerptBlock(*place, int(begin[block]), end, why[block])
     return made
 
@@ -235,7 +237,9 @@ def _warps(
     until: Floats,
     consumer_warps: int | None,
 ) -> Iterator[ExcerptWarp]:
-    lost = heads["wanted"] > heads["kept"]
+    wanted: NDArray[np.uint32] = heads["wanted"]
+    kept: NDArray[np.uint32] = heads["kept"]
+    lost = wanted > kept
     for row, (at, (begin, end)) in enumerate(zip(block.tolist(), timeline.span.tolist())):
         number, missing = int(timeline.warp[row]), _missing(timeline, row) if lost[row] else ""
         if end > until[at]:

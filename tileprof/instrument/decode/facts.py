@@ -217,8 +217,10 @@ def tail(slots: Slots, blocks: int, resident: int | None = None) -> Tail | None:
     number = blocks_of(slots.heads)
     begin = np.full(int(number.max()) + 1, np.iinfo(np.int64).max)
     end = np.zeros(len(begin), np.int64)
-    np.minimum.at(begin, number, slots.heads["begin_ns"].astype(np.int64))
-    np.maximum.at(end, number, slots.heads["end_ns"].astype(np.int64))
+    first: NDArray[np.uint64] = slots.heads["begin_ns"]
+    last: NDArray[np.uint64] = slots.heads["end_ns"]
+    np.minimum.at(begin, number, first.astype(np.int64))
+    np.maximum.at(end, number, last.astype(np.int64))
     span = int(end.max() - begin.min())
     if not span:
         return None

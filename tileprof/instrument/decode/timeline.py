@@ -72,18 +72,18 @@ def timeline_of(
         cycles, _ = cycles_of(slots)
     heads, starts, block = slots.heads, slots.starts, blocks_of(slots.heads)
     shift = _since_block(heads["begin_clock"], block)
-    length = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64)
-    no_begin = (heads["flags"] & 1 > 0) & (heads["wanted"] > heads["kept"])
-    no_end = ~no_begin & (heads["wanted"] > heads["kept"])
-    there = np.flatnonzero(heads["kept"])
+    length, lacks, kept = slots.length, slots.lacks, np.diff(starts)
+    no_begin = slots.goes_round & lacks
+    no_end = ~no_begin & lacks
+    there = np.flatnonzero(kept)
     last = starts[there + 1] - 1
     length[there] = np.where(no_end[there], cycles[last], length[there])
     end = np.append(cycles[1:], 0.0)[: len(cycles)]
     end[last] = length[there]
-    of_mark = np.repeat(np.arange(len(slots)), heads["kept"])
-    state = slots.records["state"]
+    of_mark = np.repeat(np.arange(len(slots)), kept)
+    state: NDArray[np.uint32] = slots.records["state"]
     visits = _visits(sites, states)[state]
-    visits[starts[1:][no_end & (heads["kept"] > 0)] - 1] = False
+    visits[starts[1:][no_end & (kept > 0)] - 1] = False
     return Timeline(
         starts,
         block,

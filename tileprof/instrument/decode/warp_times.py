@@ -182,13 +182,14 @@ class _Piece:
         self.kept = np.diff(starts)
         self.there = np.flatnonzero(self.kept)
         self.first, self.last = starts[self.there], starts[self.there + 1] - 1
-        missing = (heads["wanted"] > self.kept)[self.there]
-        goes_round = (heads["flags"] & 1 > 0)[self.there]
+        missing = slots.lacks[self.there]
+        goes_round = slots.goes_round[self.there]
         self.no_begin = self.first[missing & goes_round]
         self.no_end = self.last[missing & ~goes_round]
-        self.state = slots.records["state"].astype(np.int64)
+        state: NDArray[np.uint32] = slots.records["state"]
+        self.state = state.astype(np.int64)
         self._check_states()
-        length = (heads["end_clock"] - heads["begin_clock"]).astype(np.float64)
+        length = slots.length
         alike = len(scale) and (scale == scale[0]).all()
         self.scale = scale[:1] if alike else np.repeat(scale, self.kept)
         """ns per cycle of each record, or one for all."""

@@ -137,13 +137,14 @@ class TimelineStore:
         with self._lock:
             host, device = (_at_nodes(newest.rows(), to) for newest in self._newest.values())
         tracks, host_tracks, device_tracks = self._tracks(host, device)
-        joined = {
-            name: np.concatenate([host[name], device[name]]) for name in ("start", "end", "node")
-        }
+        start, end, node = (
+            np.concatenate([_column(host, name), _column(device, name)])
+            for name in ("start", "end", "node")
+        )
         events = TimelineEvents.of(
-            joined["start"],
-            joined["end"] - joined["start"],
-            joined["node"],
+            start,
+            end - start,
+            node,
             np.concatenate([host_tracks, device_tracks]),
             np.concatenate([np.full(len(host), -1), launches(host, device)]),
         )
@@ -152,8 +153,9 @@ class TimelineStore:
     def _tracks(self, host: Rows, device: Rows) -> tuple[list[Track], _Ints, _Ints]:
         """Return the tracks, and for each row its own: threads in first-seen order, then
         streams."""
-        idents, of_host = np.unique(host["thread"], return_inverse=True)
-        places = device["device"].astype(np.int64) << 32 | device["stream"]
+        of_threads: npt.NDArray[np.uint64] = host["thread"]
+        idents, of_host = np.unique(of_threads, return_inverse=True)
+        places = _column(device, "device") << 32 | _column(device, "stream")
         streams, of_device = np.unique(places, return_inverse=True)
         seen = list(self._names)
         order = sorted(range(len(idents)), key=lambda at: seen.index(int(idents[at])))
@@ -167,11 +169,16 @@ class TimelineStore:
         return tracks, rank[of_host.reshape(-1)], of_device.reshape(-1) + len(idents)
 
 
+def _column(rows: Rows, name: str) -> _Ints:
+    found: npt.NDArray[np.integer] = rows[name]
+    return found.astype(np.int64)
+
+
 def _at_nodes(rows: Rows, to: npt.NDArray[np.int32]) -> Rows:
     """Rows at a profile's nodes, without those that have none."""
     # An event may have come after the tree was copied.
     rows = rows[rows["node"] < len(to)]
-    node = to[rows["node"]]
+    node = to[_column(rows, "node")]
     rows = rows[node >= 0]
     rows["node"] = node[node >= 0]
     return rows
@@ -182,8 +189,9 @@ def launches(host: Rows, device: Rows) -> _Ints:
 
     That is the one of the launch's context in which the time of the launch is.
     """
-    contexts = np.concatenate([host["context"], device["launch"]])
-    times = np.concatenate([host["start"], device["launched"]])
+    launch, launched = _column(device, "launch"), _column(device, "launched")
+    contexts = np.concatenate([_column(host, "context"), launch])
+    times = np.concatenate([_column(host, "start"), launched])
     is_device = np.arange(len(times)) >= len(host)
     order = np.lexsort((is_device, times, contexts))
     last = np.maximum.accumulate(np.where(is_device[order], -1, np.arange(len(order))))
@@ -192,7 +200,7 @@ def launches(host: Rows, device: Rows) -> _Ints:
     found = before[len(host) :]
     held = found >= 0
     launcher = host[found[held]]
-    held[held] = (launcher["context"] == device["launch"][held]) & (
-        device["launched"][held] <= launcher["end"]
+    held[held] = (_column(launcher, "context") == launch[held]) & (
+        launched[held] <= _column(launcher, "end")
     )
     return np.where(held, found, -1)

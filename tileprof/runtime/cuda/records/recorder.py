@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import numpy as np
+import numpy.typing as npt
 
 from tileprof.errors import TileprofError
 from tileprof.instrument.slots import ROUND, Slots
@@ -202,7 +203,8 @@ class Records:
                 self.report()
 
     def _give_back(self, slots: Slots) -> None:
-        numbers, counts = np.unique(slots.heads["tag"], return_counts=True)
+        tags: npt.NDArray[np.uint32] = slots.heads["tag"]
+        numbers, counts = np.unique(tags, return_counts=True)
         with self._lock:
             for number, count in zip(numbers.tolist(), counts.tolist()):
                 if (tag := self._tags.get(number)) is not None:
