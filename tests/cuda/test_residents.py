@@ -18,8 +18,8 @@ from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
 from tileprof.remarks.launches import PairedBlocks
 
-WAVES: dict[str, Any] = {"extents": (128 * 12, 128 * 12, 128), "stages": 2}
-"""More tiles than multiprocessors, of 128 registers a thread, with 96 KB of shared memory."""
+WAVES: dict[str, Any] = {"extents": (128 * 30, 128 * 30, 128), "stages": 2}
+"""More tiles than fit at once, of 128 registers a thread, with 96 KB of shared memory."""
 
 
 def lowered(function: Any, **controls: Any) -> CudaProgram:
@@ -59,8 +59,8 @@ def test_one_block_stays_alone(changes: dict[str, Any], controls: dict[str, Any]
     """Where a second one would not fit, or fits anyway."""
     program = lowered(product(**{**WAVES, **changes}), **controls)
     assert all(not isinstance(r.decision, PairedBlocks) for r in program.remarks)
-    assert program.source.launches[0].persistent < 2
-    assert ", 2) matmul" not in program.source.text
+    assert "(256, 2) matmul" not in program.source.text
+    assert "tp_registers_increase<232>" not in program.source.text
 
 
 def test_pairs_compute_the_same() -> None:
@@ -72,6 +72,14 @@ def test_pairs_compute_the_same() -> None:
     c = np.zeros((256, 512), np.float16)
     emulate(program.source, program.kernel, [a, b, c], resident=2)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=2e-3, atol=2e-2)
+
+
+def test_blocks_with_few_fragments_keep_one_warp_that_loads() -> None:
+    """The assembler is told for how many blocks there have to be registers."""
+    program = lowered(product(**{**WAVES, "tile": (64, 64, 64)}))
+    (spec,) = program.source.launches
+    assert spec.persistent > 2
+    assert "__launch_bounds__(160, 2)" in program.source.text
 
 
 def test_registers_of_both_fit() -> None:

@@ -262,7 +262,7 @@ def _one_more(
     if "threads" in scarce or "blocks" in scarce:
         return ()
     needs: dict[str, Need] = {
-        "registers": RegistersAtMost(_registers_for(blocks, spec.threads, target)),
+        "registers": RegistersAtMost(registers_for(blocks, spec.threads, target)),
         "shared memory": SharedAtMost(shared_for(blocks, target)),
         "named barriers": FewerBarriers(),
     }
@@ -270,7 +270,8 @@ def _one_more(
     return (Rejection(BlocksCandidate(blocks), reason),)
 
 
-def _registers_for(blocks: int, threads: int, target: Target) -> int:
+def registers_for(blocks: int, threads: int, target: Target) -> int:
+    """Return the registers of each thread with which so many blocks fit on a multiprocessor."""
     warps = -(-threads // WARP)
     in_partition = -(-blocks * warps // PARTITIONS)
     each = target.registers_per_sm // PARTITIONS // in_partition

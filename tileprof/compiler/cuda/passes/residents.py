@@ -16,8 +16,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tileprof import ir
+from tileprof.binary.occupancy import WARP
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.resources import fragment_registers, occupancy, registers_available
+from tileprof.compiler.cuda.resources import (
+    fragment_registers,
+    occupancy,
+    registers_available,
+    registers_for,
+)
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import (
     FRAGMENT_REGISTERS,
@@ -36,7 +42,12 @@ def pair_blocks(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 def _paired(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     roles = next((o for o in launch.body.ops if isinstance(o, ir.Roles)), None)
-    if roles is None or not _fits(launch, lowering):
+    if roles is None:
+        return launch
+    if launch.schedule.persistent >= PAIRED_BLOCKS and _is_narrow(launch, lowering):
+        # Blocks with a producer of one warp fit as they are, if the assembler takes no more.
+        return launch.scheduled(replace(launch.schedule, residents=PAIRED_BLOCKS))
+    if not _fits(launch, lowering):
         return launch
     producer, consumer = PAIRED_REGISTERS
     ops: list[ir.OpBase] = list(launch.body.ops)
@@ -54,16 +65,27 @@ def _fits(launch: ir.Launch, lowering: Lowering) -> bool:
     """Whether a multiprocessor has shared memory and registers for both blocks."""
     if launch.block_threads != WARP_GROUP or lowering.controls.registers:
         return False
-    if dict(launch.hints).get("blocks") or launch.schedule.persistent >= PAIRED_BLOCKS:
-        # The author, or what decided on persistence, has said how many blocks there are to be.
+    if dict(launch.hints).get("blocks"):
+        # The author has said how many blocks there are to be.
         return False
     threads = 2 * WARP_GROUP
     each = registers_available(PAIRED_BLOCKS * threads, lowering.target)
     blocks = occupancy(each, launch.schedule.shared, threads, lowering.target).blocks
-    fragments = (
-        o.result for o in ir.walk(launch.body) if isinstance(o, ir.Alloc) and o.space == "fragment"
-    )
-    held = fragment_registers(fragments, WARP_GROUP)
+    held = _held(launch)
     # With few fragments two blocks or more fit as they are.
     crowded = held > each - OTHER_REGISTERS
     return blocks >= PAIRED_BLOCKS and crowded and held <= FRAGMENT_REGISTERS
+
+
+def _is_narrow(launch: ir.Launch, lowering: Lowering) -> bool:
+    """Whether two blocks of this many threads and a warp that loads leave registers to spare."""
+    limit = registers_for(PAIRED_BLOCKS, launch.block_threads + WARP, lowering.target)
+    return _held(launch) + OTHER_REGISTERS < limit
+
+
+def _held(launch: ir.Launch) -> float:
+    """Registers of a thread for all fragments of a launch of one warp group."""
+    fragments = (
+        o.result for o in ir.walk(launch.body) if isinstance(o, ir.Alloc) and o.space == "fragment"
+    )
+    return fragment_registers(fragments, WARP_GROUP)
