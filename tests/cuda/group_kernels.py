@@ -51,6 +51,33 @@ def sparse_product(A, B, Mask, stages: int = 2):
 
 
 @tileprof.jit
+def masked_product(A, B, Mask, changed: bool = False):
+    """As `sparse_product`, with the block's row of the mask in registers first; `changed` there."""
+    M, N, K, P = T.const("M, N, K, P")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    Mask: T.Tensor((M // ROWS, P), T.int32)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(N // 64, M // ROWS, threads=128) as (bx, by):
+        a = T.alloc_shared((ROWS, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((ROWS, 64), T.float32)
+        mask = T.alloc_fragment((P,), T.int32)
+        T.copy(Mask[by, :], mask)
+        if changed:
+            for i in T.Parallel(P):
+                mask[i] = 1 - mask[i]
+        T.clear(c)
+        for k in T.Pipelined(K // 64, num_stages=2):
+            if mask[k] > 0:
+                T.copy(A[by * ROWS, k * 64], a)
+                T.copy(B[bx * 64, k * 64], b)
+                T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * ROWS, bx * 64])
+    return C
+
+
+@tileprof.jit
 def chained(Q, K, V, threads: int = 128, by_columns: bool = False):
     """(Q · Kᵀ) · V, whose two sums need 256 registers of the threads of one warp group."""
     N = T.const("N")

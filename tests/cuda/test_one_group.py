@@ -120,6 +120,18 @@ def test_loads_in_a_branch_of_a_loop_run_ahead(stages: int) -> None:
     check(program, [a, b, mask], product(wide.reshape(128, 512), b))
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_elements_of_a_copied_tile_decide_over_loads(changed: bool) -> None:
+    """A producer reads them from the tensor, unless the tile is something else by then."""
+    made = kernels.masked_product.compile(M=128, N=128, K=512, P=8, changed=changed)
+    program = lowered(made.program.kernel)
+    assert rings(program) == ([] if changed else [2])
+    a, b = numbers(128, 512), numbers(128, 512, seed=1)
+    mask = np.array([[1, 0, 1, 1, 0, 0, 1, 0], [0, 1] * 4], np.int32)
+    wide = a.reshape(2, 64, 8, 64) * (mask ^ changed)[:, None, :, None]
+    check(program, [a, b, mask], product(wide.reshape(128, 512), b))
+
+
 def test_sums_that_do_not_fit_get_a_second_group() -> None:
     """128 x 128 sums of two products need 256 registers of a thread in one warp group."""
     program = lowered(kernels.chained.compile(N=256).program.kernel)

@@ -44,6 +44,7 @@ from tileprof.remarks.copies import (
 )
 
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
+from .forwarded import forward_elements
 from .groups import with_groups
 from .operands import emit_product
 
@@ -55,7 +56,9 @@ def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Choose the `lowering` of every product and copy, and which launches have warp roles."""
 
     def change(launch: ir.Launch) -> ir.Launch:
-        return _Launch(kernel, with_groups(launch, lowering), lowering).chosen()
+        # Here, because what decides over loads decides over instructions.
+        launch = forward_elements(with_groups(launch, lowering), lowering)
+        return _Launch(kernel, launch, lowering).chosen()
 
     return per_launch(kernel, change)
 
