@@ -36,8 +36,8 @@ def with_groups(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         return launch
     if not all(_divides(o, lowering) for o in products):
         return launch
-    if any(isinstance(o, ir.Alloc) and o.layout for o in ir.walk(launch.body)):
-        # A layout that the author gave names threads.
+    if any(isinstance(o, ir.Alloc | ir.Parallel) and o.layout for o in ir.walk(launch.body)):
+        # A layout that is given names threads.
         return launch
     lowering.remarks.add(
         "launch", "", launch.span, WarpGroups(2), (AuthorsThreads(threads), SumsNeed(int(needed)))
