@@ -502,9 +502,13 @@ _SCANS = (
     Example(
         "gdn/example_chunk_delta_h.py",
         _codes(
+            # Rows of length 1 and a strong decay, or the states overflow; and a state to begin
+            # with, without which the kernel reads shared memory that it has never written.
+            "unit = lambda *a: F.normalize(torch.randn(*a, device='cuda'), dim=-1).bfloat16()\n"
             "call(tilelang_chunk_gated_delta_rule_fwd_h({}, {}, {}, 128, 128, " + _GDN +
-            ", 'float32', 64, True, False, True, True, block_DK=32, block_DV=32, threads=128,"
-            " num_stages=2))", *_CHUNKS,
+            ", 'float32', 64, True, True, True, True, block_DK=32, block_DV=32, threads=128,"
+            " num_stages=2), K=unit, W=unit, U=unit,"
+            " G=lambda *a: -1 - torch.rand(*a, device='cuda'))", *_CHUNKS,
         ),
     ),
     Example(

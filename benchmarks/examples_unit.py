@@ -261,14 +261,13 @@ def compile_unit(
 
 def _compiled(launch: Launch, target: str) -> dict[str, Any]:
     """Registers, spilled bytes and remarks of a kernel."""
-    from tileprof.compiler.cuda.controls import Controls
     from tileprof.compiler.cuda.pipeline import compile_cuda
     from tileprof.compiler.cuda.target import find_target
 
     program = launch.variant.program()
     begin = time.monotonic()
     try:
-        made = compile_cuda(program.kernel, find_target(target), Controls())
+        made = compile_cuda(program.kernel, find_target(target), launch.variant.options.controls)
         used = list(made.cubin.resources.values())
         missed = [r for r in (*program.remarks, *made.all_remarks) if r.severity == "missed"]
         notes = sorted({

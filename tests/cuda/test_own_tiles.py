@@ -16,12 +16,12 @@ from tileprof.emulator import emulate
 
 
 @tileprof.jit
-def normed(X, order: str = "same", late: bool = False):
+def normed(X, order: str = "same", late: bool = False, threads: int = 128):
     """Rows divided by the root of their mean square, read twice through one tile."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.float32)
     Y = T.empty((M, N), T.float32)
-    with T.Kernel(M, threads=128) as block:
+    with T.Kernel(M, threads=threads) as block:
         tile = T.alloc_shared((1, 256), T.float32)
         squares = T.alloc_fragment((1, 256), T.float32)
         total = T.alloc_fragment((1,), T.float32)
@@ -49,10 +49,10 @@ def normed(X, order: str = "same", late: bool = False):
     return Y
 
 
-def check(order: str, late: bool) -> CudaProgram:
+def check(order: str, late: bool, threads: int = 128) -> CudaProgram:
     """The program, whose rows are right for several orders of threads."""
     columns = 256 if late else 512
-    kernel = normed.compile(M=3, N=columns, order=order, late=late).program.kernel
+    kernel = normed.compile(M=3, N=columns, order=order, late=late, threads=threads).program.kernel
     program = compile_cuda(kernel, find_target("sm_90a"))
     x = np.random.default_rng(0).integers(-4, 5, (3, columns)).astype(np.float32)
     want = x / np.sqrt((x * x).mean(1, keepdims=True))
@@ -87,6 +87,13 @@ def test_each_thread_has_its_own() -> None:
 def test_tiles_in_shared_memory(order: str, late: bool) -> None:
     """What threads hand to each other, and what would take registers for long."""
     assert tiles(check(order, late))["tile"] == "shared"
+
+
+@pytest.mark.parametrize("threads", [32, 64])
+def test_threads_of_one_warp_meet_by_themselves(threads: int) -> None:
+    """A block of one warp needs no barrier of blocks."""
+    text = check("other", late=False, threads=threads).source.text
+    assert ("tp_warp_barrier();" in text, "tp_barrier();" in text) == (threads == 32, threads > 32)
 
 
 @T.prim_func

@@ -51,6 +51,50 @@ def test_a_product_in_flight_is_awaited_before_the_sum_of_another_is_set() -> No
     assert [o.pending for o in order[:first] if isinstance(o, ir.Wait)] == [0]
 
 
+def test_loops_begin_without_the_products_of_the_loop_before() -> None:
+    """A sum that a loop does not go on with is complete before it: else it takes registers there,
+    and all products run one by one."""
+
+    @T.prim_func
+    def two_loops(
+        A: T.Tensor((64, 256), "float16"),
+        B: T.Tensor((64, 256), "float16"),
+        C: T.Tensor((2, 64, 64), "float32"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            sums = [T.alloc_fragment((64, 64), "float32") for _ in range(2)]
+            T.clear(sums[0])
+            T.clear(sums[1])
+            for k in T.serial(4):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[0, k * 64], b)
+                T.gemm(a, b, sums[0], transpose_B=True)
+            for k in T.serial(4):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[0, k * 64], b)
+                T.gemm(b, a, sums[1], transpose_B=True)
+            T.copy(sums[0], C[0, 0, 0])
+            T.copy(sums[1], C[1, 0, 0])
+
+    made = compile_cuda(tileprof.compile(two_loops).program.kernel, TARGETS["sm_90a"])
+    loops = [o for o in made.kernel.ops() if isinstance(o, ir.For)]
+    loops = [o for o in loops if any(isinstance(e, ir.AsyncGemm) for e in o.body.ops)]
+    assert len(loops) == 2
+    for loop in loops:
+        sums = {e.c for e in loop.body.ops if isinstance(e, ir.AsyncGemm)}
+        waits = [e for e in loop.body.ops if isinstance(e, ir.Wait) and e.queue == "wgmma"]
+        assert waits
+        assert all(sums.issuperset(w.held) for w in waits)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (64, 256)).astype(np.float16) for _ in range(2))
+    c = np.zeros((2, 64, 64), np.float32)
+    emulate(made.source, made.kernel, [a, b, c], seed=1)
+    want = a.astype(np.float32) @ b.astype(np.float32).T
+    np.testing.assert_array_equal(c, [want, want.T])
+
+
 @pytest.mark.parametrize("guarded", [True, False], ids=["product", "sums"])
 def test_products_run_on_where_branches_decide(guarded: bool) -> None:
     """A product that a condition guards, and sums that a condition sets, do not make all products

@@ -22,6 +22,7 @@ _MOST_PASSES = 12
 """Passes that are followed at most."""
 _OTHER = "it makes another program of the same one"
 _READ_BY: dict[str, tuple[str, ...]] = {
+    "exponentials": ("fast_math",),
     "choose": ("tma", "wgmma", "tensor_cores", "tf32", "async_copy", "warp_specialization"),
     "overlap": ("overlap", "delayed_release"),
     "peel": ("peel",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ _ACCEPTED = frozenset(
     {"target_host", "execution_backend", "pass_configs", "compile_flags", "verbose",
      "debug_root_path", "mode", "workspace_idx"}
 )  # fmt: skip
-"""Keywords of TileLang's decorators that say nothing to this compiler."""
+"""Keywords of TileLang's decorators that say nothing to this compiler, but for fast math in
+`pass_configs`."""
 
 
 class Kernel:
@@ -316,9 +318,19 @@ def options_of(
             )
     named = next((t for t in TARGETS if re.search(rf"\b{t}\b", str(target))), "")
     try:
-        return Options(controls=controls_of(controls), strict=strict, target=named)
+        asked = controls_of(controls)
+        if _wants_fast_math(others.get("pass_configs")):
+            asked = replace(asked, fast_math=True)
+        return Options(controls=asked, strict=strict, target=named)
     except UsageError as error:
         raise UsageError(error.message, location=here(), hint=error.hint) from None
+
+
+def _wants_fast_math(configs: object) -> bool:
+    """Whether TileLang's configuration of passes allows fast exponentials."""
+    if not isinstance(configs, Mapping):
+        return False
+    return any(str(k).lower().endswith("enable_fast_math") and bool(v) for k, v in configs.items())
 
 
 def debugging() -> bool:

@@ -65,6 +65,9 @@ class Controls:
     ping_pong: bool | None = None
     """Whether consumer warp groups hand the tensor cores over to each other, so that products of
     one run under the exponentials of the other."""
+    fast_math: bool = False
+    """Whether exponentials may be one instruction each: results that would be denormal are 0, and
+    `exp` is less exact."""
     early_launch: bool = False
     """Whether launches of a kernel after its first start while the one before them ends."""
 

@@ -22,6 +22,7 @@ from .passes.choice.choose import choose
 from .passes.dependents import start_early
 from .passes.early_loads import load_early
 from .passes.expand import expand
+from .passes.exponentials import speed_exponentials
 from .passes.layout.access_costs import count_accesses
 from .passes.layout.layouts import infer_layouts
 from .passes.masks import narrow_masks
@@ -54,6 +55,8 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
+    # Before what counts exponentials and before any op is copied.
+    Pass("exponentials", speed_exponentials),
     # First: layouts follow from the instructions, and instructions need only shapes and types.
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from tileprof import ir
+from tileprof.binary.occupancy import WARP
 from tileprof.compiler.codegen.buffers import Extent
 from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import value_type
@@ -137,6 +138,9 @@ class Context(Values):
     def barrier(self) -> str:
         """The statement at which all threads of the role meet."""
         self.headers.add("barriers.cuh")
+        if self.role == "block" and self.threads == WARP:
+            # The threads of one warp meet without the unit that counts warps.
+            return "tp_warp_barrier();"
         # Barrier 0 is that of the whole block, which a role must not use.
         return "tp_barrier();" if self.role == "block" else f"tp_barrier(1, {self.threads});"
 

@@ -238,6 +238,7 @@ class _Waits(Flow[_State]):
     def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         match op:
             case ir.For() | ir.While():
+                self._enter(op, made, state)
                 self.loop(op, made, state)
             case ir.If() if not starts_loads(op):
                 self._start(op, made, state)
@@ -262,6 +263,18 @@ class _Waits(Flow[_State]):
         if op in self.starts and state.wgmma:
             # Otherwise the assembler runs all products of the kernel one by one.
             self._wait(state, made, 0, "the next product adds to what is written", op)
+
+    def _enter(self, op: ir.For | ir.While, made: ir.Block, state: _State) -> None:
+        """Let no product run into a loop of products that add up elsewhere.
+
+        Its registers would be held in all iterations, and where the first one with it meets the
+        others without, the assembler would run all products of the kernel one by one.
+        """
+        products = [o for b in op.blocks() for o in ir.walk(b) if is_of_warp_groups(o)]
+        sums = {base(o.c) for o in products if isinstance(o, ir.Gemm)}
+        others = [g.younger for g in state.wgmma if sums and g.result not in sums]
+        if others:
+            self._wait(state, made, min(others), "the loop adds up elsewhere", op)
 
     def _before(self, touch: ir.Access, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         """Wait for whatever an access conflicts with."""
