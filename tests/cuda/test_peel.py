@@ -241,6 +241,7 @@ def test_remarks():
         ({"seen": listed}, "a number in its condition is not known before the loop"),
         ({"seen": modular}, "it changes elements in every iteration"),
         ({"seen": told, "keys": 16}, "the loop has one iteration at most"),
+        ({"seen": told, "keys": 32}, "the loop has 2 iterations, and the text would be longer"),
     ],
 )
 def test_refused(given, reason):

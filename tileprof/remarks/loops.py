@@ -125,6 +125,10 @@ class MayWrap(Reason, text="its condition may wrap around"): ...
 class OneIterationAtMost(Reason, text="the loop has one iteration at most"): ...
 
 
+class FewIterations(Reason, text="the loop has {count} iterations, and the text would be longer"):
+    count: int
+
+
 class OneIteration(Reason, text="it is one iteration"): ...
 
 

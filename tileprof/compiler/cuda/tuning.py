@@ -215,6 +215,11 @@ MASKED_VALUE = -1e4
 """Where a mask chooses between two numbers, those up to this one replace elements.  By hand,
 2026-11-21."""
 
+PEELED_TRIPS = 3
+"""Fewest iterations of a loop of which those without a mask are taken apart, where the number is
+known: of two, one at most is without, and the loop would be there three times.  By hand,
+2026-11-28."""
+
 CONDITION_STEPS = 64
 """Replacements of parts of a mask's condition after which it is given up.  By hand, 2026-11-21."""
 

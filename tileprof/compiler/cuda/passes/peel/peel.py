@@ -23,10 +23,12 @@ from collections.abc import Sequence
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering, line_of
+from tileprof.compiler.cuda.passes.layout.graph import constant_range
+from tileprof.compiler.cuda.passes.pipeline.gathers import is_plain_gather
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers, registers_available
 from tileprof.compiler.cuda.target import WARP_GROUP
-from tileprof.compiler.cuda.tuning import LOOP_REGISTERS, ROLE_REGISTERS
+from tileprof.compiler.cuda.tuning import LOOP_REGISTERS, PEELED_TRIPS, ROLE_REGISTERS
 from tileprof.compiler.passes.affine import is_nonnegative
 from tileprof.compiler.passes.identities import number_of
 from tileprof.compiler.passes.ranges import Ranges
@@ -39,6 +41,7 @@ from tileprof.remarks.loops import (
     BoundsComputed,
     CopiesAhead,
     EveryHasMask,
+    FewIterations,
     FirstHasMask,
     LoopsInTurn,
     MaskFrom,
@@ -146,7 +149,12 @@ class _Finder:
         span = iterations.both(list(found.values()))
         first, stop = iterations.clamped(span)
         whole = first is loop.start and stop is loop.stop
-        if not whole and (reason := EVERY if iterations.is_empty(span) else self._reason(loop)):
+        reason = EVERY if iterations.is_empty(span) else self._reason(loop)
+        trips, ends = constant_range(loop), [number_of(v) for v in (first, stop)]
+        if reason is None and trips is not None and len(trips) < PEELED_TRIPS and None in ends:
+            # Which ones are without is known to the launch only.
+            reason = FewIterations(len(trips))
+        if not whole and reason is not None:
             self._refused(loop, [(mask, reason) for mask in masks])
             return
         before = _needed(iterations.before, {first, stop})
@@ -192,7 +200,8 @@ class _Finder:
             return OneIterationAtMost()
         stages = self._lowering.stages(loop)
         copies = [o for o in loop.body.ops if isinstance(o, ir.Copy)]
-        if stages > 1 and any(isinstance(c.lowering, CpAsync) for c in copies):
+        ahead = any(isinstance(c.lowering, CpAsync) for c in copies)
+        if stages > 1 and (ahead or any(map(is_plain_gather, loop.body.ops))):
             return CopiesAhead()
         if loop.schedule.whole:
             return OneIteration()

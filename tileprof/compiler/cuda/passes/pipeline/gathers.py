@@ -147,6 +147,18 @@ class Tensors:
         )
 
 
+def is_plain_gather(op: ir.OpBase) -> bool:
+    """Whether a parallel loop of the author stores what it loads from a tensor in a shared tile,
+    and does nothing else; before layouts."""
+    if not isinstance(op, ir.Parallel) or op.origin:
+        return False
+    stores = [o for o in op.body.ops if isinstance(o, ir.Store)]
+    loads = [o.value.owner for o in stores if o.buffer.buffer.space == "shared"]
+    return len(stores) == len(loads) == 1 and all(
+        isinstance(o, ir.Load) and o.buffer.buffer.space == "global" for o in loads
+    )
+
+
 def gather_of(op: ir.OpBase, tensors: Tensors, lowering: Lowering) -> Gather | None:
     """Return what a parallel loop of the author copies; None where it does anything else, or
     cp.async cannot."""
