@@ -333,7 +333,7 @@ class RegisterLoops(VectorLoops):
             self.ctx.writer.line(f"else tp_fill_vector<{count}>({to}, {safe});")
 
     def _may_be_left_out(self, access: VectorAccess) -> bool:
-        """Whether a whole vector of narrow elements from global memory is read under a condition."""
+        """Whether a whole vector of narrow elements of global memory is read under a condition."""
         buffer, width = access.buffer, self._elements(access)
         inside = access.op.in_bounds or access.op in self.ctx.inside
         narrow = buffer.dtype.bytes < WORD and width * buffer.dtype.bytes % WORD == 0
