@@ -75,7 +75,7 @@ def split_product(
     A, B, C, turns: int = 2, kind: str = "add", dtype: str = "float32", through: str = ""
 ):
     """C joined with products of parts of K, each part by a block, in several rounds; `through`: the
-    memory in which the author puts a product before."""
+    memory in which the author puts a product before, or how its elements are added one by one."""
     M, N, K = T.const("M, N, K")
     A: T.Tensor((M, K), T.bfloat16)
     B: T.Tensor((N, K), T.bfloat16)
@@ -93,6 +93,15 @@ def split_product(
                 staged = T.alloc_shared((ROWS, N), dtype)
                 T.copy(c, staged)
                 T.atomic_add(C[bx * ROWS, 0], staged)
+            elif through == "elements":
+                for i, j in T.Parallel(ROWS, N):
+                    T.atomic_add(C[bx * ROWS + i, j], c[i, j])
+            elif through == "doubled":
+                for i, j in T.Parallel(ROWS, N):
+                    T.atomic_add(C[bx * ROWS + i, j], c[i, j] * 2 - c[i, j])
+            elif through == "turned":
+                for i, j in T.Parallel(N, N):
+                    T.atomic_add(C[bx * ROWS + j, i], c[i, j])
             elif kind == "add":
                 T.atomic_add(C[bx * ROWS, 0], c)
             else:

@@ -232,7 +232,8 @@ def test_accesses_of_a_branch_are_vectors(name):
     text = lowered(name)[1].source.text
     for access, count in VECTORS[name].items():
         way, width = re.fullmatch(r"(\w+)(<\d>)", access).groups()
-        assert len(re.findall(rf"tp_{way}_global{width}", text)) >= count, text
+        # A load under a condition has a null pointer where it does not hold.
+        assert len(re.findall(rf"tp_{way}_global(?:_where)?{width}", text)) >= count, text
 
 
 @pytest.mark.parametrize("name", ["rows", "select"])

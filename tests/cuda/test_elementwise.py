@@ -62,7 +62,8 @@ def test_vectors_of_16_bytes_move_in_front_and_behind() -> None:
     # The loads of the whole tile come before the first point.
     assert fast.index("tp_get_global<8>(y_in") < fast.index("tp_widen_vector")
     # A row is inside or outside as a whole, so guards keep the width.
-    assert re.search(r"if \(r_1 < m\) tp_get_global<8>\(x_in", slow)
+    assert re.search(r"if \(r_1 < m\) x_from = x", slow)
+    assert "tp_get_global_where<8>(x_in" in slow
 
 
 def test_without_vectorisation_accesses_are_single() -> None:
@@ -301,7 +302,8 @@ def test_rows_that_are_looked_up_are_read_in_vectors() -> None:
     arrays = [numbers("bfloat16", 32, 64), rows, numbers("bfloat16", 64, 64, seed=1)]
     made = compare(GATHER, arrays, (32,))
     # Which rows there are is known only when they have been read: guards at each vector.
-    assert re.search(r"if \((\w+) >= 0 && \1 < n\) tp_get_global<8>\(x_in", made.text)
+    assert re.search(r"if \((\w+) >= 0 && \1 < n\) x_from = x", made.text)
+    assert "tp_get_global_where<8>(x_in" in made.text
     assert "tp_put_global<8>(y" in made.text
 
 

@@ -62,6 +62,28 @@ def shifted(columns: int = 128) -> Any:
     return shifted
 
 
+def padded() -> Any:
+    """Rows up to a number that the kernel reads, and zeros below them."""
+
+    @T.prim_func
+    def padded(
+        X: T.Tensor((256, 192), "float16"),
+        Y: T.Tensor((256, 192), "float16"),
+        Rows: T.Tensor((1,), "int32"),
+    ) -> None:
+        with T.Kernel(2, threads=128) as bx:
+            x = T.alloc_shared((128, 192), "float16")
+            rows = Rows[0]
+            for i, j in T.Parallel(128, 192):
+                if bx * 128 + i < rows:
+                    x[i, j] = X[bx * 128 + i, j]
+                else:
+                    x[i, j] = 0.0
+            T.copy(x, Y[bx * 128, 0])
+
+    return padded
+
+
 def lowered(function: Any, **controls: Any) -> CudaProgram:
     """The kernel for a GPU."""
     kernel = compile_kernel(tileprof.compile(function).traced).kernel
@@ -110,6 +132,25 @@ def test_loads_come_first_in_machine_code() -> None:
     assert len(products) == 16
     assert max(loads) < min(products)
     assert "F2FP" not in text
+
+
+@pytest.mark.parametrize("rows", [256, 200, 7, 0])
+def test_rows_beyond_a_number_are_zeros(rows: int) -> None:
+    """Whole vectors are read, or none."""
+    program = lowered(padded())
+    assert "tp_get_global_where<8>" in program.source.text
+    x = np.random.default_rng(0).standard_normal((256, 192)).astype(np.float16)
+    y = np.ones_like(x)
+    emulate(program.source, program.kernel, [x, y, np.array([rows], np.int32)])
+    np.testing.assert_array_equal(y, np.where(np.arange(256)[:, None] < rows, x, 0))
+
+
+def test_halves_that_are_read_under_a_condition_share_registers() -> None:
+    """Two to a register: what is read ahead takes 64, and one for each half would take 128."""
+    need_machine_code()
+    (held,) = lowered(padded()).cubin.resources.values()
+    assert held.registers < 128
+    assert held.spill_stores == 0
 
 
 @pytest.mark.parametrize("kind", ["add", "sub", "mul"])

@@ -70,6 +70,28 @@ def test_shared_tile_is_added_by_tma(m: int, dtype: str) -> None:
     assert text.index("tp_bulk_wait_read<0>") < text.index("tp_tma_reduce_add")
 
 
+@pytest.mark.parametrize("m", [256, 200], ids=["whole", "beyond the edge"])
+def test_elements_of_a_product_are_added_as_a_tile(m: int) -> None:
+    """A loop over them is one tile, wherever it begins."""
+    program = check(m, 64, "add", "float32", through="elements")
+    assert about(program) == ("through shared memory and tma, which adds", "")
+    assert not any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
+
+
+def test_other_loops_add_element_by_element() -> None:
+    """What is added is not the product itself, or TMA is turned off."""
+    for through, controls in (("doubled", None), ("elements", Controls(tma=False))):
+        program = check(128, 64, "add", "float32", controls, through)
+        assert any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
+
+
+def test_transposed_elements_are_no_tile() -> None:
+    """TMA keeps the order of the axes."""
+    kernel = split_product.compile(M=128, N=128, K=256, through="turned").program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    assert any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
+
+
 def test_shared_tile_is_added_element_by_element() -> None:
     """Where TMA is turned off."""
     program = check(128, 64, "add", "float32", Controls(tma=False), through="shared")

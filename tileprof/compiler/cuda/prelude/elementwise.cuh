@@ -61,7 +61,9 @@ TP_PUT_WORDS(global, "l", __cvta_generic_to_global)
 TP_PUT_WORDS(shared, "r", tp_shared_address)
 #undef TP_PUT_WORDS
 
-// to[0..N) from from[0..N), in accesses of 16 bytes where that many are wanted.
+// to[0..N) from from[0..N), in accesses of 16 bytes where that many are wanted.  `where` gives
+// `other` for a null pointer: where ways with and without a load meet there are words then, and not
+// elements, each of which would take a register.
 #define TP_VECTORS(SPACE)                                                                   \
   template <int N, class T> TP_INLINE void tp_get_##SPACE(T *to, const T *from) {           \
     if constexpr (sizeof(T) < 4 && N * sizeof(T) % 4 == 0) {                                \
@@ -78,6 +80,16 @@ TP_PUT_WORDS(shared, "r", tp_shared_address)
         for (int i = 0; i < step; i++) to[at + i] = held[i];                                \
       }                                                                                     \
     }                                                                                       \
+  }                                                                                         \
+  template <int N, class T>                                                                 \
+  TP_INLINE void tp_get_##SPACE##_where(T *to, const T *from, T other) {                    \
+    uint32_t words[N * sizeof(T) / 4];                                                      \
+    T others[N];                                                                            \
+    TP_UNROLL_ALL                                                                           \
+    for (int i = 0; i < N; i++) others[i] = other;                                          \
+    tp_words<N>(words, others);                                                             \
+    if (from) tp_get_##SPACE<N * sizeof(T) / 4>(words, (const uint32_t *)from);             \
+    tp_elements<N>(to, words);                                                              \
   }                                                                                         \
   template <int N, class T> TP_INLINE void tp_put_##SPACE(T *to, const T *from) {           \
     if constexpr (N * sizeof(T) % 4 == 0) {                                                 \

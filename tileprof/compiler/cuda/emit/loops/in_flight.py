@@ -39,10 +39,15 @@ def iterations_at_once(ctx: Context, loop: ir.For, trips: int) -> int:
 
 
 def _is_simple(op: ir.OpBase) -> bool:
-    """Whether an op of the body keeps no other one waiting: points of registers, and scalars."""
+    """Whether an op of the body keeps no other one waiting: points of registers, and scalars.
+
+    Accesses that may be outside stand in branches, over which no load is moved.
+    """
     if isinstance(op, ir.Parallel):
         return bool(op.layout) and not any(
-            isinstance(o, ir.For | ir.While | ir.Atomic | ir.DeviceOp) for o in ir.walk(op.body)
+            isinstance(o, ir.For | ir.While | ir.If | ir.Atomic | ir.DeviceOp)
+            or (isinstance(o, ir.Load | ir.Store) and not o.in_bounds)
+            for o in ir.walk(op.body)
         )
     return is_pure(op) or isinstance(op, ir.View | ir.Alloc | ir.Mark)
 

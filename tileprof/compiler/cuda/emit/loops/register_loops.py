@@ -31,6 +31,7 @@ from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored,
 from tileprof.compiler.cuda.emit.access import is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
+from tileprof.compiler.cuda.target import WORD
 from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
@@ -311,6 +312,9 @@ class RegisterLoops(VectorLoops):
     def _load(self, access: VectorAccess) -> None:
         buffer, held = access.buffer, self.frame.early[access.op]
         assert isinstance(buffer, GlobalBuffer | SharedBuffer)
+        if self._may_be_left_out(access):
+            self._load_where(access, held)
+            return
         with self._piece(access) as (address, guard, count):
             at = plus(held.base, self.frame.position)
             to = plus(held.name, at)
@@ -327,6 +331,28 @@ class RegisterLoops(VectorLoops):
                 return
             self.ctx.writer.line(f"if ({guard}) {get}")
             self.ctx.writer.line(f"else tp_fill_vector<{count}>({to}, {safe});")
+
+    def _may_be_left_out(self, access: VectorAccess) -> bool:
+        """Whether a whole vector of narrow elements of global memory is read under a condition."""
+        buffer, width = access.buffer, self._elements(access)
+        inside = access.op.in_bounds or access.op in self.ctx.inside
+        narrow = buffer.dtype.bytes < WORD and width * buffer.dtype.bytes % WORD == 0
+        conditional = bool(access.guards) or not inside
+        whole = width == self.planner.width
+        return isinstance(buffer, GlobalBuffer) and narrow and conditional and whole
+
+    def _load_where(self, access: VectorAccess, held: Held) -> None:
+        """A load whose address is null where its conditions do not hold."""
+        buffer, line = access.buffer, self.ctx.writer.line
+        assert isinstance(buffer, GlobalBuffer)
+        name = self.ctx.names.fresh(f"{buffer.name}_from")
+        line(f"const {storage(buffer.dtype)} *{name} = nullptr;")
+        with self._piece(access) as (address, guard, count):
+            to = plus(held.name, plus(held.base, self.frame.position))
+            line(f"{f'if ({guard}) ' if guard else ''}{name} = {address};")
+        self.ctx.headers.add("elementwise.cuh")
+        safe = _element(buffer.safe, buffer.dtype)
+        line(f"tp_get_global_where<{count}>({to}, {name}, {safe});")
 
     def _store(self, access: VectorAccess) -> None:
         buffer, held = access.buffer, self.frame.late[access.op]

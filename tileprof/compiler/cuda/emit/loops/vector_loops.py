@@ -155,11 +155,8 @@ class VectorLoops:
     def _piece(self, access: VectorAccess) -> Iterator[tuple[str, str, int]]:
         """Address, guard, and how many elements are moved, at each place of the vector where an
         instruction begins; one place where the whole vector is moved without a question."""
-        ctx, width, op = self.ctx, self.planner.width, access.op
-        inside = op.in_bounds or op in ctx.inside
-        count = access.width
-        if inside and count == min(width, WIDEST_ACCESS // access.buffer.dtype.bytes):
-            count = width if self.planner.decides_once(access.guards) else count
+        ctx, width = self.ctx, self.planner.width
+        count = self._elements(access)
         if count == width:
             with self._at(0), self._guarded(access, keep=True):
                 yield self._place(access, count)
@@ -173,6 +170,14 @@ class VectorLoops:
                 self._guarded(access, keep=False),
             ):
                 yield self._place(access, count)
+
+    def _elements(self, access: VectorAccess) -> int:
+        """Elements that are moved at each place where an instruction begins."""
+        width, op = self.planner.width, access.op
+        inside = op.in_bounds or op in self.ctx.inside
+        widest = min(width, WIDEST_ACCESS // access.buffer.dtype.bytes)
+        whole = inside and access.width == widest and self.planner.decides_once(access.guards)
+        return width if whole else access.width
 
     @contextmanager
     def _guarded(self, access: VectorAccess, *, keep: bool) -> Iterator[None]:

@@ -7,13 +7,15 @@ stored, or added to a tensor, goes through shared memory and TMA where it holds 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reason
+from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, loads_of, role_reason
+from tileprof.compiler.cuda.tuning import RING_BARRIER_BYTES
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir import instructions
 from tileprof.ir.memory import base
@@ -43,6 +45,7 @@ from tileprof.remarks.copies import (
     TmaStore,
 )
 
+from .added_tiles import added_tile
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .forwarded import forward_elements
 from .groups import with_groups
@@ -102,6 +105,8 @@ class _Launch:
     def _copy(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(before, ir.TileAtomic) and isinstance(op, ir.TileAtomic):
             return self._atomic(before, op, builder)
+        if isinstance(before, ir.Parallel) and isinstance(op, ir.Parallel):
+            return self._added(before, op, builder)
         if not isinstance(before, ir.Copy) or not isinstance(op, ir.Copy):
             return None
         match base(op.source).buffer.space, base(op.target).buffer.space:
@@ -213,13 +218,52 @@ class _Launch:
         self._note(op, TmaAdds())
         return []
 
+    def _added(
+        self, before: ir.Parallel, op: ir.Parallel, builder: ir.Builder
+    ) -> list[ir.Value] | None:
+        """A loop over elements that adds a product: as a tile, where TMA then adds it."""
+        loop = self.loops.get(before)
+        zero = ir.Constant(0, ir.index)
+        made = added_tile(op, zero.result) if loop is not None else None
+        loads = [o for o in before.body.ops if isinstance(o, ir.Load)]
+        if loop is None or made is None or base(loads[0].buffer) not in self.products:
+            return None
+        part, added = made
+        shape, dtype = added.source.buffer.static_shape, added.target.dtype
+        name = f"{buffer_name(added.target)}_staged"
+        staged = ir.Alloc("shared", shape, dtype, hint=name, span=op.span)
+        if added.source.dtype != dtype or self._atomic_reason(added, staged.result):
+            return None
+        if self._held(loop) + _bytes(staged.result) > self._most():
+            return None
+        for each in (zero, part, staged, ir.Copy(added.source, staged.result, span=op.span)):
+            builder.emit(each)
+        lowering = instructions.Tma(reduce=added.kind)
+        builder.emit(ir.Copy(staged.result, added.target, (), lowering, span=op.span))
+        self._note(added, TmaAdds())
+        return []
+
+    def _held(self, loop: ir.For) -> int:
+        """Bytes of the shared buffers that a loop uses, those that are loaded with all stages."""
+        loaded = {base(copy.target) for copy in loads_of(loop.body)}
+        used = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses()}
+        stages = max(self.lowering.stages(loop), 1)
+        return sum(
+            _bytes(v) * (stages if v in loaded else 1) for v in used if v.buffer.space == "shared"
+        )
+
+    def _most(self) -> int:
+        """Bytes of shared memory that a block can have beside barriers."""
+        return self.lowering.target.shared_per_block - RING_BARRIER_BYTES
+
     def _atomic_reason(self, op: ir.TileAtomic, tile: ir.Value) -> Reason | None:
         """Why TMA cannot add a tile to a tensor."""
         if op.kind != "add" or op.target.dtype.name not in ADDED:
             return NoAtomic(op.kind, str(op.target.dtype))
         for other in ir.walk(self.launch.body):
             uses = any(base(t.value) is base(op.target) for t in other.accesses())
-            if uses and not (isinstance(other, ir.TileAtomic) and other.kind == op.kind):
+            atomic = isinstance(other, ir.Atomic | ir.TileAtomic) and other.kind == op.kind
+            if uses and not atomic:
                 return AlsoUsed(buffer_name(op.target))
         return bulk_reason(tensor_of(op.target, self.kernel), tile, self.lowering, store=True)
 
@@ -238,3 +282,8 @@ class _Launch:
             rejected = (*rejected, (CachePolicy(policy), OnlyTmaAsks()))
         severity: Severity = "missed" if missed else "info"
         self.lowering.remarks.add(kind, name, op.span, decision, *rejected, severity=severity)
+
+
+def _bytes(value: ir.Value) -> int:
+    """Bytes of a tile."""
+    return math.prod(value.buffer.static_shape) * value.dtype.bytes
