@@ -156,6 +156,12 @@ def sync_threads(*barrier: Any) -> None:
     current().need_tile_place("`T.sync_threads`")
 
 
+def sync_grid() -> None:
+    """Let all blocks of a launch come here before any goes on: what they wrote to tensors before is
+    there.  On-chip buffers do not keep their content."""
+    current().sync_grid()
+
+
 def disable_warp_group_reg_alloc() -> None:
     """Ask that warp groups keep equal shares of the registers; who gets how many is chosen here."""
     current().annotate("disable_warp_group_reg_alloc", None, (("set_max_nreg", 0),))

@@ -43,6 +43,7 @@ from .memory import (
     make_swizzled_layout,
     no_set_max_nreg,
     reshape,
+    sync_grid,
     sync_threads,
     use_swizzle,
     view,
@@ -168,8 +169,8 @@ __all__ = [
     "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
     "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "round", "rsqrt",
     "scope", "serial", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "symbolic",
-    "sync_threads", "tan", "tanh", "trunc", "truncdiv", "truncmod", "unroll", "use_swizzle",
-    "vectorized", "view",
+    "sync_grid", "sync_threads", "tan", "tanh", "trunc", "truncdiv", "truncmod", "unroll",
+    "use_swizzle", "vectorized", "view",
 ]  # fmt: skip
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)

@@ -236,6 +236,15 @@ class Live(Tracer):
 
     # -- control
 
+    def sync_grid(self) -> NoReturn:
+        """Refuse: blocks run one after the other, each to its end."""
+        self.fail(
+            UnsupportedPython,
+            "`T.sync_grid` in a kernel that runs as plain Python",
+            "Its blocks run one after the other, each to its end: write two `with T.Kernel(…)`, or "
+            "run it on the interpreter without debugging.",
+        )
+
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
         """A launch that was not rewritten into a loop over its blocks."""

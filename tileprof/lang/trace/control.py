@@ -14,6 +14,7 @@ from tileprof.lang.regions import Region
 from tileprof.lang.static import is_number
 from tileprof.lang.values import Expr
 
+from .grid_barriers import BARRIER, parts
 from .reducers import Reducers
 
 _MAX_MACRO_DEPTH = 100
@@ -51,7 +52,23 @@ class Control(Reducers):
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
-        self.emit(ir.Launch(extents, threads, region.block, hints), span)
+        for body in parts(region.block, self._refuse_part):
+            self.emit(ir.Launch(extents, threads, body, hints), span)
+
+    def _refuse_part(self, message: str, hint: str, at: Location | None) -> NoReturn:
+        self.fail(KernelError, message, hint, at=at)
+
+    def sync_grid(self) -> None:
+        """Let all blocks of the launch come here before any goes on."""
+        self.need_launch("`T.sync_grid`")
+        if self.regions[-1].kind != "launch":
+            self.fail(
+                KernelError,
+                "`T.sync_grid` stands inside of a loop, a branch or a scope",
+                "All blocks must meet there once: put it directly into the body of `T.Kernel`.",
+            )
+        self.emit(ir.Annotate(BARRIER, None, ()))
+        self.epoch += 1
 
     def _grid_extent(self, extent: Any) -> ir.Value:
         number = self.static(extent, "a grid")

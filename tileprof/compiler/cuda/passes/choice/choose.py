@@ -44,6 +44,7 @@ from tileprof.remarks.copies import (
     TmaLoad,
     TmaStore,
 )
+from tileprof.remarks.launches import MemoryForStaged
 
 from .added_tiles import added_tile
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
@@ -83,6 +84,12 @@ class _Launch:
         self.writes = Counter(base(t.value) for o in ops for t in o.accesses() if t.writes)
         self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
         loops = [o for o in ops if isinstance(o, ir.For) and o.kind == "pipelined"]
+        self.around = [
+            o
+            for o in ops
+            if isinstance(o, ir.For) and o not in loops and any(x in loops for x in ir.walk(o.body))
+        ]
+        """Loops around those that load ahead."""
         self.loops = {op: loop for loop in loops for op in loop.body.ops}
 
     def chosen(self) -> ir.Launch:
@@ -115,7 +122,7 @@ class _Launch:
             case "shared", "global":
                 builder.emit(replace(op, lowering=self._store(op)))
             case "fragment", "global" if before.source in self.products:
-                self._stage(op, builder)
+                self._stage(before, op, builder)
             case _:
                 return None
         return []
@@ -173,13 +180,34 @@ class _Launch:
         tensor = tensor_of(target, self.kernel)
         return bulk_reason(tensor, tile, self.lowering, store=True)
 
-    def _stage(self, op: ir.Copy, builder: ir.Builder) -> None:
+    def _memory_reason(self, op: ir.OpBase, staged: ir.Alloc) -> Reason | None:
+        """Why there is no shared memory for a staged tile; None where there may be.
+
+        In a loop around loads, the producer runs ahead into the next iteration: rings and the tile
+        are alive together.
+        """
+        if self.no_roles is not None or not any(op in ir.walk(o.body) for o in self.around):
+            return None
+        rings: dict[ir.Value, int] = {}
+        for copy in ir.walk(self.launch.body):
+            if not isinstance(copy, ir.Copy) or base(copy.target).buffer.space != "shared":
+                continue
+            if load_reason(self.launch, copy, self._can_bulk) is None:
+                loop = self.loops.get(copy)
+                stages = 1 if loop is None else max(self.lowering.stages(loop), 1)
+                held = math.prod(copy.target.buffer.static_shape) * copy.target.dtype.bytes
+                rings[copy.target] = max(stages * held, rings.get(copy.target, 0))
+        needed = sum(rings.values()) + math.prod(staged.shape) * staged.dtype.bytes
+        there = self.lowering.target.shared_per_block
+        return MemoryForStaged("tile", needed, there) if needed > there else None
+
+    def _stage(self, before: ir.OpBase, op: ir.Copy, builder: ir.Builder) -> None:
         """Store a matrix product: through shared memory where TMA can take it from there."""
         shape = op.source.buffer.static_shape
         name = f"{buffer_name(op.target)}_staged"
         staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
         reason = self._store_reason(op.target, staged.result)
-        if reason:
+        if reason := reason or self._memory_reason(before, staged):
             self._note(op, StoresFromRegisters(), (StagedTmaCandidate(), reason))
             builder.emit(op)
             return
