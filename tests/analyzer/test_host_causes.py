@@ -3,15 +3,13 @@ those of JAX, of doubles."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import MS, Step
+from tests.torch_programs import tileprof
 from tileprof.analyzer import analyze
 from tileprof.analyzer.program.calls import carried, twins
 from tileprof.errors import Location
@@ -102,11 +100,8 @@ for _ in range(20):
 
 def recorded(text: str, folder: Path) -> Profile:
     """A program, run and recorded."""
-    pytest.importorskip("torch")
     (folder / "program.py").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "tileprof", "run", "--quiet", "-o", "held.tprof", "program.py"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=240)
+    tileprof(folder, ["run", "--quiet", "-o", "held.tprof", "program.py"])
     profile = load(folder / "held.tprof")
     if "no C++ compiler" in profile.tables.provenance["torch operations"]:
         pytest.skip("operations of PyTorch are not observed here")

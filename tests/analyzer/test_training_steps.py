@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.torch_programs import tileprof
 from tileprof.analyzer import analyze
 from tileprof.analyzer.json_form import to_json
 from tileprof.analyzer.program.training_steps import innermost_loop
@@ -35,12 +34,10 @@ def test_loop_around_the_optimizer_is_found_with_its_visits_and_parts(
 ) -> None:
     """Nobody marked the steps; the loop of set-up before them does not count."""
     count = steps_run - warm_up
-    pytest.importorskip("torch")
     script, kept = tmp_path / "train.py", tmp_path / "train.tprof"
     script.write_text(PROGRAM.replace("STEPS", str(steps_run)))
-    command = [sys.executable, "-m", "tileprof", "run", "--quiet", "-o", str(kept)]
-    command += ["--warm-up", str(warm_up), str(script)]
-    subprocess.run(command, check=True, timeout=300)
+    words = ["run", "--quiet", "-o", str(kept), "--warm-up", str(warm_up), str(script)]
+    tileprof(tmp_path, words)
     report = analyze(load(kept))
     steps = report.program.training
     assert steps is not None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import tuning
+from benchmarks.tuning_cases import CASES
 from tileprof.native.building import find_compiler
 
 
@@ -49,9 +50,9 @@ def test_the_tuner_is_compared_with_all(tmp_path: Path) -> None:
 
 def test_every_case_has_five_shapes_and_a_kernel() -> None:
     """Eight kernels at least are held out from the model."""
-    assert all(len(case.shapes) == 5 for case in tuning.CASES)
-    assert sum(not case.development for case in tuning.CASES) >= 8
-    for case in tuning.CASES:
+    assert all(len(case.shapes) == 5 for case in CASES)
+    assert sum(not case.development for case in CASES) >= 8
+    for case in CASES:
         for shape in (*case.shapes, case.small):
             assert all(
                 extent > 0 for shape_, _ in case.tensors(shape).values() for extent in shape_

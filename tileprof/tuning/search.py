@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tileprof import ir
@@ -29,9 +29,9 @@ from tileprof.runtime import hooks
 from tileprof.runtime.cuda.binary import CudaBinary
 
 from .configurations import Configuration
-from .guesses import Guess, guesses, rank_correlation
+from .guesses import rank_correlation
 from .machine import Gpu, Machine
-from .model import Estimate, estimate
+from .model import estimate
 from .numbers import (
     ALIKE_COMPILED,
     BEAM,
@@ -44,10 +44,11 @@ from .numbers import (
     SURE,
     WORTH,
 )
-from .outcomes import Looked, Measured, Outcome, Seconds, Verdict
-from .ruled_out import Failure, RuledOut
+from .outcomes import Measured, Outcome, Seconds
+from .ruled_out import RuledOut
 from .space import Space
-from .timing import Batches, Comparison, compared, prepared
+from .table import Known, Table
+from .timing import compared, prepared
 from .trials import Order, Refused, Trial
 from .workers import Workers
 
@@ -148,20 +149,6 @@ def tuned(
         return _Search(subject, chosen, made, around, clock).run()
 
 
-@dataclass(slots=True)
-class _Known:
-    """What is known of a configuration."""
-
-    trial: Trial | None = None
-    estimate: Estimate | None = None
-    refused: Refused | None = None
-    because: Failure | None = None
-    measured: Measured | None = None
-    batches: Batches | None = None
-    verdict: Verdict = "not-timed"
-    reason: str = ""
-
-
 class _Search:
     """One search."""
 
@@ -176,7 +163,7 @@ class _Search:
         self._subject, self._settings, self._workers = subject, settings, workers
         self._space, self._machine = subject.space, subject.machine
         self._around, self._clock = around, clock
-        self._known: dict[Configuration, _Known] = {}
+        self._table = Table(subject.space)
         self._ruled = RuledOut(self._space)
         self._notes: list[str] = []
         self._began = clock()
@@ -211,7 +198,7 @@ class _Search:
             self._try(listed)
         else:
             self._climb([default, *self._seeds()])
-        if not self._predicted():
+        if not self._table.predicted():
             self._raise_refused(default)
 
     def _seeds(self) -> list[Configuration]:
@@ -227,25 +214,25 @@ class _Search:
     def _climb(self, begin: Sequence[Configuration]) -> None:
         self._try(begin)
         expanded: set[Configuration] = set()
-        while len(self._tried()) < self._settings.trials and not self._is_late():
-            best = [c for c in self._ranked() if c not in expanded][:BEAM]
+        while len(self._table.tried()) < self._settings.trials and not self._is_late():
+            best = [c for c in self._table.ranked() if c not in expanded][:BEAM]
             # Only from the best few: others lead where the model expects nothing.
-            best = [c for c in best if c in self._ranked()[: 3 * BEAM]]
+            best = [c for c in best if c in self._table.ranked()[: 3 * BEAM]]
             if not best:
                 return
             expanded.update(best)
             near = dict.fromkeys(n for c in best for n in self._space.neighbours(c))
-            left = self._settings.trials - len(self._tried())
-            self._try([n for n in near if n not in self._known][:left])
+            left = self._settings.trials - len(self._table.tried())
+            self._try([n for n in near if n not in self._table][:left])
 
     def _try(self, wanted: Iterable[Configuration]) -> None:
         """Lower configurations that are not known yet."""
         orders: list[tuple[Configuration, Order]] = []
         # From the smallest on, so that failures rule out what is larger.
         for configuration in sorted(dict.fromkeys(wanted), key=_size):
-            if configuration in self._known:
+            if configuration in self._table:
                 continue
-            known = self._known[configuration] = _Known()
+            known = self._table.add(configuration)
             if (failure := self._ruled.by(configuration)) is not None:
                 known.because, known.verdict = failure, "ruled-out"
                 continue
@@ -274,7 +261,7 @@ class _Search:
         return Order(kernel, configuration.lowering, target, sms, compiled, binary)
 
     def _learn(self, configuration: Configuration, trial: Trial) -> None:
-        known = self._known[configuration]
+        known = self._table[configuration]
         known.trial = trial
         if trial.refused is not None:
             known.refused, known.verdict, known.estimate = trial.refused, "refused", None
@@ -312,7 +299,7 @@ class _Search:
                     return
 
     def _is_compiled(self, configuration: Configuration) -> bool:
-        trial = self._known[configuration].trial
+        trial = self._table[configuration].trial
         return trial is not None and trial.compiled
 
     def _unlike(self) -> list[Configuration]:
@@ -320,7 +307,7 @@ class _Search:
         as many as are compiled."""
         roles, counts = self._space.roles(), dict[object, int]()
         kept = []
-        for configuration in self._ranked():
+        for configuration in self._table.ranked():
             held = tuple(p for p in configuration.arguments if roles[p[0]] != "raster")
             counts[held] = counts.get(held, 0) + 1
             if counts[held] <= ALIKE_COMPILED:
@@ -343,8 +330,8 @@ class _Search:
                     best = chosen
                     if not self._space.listed and not self._is_late():
                         # The model may expect nothing around what is in truth the fastest.
-                        left = max(0, self._settings.trials - len(self._tried()))
-                        near = [n for n in self._space.neighbours(best) if n not in self._known]
+                        left = max(0, self._settings.trials - len(self._table.tried()))
+                        near = [n for n in self._space.neighbours(best) if n not in self._table]
                         self._try(near[:left])
                 task.done += 1
         if best is None:
@@ -353,7 +340,7 @@ class _Search:
 
     def _nothing_ran(self) -> ExecutionError:
         """Return the error that no configuration ran as it should, with what the first one did."""
-        reason = next((k.reason for k in self._known.values() if k.reason), "none was tried")
+        reason = next((k.reason for k in self._table.known.values() if k.reason), "none was tried")
         return ExecutionError(
             f"no configuration of `{self._subject.name}` can be used: {reason}",
             hint="Call the kernel with its defaults, and compare it with the reference.",
@@ -362,37 +349,30 @@ class _Search:
     def _next(self, best: Configuration | None) -> Configuration | None:
         """Return what is timed next; None where nothing is worth it."""
         default = self._space.default
-        times = self._times()
+        times = self._table.times()
         if not times:
             # The default first: its results are those that others are compared with.
-            fresh = self._is_open(default)
-            return default if fresh else next(filter(self._is_open, self._ranked()), None)
+            first = (default, *self._table.ranked())
+            return next(filter(self._table.is_open, first), None)
         assert best is not None
-        expected = self._guesses()
-        open_ones = [c for c in expected if self._is_open(c)]
+        expected = self._table.guesses()
+        open_ones = [c for c in expected if self._table.is_open(c)]
         if not open_ones:
             return None
         gain = {c: expected[c].gain(times[best]) for c in open_ones}
         chosen = max(open_ones, key=lambda c: gain[c])
         return chosen if gain[chosen] >= WORTH else None
 
-    def _is_open(self, configuration: Configuration) -> bool:
-        known = self._known.get(configuration)
-        return (
-            known is not None and known.estimate is not None and known.measured is None
-            and known.verdict == "not-timed"
-        )  # fmt: skip
-
     def _timed(self, chosen: Configuration, best: Configuration | None, timer: Timer) -> bool:
         """Check and time one configuration; return whether it is the fastest now."""
-        known = self._known[chosen]
+        known = self._table[chosen]
         if self._around is not None:
             with self._around(chosen):
                 return self._timed_here(chosen, known, best, timer)
         return self._timed_here(chosen, known, best, timer)
 
     def _timed_here(
-        self, chosen: Configuration, known: _Known, best: Configuration | None, timer: Timer
+        self, chosen: Configuration, known: Known, best: Configuration | None, timer: Timer
     ) -> bool:
         try:
             ready = self._subject.ready(chosen, known.trial.binary if known.trial else None)
@@ -410,84 +390,44 @@ class _Search:
         if best is None:
             known.measured = Measured(known.batches.first_ns, None, None, 1, 1)
             return True
-        held = self._known[best].batches
+        held = self._table[best].batches
         assert held is not None
         with hooks.unrecorded():
             found = compared(timer, known.batches, held, PAIR_SECONDS)
-        self._note(chosen, best, found)
+        self._table.note(chosen, best, found)
         return found.is_faster
-
-    def _is_settled(self, one: Configuration, other: Configuration) -> bool:
-        """Return whether two were compared, and it is sure which is faster."""
-        measured = self._known[one].measured
-        return measured is not None and measured.against == other and measured.decided
-
-    def _note(self, one: Configuration, other: Configuration, found: Comparison) -> None:
-        """Note the times of a comparison; both were taken now, older ones maybe at another clock.
-
-        The time of the first is that of the other, by the ratio of pairs.
-        """
-        held = self._known[other].measured
-        assert held is not None
-        ns = held.ns if held.rounds > 1 else found.other_ns
-        self._known[other].measured = replace(held, ns=ns, rounds=held.rounds + found.rounds)
-        earlier = self._known[one].measured
-        position = earlier.position if earlier is not None else len(self._times()) + 1
-        self._known[one].measured = Measured(
-            ns * found.ratio.value, found.ratio, other, found.rounds, position, found.decided
-        )
 
     def _final(self, best: Configuration, timer: Timer) -> bool:
         """Let the best two take turns; note verdicts, and return whether the winner is sure."""
-        times = self._times()
+        times = self._table.times()
         others = sorted((c for c in times if c != best), key=lambda c: times[c])
         sure = True
         for other in others[:_FINALISTS]:
-            if times[other] > _OUT_OF_REACH * times[best] or self._is_settled(other, best):
+            if times[other] > _OUT_OF_REACH * times[best] or self._table.is_settled(other, best):
                 continue
-            ours, theirs = self._known[best].batches, self._known[other].batches
+            ours, theirs = self._table[best].batches, self._table[other].batches
             assert ours is not None
             assert theirs is not None
             with hooks.unrecorded():
                 found = compared(timer, theirs, ours, FINAL_SECONDS)
-            self._note(other, best, found)
+            self._table.note(other, best, found)
             sure = sure and found.decided
             if found.is_faster:
                 best = other
         for each in times:
-            near = self._times()[each] < (1 + SURE) * self._times()[best]
-            self._known[each].verdict = "equal" if near else "slower"
-        self._known[best].verdict = "winner"
+            near = self._table.times()[each] < (1 + SURE) * self._table.times()[best]
+            self._table[each].verdict = "equal" if near else "slower"
+        self._table[best].verdict = "winner"
         return sure
-
-    # -- what is known
-
-    def _tried(self) -> list[Configuration]:
-        return [c for c, known in self._known.items() if known.trial is not None]
-
-    def _predicted(self) -> dict[Configuration, float]:
-        return {c: k.estimate.ns for c, k in self._known.items() if k.estimate is not None}
-
-    def _ranked(self) -> list[Configuration]:
-        """Configurations that can be timed, the model's best first."""
-        held = self._predicted()
-        kept = [c for c in held if self._known[c].verdict not in ("spills", "wrong", "failed")]
-        # Where all spill, the least evil of them is left.
-        return sorted(kept or held, key=lambda c: held[c])
-
-    def _times(self) -> dict[Configuration, float]:
-        return {c: k.measured.ns for c, k in self._known.items() if k.measured is not None}
-
-    def _guesses(self) -> Mapping[Configuration, Guess]:
-        return guesses(self._predicted(), self._times(), self._space.steps)
 
     def _is_late(self) -> bool:
         return self._clock() - self._began > self._settings.seconds
 
     def _raise_refused(self, default: Configuration) -> None:
         """UsageError with the reason against the default, or the first configuration."""
-        refused = self._known[default].refused if default in self._known else None
-        refused = refused or next((k.refused for k in self._known.values() if k.refused), None)
+        refused = self._table[default].refused if default in self._table else None
+        others = (each.refused for each in self._table.known.values())
+        refused = refused or next(filter(None, others), None)
         raise UsageError(
             f"no configuration of `{self._subject.name}` can be compiled: "
             f"{refused.message if refused else 'none is left'}",
@@ -495,30 +435,15 @@ class _Search:
         )
 
     def _outcome(self, seconds: Seconds, sure: bool) -> Outcome:
-        expected, times = self._guesses(), self._times()
-        predicted = self._predicted()
-        looked = [self._looked(c, k, expected.get(c)) for c, k in self._known.items()]
-        if not any(each.verdict == "winner" for each in looked):
-            first = self._ranked()[0]
-            looked = [replace(e, verdict="winner") if e.configuration == first else e
-                      for e in looked]  # fmt: skip
-        looked.sort(key=_order_of)
+        predicted, times = self._table.predicted(), self._table.times()
+        if not any(each.verdict == "winner" for each in self._table.known.values()):
+            self._table[self._table.ranked()[0]].verdict = "winner"
         both = [c for c in times if c in predicted]
         return Outcome(
             self._subject.name, self._subject.device, self._machine.name, self._space,
-            tuple(looked), seconds, sure,
+            tuple(self._table.looked()), seconds, sure,
             rank_correlation([predicted[c] for c in both], [times[c] for c in both]),
             tuple(self._notes),
-        )  # fmt: skip
-
-    def _looked(self, configuration: Configuration, known: _Known, guess: Guess | None) -> Looked:
-        facts = known.trial.facts if known.trial else None
-        registers = max((e.registers for e in facts.launches), default=0) if facts else 0
-        return Looked(
-            configuration, known.verdict, known.estimate, guess.ns if guess else None,
-            bool(known.trial and known.trial.compiled), registers,
-            facts.spilled if facts else 0, known.measured, known.refused, known.because,
-            known.reason,
         )  # fmt: skip
 
 
@@ -526,11 +451,3 @@ def _size(configuration: Configuration) -> float:
     """Return the product of the numbers of a configuration."""
     numbers = (v for _, v in configuration.arguments if isinstance(v, int | float) and v > 0)
     return math.prod(float(v) for v in numbers)
-
-
-def _order_of(each: Looked) -> tuple[int, float]:
-    if each.verdict == "winner":
-        return (0, 0.0)
-    if each.measured is not None:
-        return (1, each.measured.ns)
-    return (2, each.expected_ns) if each.expected_ns is not None else (3, 0.0)

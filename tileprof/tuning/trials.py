@@ -16,7 +16,8 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.errors import MissingDependencyError, Resource, TileprofError, TooLarge
 from tileprof.runtime.cuda.binary import CudaBinary
 
-from .facts import KernelFacts, facts_of
+from .facts import KernelFacts
+from .reading import facts_of
 
 
 @dataclass(frozen=True, slots=True)
