@@ -1,0 +1,207 @@
+"""The order of a list's configurations by the model of tiles, and which of them are kept.
+
+In: programs of configurations, a GPU, and a way to compile one.  Out: `Ranked` for each, in the
+author's order.  Machine code is made for the best until the best are all compiled: its registers
+correct the estimates of the others, what spills or does not fit is left out, and configurations
+with equal machine code count once.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tileprof.remarks.pruning import (
+    CannotRun,
+    ExpectedNotToFit,
+    KeptForTiming,
+    KeptUnranked,
+    NotWorthTiming,
+    RefusedByTriton,
+    SameCode,
+    TooManyRegisters,
+    TooMuchShared,
+)
+from tileprof.remarks.statement import Decision, Reason
+from tileprof.tuning.machine import Gpu
+from tileprof.tuning.model import Estimate, estimate
+
+from .facts import Configured, NotKnown, Resources, facts_of
+from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SPILL_BYTES
+
+Compile = Callable[[int], "Resources | Reason"]
+"""Compiles the configuration at a position; gives the reason where Triton refuses.  Raises
+`NotKnown` where Triton fails."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What the model says of one configuration."""
+
+    name: str
+    """The configuration, in a line."""
+    kept: bool
+    decision: Decision
+    model: Estimate | None = None
+    held: Resources | None = None
+    place: int = -1
+    """Place in the model's order, from 0; -1: it has none."""
+
+
+@dataclass
+class _State:
+    """What is known of one configuration while they are ranked."""
+
+    given: Configured | None
+    held: Resources | None = None
+    model: Estimate | None = None
+    against: Reason | None = None
+    """Why it cannot run."""
+    unknown: Reason | None = None
+    """Why the model has no opinion."""
+    same: int = -1
+    """Position of an earlier configuration with the same machine code."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it takes part in the order."""
+        return self.model is not None and self.against is None and self.same < 0
+
+    @property
+    def ns(self) -> float:
+        """Time by the model."""
+        return self.model.ns if self.model else math.inf
+
+
+@dataclass
+class _Ranking:
+    states: list[_State]
+    machine: Gpu
+    ratio: float = 1.0
+    """Registers of compiled configurations over their estimates."""
+    codes: dict[str, int] = field(default_factory=dict)
+
+    def order(self) -> list[int]:
+        """Return the positions of those that stand, the fastest by the model first."""
+        standing = [at for at, each in enumerate(self.states) if each.stands]
+        return sorted(standing, key=lambda at: self.states[at].ns)
+
+    def estimate(self) -> None:
+        for each in self.states:
+            if each.given is None or each.against is not None or each.unknown is not None:
+                continue
+            try:
+                facts = facts_of(each.given, each.held, self.machine.sms, self.ratio)
+                each.model = estimate(facts, self.machine)
+            except NotKnown as error:
+                each.unknown = error.reason
+                each.model = None
+
+    def take(self, at: int, found: Resources | Reason) -> None:
+        """Take what compiling a configuration gave."""
+        state = self.states[at]
+        assert state.given is not None
+        if isinstance(found, Reason):
+            state.against = found
+            return
+        state.held = found
+        limit = self.machine.multiprocessor.shared_per_block
+        if found.shared > limit:
+            state.against = TooMuchShared(needed=found.shared, there=limit)
+        elif found.registers * state.given.threads > self.machine.multiprocessor.registers:
+            state.against = TooManyRegisters()
+        elif found.code and found.code in self.codes:
+            first = self.codes[found.code]
+            other = self.states[first].given
+            if other is not None and other.grid == state.given.grid:
+                state.same = first
+        elif found.code:
+            self.codes[found.code] = at
+
+    def learn(self) -> None:
+        """Correct the estimate of registers by those of compiled configurations."""
+        ratios = []
+        for each in self.states:
+            if each.given is not None and each.held is not None:
+                facts = facts_of(each.given, None, self.machine.sms)
+                needed = facts.launches[0].registers + facts.launches[0].lacking
+                there = each.held.registers + each.held.spilled / 4
+                ratios.append(there / max(needed, 1))
+        if ratios:
+            self.ratio = statistics.median(ratios)
+
+
+def ranked(
+    names: Sequence[str],
+    given: Mapping[int, Configured],
+    refused: Mapping[int, Reason],
+    unknown: Mapping[int, Reason],
+    machine: Gpu,
+    compile_: Compile | None,
+    keep: int | None = None,
+) -> tuple[Ranked, ...]:
+    """Rank configurations; `compile_`: None where machine code is not to be made.
+
+    Each position is in one of `given`, `refused` and `unknown`; the last are kept.
+    """
+    states = [
+        _State(given.get(at), against=refused.get(at), unknown=unknown.get(at))
+        for at in range(len(names))
+    ]
+    ranking = _Ranking(states, machine)
+    ranking.estimate()
+    wanted = keep if keep is not None else kept_of(len(names))
+    left = COMPILED_FACTOR * wanted if compile_ is not None else 0
+    while left > 0 and compile_ is not None:
+        todo = [at for at in ranking.order()[:wanted] if states[at].held is None][:left]
+        if not todo:
+            break
+        for at in todo:
+            left -= 1
+            try:
+                ranking.take(at, compile_(at))
+            except NotKnown as error:
+                states[at].unknown, states[at].model = error.reason, None
+        ranking.learn()
+        ranking.estimate()
+    order = ranking.order()
+    # What spills goes behind what does not, unless the model has nothing else.
+    order.sort(key=lambda at: _spills(states[at]))
+    return tuple(_said(at, names, states, order, wanted) for at in range(len(names)))
+
+
+def kept_of(count: int) -> int:
+    """Return how many of a list's configurations are kept."""
+    return max(FEWEST_KEPT, math.ceil(count * KEPT_SHARE))
+
+
+def _spills(state: _State) -> bool:
+    return state.held is not None and state.held.spilled >= SPILL_BYTES
+
+
+def _said(
+    at: int, names: Sequence[str], states: Sequence[_State], order: Sequence[int], wanted: int
+) -> Ranked:
+    state = states[at]
+    made = Ranked(names[at], False, CannotRun(why=TooManyRegisters()), state.model, state.held)
+    if state.unknown is not None:
+        return replace(made, kept=True, decision=KeptUnranked(why=state.unknown))
+    if state.against is not None:
+        return replace(made, decision=CannotRun(why=state.against))
+    if state.same >= 0:
+        return replace(made, decision=SameCode(other=names[state.same]))
+    place = order.index(at)
+    if place < wanted:
+        return replace(made, kept=True, decision=KeptForTiming(place=place + 1), place=place)
+    best = min(states[each].ns for each in order)
+    if not math.isfinite(state.ns):
+        return replace(made, decision=ExpectedNotToFit(), place=place)
+    ratio = state.ns / best
+    return replace(made, decision=NotWorthTiming(ratio=ratio), place=place)
+
+
+def refusal(message: str) -> Reason:
+    """Return the reason of a configuration that Triton refuses."""
+    return RefusedByTriton(message=message)
