@@ -1,7 +1,8 @@
 """Lists of `@triton.autotune` pruned by the model of tiles; results/triton_pruning.json.
 
-    python -m benchmarks.triton_pruning [--seconds 540] [--only RE] [-o FILE]      on a GPU, with Triton
-    python -m benchmarks.triton_pruning --dry [--only RE] [--keep N]               ranks without a GPU
+    python -m benchmarks.triton_pruning [--seconds 540] [--only RE] [-o FILE]    on a GPU
+    python -m benchmarks.triton_pruning --dry [--only RE] [--keep N]             without one: ranks
+    python -m benchmarks.triton_pruning --again [-o FILE]        without one: ranks what was timed
 
 For each kernel and shape the list is pruned first, from an empty cache of Triton, so that the time
 of pruning is that of a first call.  Then machine code of all configurations is made, in processes
@@ -10,7 +11,8 @@ the fastest of all and of the kept ones again in turns.  A row says whether the 
 within 2 % of the fastest of all, by how many times fewer are timed, how many would have to be kept,
 and Spearman's correlation of the model with the measurement.
 
-Rows are written as they are made; a run that finds a file goes on where it ended.
+Rows are written as they are made; a run that finds a file goes on where it ended.  `--again` ranks
+the lists of a file by the model as it is now, and compares with the times in the file.
 """
 
 from __future__ import annotations
@@ -32,9 +34,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileprof.files import replace_bytes
+
+if TYPE_CHECKING:
+    from tileprof.tuning import Pruned
 
 RESULT = Path(__file__).parent / "results" / "triton_pruning.json"
 SAME = 0.02
@@ -289,7 +294,6 @@ def measured(case: Case, shape: Shape, pool: ProcessPoolExecutor, keep: int | No
     from triton.testing import do_bench
 
     from tileprof.tuning import TritonPruner
-    from tileprof.tuning.guesses import rank_correlation
     from tileprof.tuning.pruning.programs import current_target
 
     function, configurations = kernel_of(case)
@@ -329,30 +333,43 @@ def measured(case: Case, shape: Shape, pool: ProcessPoolExecutor, keep: int | No
     ran = [at for at, each in times.items() if math.isfinite(each)]
     kept = [at for at in outcome.kept if at in ran]
     first = sorted(ran, key=lambda at: times[at])[:AGAIN]
-    again = dict.fromkeys([*first, *sorted(kept, key=lambda at: times[at])[:AGAIN]])
-    turns: dict[int, list[float]] = {at: [] for at in again}
+    closer = dict.fromkeys([*first, *sorted(kept, key=lambda at: times[at])[:AGAIN]])
+    turns: dict[int, list[float]] = {at: [] for at in closer}
     for _ in range(TURNS):
-        for at in again:
+        for at in closer:
             turns[at].append(run(at))
     times |= {at: statistics.median(each) for at, each in turns.items()}
-    best = min(again, key=lambda at: times[at])
-    best_kept = min((at for at in again if at in kept), key=lambda at: times[at])
+    names = [each.name for each in outcome.configurations]
+    ran_us = {names[at]: round(times[at], 3) for at in ran}
+    return judged(case.name, shape, outcome, ran_us)
+
+
+def judged(kernel: str, shape: Shape, outcome: Pruned, times: Mapping[str, float]) -> Row:
+    """Compare a pruned list with the times in µs of all configurations that ran, by name."""
+    from tileprof.tuning.guesses import rank_correlation
+
+    ranked = {each.name: each for each in outcome.configurations}
+    kept = [outcome.configurations[at].name for at in outcome.kept]
+    kept = [name for name in kept if name in times]
+    best = min(times, key=lambda name: times[name])
+    best_kept = min(kept, key=lambda name: times[name])
     limit = times[best] * (1 + SAME)
-    ranked = outcome.configurations
-    order = sorted((at for at in ran if ranked[at].place >= 0), key=lambda at: ranked[at].place)
-    needed = next((n for n, at in enumerate(order, 1) if times[at] <= limit), len(ran))
-    both = [at for at in ran if ranked[at].model is not None]
-    predicted = {at: float(getattr(ranked[at].model, "ns", math.nan)) / 1e3 for at in both}
-    both = [at for at in both if math.isfinite(predicted[at])]
-    correlation = rank_correlation([predicted[at] for at in both], [times[at] for at in both])
-    names = [each.name for each in ranked]
+    placed = [name for name in times if ranked[name].place >= 0]
+    order = sorted(placed, key=lambda name: ranked[name].place)
+    needed = next((n for n, name in enumerate(order, 1) if times[name] <= limit), len(times))
+    predicted = {
+        name: each.model.ns / 1e3
+        for name, each in ranked.items()
+        if name in times and each.model is not None and math.isfinite(each.model.ns)
+    }
+    both = [*predicted]
+    correlation = rank_correlation([predicted[each] for each in both], [times[e] for e in both])
     return Row(
-        case.name, dict(shape), len(ran), len(configurations) - len(ran), len(kept),
-        round(times[best], 3), round(times[best_kept], 3), names[best], names[best_kept],
-        times[best_kept] <= limit, round(len(ran) / len(kept), 2), needed, round(correlation, 3),
-        round(outcome.seconds, 2), outcome.compiled, str(outcome.why_all or ""),
-        {names[at]: round(times[at], 3) for at in ran},
-        {names[at]: round(predicted[at], 3) for at in both},
+        kernel, dict(shape), len(times), len(ranked) - len(times), len(kept), times[best],
+        times[best_kept], best, best_kept, times[best_kept] <= limit,
+        round(len(times) / len(kept), 2), needed, round(correlation, 3),
+        round(outcome.seconds, 2), outcome.compiled, str(outcome.why_all or ""), dict(times),
+        {name: round(each, 3) for name, each in predicted.items()},
     )  # fmt: skip
 
 
@@ -419,17 +436,52 @@ def dry(only: str, keep: int | None) -> None:
                 print(dict(shape), outcome, flush=True)
 
 
+def again(path: Path, only: str, keep: int | None) -> None:
+    """Rank the lists of a file by the model as it is, and compare with the times in the file."""
+    from triton.backends.compiler import GPUTarget
+
+    from tileprof.tuning import TritonPruner
+
+    rows = []
+    by_name = {case.name: case for case in CASES}
+    for row in json.loads(path.read_text())["rows"]:
+        if not re.search(only, f"{row['kernel']} {row['shape']}"):
+            continue
+        case = by_name[row["kernel"]]
+        function, configurations = kernel_of(case)
+        named = absent(case, row["shape"])
+        outcome = TritonPruner(keep).ranked(function, configurations, named, GPUTarget(*TARGET))
+        made = judged(case.name, row["shape"], outcome, row["times_us"])
+        rows.append(vars(made))
+        print(line(made), flush=True)
+    print(json.dumps(summary(rows), indent=1))
+
+
+def line(row: Row) -> str:
+    """Return a row as a line of text."""
+    return (
+        f"{row.kernel:15} {row.shape}: {row.kept} of {row.configurations} kept, best kept "
+        f"{row.best_kept_us / row.best_us:.3f} of the best, {row.needed} needed, "
+        f"correlation {row.correlation}, pruned in {row.pruning_s} s {row.why_all}"
+    )
+
+
 def main() -> int:
+    """Run as the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
     parser.add_argument("--only", default="", metavar="RE", help="kernels and shapes that match")
     parser.add_argument("--keep", type=int, help="configurations to keep (default: a sixth)")
     parser.add_argument("--dry", action="store_true", help="rank without a GPU")
+    parser.add_argument("--again", action="store_true", help="rank the lists of a file again")
     parser.add_argument("--workers", type=int, default=min(WORKERS, os.cpu_count() or 1))
     parser.add_argument("-o", dest="output", type=Path, default=RESULT)
     args = parser.parse_args()
     if args.dry:
         dry(args.only, args.keep)
+        return 0
+    if args.again:
+        again(args.output, args.only, args.keep)
         return 0
     end = time.monotonic() + args.seconds
     # A cache of its own: pruning is measured from nothing.
@@ -458,12 +510,7 @@ def main() -> int:
             data["rows"].append(vars(row))
             data["summary"] = summary(data["rows"])
             replace_bytes(args.output, (json.dumps(data, indent=1) + "\n").encode())
-            print(
-                f"{row.kernel:15} {row.shape}: {row.kept} of {row.configurations} kept, best kept "
-                f"{row.best_kept_us / row.best_us:.3f} of the best, {row.needed} needed, "
-                f"correlation {row.correlation}, pruned in {row.pruning_s} s {row.why_all}",
-                flush=True,
-            )
+            print(line(row), flush=True)
     print(json.dumps(data.get("summary", {}), indent=1), f"{left} lists are left", sep="\n")
     return 0
 

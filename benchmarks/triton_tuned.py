@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN202
+# ruff: noqa: ANN001, ANN003, ANN201, ANN202
 """Triton kernels with the lists of configurations that are usual for them.
 
 Only imported where Triton is.  `benchmarks.triton_pruning` says what each is called with.

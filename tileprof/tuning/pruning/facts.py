@@ -30,6 +30,7 @@ from .numbers import (
     L2_KEEPS,
     MOST_PROGRAMS,
     OTHER_REGISTERS,
+    PRODUCT_WAITS,
     RUNNING_BLOCKS,
     SECTOR,
     WIDEST_ACCESS,
@@ -46,7 +47,7 @@ threads, for each element."""
 _FREE = frozenset({
     "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.make_range",
     "tt.bitcast", "arith.constant", "tt.unsplat", "tt.join", "tt.split", "ub.poison", "tt.dot",
-    "arith.bitcast", "tt.advance", "tt.make_tensor_ptr", "tt.make_tensor_descriptor",
+    "arith.bitcast", "arith.extf", "tt.advance", "tt.make_tensor_ptr", "tt.make_tensor_descriptor",
 })  # fmt: skip
 _ROOFS = {
     "f16": "tensor_float16", "bf16": "tensor_bfloat16", "f32": "tensor_tf32",
@@ -104,6 +105,9 @@ class Configured:
     ctas: int = 1
     capability: int = 90
     """Compute capability as Triton writes it: 90 is 9.0."""
+
+    alike: str = ""
+    """Digest of all that the machine code follows from: equal ones have the same."""
 
     @property
     def threads(self) -> int:
@@ -241,12 +245,14 @@ class _Reader:
         elif step.name.startswith("tt.dot"):
             self._product(step, part, share)
         elif step.name in ("tt.reduce", "tt.scan"):
-            part.add(ordinary=share * 2 * self._spread(step), reductions=share)
+            part.add(ordinary=share * self._spread(step), reductions=share)
         elif (special := _SPECIAL.get(step.name)) is not None:
             count = share * self._spread(step)
             part.add(special=count * special[0], ordinary=count * special[1])
         elif step.name not in _FREE:
             folded = 1.0 if step.kind.startswith(("f", "bf")) else FOLDED
+            if step.name == "arith.truncf":
+                folded = 2.0  # two are packed by one instruction
             part.add(ordinary=share * max(self._spread(step) / folded, self.given.threads))
 
     def _spread(self, step: Step) -> float:
@@ -281,6 +287,9 @@ class _Reader:
                    float(_bytes(step.kind)))  # fmt: skip
 
     def _product(self, step: Step, part: _Sum, share: float) -> None:
+        if part.products:
+            # Unlike loads, the operands of a second product do not run ahead.
+            part.add(reductions=share * PRODUCT_WAITS)
         *batch, rows, columns, depth = step.shape
         flops = 2.0 * math.prod(step.shape) * share
         size = _bytes(step.kind)
@@ -333,12 +342,15 @@ class _Reader:
     def shared(self) -> float:
         """Estimate the shared memory of a block: operands of products on their way."""
         made = 0.0
+        left = {(each.shape[-3], each.shape[-1]) for each in self.steps if each.name == "tt.dot"}
         for each in self.steps:
             key = _loops(each.around)
             if each.argument < 0 or "load" not in each.name or not each.shape:
                 continue
             if key in self.multiplied:
                 made += _size(each) * (self.given.stages if self.ahead(key) else 1)
+            elif each.shape in left:
+                made += _size(each)
         return made
 
     # -- memory

@@ -20,6 +20,18 @@ FOLDED = 4.0
 """Elements of tiles of whole numbers (addresses, masks) for which a thread has one instruction, as
 neighbouring elements are accessed by one.  By hand, 2026-11-28."""
 
+PRODUCT_WAITS = 3.0
+"""Time that a product waits for its operands where an iteration has one before it, in reductions
+(`tileprof.tuning.numbers.REDUCE_LATENCY`).  By hand, 2026-11-28."""
+
+TIE = 0.02
+"""Share within which the model does not tell configurations apart: of such ones those are kept that
+differ most.  By hand."""
+
+STAGES_KEPT = 2
+"""Configurations that differ in their stages alone, of which more stand behind all others: the
+model is least sure of stages, and they are alike.  By hand."""
+
 OTHER_REGISTERS = 24
 """Registers of a thread beside those of its tiles: addresses, counters, masks.  By hand,
 2026-11-28; corrected by what compiled configurations have."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tileprof.profiler.frameworks.triton_accesses import work_of
+from tileprof.profiler.frameworks.triton_accesses import Work, work_of
 from tileprof.profiler.frameworks.triton_bytes import argument_places, stored_bytes
 from tileprof.profiler.frameworks.triton_ir import Unknown, parse
 from tileprof.remarks.pruning import (
@@ -165,6 +165,7 @@ def _program(call: Call, config: Any) -> Program:
         int(options.num_stages),
         int(getattr(options, "num_ctas", 1)),
         int(call.target.arch),
+        _alike(text, work, options),
     )
     return Program(text, configured, source, options)
 
@@ -186,6 +187,20 @@ def _text(source: Any, backend: Any, options: Any, target: Any) -> str:
         if type(error).__name__ in _ACCEPTED:
             raise Refused(_first_line(error)) from error
         raise NotKnown(KernelNotCompiled(message=_first_line(error))) from error
+
+
+def _alike(text: str, work: Work, options: Any) -> str:
+    """Return a digest of all that the machine code follows from.
+
+    The number of stages does not count where no loop has a product: Triton runs loads of other
+    loops ahead only where the loop itself says how far.
+    """
+    left = {**options.__dict__}
+    multiplied = any(each.name.startswith("tt.dot") and each.around for each in work.steps)
+    if not multiplied and "tt.num_stages" not in text:
+        left.pop("num_stages", None)
+    made = text + repr(sorted(left.items(), key=lambda each: each[0]))
+    return hashlib.sha256(made.encode()).hexdigest()
 
 
 def _launch_numbers(

@@ -104,14 +104,7 @@ class TritonPruner:
                 f"triton_pruner: {type(tuner).__name__} is no autotuner of Triton",
                 hint="Write @tileprof.triton_pruner() above @triton.autotune(…).",
             )
-        before = tuner.early_config_prune
-
-        def early_config_prune(configs: Any, named: Any, **keywords: Any) -> list[Any]:
-            if before is not None:
-                configs = before(configs, named, **keywords)
-            return self.kept(tuner.fn, list(configs), {**named, **keywords})
-
-        tuner.early_config_prune = early_config_prune
+        tuner.early_config_prune = _Attached(self, tuner.fn, tuner.early_config_prune)
         return tuner
 
     def kept(self, function: Any, configs: list[Any], named: Mapping[str, Any]) -> list[Any]:
@@ -164,6 +157,25 @@ class TritonPruner:
             _log.warning("triton_pruner: %s", outcome)
 
 
+@dataclass(frozen=True)
+class _Attached:
+    """A pruner as `early_config_prune` of one autotuner, behind the author's own."""
+
+    pruner: TritonPruner
+    function: Any
+    before: Any
+
+    def __call__(self, configs: Any, named: Any, **keywords: Any) -> list[Any]:
+        if self.before is not None:
+            configs = self.before(configs, named, **keywords)
+        return self.pruner.kept(self.function, list(configs), {**named, **keywords})
+
+
+def has_pruner(tuner: Any) -> bool:
+    """Return whether an autotuner of Triton has a pruner of ours."""
+    return isinstance(getattr(tuner, "early_config_prune", None), TritonPruner | _Attached)
+
+
 def triton_pruner(keep: int | None = None) -> TritonPruner:
     """Let Triton's autotuner time the few configurations that a model expects to be fastest.
 
@@ -195,6 +207,10 @@ class _Made:
     def __init__(self, call: Call, configs: Sequence[Any], machine: Gpu) -> None:
         self.call, self.machine = call, machine
         self.names = [name_of(each) for each in configs]
+        self.values = [
+            {name: float(n) for name, n in each.all_kwargs().items() if isinstance(n, int | float)}
+            for each in configs
+        ]
         self.programs: dict[int, Program] = {}
         self.refused: dict[int, Reason] = {}
         self.unknown: dict[int, Reason] = {}
@@ -210,7 +226,7 @@ class _Made:
     def ranked(self, keep: int | None, *, compiles: bool) -> tuple[Ranked, ...]:
         given: dict[int, Configured] = {at: p.configured for at, p in self.programs.items()}
         return ranked(
-            self.names, given, self.refused, self.unknown, self.machine,
+            self.names, self.values, given, self.refused, self.unknown, self.machine,
             self._compiled if compiles else None, keep,
         )  # fmt: skip
 

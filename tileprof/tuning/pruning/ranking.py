@@ -29,7 +29,7 @@ from tileprof.tuning.machine import Gpu
 from tileprof.tuning.model import Estimate, estimate
 
 from .facts import Configured, NotKnown, Resources, facts_of
-from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SPILL_BYTES
+from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SPILL_BYTES, STAGES_KEPT, TIE
 
 Compile = Callable[[int], "Resources | Reason"]
 """Compiles the configuration at a position; gives the reason where Triton refuses.  Raises
@@ -79,14 +79,53 @@ class _State:
 class _Ranking:
     states: list[_State]
     machine: Gpu
+    values: Sequence[Mapping[str, float]]
+    """Numbers of each configuration, by name."""
     ratio: float = 1.0
     """Registers of compiled configurations over their estimates."""
     codes: dict[str, int] = field(default_factory=dict)
 
     def order(self) -> list[int]:
-        """Return the positions of those that stand, the fastest by the model first."""
+        """Return the positions of those that stand, the fastest by the model first.
+
+        Among those that the model does not tell apart, the next one is that which differs most
+        from all before it.  What spills is behind what does not, and so is the third of those
+        that differ in their stages alone.
+        """
         standing = [at for at, each in enumerate(self.states) if each.stands]
-        return sorted(standing, key=lambda at: self.states[at].ns)
+        left = sorted(standing, key=lambda at: (_spills(self.states[at]), self.states[at].ns))
+        made: list[int] = []
+        apart = dict.fromkeys(left, math.inf)
+        while left:
+            first = self.states[left[0]]
+            tied = [
+                at
+                for at in left
+                if self.states[at].ns <= first.ns * (1 + TIE)
+                and _spills(self.states[at]) == _spills(first)
+            ]
+            # The first of equally distant ones, so that the order does not depend on chance.
+            chosen = max(tied, key=lambda at: apart[at]) if made else tied[0]
+            left.remove(chosen)
+            made.append(chosen)
+            for at in left:
+                apart[at] = min(apart[at], _distance(self.values[at], self.values[chosen]))
+        seen: dict[tuple[tuple[str, float], ...], int] = {}
+        nth = {}
+        for at in made:
+            own = tuple(e for e in self.values[at].items() if e[0] != "num_stages")
+            nth[at] = seen[own] = seen.get(own, 0) + 1
+        return sorted(made, key=lambda at: (_spills(self.states[at]), nth[at] > STAGES_KEPT))
+
+    def drop_alike(self) -> None:
+        """Leave out what has the program of an earlier configuration, and the same launch."""
+        known: dict[tuple[object, ...], int] = {}
+        for at, each in enumerate(self.states):
+            if each.given is None or each.against is not None or not each.given.alike:
+                continue
+            key = each.given.alike, each.given.grid, tuple(each.given.arguments.items())
+            if (first := known.setdefault(key, at)) != at:
+                each.same = first
 
     def estimate(self) -> None:
         for each in self.states:
@@ -135,6 +174,7 @@ class _Ranking:
 
 def ranked(
     names: Sequence[str],
+    values: Sequence[Mapping[str, float]],
     given: Mapping[int, Configured],
     refused: Mapping[int, Reason],
     unknown: Mapping[int, Reason],
@@ -142,7 +182,9 @@ def ranked(
     compile_: Compile | None,
     keep: int | None = None,
 ) -> tuple[Ranked, ...]:
-    """Rank configurations; `compile_`: None where machine code is not to be made.
+    """Rank configurations; `values`: their numbers by name.
+
+    `compile_`: None where machine code is not to be made.
 
     Each position is in one of `given`, `refused` and `unknown`; the last are kept.
     """
@@ -150,7 +192,8 @@ def ranked(
         _State(given.get(at), against=refused.get(at), unknown=unknown.get(at))
         for at in range(len(names))
     ]
-    ranking = _Ranking(states, machine)
+    ranking = _Ranking(states, machine, values)
+    ranking.drop_alike()
     ranking.estimate()
     wanted = keep if keep is not None else kept_of(len(names))
     left = COMPILED_FACTOR * wanted if compile_ is not None else 0
@@ -167,14 +210,20 @@ def ranked(
         ranking.learn()
         ranking.estimate()
     order = ranking.order()
-    # What spills goes behind what does not, unless the model has nothing else.
-    order.sort(key=lambda at: _spills(states[at]))
     return tuple(_said(at, names, states, order, wanted) for at in range(len(names)))
 
 
 def kept_of(count: int) -> int:
     """Return how many of a list's configurations are kept."""
     return max(FEWEST_KEPT, math.ceil(count * KEPT_SHARE))
+
+
+def _distance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Return how far two configurations are apart, in doublings of their numbers."""
+    return sum(
+        abs(math.log2(max(value, 0.5) / max(other.get(name, value), 0.5)))
+        for name, value in one.items()
+    )
 
 
 def _spills(state: _State) -> bool:
