@@ -394,8 +394,8 @@ def command_line(seed: int, folder: Path) -> None:
 
 
 ENTRIES: tuple[Callable[[int, Path], None], ...] = (
-    launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, tune, prune, record,
-    analyze, render, examine, specialise, watch, draw, operate, trace, control, misuse,
+    launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, tune, prune,
+    record, analyze, render, examine, specialise, watch, draw, operate, trace, control, misuse,
     profile_block, pause, step, compare, view, convert, report, command_line,
 )  # fmt: skip
 """All entry points; the first two are those of most runs."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -119,11 +118,6 @@ class Configured:
         """Blocks of the launch."""
         return math.prod(self.grid)
 
-    @cached_property
-    def launch(self) -> Launch:
-        """The launch's numbers, for expressions."""
-        return Launch(self.arguments, self.grid)
-
 
 @dataclass
 class _Sum:
@@ -181,6 +175,7 @@ class _Reader:
 
     def __init__(self, given: Configured, held: Resources | None) -> None:
         self.given, self.held = given, held
+        self.launch = Launch(given.arguments, given.grid)
         self.steps = given.work.steps
         self._means: dict[int, float] = {}
         self._values: dict[int, numbers.Each] = {}
@@ -226,11 +221,11 @@ class _Reader:
     def _mean(self, trips: Expression) -> float:
         if trips == numbers.MAYBE:
             return 1.0
-        found = numbers.bounds(trips, self.given.launch)
+        found = numbers.bounds(trips, self.launch)
         if found is not None and found[0] == found[1]:
             return float(found[0])
         if self.given.blocks <= MOST_PROGRAMS:
-            each = numbers.by_program(trips, self.given.launch, _LINEAR, self._values)
+            each = numbers.by_program(trips, self.launch, _LINEAR, self._values)
             if each is not None:
                 return float(np.mean(each))
         if found is None:
@@ -394,7 +389,7 @@ class _Reader:
         if step.where and blocks <= MOST_PROGRAMS:
             ids = np.zeros(blocks, np.int64)
             for each in step.where:
-                values = numbers.by_program(each, self.given.launch, _LINEAR, self._values)
+                values = numbers.by_program(each, self.launch, _LINEAR, self._values)
                 if values is None:
                     break
                 _, numbered = np.unique(np.broadcast_to(values, blocks), return_inverse=True)
