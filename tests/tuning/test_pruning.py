@@ -35,9 +35,10 @@ from tileprof.remarks.pruning import (
 )
 from tileprof.remarks.statement import Reason
 from tileprof.tuning import machine_of
+from tileprof.tuning.facts import LaunchFacts
 from tileprof.tuning.machine import Gpu
 from tileprof.tuning.pruning.everywhere import PrunedEverywhere
-from tileprof.tuning.pruning.facts import Configured, NotKnown, Resources, facts_of
+from tileprof.tuning.pruning.facts import Configured, NotKnown, Resources, facts_of, traffic_of
 from tileprof.tuning.pruning.pruner import TritonPruner, name_of
 from tileprof.tuning.pruning.ranking import Ranked, kept_of, ranked
 
@@ -103,6 +104,12 @@ MACHINE = _machine()
 MATMUL, SOFTMAX, ATTENTION = stored("matmul"), stored("softmax"), stored("attention")
 
 
+def launch_of(given: Configured, held: Resources | None = None, ratio: float = 1.0) -> LaunchFacts:
+    """Return the facts of a configuration's launch."""
+    (launch,) = facts_of(given, held, traffic_of(given, MACHINE.sms), ratio).launches
+    return launch
+
+
 def place(of: dict[str, Ranked], *starts: str) -> int:
     """Place of the first configuration whose name begins so."""
     return min(
@@ -115,7 +122,7 @@ def place(of: dict[str, Ranked], *starts: str) -> int:
 
 def test_product_of_4096_has_its_flops_and_its_tiles() -> None:
     """128 x 256 tiles: 512 blocks, 64 iterations, 48 KB of operands in each, by warp groups."""
-    (launch,) = facts_of(MATMUL.given[0], MATMUL.held[0], MACHINE.sms).launches
+    launch = launch_of(MATMUL.given[0], MATMUL.held[0])
     loop = max(launch.parts, key=lambda part: part.times)
     assert (launch.blocks, launch.threads, loop.times, loop.stages) == (512, 256, 64, 3)
     flops = sum(p.flops for each in launch.parts for p in each.products)
@@ -129,7 +136,7 @@ def test_product_of_4096_has_its_flops_and_its_tiles() -> None:
 
 def test_groups_of_rows_share_operands_within_a_wave() -> None:
     """A wave of 132 blocks in groups of 8 rows reads fewer tiles than all its blocks ask for."""
-    (launch,) = facts_of(MATMUL.given[0], None, MACHINE.sms).launches
+    launch = launch_of(MATMUL.given[0])
     read = dict(launch.memory_bytes)[132]
     asked = sum(part.loads * part.times for part in launch.parts) * launch.blocks
     least = 2 * 4096 * 4096 * 2
@@ -140,7 +147,7 @@ def test_groups_of_rows_share_operands_within_a_wave() -> None:
 def test_masks_and_second_operands_of_attention_are_counted() -> None:
     """Causal: 32 blocks of rows, the first of which has 2 iterations of 64, the last one 64."""
     at = next(n for n, name in enumerate(ATTENTION.names) if "BN=64" in name)
-    (launch,) = facts_of(ATTENTION.given[at], None, MACHINE.sms).launches
+    launch = launch_of(ATTENTION.given[at])
     loop = max(launch.parts, key=lambda part: part.times)
     assert loop.times == (2 + 64) / 2
     assert [p.flops for p in loop.products] == [2 * 128 * 64 * 64] * 2
@@ -150,13 +157,11 @@ def test_masks_and_second_operands_of_attention_are_counted() -> None:
 
 def test_registers_are_those_of_the_machine_code_where_there_is_one() -> None:
     """Before, they are an estimate, which other configurations correct."""
-    before = facts_of(MATMUL.given[0], None, MACHINE.sms).launches[0]
-    after = facts_of(MATMUL.given[0], MATMUL.held[0], MACHINE.sms).launches[0]
+    before = launch_of(MATMUL.given[0])
+    after = launch_of(MATMUL.given[0], MATMUL.held[0])
     assert before.binary is None
     assert before.registers < after.registers == 220
-    assert (
-        facts_of(MATMUL.given[0], None, MACHINE.sms, 2.0).launches[0].registers > before.registers
-    )
+    assert launch_of(MATMUL.given[0], None, 2.0).registers > before.registers
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(PROGRAMS.glob("*.ttir"))])
@@ -187,7 +192,7 @@ def test_loop_that_data_decides_is_not_known() -> None:
         steps=tuple(replace(each, around=((1, None), *each.around)) for each in work.steps),
     )
     with pytest.raises(NotKnown) as caught:
-        facts_of(Configured(looped, (132, 1, 1), {}, {}, 4, 3), None, 132)
+        launch_of(Configured(looped, (132, 1, 1), {}, {}, 4, 3))
     assert caught.value.reason == DataDecidesLoop()
 
 

@@ -68,6 +68,10 @@ class GridNotKnown(Reason, text="the grid is not known: {message}"):
     message: str
 
 
+class ModelFailed(Reason, text="the model failed, which is a fault of tileprof: {message}"):
+    message: str
+
+
 class OtherTriton(Reason, text="this version of Triton is not known: {message}"):
     message: str
 

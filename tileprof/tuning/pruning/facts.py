@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from tileprof.profiler.frameworks import triton_numbers as numbers
 from tileprof.profiler.frameworks.triton_accesses import Step, Work, is_branch
@@ -26,6 +27,7 @@ from tileprof.tuning.facts import Binary, KernelFacts, LaunchFacts, Part, Produc
 
 from .numbers import (
     FOLDED,
+    L1_KEEPS,
     L2_KEEPS,
     MOST_PROGRAMS,
     OTHER_REGISTERS,
@@ -133,10 +135,25 @@ class _Sum:
             self.amounts[name] = self.amounts.get(name, 0.0) + value
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a launch moves between memory and L2."""
+
+    read: tuple[tuple[int, float], ...]
+    """By blocks that run at once."""
+    written: float
+
+
+def traffic_of(given: Configured, sms: int) -> Traffic:
+    """Return a launch's traffic on a GPU of `sms` multiprocessors.  Raises `NotKnown`."""
+    reader = _Reader(given, None)
+    return Traffic(reader.memory([sms * each for each in RUNNING_BLOCKS]), reader.written())
+
+
 def facts_of(
-    given: Configured, held: Resources | None, sms: int, register_ratio: float = 1.0
+    given: Configured, held: Resources | None, traffic: Traffic, register_ratio: float = 1.0
 ) -> KernelFacts:
-    """Return the facts of a configuration's launch on a GPU of `sms` multiprocessors.
+    """Return the facts of a configuration's launch.
 
     `register_ratio` corrects the estimate of registers by what other configurations had.  Raises
     `NotKnown`.
@@ -146,7 +163,6 @@ def facts_of(
     needed = held.registers if held else int(reader.registers() * register_ratio)
     there = min(255, 65536 // given.threads // 8 * 8)
     binary = Binary(held.registers, 2 * held.spilled, False) if held else None
-    running = tuple(sms * each for each in RUNNING_BLOCKS)
     launch = LaunchFacts(
         blocks=given.blocks,
         threads=given.threads,
@@ -162,8 +178,8 @@ def facts_of(
         planned=False,
         alternating=False,
         barriers=0,
-        memory_bytes=reader.memory(running),
-        written_bytes=reader.written(),
+        memory_bytes=traffic.read,
+        written_bytes=traffic.written,
         parts=parts,
         binary=binary,
     )
@@ -179,23 +195,39 @@ class _Reader:
         self.steps = given.work.steps
         self._means: dict[int, float] = {}
         self._values: dict[int, numbers.Each] = {}
+        self._numbered: dict[int, npt.NDArray[np.int64] | None] = {}
         self.multiplied = {
             _loops(each.around) for each in self.steps if each.name.startswith("tt.dot")
         }
+
+    def _found_again(self) -> set[int]:
+        """Return the positions of loads of what a block loaded before and the L1 still has."""
+        held: dict[int, float] = {}
+        again: dict[int, list[int]] = {}
+        for at, each in enumerate(self.steps):
+            if each.argument >= 0 and "load" in each.name:
+                trips = math.prod(self.mean(t) for loop, t in each.around if loop in each.moves)
+                if each.place in held:
+                    again.setdefault(each.place, []).append(at)
+                held[each.place] = max(held.get(each.place, 0.0), _size(each) * trips)
+        if sum(held[place] for place in again) > L1_KEEPS:
+            return set()
+        return {at for found in again.values() for at in found}
 
     # -- parts
 
     def parts(self) -> tuple[Part, ...]:
         """Return what is done once, and what each iteration of each loop does."""
         found: dict[tuple[int, ...], _Sum] = {(): _Sum(1.0)}
-        for each in self.steps:
+        again = self._found_again()
+        for at, each in enumerate(self.steps):
             key = _loops(each.around)
             part = found.get(key)
             if part is None:
                 part = found[key] = _Sum(math.prod(self.mean(t) for _, t in each.around))
             whole = math.prod(self.mean(t) for _, t in each.around)
             share = min(1.0, whole / part.times) if part.times else 0.0
-            self._add(each, part, share, key)
+            self._add(each, part, share, key, again=at in again)
         made = []
         for key, part in found.items():
             stages = self.given.stages if self.ahead(key) else 0
@@ -234,9 +266,11 @@ class _Reader:
             raise NotKnown(DataDecidesLoop())
         return (found[0] + found[1]) / 2
 
-    def _add(self, step: Step, part: _Sum, share: float, key: tuple[int, ...]) -> None:
+    def _add(
+        self, step: Step, part: _Sum, share: float, key: tuple[int, ...], *, again: bool
+    ) -> None:
         if step.argument >= 0:
-            self._access(step, part, share, key)
+            self._access(step, part, share, key, again=again)
         elif step.name.startswith("tt.dot"):
             self._product(step, part, share)
         elif step.name in ("tt.reduce", "tt.scan"):
@@ -254,7 +288,9 @@ class _Reader:
         """Return the elements of a step, as often as threads hold them."""
         return float(max(math.prod(step.shape), self.given.threads))
 
-    def _access(self, step: Step, part: _Sum, share: float, key: tuple[int, ...]) -> None:
+    def _access(
+        self, step: Step, part: _Sum, share: float, key: tuple[int, ...], *, again: bool
+    ) -> None:
         size = share * _size(step)
         width = self._width(step)
         factor = 1.0
@@ -268,7 +304,7 @@ class _Reader:
         elif "store" in step.name or "scatter" in step.name:
             part.add(stores=size * factor)
         else:
-            part.add(loads=size * factor)
+            part.add(loads=0.0 if again else size * factor)
             if key in self.multiplied:
                 # Operands of products go through shared memory.
                 part.add(shared=size)
@@ -386,19 +422,26 @@ class _Reader:
         waves = math.ceil(blocks / running) if blocks else 0
         if not step.axes:
             return float(waves)
-        if step.where and blocks <= MOST_PROGRAMS:
-            ids = np.zeros(blocks, np.int64)
+        if step.where and blocks <= MOST_PROGRAMS and (ids := self._tiles(step)) is not None:
+            wave = np.arange(blocks) // running
+            return float(len(np.unique(wave * (int(ids.max()) + 1) + ids)))
+        most = math.prod(self.given.grid[axis] for axis in step.axes)
+        return float(waves * min(most, running))
+
+    def _tiles(self, step: Step) -> npt.NDArray[np.int64] | None:
+        """Return for each block the number of the tile that a step accesses; None: not known."""
+        if step.place not in self._numbered:
+            ids = np.zeros(self.given.blocks, np.int64)
             for each in step.where:
                 values = numbers.by_program(each, self.launch, _LINEAR, self._values)
                 if values is None:
+                    self._numbered[step.place] = None
                     break
-                _, numbered = np.unique(np.broadcast_to(values, blocks), return_inverse=True)
-                _, ids = np.unique(ids * (int(numbered.max()) + 1) + numbered, return_inverse=True)
+                _, own = np.unique(np.broadcast_to(values, self.given.blocks), return_inverse=True)
+                _, ids = np.unique(ids * (int(own.max()) + 1) + own, return_inverse=True)
             else:
-                wave = np.arange(blocks) // running
-                return float(len(np.unique(wave * (int(ids.max()) + 1) + ids)))
-        most = math.prod(self.given.grid[axis] for axis in step.axes)
-        return float(waves * min(most, running))
+                self._numbered[step.place] = ids
+        return self._numbered[step.place]
 
     def written(self) -> float:
         """Return the bytes that all blocks store."""

@@ -28,6 +28,10 @@ TIE = 0.02
 """Share within which the model does not tell configurations apart: of such ones those are kept that
 differ most.  By hand."""
 
+SLACK = 0.15
+"""Share by which the sum of all limits may be larger than the least among configurations that the
+model does not tell apart: the others are nearer to a second limit.  By hand."""
+
 STAGES_KEPT = 2
 """Configurations that differ in their stages alone, of which more stand behind all others: the
 model is least sure of stages, and they are alike.  By hand."""
@@ -52,6 +56,10 @@ RUNNING_BLOCKS = (1, 2, 4, 8)
 L2_KEEPS = 25 << 20
 """Bytes of all tensors up to which the L2 keeps them from one wave to the next: half of the 50 MB
 of an H100 or H200 (NVIDIA H100 Tensor Core GPU Architecture, 2022), as a line is in both halves."""
+
+L1_KEEPS = 24 << 10
+"""Bytes that one block loads again up to which the L1 has them: of 256 KB, less shared memory, an
+eighth for each of about eight blocks.  By hand, 2026-11-28."""
 
 MOST_PROGRAMS = 1 << 16
 """Most programs whose numbers are worked out one by one, which takes some ms."""

@@ -122,7 +122,8 @@ def program_of(call: Call, config: Any) -> Program:
         raise
     except Unknown as error:
         raise NotKnown(ProgramNotUnderstood(what=_first_line(error))) from error
-    except (AttributeError, ImportError, LookupError, TypeError) as error:
+    except Exception as error:
+        # Whatever goes wrong costs time in the tuner, never the author's program.
         raise NotKnown(OtherTriton(message=_first_line(error))) from error
 
 

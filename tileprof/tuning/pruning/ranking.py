@@ -18,6 +18,7 @@ from tileprof.remarks.pruning import (
     ExpectedNotToFit,
     KeptForTiming,
     KeptUnranked,
+    ModelFailed,
     NotWorthTiming,
     RefusedByTriton,
     SameCode,
@@ -28,8 +29,8 @@ from tileprof.remarks.statement import Decision, Reason
 from tileprof.tuning.machine import Gpu
 from tileprof.tuning.model import Estimate, estimate
 
-from .facts import Configured, NotKnown, Resources, facts_of
-from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SPILL_BYTES, STAGES_KEPT, TIE
+from .facts import Configured, NotKnown, Resources, Traffic, facts_of, traffic_of
+from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SLACK, SPILL_BYTES, STAGES_KEPT, TIE
 
 Compile = Callable[[int], "Resources | Reason"]
 """Compiles the configuration at a position; gives the reason where Triton refuses.  Raises
@@ -56,6 +57,7 @@ class _State:
 
     given: Configured | None
     held: Resources | None = None
+    traffic: Traffic | None = None
     model: Estimate | None = None
     against: Reason | None = None
     """Why it cannot run."""
@@ -68,6 +70,11 @@ class _State:
     def stands(self) -> bool:
         """Whether it takes part in the order."""
         return self.model is not None and self.against is None and self.same < 0
+
+    @property
+    def limits(self) -> float:
+        """Sum of the times that each limit alone would allow: the lower, the more room is left."""
+        return sum(self.model.limits.values()) if self.model and self.model.limits else math.inf
 
     @property
     def ns(self) -> float:
@@ -88,9 +95,9 @@ class _Ranking:
     def order(self) -> list[int]:
         """Return the positions of those that stand, the fastest by the model first.
 
-        Among those that the model does not tell apart, the next one is that which differs most
-        from all before it.  What spills is behind what does not, and so is the third of those
-        that differ in their stages alone.
+        Among those that the model does not tell apart, whose other limits leave about as much room,
+        the next one is that which differs most from all before it.  What spills is behind what
+        does not, and so is the third of those that differ in their stages alone.
         """
         standing = [at for at, each in enumerate(self.states) if each.stands]
         left = sorted(standing, key=lambda at: (_spills(self.states[at]), self.states[at].ns))
@@ -104,8 +111,12 @@ class _Ranking:
                 if self.states[at].ns <= first.ns * (1 + TIE)
                 and _spills(self.states[at]) == _spills(first)
             ]
+            least = min(self.states[at].limits for at in tied)
+            tied = [at for at in tied if self.states[at].limits <= least * (1 + SLACK)]
             # The first of equally distant ones, so that the order does not depend on chance.
-            chosen = max(tied, key=lambda at: apart[at]) if made else tied[0]
+            chosen = max(tied, key=lambda at: (apart[at], -self.states[at].limits))
+            if not made:
+                chosen = left[0]
             left.remove(chosen)
             made.append(chosen)
             for at in left:
@@ -131,11 +142,18 @@ class _Ranking:
         for each in self.states:
             if each.given is None or each.against is not None or each.unknown is not None:
                 continue
+            if each.same >= 0:
+                continue
             try:
-                facts = facts_of(each.given, each.held, self.machine.sms, self.ratio)
+                if each.traffic is None:
+                    each.traffic = traffic_of(each.given, self.machine.sms)
+                facts = facts_of(each.given, each.held, each.traffic, self.ratio)
                 each.model = estimate(facts, self.machine)
             except NotKnown as error:
-                each.unknown = error.reason
+                each.unknown, each.model = error.reason, None
+            except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+                # A fault of the model costs time in the tuner, never the author's program.
+                each.unknown = ModelFailed(message=f"{type(error).__name__}: {error}")
                 each.model = None
 
     def take(self, at: int, found: Resources | Reason) -> None:
@@ -163,8 +181,8 @@ class _Ranking:
         """Correct the estimate of registers by those of compiled configurations."""
         ratios = []
         for each in self.states:
-            if each.given is not None and each.held is not None:
-                facts = facts_of(each.given, None, self.machine.sms)
+            if each.given is not None and each.held is not None and each.traffic is not None:
+                facts = facts_of(each.given, None, each.traffic)
                 needed = facts.launches[0].registers + facts.launches[0].lacking
                 there = each.held.registers + each.held.spilled / 4
                 ratios.append(there / max(needed, 1))
