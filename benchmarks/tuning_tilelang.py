@@ -101,7 +101,7 @@ def space_of(case: Case, checkout: Path, *, dry: bool = False) -> Listed:
         from tilelang.carver.template import MatmulTemplate
 
         if dry:
-            CUDA = _absent(CUDA)
+            _describe_absent(CUDA)
         names |= {"T": T, "torch": torch, "CUDA": CUDA, "CDNA": CDNA,
                   "NoRasterization": NoRasterization, "MatmulTemplate": MatmulTemplate}  # fmt: skip
     exec(compile(ast.Module(list(body), []), str(path), "exec"), names)
@@ -117,13 +117,12 @@ def space_of(case: Case, checkout: Path, *, dry: bool = False) -> Listed:
     return [dict(each) for each in dict.fromkeys(plain)]
 
 
-def _absent(cuda: Any) -> Callable[[str], Any]:
-    """Return what makes TileLang's description of an H200 without asking for one."""
+def _describe_absent(cuda: Any) -> None:
+    """Let TileLang's description of a GPU be that of an H200, without asking for one."""
 
-    def made(target: str) -> Any:
+    def begun(found: Any, target: Any) -> None:
         from tilelang.backend.target import determine_target
 
-        found = object.__new__(cuda)
         found.target = determine_target(DRY_TARGET, return_object=True)
         found.sm_version, found.compute_capability, found.platform = 90, "90", "CUDA"
         found.name, found.device = "NVIDIA H200", None
@@ -131,9 +130,8 @@ def _absent(cuda: Any) -> Callable[[str], Any]:
         found.compute_max_core, found.warp_size, found.sm_partition = 132, 32, 4
         found.l2_cache_size_bytes, found.transaction_size = 50 << 20, [32, 128]
         found.bandwidth, found.available_tensor_instructions = [750, 12080], None
-        return found
 
-    return made
+    cuda.__init__ = begun
 
 
 # -- one side, in a process of its own
