@@ -9,6 +9,7 @@ import json
 import logging
 import random
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -27,6 +28,7 @@ from tileprof.remarks.pruning import (
     DataDecidesLoop,
     KeptForTiming,
     KeptUnranked,
+    KernelNotCompiled,
     NotWorthTiming,
     ProgramNotUnderstood,
     SameCode,
@@ -57,9 +59,9 @@ class Stored:
     compiled: list[int]
     """Positions whose machine code was asked for."""
 
-    def compile(self, at: int) -> Resources | Reason:
-        self.compiled.append(at)
-        return self.held[at]
+    def compile(self, wanted: Sequence[int]) -> list[Resources | Reason | NotKnown]:
+        self.compiled += wanted
+        return [self.held[at] for at in wanted]
 
     def ranked(self, keep: int | None = None, *, compiles: bool = True) -> dict[str, Ranked]:
         self.compiled.clear()
@@ -283,6 +285,18 @@ def test_configurations_that_are_not_understood_are_kept() -> None:
     found = ranked(MATMUL.names, MATMUL.values, given, {}, {5: reason}, MACHINE, None, 2)
     assert found[5].kept
     assert found[5].decision == KeptUnranked(why=reason)
+    assert sum(each.kept for each in found) == 3
+
+
+def test_configuration_whose_compilation_fails_is_kept() -> None:
+    """Triton's own error comes from the tuner; others are ranked without it."""
+    reason = KernelNotCompiled(message="PassManager::run failed")
+    first = next(at for at, name in enumerate(MATMUL.names) if MATMUL.ranked()[name].place == 0)
+    found = ranked(
+        MATMUL.names, MATMUL.values, MATMUL.given, {}, {}, MACHINE,
+        lambda wanted: [NotKnown(reason) if at == first else MATMUL.held[at] for at in wanted], 2,
+    )  # fmt: skip
+    assert found[first].decision == KeptUnranked(why=reason)
     assert sum(each.kept for each in found) == 3
 
 

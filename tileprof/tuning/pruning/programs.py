@@ -111,6 +111,14 @@ def current_target() -> Any:
         raise NotKnown(OtherTriton(message=_first_line(error))) from error
 
 
+def compiles_in_threads() -> bool:
+    """Return whether this version of Triton compiles in several threads at once by itself, and so
+    may be asked to."""
+    import triton
+
+    return hasattr(triton, "AsyncCompileMode")
+
+
 def program_of(call: Call, config: Any) -> Program:
     """Return the program of a configuration for a call.
 

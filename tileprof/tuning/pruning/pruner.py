@@ -7,10 +7,12 @@ it times; `TritonPruner.outcomes` says why.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -20,7 +22,7 @@ from tileprof.remarks.statement import Reason
 from tileprof.tuning.machine import Gpu
 
 from .facts import Configured, NotKnown, Resources
-from .programs import Call, Program, Refused, current_target, program_of
+from .programs import Call, Program, Refused, compiles_in_threads, current_target, program_of
 from .ranking import Ranked, ranked, refusal
 
 _MOST_OUTCOMES = 256
@@ -230,12 +232,20 @@ class _Made:
             self._compiled if compiles else None, keep,
         )  # fmt: skip
 
-    def _compiled(self, at: int) -> Resources | Reason:
-        self.compiled += 1
+    def _compiled(self, wanted: Sequence[int]) -> list[Resources | Reason | NotKnown]:
+        self.compiled += len(wanted)
+        # Most of the time Triton's compiler does not hold the interpreter's lock.
+        workers = min(len(wanted), os.cpu_count() or 1) if compiles_in_threads() else 1
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(self._compiled_one, wanted))
+
+    def _compiled_one(self, at: int) -> Resources | Reason | NotKnown:
         try:
             return self.programs[at].compiled(self.call.target)
         except Refused as error:
             return refusal(str(error))
+        except NotKnown as error:
+            return error
 
     def why_all(self, order: Sequence[Ranked]) -> Reason | None:
         """Return why all configurations are kept, where the model has an opinion about none."""

@@ -32,9 +32,9 @@ from tileprof.tuning.model import Estimate, estimate
 from .facts import Configured, NotKnown, Resources, Traffic, facts_of, traffic_of
 from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SLACK, SPILL_BYTES, STAGES_KEPT, TIE
 
-Compile = Callable[[int], "Resources | Reason"]
-"""Compiles the configuration at a position; gives the reason where Triton refuses.  Raises
-`NotKnown` where Triton fails."""
+Compile = Callable[[Sequence[int]], "Sequence[Resources | Reason | NotKnown]"]
+"""Compiles the configurations at some positions; gives for each what it takes, the reason where
+Triton refuses it, or `NotKnown` where Triton fails."""
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,13 @@ class _Ranking:
                 each.unknown = ModelFailed(message=f"{type(error).__name__}: {error}")
                 each.model = None
 
-    def take(self, at: int, found: Resources | Reason) -> None:
+    def take(self, at: int, found: Resources | Reason | NotKnown) -> None:
         """Take what compiling a configuration gave."""
         state = self.states[at]
         assert state.given is not None
+        if isinstance(found, NotKnown):
+            state.unknown, state.model = found.reason, None
+            return
         if isinstance(found, Reason):
             state.against = found
             return
@@ -219,12 +222,9 @@ def ranked(
         todo = [at for at in ranking.order()[:wanted] if states[at].held is None][:left]
         if not todo:
             break
-        for at in todo:
-            left -= 1
-            try:
-                ranking.take(at, compile_(at))
-            except NotKnown as error:
-                states[at].unknown, states[at].model = error.reason, None
+        left -= len(todo)
+        for at, found in zip(todo, compile_(todo), strict=True):
+            ranking.take(at, found)
         ranking.learn()
         ranking.estimate()
     order = ranking.order()
