@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         step,
     )
     from tileprof.runtime.selection import device
-    from tileprof.tuning import autotune
+    from tileprof.tuning import autotune, triton_pruner
 
 __version__ = "0.1.0"
 
@@ -61,6 +61,7 @@ __all__ = [
     "show",
     "start",
     "step",
+    "triton_pruner",
 ]
 
 _LATE = {
@@ -86,6 +87,7 @@ _LATE = {
     "show": "tileprof.drawing",
     "start": "tileprof.profiler",
     "step": "tileprof.profiler",
+    "triton_pruner": "tileprof.tuning",
 }
 """Modules of the public names, loaded at first use.
 

@@ -105,6 +105,27 @@ def tune(seed: int, folder: Path) -> None:
     _check(bool((tuned(x, s) == x * s[:, None]).all()), "a tuned kernel")
 
 
+def prune(seed: int, folder: Path) -> None:
+    """Prune a list of Triton's, by a pruner that does not know whose it is: all are kept."""
+    import tileprof
+
+    pruner = tileprof.triton_pruner(keep=1 + seed % 3)
+    listed = [_Listed(at) for at in range(4)]
+    _check(pruner(listed, {"n": seed}, grid=(1,)) == listed, "the list of an unknown tuner")
+    _check(pruner.outcomes[0].why_all is not None, "the reason")
+
+
+class _Listed:
+    """A configuration, as far as its numbers are asked for."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def all_kwargs(self) -> dict[str, int]:
+        """Return its numbers by name."""
+        return {"BLOCK": 64 << self.at}
+
+
 def record(seed: int, folder: Path) -> None:
     """Record a session with scopes and launches, save it and load it."""
     import tileprof
@@ -373,8 +394,8 @@ def command_line(seed: int, folder: Path) -> None:
 
 
 ENTRIES: tuple[Callable[[int, Path], None], ...] = (
-    launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, tune, record,
-    analyze, render, examine, specialise, watch, draw, operate, trace, control, misuse,
+    launch, launch_scalar, interpret, debug, compile_function, lower, save_kernel, tune, prune,
+    record, analyze, render, examine, specialise, watch, draw, operate, trace, control, misuse,
     profile_block, pause, step, compare, view, convert, report, command_line,
 )  # fmt: skip
 """All entry points; the first two are those of most runs."""

@@ -80,6 +80,10 @@ _LIVE = (
     "show the tree while it grows, in an interactive view; the program's output follows when the"
     " view is left (needs the extra tui)"
 )
+_PRUNE_TRITON = (
+    "let autotuners of Triton time only the configurations that a model of tiles expects to be the"
+    " fastest; the N best of each list, or a sixth (--prune-triton=N)"
+)
 _PAUSED = "record nothing until `tileprof ctl PID start` or `record` (with --control)"
 
 
@@ -131,6 +135,7 @@ def _parser() -> Parser:
     add("--duty", metavar="P", type=number(float), help=_DUTY)
     add("--every", metavar="N", type=number(int), help="record every N-th step")
     add("--warm-up", metavar="N", type=number(int), default=_WARM_UP, help=_WARM_UP_HELP)
+    add("--prune-triton", nargs="?", const=0, type=number(int), metavar="N", help=_PRUNE_TRITON)
     add("--control", action="store_true", help=_CONTROL)
     add("--paused", action="store_true", help=_PAUSED)
     add("--live", action="store_true", help=_LIVE)
@@ -233,7 +238,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     _set_environment(args)
     if args.paused:
         session.hold()
-    with _under_control(session, args):
+    with _under_control(session, args), _pruning(args):
         code = run_program(target, rest, session)
     if session.held:
         session.discard()
@@ -261,7 +266,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
 
 
 _PYTHONS = ("device", "instrument", "inside", "backward_ops", "layers", "debug", "duty", "every",
-            "warm_up", "control", "paused", "live")  # fmt: skip
+            "warm_up", "prune_triton", "control", "paused", "live")  # fmt: skip
 """Options that say something about Python in the program."""
 
 
@@ -325,6 +330,23 @@ def _under_control(session: Session, args: argparse.Namespace) -> Iterator[None]
         yield
     finally:
         server.close()
+
+
+@contextmanager
+def _pruning(args: argparse.Namespace) -> Iterator[None]:
+    """Prune lists of Triton's autotuners meanwhile, where that is asked for."""
+    if args.prune_triton is None:
+        yield
+        return
+    from tileprof.tuning.pruning.everywhere import PrunedEverywhere
+
+    everywhere = PrunedEverywhere(args.prune_triton or None)
+    try:
+        yield
+    finally:
+        everywhere.stop()
+    if sentence := everywhere.sentence:
+        terminal.complain(sentence)
 
 
 def _complain_of_missing(profile: Profile, args: argparse.Namespace) -> None:

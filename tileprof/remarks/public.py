@@ -11,6 +11,7 @@ from .codes import (
     loops,
     measured,
     products,
+    pruning,
     ptxas,
 )
 from .remark import Rejection, Remark, Severity
@@ -18,4 +19,4 @@ from .statement import Candidate, Decision, Reason, Statement, plain
 
 __all__ = ["CODES", "Candidate", "Decision", "Reason", "Rejection", "Remark", "Severity"]
 __all__ += ["Statement", "common", "copies", "from_plain", "host", "launches", "layouts", "loops"]
-__all__ += ["measured", "plain", "products", "ptxas"]
+__all__ += ["measured", "plain", "products", "pruning", "ptxas"]

@@ -1,7 +1,8 @@
 """Memory accesses and matrix products of a Triton kernel, found in its program.
 
 In: the functions of a module (`triton_ir`).  Out: `Work`: which arguments are loaded and stored,
-elements of each access, and how often what is around it runs, as expressions of the launch.
+elements of each access, and how often what is around it runs, as expressions of the launch.  On
+request also every operation on tiles (`Step`), for a model of the kernel's time.
 
 Pointers are traced back to the arguments that they come from. `Unknown` is raised where one comes
 from elsewhere (from memory, from an integer), may come from two arguments, or is in an operation
@@ -99,6 +100,32 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Step:
+    """An operation on tiles, or an access to memory."""
+
+    name: str
+    """Its name with the dialect, such as `arith.addf`."""
+    shape: tuple[int, ...]
+    """Shape of the tile that it makes, reads or stores; of a product M, N and K."""
+    kind: str
+    """Element type of that tile; of a product of its first operand."""
+    around: tuple[tuple[int, Expression | None], ...]
+    """Loops and branches around it, each with its trips, from the outermost."""
+    argument: int = -1
+    """Position of the argument that is accessed; -1: no access."""
+    place: int = 0
+    """The same for accesses to the same elements."""
+    where: tuple[Expression, ...] = ()
+    """Numbers from which the place of an access follows, and which differ between programs."""
+    axes: frozenset[int] = frozenset()
+    """Axes of the grid along which programs access different elements, or may do so."""
+    moves: frozenset[int] = frozenset()
+    """Loops whose iterations may each access other elements."""
+    exact: bool = False
+    """Whether a product of 32-bit numbers keeps their precision (`inputPrecision = ieee`)."""
+
+
+@dataclass(frozen=True)
 class Work:
     """Everything that a kernel accesses, and its matrix products."""
 
@@ -106,6 +133,8 @@ class Work:
     """Types of the arguments of the kernel's program."""
     accesses: tuple[Access, ...]
     products: tuple[Product, ...]
+    steps: tuple[Step, ...] = ()
+    """All operations on tiles, where they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +148,16 @@ class _Value:
     number: Expression | None = None
     differs: frozenset[int] = frozenset()
     """Loops whose iterations may each have another value; axes of the grid below 0."""
+    scalars: frozenset[int] = frozenset()
+    """Keys of the numbers, different between programs, from which a tile of offsets is made."""
 
 
-def work_of(functions: dict[str, Function]) -> Work:
-    """Return what the kernel of a module accesses and multiplies."""
+def work_of(functions: dict[str, Function], *, steps: bool = False) -> Work:
+    """Return what the kernel of a module accesses and multiplies; `steps`: each operation too."""
     kernels = [each for each in functions.values() if each.public]
     if len(kernels) != 1:
         raise Unknown(f"a module with {len(kernels)} kernels")
-    return _Walk(functions).kernel(kernels[0])
+    return _Walk(functions, keeps_steps=steps).kernel(kernels[0])
 
 
 _Names: TypeAlias = dict[str, _Value]
@@ -147,6 +178,10 @@ class _Walk:
     expressions: dict[int, Expression] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     done: int = 0
+    keeps_steps: bool = False
+    steps: list[Step] = field(default_factory=list)
+    numbers: dict[int, Expression] = field(default_factory=dict)
+    """Numbers by the keys of their values: those that tiles of offsets are made of."""
 
     def kernel(self, function: Function) -> Work:
         names = {}
@@ -158,7 +193,8 @@ class _Walk:
                 names[name] = _Value(self.key("argument", at), number=number)
         self.block(function.body, names)
         types = tuple(kind for _, kind in function.arguments)
-        return Work(types, tuple(self.accesses.values()), tuple(self.products))
+        accesses = tuple(self.accesses.values())
+        return Work(types, accesses, tuple(self.products), tuple(self.steps))
 
     def key(self, *of: object) -> int:
         """Return the number of a value that is made so: equal values have the same."""
@@ -184,7 +220,7 @@ class _Walk:
         return tuple(
             trips
             for loop, trips in self.around
-            if value is None or loop in value.differs or _is_branch(trips)
+            if value is None or loop in value.differs or is_branch(trips)
         )
 
     # -- operations
@@ -254,9 +290,25 @@ class _Walk:
             raise Unknown(name)
         if name in ("tt.dot", "tt.dot_scaled"):
             self.multiply(operation)
+        if self.keeps_steps:
+            self.keep(operation)
         return [
             replace(result, key=self.key(result.key, at)) for at in range(len(operation.results))
         ]
+
+    def keep(self, operation: Operation) -> None:
+        """Keep an operation that is no access as a step."""
+        tensors = list(_TENSOR.finditer(operation.rest))
+        if not tensors:
+            return
+        # A reduction does something for each element of what it reduces.
+        of = tensors[0] if operation.regions or operation.name == "tt.dot" else tensors[-1]
+        shape = tuple(_shape(of["shape"]))
+        if operation.name == "tt.dot":
+            shape = (*_shape(tensors[-1]["shape"]), shape[-1])
+        exact = "inputPrecision = ieee" in operation.rest
+        around = tuple(self.around)
+        self.steps.append(Step(operation.name, shape, of["type"], around, exact=exact))
 
     def plain(self, operation: Operation, operands: list[_Value]) -> _Value:
         """Return the result of an operation as far as it does not point anywhere."""
@@ -273,7 +325,18 @@ class _Walk:
             if name == "tt.get_num_programs":
                 return _Value(key, number=("programs", axis))
             return _Value(key, number=("program", axis), differs=frozenset({-1 - axis}))
-        return _Value(key, number=_number(operation, operands), differs=differs)
+        number = _number(operation, operands)
+        scalars = self.scalars(operands) if self.keeps_steps and number is None else frozenset()
+        return _Value(key, number=number, differs=differs, scalars=scalars)
+
+    def scalars(self, operands: list[_Value]) -> frozenset[int]:
+        """Return the keys of numbers from which what is made of operands differs by program."""
+        made = frozenset[int]().union(*(each.scalars for each in operands))
+        for each in operands:
+            if each.number is not None and any(axis < 0 for axis in each.differs):
+                self.numbers[each.key] = each.number
+                made |= {each.key}
+        return made
 
     def access(self, operation: Operation, operands: list[_Value], result: _Value) -> list[_Value]:
         pointer = operands[0]
@@ -282,6 +345,7 @@ class _Walk:
         loads, stores = _ACCESSES[operation.name]
         shape, kind = _elements(operation)
         axes = frozenset(-1 - each for each in pointer.differs if each < 0)
+        scalars = pointer.scalars
         (argument,) = pointer.origins
         size = math.prod(shape) * _width(kind)
         if operation.name.startswith("tt.descriptor"):
@@ -289,12 +353,24 @@ class _Walk:
             for each in operands[1:]:
                 pointer = replace(pointer, differs=pointer.differs | each.differs)
             axes = frozenset(-1 - each for each in pointer.differs if each < 0)
+            scalars = self.scalars(operands)
             place = self.key("descriptor", *(each.key for each in operands))
         else:
             place = pointer.key
         made = Access(argument, loads, stores, size, self.factors(pointer), axes)
         # The same elements again, as in a second pass over a row, are not more of them.
         self.accesses[place, loads, stores, *map(id, made.factors)] = made
+        if self.keeps_steps:
+            around = tuple(self.around)
+            loops = frozenset(loop for loop, trips in around if not is_branch(trips))
+            known = all(each in self.numbers for each in scalars)
+            self.steps.append(
+                Step(
+                    operation.name, tuple(shape), kind, around, argument, place,
+                    tuple(self.numbers[each] for each in sorted(scalars)) if known else (), axes,
+                    loops & pointer.differs,
+                )
+            )  # fmt: skip
         # A pointer that was in memory may point anywhere.
         return [replace(result, lost=kind.startswith("!tt.ptr"))] if operation.results else []
 
@@ -333,6 +409,7 @@ class _Walk:
             any(each.lost for each in values),
             None,
             frozenset().union(*(each.differs for each in values)),
+            frozenset().union(*(each.scalars for each in values)),
         )
 
     # -- loops and branches
@@ -346,10 +423,12 @@ class _Walk:
     ) -> list[_Value]:
         """Follow a loop until what it carries stays what it is; return what it ends with."""
         carried = [
-            _Value(self.unique(), each.origins, each.lost, None, each.differs | {loop})
+            _Value(
+                self.unique(), each.origins, each.lost, None, each.differs | {loop}, each.scalars
+            )
             for each in begin
-        ]
-        accesses, products = dict(self.accesses), len(self.products)
+        ]  # fmt: skip
+        accesses, products, steps = dict(self.accesses), len(self.products), len(self.steps)
         while True:
             with self.inside(loop, trips):
                 after = run(carried)
@@ -361,6 +440,7 @@ class _Walk:
                     origins=old.origins | new.origins,
                     lost=old.lost or new.lost,
                     differs=old.differs | new.differs,
+                    scalars=old.scalars | new.scalars,
                 )
                 for old, new in zip(carried, after, strict=True)
             ]
@@ -368,6 +448,7 @@ class _Walk:
                 break
             carried, self.accesses = merged, dict(accesses)
             del self.products[products:]
+            del self.steps[steps:]
         return [replace(each, key=self.unique(), differs=each.differs - {loop}) for each in carried]
 
     def scf_for(self, operation: Operation, names: _Names) -> list[_Value]:
@@ -439,7 +520,8 @@ class _Walk:
 _NESTED = {"scf.for": _Walk.scf_for, "scf.while": _Walk.scf_while, "scf.if": _Walk.scf_if}
 
 
-def _is_branch(trips: Expression | None) -> bool:
+def is_branch(trips: Expression | None) -> bool:
+    """Return whether trips are those of a branch, which runs at most once."""
     return trips is not None and trips[0] in ("branch", "maybe")
 
 

@@ -147,7 +147,7 @@ def estimate(kernel: Any, before: int) -> Estimate | None:
     """
     try:
         work = work_of(parse(kernel.asm["ttir"]))
-        places = _places(kernel.src, work.arguments, before)
+        places = argument_places(kernel.src, work.arguments, before)
         return None if places is None else Estimate(work, places)
     except Unknown:
         return None
@@ -185,7 +185,7 @@ def _trips(factors: Factors, launch: Launch) -> Interval | None:
     return least, most
 
 
-def _places(source: Any, kinds: Sequence[str], before: int) -> list[int] | None:
+def argument_places(source: Any, kinds: Sequence[str], before: int) -> list[int] | None:
     """Return the position in a launch of each argument of a program.
 
     A constant is no argument of it; a tensor's description is followed by its shape and strides.

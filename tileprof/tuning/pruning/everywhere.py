@@ -1,0 +1,64 @@
+"""Pruning of all of Triton's autotuners of a process, as `tileprof run --prune-triton` does.
+
+In: nothing but that Triton is imported at some time, or never.  Out: lists that are pruned when
+they are tuned, until `stop`; those with a pruner of their own are left to it.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from tileprof.profiler.import_watch import Watch, when_imported
+
+from .pruner import TritonPruner, has_pruner
+
+_METHOD = "prune_configs"
+
+
+class PrunedEverywhere:
+    """Prunes each list that an autotuner of Triton is about to time."""
+
+    def __init__(self, keep: int | None = None) -> None:
+        self.pruner = TritonPruner(keep)
+        self.on = True
+        self._owner: Any = None
+        self._original: Any = None
+        self._wrapper: Any = None
+        self._watch: Watch = when_imported("triton.runtime.autotuner", self._attach)
+
+    def stop(self) -> None:
+        """Put Triton's own method back; where somebody has wrapped ours, ours does nothing."""
+        self._watch.forget()
+        self.on = False
+        if self._owner is not None and vars(self._owner).get(_METHOD) is self._wrapper:
+            setattr(self._owner, _METHOD, self._original)
+
+    @property
+    def sentence(self) -> str:
+        """What was pruned, as a sentence; '' where no list was."""
+        found = self.pruner.outcomes
+        if not found:
+            return ""
+        timed = sum(len(each.kept) for each in found)
+        listed = sum(len(each.configurations) for each in found)
+        of = "a list" if len(found) == 1 else f"{len(found)} lists"
+        return f"pruned {of} of Triton's autotuner: {timed} of {listed} configurations are timed"
+
+    def _attach(self, module: ModuleType) -> None:
+        owner: Any = getattr(module, "Autotuner", None)
+        original = vars(owner).get(_METHOD) if isinstance(owner, type) else None
+        if not callable(original):
+            return
+
+        @functools.wraps(original)
+        def prune_configs(tuner: Any, keywords: Any, *more: Any, **others: Any) -> Any:
+            configs = original(tuner, keywords, *more, **others)
+            if not self.on or has_pruner(tuner):
+                return configs
+            named = {**(tuner.nargs or {}), **keywords}
+            return self.pruner.kept(tuner.fn, list(configs), named)
+
+        self._owner, self._original, self._wrapper = owner, original, prune_configs
+        setattr(owner, _METHOD, prune_configs)
