@@ -90,13 +90,17 @@ class Machine:
     costs: tuple[Cost, ...] = ()
     notes: tuple[Note, ...] = ()
     buffers: tuple[Held, ...] = ()
+    laid_out: ir.Kernel | None = None
+    """The kernel whose loops and buffers have layouts, which the interpreter can still run; None
+    where it cannot run on the target."""
 
 
 def machine_of(kernel: ir.Kernel, target: str) -> Machine:
     """Lower a kernel that the common passes have seen.  UsageError for a target that is unknown."""
     found = find_target(target)
+    forms: dict[str, ir.Kernel] = {}
     try:
-        made = compile_cuda(kernel, found)
+        made = compile_cuda(kernel, found, observe=forms.__setitem__)
     except KernelError as error:
         return Machine(target, str(error))
     costs = tuple(dict.fromkeys(cost for each in made.remarks for cost in _cost(each)))
@@ -105,7 +109,8 @@ def machine_of(kernel: ir.Kernel, target: str) -> Machine:
         for each in made.remarks
         if not isinstance(each.decision, GlobalAccess | SharedAccess) or each.severity == "missed"
     )
-    return Machine(target, "", costs, notes, tuple(dict.fromkeys(_buffers(made.kernel))))
+    buffers = tuple(dict.fromkeys(_buffers(made.kernel)))
+    return Machine(target, "", costs, notes, buffers, forms["layouts"])
 
 
 def _line(remark: Remark) -> int:

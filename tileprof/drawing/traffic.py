@@ -1,0 +1,385 @@
+"""Requests that a kernel's warps make on a GPU, all of them, and what they take.
+
+In: a kernel in the form that the compiler gave its loops, with layouts, and the arguments of a
+call.  Out: for each place that accesses memory the number of requests, sectors or wavefronts, and
+bytes.  No GPU is needed: the interpreter runs that form, which has the addresses of every point,
+and the layouts say which thread and register hold a point.
+
+Not counted are accesses that the layouts do not describe: operands of matrix instructions, and
+threads that exchange values through shared memory.  `Traffic.uncounted` names them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import row_major
+from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.vectors import Planner
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.errors import TileprofError
+from tileprof.ir.instructions import CpAsync, Fma, Matrices, Tma
+from tileprof.ir.memory import base
+from tileprof.runtime.arguments import as_array
+from tileprof.runtime.events.access import Access, AccessKind, listening
+from tileprof.runtime.interpreter import InterpreterExecutable
+
+from .transactions import Ints, sectors, wavefronts
+
+Way = Literal["threads", "cp.async", "TMA"]
+"""Who moves the bytes: instructions of all threads, or copies that run beside them."""
+Uncounted = Literal["matrix operands", "products in threads", "exchange of threads", "other"]
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place of the program that accesses a buffer in one way."""
+
+    file: str
+    line: int
+    access: AccessKind
+    buffer: str
+    space: ir.Space
+    way: Way
+
+
+@dataclass(slots=True)
+class Moved:
+    """Requests of all blocks at one place, summed."""
+
+    requests: int = 0
+    """Instructions of warps with a lane that takes part; boxes for TMA are not counted: 0."""
+    taken: int = 0
+    """Sectors of 32 bytes in global memory, wavefronts in shared memory; 0 for TMA."""
+    needed: int = 0
+    """Fewest that the bytes need, request by request."""
+    bytes: int = 0
+    """Bytes that lanes ask for; different lanes may ask for the same."""
+
+    def add(self, other: Moved) -> None:
+        """Add another place's or block's numbers."""
+        self.requests += other.requests
+        self.taken += other.taken
+        self.needed += other.needed
+        self.bytes += other.bytes
+
+
+@dataclass(eq=False)
+class Traffic:
+    """Requests of one launch."""
+
+    places: dict[Place, Moved] = field(default_factory=dict)
+    uncounted: dict[tuple[int, str, Uncounted], None] = field(default_factory=dict)
+    """Line, op and kind of what accesses shared memory beside these."""
+
+    def total(
+        self, space: ir.Space, access: AccessKind | None = None, way: Way | None = None
+    ) -> Moved:
+        """Return the sum over the places of a memory; of one kind of access or way if asked."""
+        made = Moved()
+        for place, moved in self.places.items():
+            if place.space == space and access in (None, place.access) and way in (None, place.way):
+                made.add(moved)
+        return made
+
+
+def traffic_of(kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> list[Traffic]:
+    """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic of each
+    of its launches.  There is none where that run fails: the author's program, which runs next,
+    then says why."""
+    listener = _Listener()
+    try:
+        with listening(listener):
+            InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
+                _copies(values), symbols
+            )
+    except TileprofError:
+        return []
+    return listener.found
+
+
+def _without_layouts(op: ir.OpBase, builder: ir.Builder) -> Sequence[ir.Value] | None:
+    """Write a conversion between layouts, and a store that adds, as what they are to the
+    interpreter."""
+    match op:
+        case ir.ConvertLayout():
+            builder.emit(ir.Copy(op.source, op.target, span=op.span))
+        case ir.Copy(lowering=Tma(reduce="add" | "max" | "min" as kind)):
+            builder.emit(ir.TileAtomic(kind, op.source, op.target, span=op.span))
+        case _:
+            return None
+    return ()
+
+
+def _copies(values: Sequence[Any]) -> list[Any]:
+    """Return the arguments with arrays copied; one that is passed twice stays one."""
+    made: dict[int, Any] = {}
+    found = []
+    for value in values:
+        array = as_array(value)
+        if array is None:
+            found.append(value)
+            continue
+        found.append(made.setdefault(id(value), array.copy(order="K")))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """How threads make an access inside a loop with a layout."""
+
+    shape: tuple[int, ...]
+    """Extents of the loop."""
+    points: Ints
+    """Row-major number of the point of each instruction: int64[instructions, warps, 32], -1 for a
+    lane that takes no part."""
+    width: int
+    """Elements of one lane's access."""
+    merges: bool
+    """Whether registers that ask for the same address share an instruction."""
+
+
+class _Forms:
+    """The accesses of a kernel's loops by op."""
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        self._buffers = _buffers(kernel)
+        self.of: dict[ir.OpBase, _Form] = {}
+        self.warps: dict[ir.OpBase, int] = {}
+        """Warps of the block around an op."""
+        for launch in kernel.ops():
+            if isinstance(launch, ir.Launch):
+                for op in ir.walk(launch.body):
+                    self.warps[op] = max(launch.block_threads // _WARP, 1)
+        for op in kernel.ops():
+            if isinstance(op, ir.Parallel) and op.layout:
+                self._loop(op)
+
+    def layout(self, value: ir.Value) -> SharedLayout | None:
+        """Return the layout of a shared buffer."""
+        held = self._buffers.get(value)
+        return held.layout if isinstance(held, SharedBuffer) else None
+
+    def _loop(self, op: ir.Parallel) -> None:
+        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
+        if len(shape) != len(op.extents):
+            return
+        layout = parse_layout(op.layout, shape)
+        # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
+        planner = Planner(op, layout, self._buffers, lambda value: "x")
+        loads = planner.loads()
+        widths: dict[ir.OpBase, int] = {
+            each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
+        }
+        front = {each.op for each in loads}
+        for each in ir.walk(op.body):
+            if isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                width = widths.get(each, 1)
+                once = not isinstance(each, ir.Load)
+                points = _points(layout, width, once)
+                self.of[each] = _Form(shape, points, width, each in front)
+
+
+def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
+    """Return the point of the first element of each lane's access: int64[instructions, warps, 32].
+    Of threads that hold one point only the first takes part where it is done `once`."""
+    table = layout.table()[:, ::width]
+    inside = (table < np.array(layout.shape, np.int64)).all(axis=-1)
+    clipped = np.minimum(table, np.array(layout.shape, np.int64) - 1)
+    strides = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
+    number = np.where(inside, (clipped * strides).sum(axis=-1), -1)
+    if once:
+        first = np.zeros(number.size, np.bool_)
+        first[np.unique(number.reshape(-1), return_index=True)[1]] = True
+        number = np.where(first.reshape(number.shape), number, -1)
+    return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
+
+
+def _buffers(kernel: ir.Kernel) -> dict[ir.Value, Buffer]:
+    """Return parameters and shared buffers as the emission will know them."""
+    found: dict[ir.Value, Buffer] = {}
+    for param, value in zip(kernel.params, kernel.param_values()):
+        kind = param.type
+        if isinstance(kind, ir.BufferType):
+            strides = row_major(kind.shape) if kind.strides is None else kind.strides
+            found[value] = GlobalBuffer(
+                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape
+            )
+    for op in kernel.ops():
+        if isinstance(op, ir.Alloc) and op.space == "shared":
+            layout = parse_shared(op.layout, op.shape, op.dtype)
+            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
+    return found
+
+
+def _by_layout_alone(op: ir.OpBase) -> bool:
+    """Return whether layouts of its operands alone say how threads make an op's accesses."""
+    if isinstance(op, ir.Load | ir.Store | ir.Atomic | ir.TileAtomic):
+        return False
+    return not (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync | Tma))
+
+
+def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
+    """Yield what accesses shared memory of a launch beside what is counted."""
+    for op in ir.walk(launch.body):
+        line = op.span.line if op.span else 0
+        shared = any(each.value.buffer.space == "shared" for each in op.accesses())
+        match op:
+            case ir.Gemm(lowering=Fma()) if shared:
+                yield line, op.mnemonic, "products in threads"
+            case ir.Gemm() if shared:
+                yield line, op.mnemonic, "matrix operands"
+            case ir.ConvertLayout() | ir.Reduce() | ir.Scan() if shared:
+                yield line, op.mnemonic, "exchange of threads"
+            case ir.Copy(lowering=Matrices() | None) if shared:
+                yield line, op.mnemonic, "matrix operands"
+            case ir.Load() | ir.Store() | ir.Atomic() | ir.Copy() | ir.TileAtomic():
+                pass
+            case _ if shared:
+                yield line, op.mnemonic, "other"
+
+
+def _merged(rows: Ints, points: Ints) -> Ints:
+    """Return the points of different instructions: those that ask for the same addresses in all
+    lanes share one.  rows: bytes by block and point; points: int64[instructions, warps, 32]."""
+    asked = np.where(points >= 0, rows[0][np.maximum(points, 0)], -1).reshape(len(points), -1)
+    kept = np.sort(np.unique(asked, axis=0, return_index=True)[1])
+    return points if len(kept) == len(points) else points[kept]
+
+
+def _lone(address: Ints) -> Ints:
+    """Return requests of one lane each."""
+    made = np.full((len(address), _WARP), -1, np.int64)
+    made[:, :1] = address
+    return made
+
+
+def _boxes(access: Access) -> Moved:
+    """Return the bytes of a tile inside its tensor, which the copy engine moves."""
+    elements = np.broadcast_to(np.asarray(access.elements(), np.int64), access.lanes)
+    if access.mask is not True:
+        elements = np.where(access.mask, elements, 0)
+    return Moved(bytes=int(elements.sum()) * access.buffer.type.dtype.bytes)
+
+
+class _Listener:
+    """Adds up what accesses take, while the interpreter runs the lowered kernel."""
+
+    def __init__(self) -> None:
+        self.found: list[Traffic] = []
+        self._forms: _Forms
+        self._layouts: dict[str, SharedLayout] = {}
+
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
+        """Read the layouts of the kernel that starts."""
+        self._forms = _Forms(kernel)
+
+    def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
+        """Start a launch."""
+        self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op))))
+
+    def note(self, access: Access) -> None:
+        """Add an access of global or shared memory."""
+        op, space = access.op, access.buffer.type.space
+        if access.launch < 0 or space not in ("global", "shared") or _by_layout_alone(op):
+            return
+        match op:
+            case ir.Load() | ir.Store() | ir.Atomic():
+                way: Way = "threads"
+                moved = self._elements(access)
+            case ir.Copy(lowering=CpAsync(bytes=width)):
+                way, moved = "cp.async", self._chunks(access, width)
+            case _:
+                way, moved = "TMA", _boxes(access)
+        span = op.span
+        place = Place(
+            span.file if span else "", span.line if span else 0, access.kind, access.buffer.name,
+            space, way,
+        )  # fmt: skip
+        self.found[-1].places.setdefault(place, Moved()).add(moved)
+
+    def _elements(self, access: Access) -> Moved:
+        """What loads and stores of single points take."""
+        form = self._forms.of.get(access.op)
+        count, extents = access.lanes[0], access.lanes[1:]
+        if form is not None and extents == form.shape:
+            address = self._addresses(access)
+            rows = address.reshape(len(address), -1)
+            points = _merged(rows, form.points) if form.merges else form.points
+            asked = np.where(points >= 0, rows[:, np.maximum(points, 0)], -1)
+            return self._summed(access, asked.reshape(-1, _WARP), form.width, count // len(address))
+        # Outside of a loop every thread does it; in a loop without a layout, one point at a time.
+        address = self._addresses(access).reshape(-1, 1)
+        warps = self._forms.warps.get(access.op, 1) if not extents else 1
+        lanes = np.repeat(address, _WARP, axis=1) if not extents else _lone(address)
+        return self._summed(access, lanes, 1, warps * (math.prod(access.lanes) // len(address)))
+
+    def _chunks(self, access: Access, width: int) -> Moved:
+        """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
+        step = width // access.buffer.type.dtype.bytes
+        sizes = access.sizes
+        local = np.stack(
+            np.meshgrid(*(np.arange(s) for s in sizes[:-1]), np.arange(0, sizes[-1], step),
+                        indexing="ij"), axis=-1,
+        ).reshape(-1, len(sizes))  # fmt: skip
+        local = local[: len(local) // _WARP * _WARP] if len(local) % _WARP else local
+        starts = np.stack(
+            [np.broadcast_to(np.asarray(s).reshape(-1), access.lanes[0]) for s in access.starts],
+            axis=-1,
+        )
+        inside = np.ones(access.lanes[0], np.bool_)
+        if access.mask is not True:
+            inside = np.broadcast_to(np.asarray(access.mask).reshape(-1), access.lanes[0])
+        places = starts[inside][:, None, :] + local
+        asked = self._bytes(access, places).reshape(-1, _WARP)
+        return self._summed(access, asked, step, 1)
+
+    def _addresses(self, access: Access) -> Ints:
+        """Return the byte that each lane asks for, -1 where it takes no part or lies outside:
+        int64[blocks, …]; one block where all ask for the same."""
+        starts = [np.asarray(each, np.int64) for each in access.starts]
+        mask = np.asarray(access.mask)
+        alike = all(each.ndim == 0 or each.shape[0] == 1 for each in (*starts, mask))
+        lanes = (1 if alike else access.lanes[0], *access.lanes[1:])
+        places = np.stack([np.broadcast_to(each, lanes) for each in starts], axis=-1)
+        return np.where(np.broadcast_to(mask, lanes), self._bytes(access, places), -1)
+
+    def _bytes(self, access: Access, places: Ints) -> Ints:
+        """Return the byte of elements in their buffer, -1 for those outside."""
+        shape = np.array(access.buffer.shape, np.int64)
+        inside = np.all((places >= 0) & (places < shape), axis=-1)
+        layout = self._layout(access)
+        if layout is not None:
+            held = layout.address(np.where(inside[..., None], places, 0))
+        else:
+            strides = np.cumprod([1, *access.buffer.shape[:0:-1]])[::-1]
+            held = (places * strides).sum(axis=-1) * access.buffer.type.dtype.bytes
+        return np.where(inside, held, -1)
+
+    def _layout(self, access: Access) -> SharedLayout | None:
+        """Return the layout of a shared buffer."""
+        if access.buffer.type.space != "shared":
+            return None
+        used = [base(each.value) for each in access.op.accesses()]
+        held = [self._forms.layout(each) for each in used if each.buffer.space == "shared"]
+        found = next((each for each in held if each and each.shape == access.buffer.shape), None)
+        # A buffer under another shape is in rows.
+        return found or SharedLayout(access.buffer.shape, access.buffer.type.dtype)
+
+    def _summed(self, access: Access, lanes: Ints, elements: int, times: int) -> Moved:
+        """Return the sums of requests whose lanes ask for these bytes."""
+        width = elements * access.buffer.type.dtype.bytes
+        lanes = lanes[(lanes >= 0).any(axis=1)]
+        count = wavefronts if access.buffer.type.space == "shared" else sectors
+        taken, needed = count(lanes, width) if len(lanes) else (lanes[:0, 0], lanes[:0, 0])
+        asked = int(np.count_nonzero(lanes >= 0)) * width
+        return Moved(
+            len(lanes) * times, int(taken.sum()) * times, int(needed.sum()) * times, asked * times
+        )
