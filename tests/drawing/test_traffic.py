@@ -73,6 +73,14 @@ def test_conflicts_are_added_up() -> None:
     assert free == Moved(256, 256, 256, 2 * 64 * 64 * 4)
 
 
+def test_controls_of_the_kernel_hold_for_its_page() -> None:
+    """Without vectors each request has a word a lane."""
+    ones = np.ones((64, 64), np.float32)
+    assert traffic(turned, ones).total("global", "read") == Moved(32, 512, 512, 4 * 64 * 64)
+    words = tileprof.jit(turned.function, controls={"vectorize": False})
+    assert traffic(words, ones).total("global", "read") == Moved(128, 512, 512, 4 * 64 * 64)
+
+
 def test_a_gather_takes_the_sectors_that_its_indices_name() -> None:
     """Rows 12 and 15, then 15 and 2, each a sector. Two lanes read each point, one writes it; odd
     columns only."""

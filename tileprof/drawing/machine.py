@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -95,12 +96,13 @@ class Machine:
     where it cannot run on the target."""
 
 
-def machine_of(kernel: ir.Kernel, target: str) -> Machine:
-    """Lower a kernel that the common passes have seen.  UsageError for a target that is unknown."""
+def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None) -> Machine:
+    """Lower a kernel that the common passes have seen, with its author's `controls`.  UsageError
+    for a target that is unknown."""
     found = find_target(target)
     forms: dict[str, ir.Kernel] = {}
     try:
-        made = compile_cuda(kernel, found, observe=forms.__setitem__)
+        made = compile_cuda(kernel, found, controls, observe=forms.__setitem__)
     except KernelError as error:
         return Machine(target, str(error))
     costs = tuple(dict.fromkeys(cost for each in made.remarks for cost in _cost(each)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import OutputError, UsageError
 from tileprof.files import replace_bytes
@@ -74,6 +75,7 @@ class _Run:
 
     watch: Watch
     target: str
+    controls: Controls | None
     machines: list[Machine] = field(default_factory=list)
     _traffic: list[Traffic] = field(default_factory=list)
 
@@ -81,7 +83,7 @@ class _Run:
         """Compile a kernel that is new, and count its requests with these arguments."""
         self.watch.begin(kernel, values, symbols)
         for new in self.watch.kernels[len(self.machines) :]:
-            self.machines.append(machine_of(new, self.target))
+            self.machines.append(machine_of(new, self.target, self.controls))
         at = next(at for at, each in enumerate(self.watch.kernels) if each is kernel)
         form = self.machines[at].laid_out
         self._traffic = traffic_of(form, values, symbols) if form is not None else []
@@ -95,6 +97,14 @@ class _Run:
     def note(self, access: Access) -> None:
         """Add an access."""
         self.watch.note(access)
+
+
+def _controls(kernel: Callable[..., Any]) -> Controls | None:
+    """Return the lowering controls of a kernel; None for a function that calls kernels."""
+    held = getattr(kernel, "controls", None) or getattr(
+        getattr(kernel, "options", None), "controls", None
+    )
+    return held if isinstance(held, Controls) else None
 
 
 def show(
@@ -114,7 +124,7 @@ def show(
     find_target(target)
     # The log checks `blocks` as `tileprof.events` does.
     watch = Watch(EventLog(blocks).blocks)
-    run = _Run(watch, target)
+    run = _Run(watch, target, _controls(kernel))
     with device("interpreter"), listening(run):
         kernel(*args, **kwargs)
     if not watch.launches:

@@ -154,13 +154,17 @@ class _Forms:
         self.of: dict[ir.OpBase, _Form] = {}
         self.warps: dict[ir.OpBase, int] = {}
         """Warps of the block around an op."""
+        self.points: set[ir.OpBase] = set()
+        """Ops that run once for each point of a loop."""
         for launch in kernel.ops():
             if isinstance(launch, ir.Launch):
                 for op in ir.walk(launch.body):
                     self.warps[op] = max(launch.block_threads // _WARP, 1)
         for op in kernel.ops():
-            if isinstance(op, ir.Parallel) and op.layout:
-                self._loop(op)
+            if isinstance(op, ir.Parallel):
+                self.points.update(ir.walk(op.body))
+                if op.layout:
+                    self._loop(op)
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
@@ -254,6 +258,11 @@ def _merged(rows: Ints, points: Ints) -> Ints:
     return points if len(kept) == len(points) else points[kept]
 
 
+def _long(extents: Sequence[int]) -> list[int]:
+    """Return the extents without those of 1."""
+    return [extent for extent in extents if extent != 1]
+
+
 def _lone(address: Ints) -> Ints:
     """Return requests of one lane each."""
     made = np.full((len(address), _WARP), -1, np.int64)
@@ -307,19 +316,21 @@ class _Listener:
 
     def _elements(self, access: Access) -> Moved:
         """What loads and stores of single points take."""
-        form = self._forms.of.get(access.op)
-        count, extents = access.lanes[0], access.lanes[1:]
-        if form is not None and extents == form.shape:
-            address = self._addresses(access)
+        forms, count = self._forms, access.lanes[0]
+        form, address = forms.of.get(access.op), self._addresses(access)
+        # Axes of extent 1 stand for loops that are not around this op.
+        if form is not None and _long(access.lanes[1:]) == _long(form.shape):
             rows = address.reshape(len(address), -1)
             points = _merged(rows, form.points) if form.merges else form.points
             asked = np.where(points >= 0, rows[:, np.maximum(points, 0)], -1)
             return self._summed(access, asked.reshape(-1, _WARP), form.width, count // len(address))
-        # Outside of a loop every thread does it; in a loop without a layout, one point at a time.
-        address = self._addresses(access).reshape(-1, 1)
-        warps = self._forms.warps.get(access.op, 1) if not extents else 1
-        lanes = np.repeat(address, _WARP, axis=1) if not extents else _lone(address)
-        return self._summed(access, lanes, 1, warps * (math.prod(access.lanes) // len(address)))
+        each = address.reshape(-1, 1)
+        times = math.prod(access.lanes) // len(each)
+        if access.op in forms.points:
+            return self._summed(access, _lone(each), 1, times)
+        # Outside of a loop every thread does it.
+        warps = forms.warps.get(access.op, 1)
+        return self._summed(access, np.repeat(each, _WARP, axis=1), 1, warps * times)
 
     def _chunks(self, access: Access, width: int) -> Moved:
         """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
