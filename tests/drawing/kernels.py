@@ -87,3 +87,23 @@ def clashing(A):
     with T.Kernel(2, threads=32) as bx:
         for i in T.Parallel(1):
             A[i] = bx + 1.0
+
+
+@tileprof.jit
+def ring(A, B, tile: int = 128, deep: int = 64):
+    """A product whose tiles a producer warp group loads, four iterations ahead."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((N, K), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+    with T.Kernel(N // tile, M // tile, threads=128) as (bx, by):
+        a = T.alloc_shared((tile, deep), T.bfloat16)
+        b = T.alloc_shared((tile, deep), T.bfloat16)
+        c = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // deep, num_stages=4):
+            T.copy(A[by * tile, k * deep], a)
+            T.copy(B[bx * tile, k * deep], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * tile, bx * tile])
+    return C

@@ -23,6 +23,8 @@ from tileprof.remarks import Remark
 from tileprof.remarks.layouts import GlobalAccess, SharedAccess
 from tileprof.runtime.events.access import AccessKind
 
+from .pipelines import Pipeline, pipelines_of
+
 DEFAULT_TARGET = "sm_90a"
 _KIND: dict[str, AccessKind] = {"load": "read", "store": "write", "atomic": "atomic"}
 """Kind of access by the name of its op."""
@@ -91,6 +93,7 @@ class Machine:
     costs: tuple[Cost, ...] = ()
     notes: tuple[Note, ...] = ()
     buffers: tuple[Held, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
     laid_out: ir.Kernel | None = None
     """The kernel whose loops and buffers have layouts, which the interpreter can still run; None
     where it cannot run on the target."""
@@ -112,7 +115,9 @@ def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None)
         if not isinstance(each.decision, GlobalAccess | SharedAccess) or each.severity == "missed"
     )
     buffers = tuple(dict.fromkeys(_buffers(made.kernel)))
-    return Machine(target, "", costs, notes, buffers, forms["layouts"])
+    return Machine(
+        target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"]
+    )
 
 
 def _line(remark: Remark) -> int:

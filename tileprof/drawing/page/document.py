@@ -12,6 +12,7 @@ import numpy as np
 from tileprof import ir
 from tileprof.drawing.boxes import Boxes, covered, united
 from tileprof.drawing.machine import Cost, Held, Machine, addresses, holders, patterns
+from tileprof.drawing.pipelines import Pipeline
 from tileprof.drawing.traffic import Moved, Place, Traffic
 from tileprof.drawing.watch import LaunchRun, SiteRun, Step, Watch, ring_slots
 
@@ -47,6 +48,7 @@ def _kernel(kernel: ir.Kernel, machine: Machine) -> dict[str, Any]:
             for each in machine.notes
         ],
         "costs": [_cost(each) for each in machine.costs],
+        "pipelines": [_pipeline(each) for each in machine.pipelines],
         "layouts": [made for each in machine.buffers for made in _layout(each)],
     }
 
@@ -192,6 +194,23 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "width": cost.width,
         "taken": cost.taken,
         "needed": cost.needed,
+    }
+
+
+def _pipeline(held: Pipeline) -> dict[str, Any]:
+    return {
+        "kind": held.kind,
+        "slots": held.slots,
+        "buffers": list(held.buffers),
+        "fills": [[each.op, each.line, each.buffer] for each in held.fills],
+        "reads": [[each.op, each.line, each.buffer] for each in held.reads],
+        "bytes": held.bytes,
+        "arrivals": held.arrivals,
+        "lag": held.lag,
+        "ahead": held.ahead,
+        "pending": held.pending,
+        "cluster": held.cluster,
+        "persistent": held.persistent,
     }
 
 
