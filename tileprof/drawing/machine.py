@@ -115,9 +115,7 @@ def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None)
         if not isinstance(each.decision, GlobalAccess | SharedAccess) or each.severity == "missed"
     )
     buffers = tuple(dict.fromkeys(_buffers(made.kernel)))
-    return Machine(
-        target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"]
-    )
+    return Machine(target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"])
 
 
 def _line(remark: Remark) -> int:

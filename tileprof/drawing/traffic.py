@@ -23,6 +23,7 @@ from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.loops.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.target import SECTOR
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Tma
 from tileprof.ir.memory import base
@@ -69,6 +70,12 @@ class Moved:
         self.taken += other.taken
         self.needed += other.needed
         self.bytes += other.bytes
+
+    def times(self, count: int) -> Moved:
+        """Return the numbers of so many that are alike."""
+        return Moved(
+            self.requests * count, self.taken * count, self.needed * count, self.bytes * count
+        )
 
 
 @dataclass(eq=False)
@@ -253,9 +260,26 @@ def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
 def _merged(rows: Ints, points: Ints) -> Ints:
     """Return the points of different instructions: those that ask for the same addresses in all
     lanes share one.  rows: bytes by block and point; points: int64[instructions, warps, 32]."""
-    asked = np.where(points >= 0, rows[0][np.maximum(points, 0)], -1).reshape(len(points), -1)
-    kept = np.sort(np.unique(asked, axis=0, return_index=True)[1])
+    asked = np.where(points >= 0, rows[:, np.maximum(points, 0)], -1)
+    each = np.moveaxis(asked, 1, 0).reshape(len(points), -1)
+    kept = np.sort(np.unique(each, axis=0, return_index=True)[1])
     return points if len(kept) == len(points) else points[kept]
+
+
+def _strides(access: Access) -> tuple[int, ...]:
+    """Return how many elements apart neighbours of each dimension are in global memory."""
+    given = access.buffer.type.strides
+    if given is not None and all(isinstance(each, int) for each in given):
+        return tuple(int(each) for each in given)
+    return tuple(np.cumprod([1, *access.buffer.shape[:0:-1]])[::-1].tolist())
+
+
+def _places(sizes: Sequence[int], step: int) -> Ints:
+    """Return the index of each chunk of `step` elements in a tile, as threads take them, in whole
+    warps: int64[chunks, rank]; what fills up the last warp lies outside of every buffer."""
+    axes = [*(np.arange(size) for size in sizes[:-1]), np.arange(0, sizes[-1], step)]
+    found = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(sizes))
+    return np.pad(found, ((0, -len(found) % _WARP), (0, 0)), constant_values=np.iinfo(np.int32).min)
 
 
 def _long(extents: Sequence[int]) -> list[int]:
@@ -284,7 +308,11 @@ class _Listener:
     def __init__(self) -> None:
         self.found: list[Traffic] = []
         self._forms: _Forms
-        self._layouts: dict[str, SharedLayout] = {}
+        self._known: dict[ir.OpBase, tuple[Ints, dict[int, Moved]]] = {}
+        """For the accesses of loops: bytes of the points from the first one on, and what they take
+        by the place of the first one in its sector."""
+        self._chunked: dict[tuple[Any, ...], Moved] = {}
+        """What the tiles of cp.async take, by op and by how they lie."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Read the layouts of the kernel that starts."""
@@ -316,41 +344,79 @@ class _Listener:
 
     def _elements(self, access: Access) -> Moved:
         """What loads and stores of single points take."""
-        forms, count = self._forms, access.lanes[0]
-        form, address = forms.of.get(access.op), self._addresses(access)
+        forms, form = self._forms, self._forms.of.get(access.op)
+        address = self._addresses(access)
+        rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
         # Axes of extent 1 stand for loops that are not around this op.
         if form is not None and _long(access.lanes[1:]) == _long(form.shape):
-            rows = address.reshape(len(address), -1)
-            points = _merged(rows, form.points) if form.merges else form.points
-            asked = np.where(points >= 0, rows[:, np.maximum(points, 0)], -1)
-            return self._summed(access, asked.reshape(-1, _WARP), form.width, count // len(address))
-        each = address.reshape(-1, 1)
+            return self._in_form(access, form, rows).times(blocks)
+        each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
         if access.op in forms.points:
-            return self._summed(access, _lone(each), 1, times)
+            return self._summed(access, _lone(each), 1).times(times)
         # Outside of a loop every thread does it.
         warps = forms.warps.get(access.op, 1)
-        return self._summed(access, np.repeat(each, _WARP, axis=1), 1, warps * times)
+        return self._summed(access, np.repeat(each, _WARP, axis=1), 1).times(warps * times)
+
+    def _in_form(self, access: Access, form: _Form, rows: Ints) -> Moved:
+        """What an access in a loop with a layout takes.  rows: bytes by block and point.
+
+        Blocks whose points lie alike, and at the same place in a sector, take the same: one of them
+        is counted.
+        """
+
+        def count(some: Ints) -> Moved:
+            points = _merged(some, form.points) if form.merges else form.points
+            asked = np.where(points >= 0, some[:, np.maximum(points, 0)], -1)
+            return self._summed(access, asked.reshape(-1, _WARP), form.width)
+
+        if access.buffer.type.space == "shared" or not rows.size:
+            return count(rows)
+        first = rows[:, :1]
+        relative = rows - first
+        whole = rows.min(axis=1) >= 0
+        pattern = relative[int(whole.argmax())]
+        alike = whole & (relative == pattern).all(axis=1)
+        made = count(rows[~alike]) if not alike.all() else Moved()
+        known = self._known.get(access.op)
+        if known is None or not np.array_equal(known[0], pattern):
+            known = self._known[access.op] = pattern, {}
+        places, begins, counts = np.unique(
+            first[alike] % SECTOR, return_index=True, return_counts=True
+        )
+        like = rows[alike]
+        for place, begin, times in zip(places.tolist(), begins.tolist(), counts.tolist()):
+            if place not in known[1]:
+                known[1][place] = count(like[begin : begin + 1])
+            made.add(known[1][place].times(times))
+        return made
 
     def _chunks(self, access: Access, width: int) -> Moved:
         """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
-        step = width // access.buffer.type.dtype.bytes
-        sizes = access.sizes
-        local = np.stack(
-            np.meshgrid(*(np.arange(s) for s in sizes[:-1]), np.arange(0, sizes[-1], step),
-                        indexing="ij"), axis=-1,
-        ).reshape(-1, len(sizes))  # fmt: skip
-        local = local[: len(local) // _WARP * _WARP] if len(local) % _WARP else local
+        count, shape = access.lanes[0], np.array(access.buffer.shape, np.int64)
         starts = np.stack(
-            [np.broadcast_to(np.asarray(s).reshape(-1), access.lanes[0]) for s in access.starts],
+            [np.broadcast_to(np.asarray(s, np.int64).reshape(-1), count) for s in access.starts],
             axis=-1,
         )
-        inside = np.ones(access.lanes[0], np.bool_)
         if access.mask is not True:
-            inside = np.broadcast_to(np.asarray(access.mask).reshape(-1), access.lanes[0])
-        places = starts[inside][:, None, :] + local
-        asked = self._bytes(access, places).reshape(-1, _WARP)
-        return self._summed(access, asked, step, 1)
+            starts = starts[np.broadcast_to(np.asarray(access.mask).reshape(-1), count)]
+        # Tiles take the same where they are cut alike and begin at the same place in a sector.
+        keys = starts
+        if access.buffer.type.space == "global":
+            bytes_ = (starts * _strides(access)).sum(axis=1, keepdims=True)
+            place = bytes_ * access.buffer.type.dtype.bytes % SECTOR
+            low, high = np.maximum(-starts, 0), np.minimum(shape - starts, access.sizes)
+            keys = np.concatenate([place, low, high], axis=1)
+        keys, begins, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+        made = Moved()
+        for key, begin, times in zip(keys.tolist(), begins.tolist(), counts.tolist()):
+            held = access.op, access.kind, *key
+            if held not in self._chunked:
+                step = width // access.buffer.type.dtype.bytes
+                asked = self._bytes(access, starts[begin] + _places(access.sizes, step))
+                self._chunked[held] = self._summed(access, asked.reshape(-1, _WARP), step)
+            made.add(self._chunked[held].times(times))
+        return made
 
     def _addresses(self, access: Access) -> Ints:
         """Return the byte that each lane asks for, -1 where it takes no part or lies outside:
@@ -359,8 +425,15 @@ class _Listener:
         mask = np.asarray(access.mask)
         alike = all(each.ndim == 0 or each.shape[0] == 1 for each in (*starts, mask))
         lanes = (1 if alike else access.lanes[0], *access.lanes[1:])
-        places = np.stack([np.broadcast_to(each, lanes) for each in starts], axis=-1)
-        return np.where(np.broadcast_to(mask, lanes), self._bytes(access, places), -1)
+        if access.buffer.type.space == "shared":
+            places = np.stack([np.broadcast_to(each, lanes) for each in starts], axis=-1)
+            return np.where(np.broadcast_to(mask, lanes), self._bytes(access, places), -1)
+        held, inside = np.zeros((), np.int64), mask
+        for start, stride, extent in zip(starts, _strides(access), access.buffer.shape):
+            held = held + start * stride
+            inside = inside & (start >= 0) & (start < extent)
+        held = held * access.buffer.type.dtype.bytes
+        return np.broadcast_to(held if inside.all() else np.where(inside, held, -1), lanes)
 
     def _bytes(self, access: Access, places: Ints) -> Ints:
         """Return the byte of elements in their buffer, -1 for those outside."""
@@ -370,8 +443,7 @@ class _Listener:
         if layout is not None:
             held = layout.address(np.where(inside[..., None], places, 0))
         else:
-            strides = np.cumprod([1, *access.buffer.shape[:0:-1]])[::-1]
-            held = (places * strides).sum(axis=-1) * access.buffer.type.dtype.bytes
+            held = (places * _strides(access)).sum(axis=-1) * access.buffer.type.dtype.bytes
         return np.where(inside, held, -1)
 
     def _layout(self, access: Access) -> SharedLayout | None:
@@ -384,13 +456,13 @@ class _Listener:
         # A buffer under another shape is in rows.
         return found or SharedLayout(access.buffer.shape, access.buffer.type.dtype)
 
-    def _summed(self, access: Access, lanes: Ints, elements: int, times: int) -> Moved:
+    def _summed(self, access: Access, lanes: Ints, elements: int) -> Moved:
         """Return the sums of requests whose lanes ask for these bytes."""
         width = elements * access.buffer.type.dtype.bytes
         lanes = lanes[(lanes >= 0).any(axis=1)]
+        if not len(lanes):
+            return Moved()
         count = wavefronts if access.buffer.type.space == "shared" else sectors
-        taken, needed = count(lanes, width) if len(lanes) else (lanes[:0, 0], lanes[:0, 0])
+        taken, needed = count(lanes, width)
         asked = int(np.count_nonzero(lanes >= 0)) * width
-        return Moved(
-            len(lanes) * times, int(taken.sum()) * times, int(needed.sum()) * times, asked * times
-        )
+        return Moved(len(lanes), int(taken.sum()), int(needed.sum()), asked)
