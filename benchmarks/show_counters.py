@@ -31,7 +31,7 @@ import numpy as np
 
 import tileprof
 from benchmarks.show_counters_kernels import CASES, Case
-from tileprof.drawing import show
+from tileprof.drawing import Drawing, show
 from tileprof.drawing.traffic import Traffic
 from tileprof.drawing.watch import LaunchRun
 
@@ -245,9 +245,14 @@ class Shown:
         return held["bytes read"] != held["bytes asked for by reads"]
 
 
+def drawn(case: Case) -> Drawing:
+    """Show a kernel."""
+    return show(case.kernel, *case.arguments(np.random.default_rng(0)))
+
+
 def shown(case: Case) -> Shown:
     """Show a kernel; return what its page says of the launch."""
-    drawing = show(case.kernel, *case.arguments(np.random.default_rng(0)))
+    drawing = drawn(case)
     (launch,) = drawing.watch.launches
     (machine,) = drawing.machines
     traffic = launch.traffic

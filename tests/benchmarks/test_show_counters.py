@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
 from tests.profile_samples import full_profile
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
 from tileprof.profiler.cupti import cupti_library
 
 pytest.importorskip("torch", reason="arguments of the kernels are moved to the device by PyTorch")
@@ -54,6 +57,28 @@ def test_loops_of_fewer_axes_than_others_are_counted_whole() -> None:
     assert page.quantities["sectors of loads"] == 512 * 2048 * 2 // 32
     assert page.quantities["requests of loads"] == 512 * 2048 // (32 * 8)
     assert page.uncounted == {"exchange of threads"}
+
+
+def test_machine_code_has_the_instructions_that_are_counted() -> None:
+    """Kernels without a loop or a guard: each warp runs each of its instructions once."""
+    need_machine_code()
+    names = ("bank_conflicts", "strided_read", "transpose_plain", "transpose")
+    drawings = {name: counters.drawn(CASES[name]) for name in names}
+    programs = {
+        name: compile_cuda(each.watch.kernels[0], find_target("sm_90a"))
+        for name, each in drawings.items()
+    }
+    compile_together(programs.values())
+    for name, drawing in drawings.items():
+        (launch,) = drawing.watch.launches
+        warps = launch.blocks * launch.op.block_threads // 32
+        instructions = function(programs[name]).instructions
+        for space, access, opcode in (
+            ("global", "read", "LDG"), ("global", "write", "STG"),
+            ("shared", "read", "LDS"), ("shared", "write", "STS"),
+        ):  # fmt: skip
+            there = sum(each.opcode.partition(".")[0] == opcode for each in instructions)
+            assert launch.traffic.total(space, access).requests == there * warps, (name, opcode)
 
 
 def test_equal_counters_differ_by_nothing(conflicts: Any, plan: Any) -> None:

@@ -149,8 +149,6 @@ class _Form:
     lane that takes no part."""
     width: int
     """Elements of one lane's access."""
-    merges: bool
-    """Whether registers that ask for the same address share an instruction."""
 
 
 class _Forms:
@@ -193,9 +191,29 @@ class _Forms:
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width = widths.get(each, 1)
-                once = not isinstance(each, ir.Load)
-                points = _points(layout, width, once)
-                self.of[each] = _Form(shape, points, width, each in front)
+                points = _points(layout, width, not isinstance(each, ir.Load))
+                if each in front:
+                    points = _once(points, layout.shape, _moving(each, op))
+                self.of[each] = _Form(shape, points, width)
+
+
+def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
+    """Return the axes of a loop on which the place of an access depends."""
+    seen: set[ir.Value] = set()
+    waiting = list(access.indices)
+    while waiting:
+        value = waiting.pop()
+        if value not in seen:
+            seen.add(value)
+            waiting += value.owner.operand_values() if value.owner is not None else ()
+    return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
+
+
+def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
+    """Return the instructions that differ along `axes`: one text of an address is loaded once."""
+    places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)[..., axes]
+    keys = np.where(points[..., None] >= 0, places, -1).reshape(len(points), -1)
+    return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
 
 
 def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
@@ -255,15 +273,6 @@ def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
                 pass
             case _ if shared:
                 yield line, op.mnemonic, "other"
-
-
-def _merged(rows: Ints, points: Ints) -> Ints:
-    """Return the points of different instructions: those that ask for the same addresses in all
-    lanes share one.  rows: bytes by block and point; points: int64[instructions, warps, 32]."""
-    asked = np.where(points >= 0, rows[:, np.maximum(points, 0)], -1)
-    each = np.moveaxis(asked, 1, 0).reshape(len(points), -1)
-    kept = np.sort(np.unique(each, axis=0, return_index=True)[1])
-    return points if len(kept) == len(points) else points[kept]
 
 
 def _strides(access: Access) -> tuple[int, ...]:
@@ -366,8 +375,7 @@ class _Listener:
         """
 
         def count(some: Ints) -> Moved:
-            points = _merged(some, form.points) if form.merges else form.points
-            asked = np.where(points >= 0, some[:, np.maximum(points, 0)], -1)
+            asked = np.where(form.points >= 0, some[:, np.maximum(form.points, 0)], -1)
             return self._summed(access, asked.reshape(-1, _WARP), form.width)
 
         if access.buffer.type.space == "shared" or not rows.size:
