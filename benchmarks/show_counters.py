@@ -404,20 +404,28 @@ def recorded(path: Path, names: Sequence[str], metrics: Sequence[str], warm: boo
     return facts.get("counters not read", profile)
 
 
+def counter_facts(profile: Any) -> dict[str, str]:
+    """Return what a profile says of its counters: what was lost, what could not be told apart."""
+    facts: dict[str, str] = profile.tables.provenance
+    return {name: fact for name, fact in facts.items() if "count" in name}
+
+
 def owner(name: str, names: Iterable[str]) -> str:
     """Return the kernel whose name is in that of a node or function, the longest; '' for none."""
     return max((each for each in names if each in name), key=len, default="")
 
 
-def of_launches(profile: Any, names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return CUPTI's metrics by kernel."""
-    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+def of_launches(
+    profile: Any, names: Sequence[str], metrics: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Return CUPTI's metrics by kernel; a profile leaves out those that are 0 everywhere."""
+    found: dict[str, dict[str, float]] = {}
     for index in profile.find(None, "kernel"):
         node = profile.node(index)
         if kernel := owner(node.name, names):
-            for metric in profile.metrics:
-                if "__" in metric:
-                    found[kernel][metric] += float(node.own(metric))
+            held = found.setdefault(kernel, dict.fromkeys(metrics, 0.0))
+            for metric in set(metrics) & set(profile.metrics):
+                held[metric] += float(node.own(metric))
     return found
 
 
@@ -431,7 +439,8 @@ def of_lines(profile: Any, pages: Mapping[str, Shown]) -> dict[str, dict[int, di
             continue
         places = {each.offset: _line(each.place, pages[kernel].file) for each in function.code}
         rows = pc.counts.rows_of(number)
-        lines = found.setdefault(kernel, {})
+        zeros = dict.fromkeys(LINE_METRICS.values(), 0)
+        lines = found.setdefault(kernel, {line: dict(zeros) for line in pages[kernel].lines})
         for offset, values in zip(pc.counts.offset[rows].tolist(), pc.counts.values[rows].tolist()):
             held = lines.setdefault(places.get(offset, 0), {})
             for metric, value in zip(pc.counts.metrics, values):
@@ -563,6 +572,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             pages[case.name] = shown(case)
             print(f"shown: {case.name}", flush=True)
     problems: dict[str, str] = {}
+    facts: dict[str, str] = {}
     launches: dict[str, dict[str, float]] = {}
     lines: dict[str, dict[int, dict[str, int]]] = {}
     if not args.dry_run:
@@ -571,12 +581,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if isinstance(counted, str):
                 problems["counters of launches"] = counted
             else:
-                launches = of_launches(counted, names)
+                launches = of_launches(counted, names, made.metrics)
+                facts |= counter_facts(counted)
             counted = recorded(Path(folder) / "lines.tprof", names, made.lines, warm=False)
             if isinstance(counted, str):
                 problems["counts of instructions"] = counted
             else:
                 lines = of_lines(counted, pages)
+                facts |= counter_facts(counted)
     kernels = {
         case.name: {
             "about": case.about,
@@ -610,6 +622,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "metrics_not_known": list(made.unknown),
         "reasons": REASONS,
         "problems": problems,
+        "facts": facts,
         "summary": summary(kernels),
         "kernels": kernels,
     }  # fmt: skip
@@ -624,4 +637,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except tileprof.TileprofError as error:
+        raise SystemExit(f"show_counters: {error}") from None

@@ -133,6 +133,15 @@ def test_counts_of_a_profile_go_to_lines_of_the_kernels_file() -> None:
     assert 0 not in found
 
 
+def test_counters_of_a_profile_go_to_its_kernels() -> None:
+    """A metric that is 0 everywhere is not in the profile; of other kernels nothing is said."""
+    profile = full_profile()
+    found = counters.of_launches(profile, ["matmul", "softmax"], ["time", "l1tex__none.sum"])
+    node = profile.node(profile.find("matmul", "kernel")[0])
+    assert found == {"matmul": {"time": float(node.own("time")), "l1tex__none.sum": 0.0}}
+    assert node.own("time") > 0
+
+
 def test_metrics_that_cupti_knows() -> None:
     """Each quantity has a counter on an H100, and all of them are counted together."""
     if cupti_library.find_cupti() is None:
