@@ -63,3 +63,47 @@ def large(A, B):
             s[i, 0] = A[bx * 32 + i]
         for i in T.Parallel(32):
             T.atomic_add(B[0], s[i, 0])
+
+
+@tileprof.jit
+def every_eighth(A):
+    """Reads every eighth word of shared memory: 8 lanes meet in each bank, whatever the layout."""
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B = T.empty((N // 8,), T.float32)
+    with T.Kernel(N // 1024, threads=128) as bx:
+        s = T.alloc_shared((1024,), T.float32)
+        for i in T.Parallel(1024):
+            s[i] = A[bx * 1024 + i]
+        for i in T.Parallel(128):
+            B[bx * 128 + i] = s[i * 8]
+    return B
+
+
+@tileprof.jit
+def clashing(A):
+    """Every block writes the same element."""
+    A: T.Tensor((4,), T.float32)
+    with T.Kernel(2, threads=32) as bx:
+        for i in T.Parallel(1):
+            A[i] = bx + 1.0
+
+
+@tileprof.jit
+def ring(A, B, tile: int = 128, deep: int = 64):
+    """A product whose tiles a producer warp group loads, four iterations ahead."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((N, K), T.bfloat16)
+    C = T.empty((M, N), T.bfloat16)
+    with T.Kernel(N // tile, M // tile, threads=128) as (bx, by):
+        a = T.alloc_shared((tile, deep), T.bfloat16)
+        b = T.alloc_shared((tile, deep), T.bfloat16)
+        c = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // deep, num_stages=4):
+            T.copy(A[by * tile, k * deep], a)
+            T.copy(B[bx * tile, k * deep], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * tile, bx * tile])
+    return C

@@ -7,15 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.drawing.kernels import product, scattered
+from tests.drawing.kernels import product, ring, scattered
 from tests.viewer.browser import Browser, chromium
 from tileprof.drawing import show
 
 SOURCE = (Path(__file__).parent / "kernels.py").read_text().split("\n")
 LINE = next(n for n, text in enumerate(SOURCE, 1) if "T.copy(A[by" in text)
+TO_STEP = (
+    "(() => {{ const slider = document.querySelector('.stepping input'); slider.value = {};"
+    " slider.dispatchEvent(new Event('input')); }})()"
+)
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -94,6 +99,42 @@ def test_steps_follow_keys_and_mark_the_line(page: Browser) -> None:
     assert any("slot 0: iteration 0 · slot 1: iteration 1" in t for t in page.texts(".card .key"))
     page.key("ArrowLeft")
     assert f"gemm, line {LINE + 2}" in page.texts("#panel-steps .wide[aria-live]")[0]
+
+
+def test_slots_are_told_with_the_groups_that_an_iteration_waits_for(page: Browser) -> None:
+    """Three slots, filled two iterations ahead; a click on work goes to its step."""
+    page.run("location.hash = '#steps'")
+    page.settle()
+    (card,) = page.texts("#panel-steps .pipeline")
+    assert "Slots and groups of a, b" in card
+    assert "all threads copy with cp.async, 2 iterations ahead, into 3 slots" in card
+    page.run(TO_STEP.format(8))
+    page.settle()
+    (told,) = page.texts("#panel-steps .waits")
+    assert told.startswith("Iteration 2: slot 2, its 1st use")
+    assert f"start copy a (line {LINE}), copy b (line {LINE + 1}) into slot 2" in told
+    assert "at most 1 later group of its own is under way" in told
+    assert "It is for no later iteration of this loop." in told
+
+
+def test_barriers_are_told_with_their_phases(browser: Browser, tmp_path: Path) -> None:
+    """A producer warp group and consumers: who completes which phase of which barrier."""
+    path = tmp_path / "ring.html"
+    show(ring, *(np.ones((128, 512), ml_dtypes.bfloat16) for _ in "AB")).save(path)
+    browser.open(path, "#steps")
+    # The last step of a loop of 8 iterations: copies, then the product.
+    browser.run(TO_STEP.format(3 * 6))
+    browser.settle()
+    (told,) = browser.texts("#panel-steps .waits")
+    lines = told.split("\n")
+    assert lines[0] == "Iteration 5: slot 1, its 2nd use"
+    assert "waits for empty[1] to complete phase 0" in lines[1]
+    assert "done with iteration 1" in lines[1]
+    assert "tells full[1] to expect 32.8 KB" in lines[2]
+    assert "wait for full[1] to complete phase 1" in lines[3]
+    assert "gemm a" in lines[4]
+    assert "4 warps arrives at empty[1]" in lines[5]
+    assert browser.errors == []
 
 
 def test_every_access_has_a_row_with_the_bytes_of_the_run(page: Browser) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import wavefronts
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -21,6 +22,8 @@ from tileprof.errors import KernelError
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import GlobalAccess, SharedAccess
 from tileprof.runtime.events.access import AccessKind
+
+from .pipelines import Pipeline, pipelines_of
 
 DEFAULT_TARGET = "sm_90a"
 _KIND: dict[str, AccessKind] = {"load": "read", "store": "write", "atomic": "atomic"}
@@ -90,13 +93,19 @@ class Machine:
     costs: tuple[Cost, ...] = ()
     notes: tuple[Note, ...] = ()
     buffers: tuple[Held, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
+    laid_out: ir.Kernel | None = None
+    """The kernel whose loops and buffers have layouts, which the interpreter can still run; None
+    where it cannot run on the target."""
 
 
-def machine_of(kernel: ir.Kernel, target: str) -> Machine:
-    """Lower a kernel that the common passes have seen.  UsageError for a target that is unknown."""
+def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None) -> Machine:
+    """Lower a kernel that the common passes have seen, with its author's `controls`.  UsageError
+    for a target that is unknown."""
     found = find_target(target)
+    forms: dict[str, ir.Kernel] = {}
     try:
-        made = compile_cuda(kernel, found)
+        made = compile_cuda(kernel, found, controls, observe=forms.__setitem__)
     except KernelError as error:
         return Machine(target, str(error))
     costs = tuple(dict.fromkeys(cost for each in made.remarks for cost in _cost(each)))
@@ -105,7 +114,8 @@ def machine_of(kernel: ir.Kernel, target: str) -> Machine:
         for each in made.remarks
         if not isinstance(each.decision, GlobalAccess | SharedAccess) or each.severity == "missed"
     )
-    return Machine(target, "", costs, notes, tuple(dict.fromkeys(_buffers(made.kernel))))
+    buffers = tuple(dict.fromkeys(_buffers(made.kernel)))
+    return Machine(target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"])
 
 
 def _line(remark: Remark) -> int:

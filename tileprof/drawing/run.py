@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import OutputError, UsageError
 from tileprof.files import replace_bytes
 from tileprof.once import cached_property
-from tileprof.runtime.events.access import listening
+from tileprof.runtime.events.access import Access, listening
 from tileprof.runtime.events.log import Blocks, EventLog
 from tileprof.runtime.selection import device
 
 from .machine import DEFAULT_TARGET, Machine, machine_of
 from .page.assembled import page_of
+from .traffic import Traffic, traffic_of
 from .watch import Watch
 
 _HEIGHT = 760
@@ -31,11 +34,8 @@ class Drawing:
     watch: Watch
     target: str
     """Architecture whose layouts and conflicts are drawn."""
-
-    @cached_property
-    def machines(self) -> list[Machine]:
-        """The kernels on the target, in the order in which they first ran."""
-        return [machine_of(kernel, self.target) for kernel in self.watch.kernels]
+    machines: list[Machine]
+    """The kernels on the target, in the order in which they first ran."""
 
     @cached_property
     def page(self) -> str:
@@ -69,6 +69,44 @@ class Drawing:
         )
 
 
+@dataclass(eq=False)
+class _Run:
+    """Listener that hands everything to a `Watch`, and counts the requests of each launch."""
+
+    watch: Watch
+    target: str
+    controls: Controls | None
+    machines: list[Machine] = field(default_factory=list)
+    _traffic: list[Traffic] = field(default_factory=list)
+
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
+        """Compile a kernel that is new, and count its requests with these arguments."""
+        self.watch.begin(kernel, values, symbols)
+        for new in self.watch.kernels[len(self.machines) :]:
+            self.machines.append(machine_of(new, self.target, self.controls))
+        at = next(at for at, each in enumerate(self.watch.kernels) if each is kernel)
+        form = self.machines[at].laid_out
+        self._traffic = traffic_of(form, values, symbols) if form is not None else []
+
+    def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
+        """Start a launch; those of the counted run come in the same order."""
+        self.watch.launch(op, grid)
+        if self._traffic:
+            self.watch.launches[-1].traffic = self._traffic.pop(0)
+
+    def note(self, access: Access) -> None:
+        """Add an access."""
+        self.watch.note(access)
+
+
+def _controls(kernel: Callable[..., Any]) -> Controls | None:
+    """Return the lowering controls of a kernel; None for a function that calls kernels."""
+    held = getattr(kernel, "controls", None) or getattr(
+        getattr(kernel, "options", None), "controls", None
+    )
+    return held if isinstance(held, Controls) else None
+
+
 def show(
     kernel: Callable[..., Any],
     *args: Any,
@@ -86,7 +124,8 @@ def show(
     find_target(target)
     # The log checks `blocks` as `tileprof.events` does.
     watch = Watch(EventLog(blocks).blocks)
-    with device("interpreter"), listening(watch):
+    run = _Run(watch, target, _controls(kernel))
+    with device("interpreter"), listening(run):
         kernel(*args, **kwargs)
     if not watch.launches:
         raise UsageError(
@@ -94,4 +133,4 @@ def show(
             hint="Pass a kernel or a function that calls kernels; one under `debug=True` runs as"
             " plain Python and has no accesses.",
         )
-    return Drawing(watch, target)
+    return Drawing(watch, target, run.machines)

@@ -16,6 +16,7 @@ from tileprof.runtime.events.log import Blocks, window
 from tileprof.runtime.events.table import Site
 
 from .boxes import Cover, boxes_of, taking_part
+from .traffic import Traffic
 
 Ints = NDArray[np.int64]
 
@@ -100,6 +101,8 @@ class LaunchRun:
     """Accesses in order, by block."""
     dropped: int = 0
     """Accesses of these blocks that were left out because there were too many."""
+    traffic: Traffic | None = None
+    """All requests of its warps on the target; None where they are not counted."""
     read: Ints = field(init=False)
     """Bytes of global tensors that each block reads; atomics count here and in `written`."""
     written: Ints = field(init=False)

@@ -27,6 +27,8 @@ from tileprof.errors import (
     suggestion,
 )
 
+from .tilelang_files import is_for_tilelang, tilelang_is_tileprof
+
 if TYPE_CHECKING:
     from tileprof import ir
     from tileprof.lang.functions import PrimFunc
@@ -44,10 +46,27 @@ _RUNS = 'What runs the kernel belongs under `if __name__ == "__main__":`.'
 
 
 def find(place: str) -> Compilable:
-    """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds."""
+    """Return the kernel that `FILE:KERNEL` names; UsageError lists what the file holds.  In a file
+    that is written for TileLang, `tilelang` means tileprof."""
     file, name = _parted(place, "KERNEL")
-    kernel: Compilable = _member(file, name, _load(file), is_kernel, "kernel")
-    return kernel
+    if not is_for_tilelang(file):
+        kernel: Compilable = _member(file, name, _load(file), is_kernel, "kernel")
+        return kernel
+    with tilelang_is_tileprof(file.parent.resolve()):
+        members = {key: _as_kernel(value) for key, value in _load(file).items()}
+    found: Compilable = _member(file, name, members, is_kernel, "kernel")
+    return found
+
+
+def _as_kernel(value: Any) -> Any:
+    """Return a plain function that makes a `prim_func` as the kernel factory that it is; anything
+    else as itself."""
+    if not inspect.isfunction(value):
+        return value
+    from tileprof.lang import jit
+
+    made = jit(value)
+    return made if made.lazy else value
 
 
 def find_callables(*places: str) -> list[Callable[..., Any]]:

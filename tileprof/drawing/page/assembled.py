@@ -17,7 +17,7 @@ _STYLES = ("page.css", "maps.css")
 _SHARED_SCRIPTS = ("core.js",)
 _SCRIPTS = (
     "columns.js", "launch.js", "state.js", "code.js", "grid.js", "tensors.js", "blocks.js",
-    "buffers.js", "rings.js", "steps.js", "accesses.js", "layouts.js", "main.js",
+    "buffers.js", "rings.js", "barriers.js", "steps.js", "accesses.js", "layouts.js", "main.js",
 )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from tileprof import ir
 from tileprof.drawing.boxes import Boxes, covered, united
 from tileprof.drawing.machine import Cost, Held, Machine, addresses, holders, patterns
+from tileprof.drawing.pipelines import Pipeline
+from tileprof.drawing.traffic import Moved, Place, Traffic
 from tileprof.drawing.watch import LaunchRun, SiteRun, Step, Watch, ring_slots
 
 from .columns import column, regions
@@ -46,6 +48,7 @@ def _kernel(kernel: ir.Kernel, machine: Machine) -> dict[str, Any]:
             for each in machine.notes
         ],
         "costs": [_cost(each) for each in machine.costs],
+        "pipelines": [_pipeline(each) for each in machine.pipelines],
         "layouts": [made for each in machine.buffers for made in _layout(each)],
     }
 
@@ -82,7 +85,8 @@ def _launch(launch: LaunchRun, machine: Machine) -> dict[str, Any]:
         "guarded": column(launch.guarded[:kept]),
         "idle": column(launch.idle[:kept]),
         "tensors": [_tensor(launch, sites) for sites in launch.tensors()],
-        "sites": [_site(each, least.get(each), machine) for each in launch.sites],
+        "sites": [_site(each, least.get(each), machine, launch.traffic) for each in launch.sites],
+        "requests": _requests(launch.traffic),
         "rings": ring_slots(launch),
         "shown": list(launch.shown),
         "steps": [_steps(launch.steps[block]) for block in launch.shown],
@@ -118,8 +122,37 @@ def _tensor(launch: LaunchRun, sites: Sequence[SiteRun]) -> dict[str, Any]:
     return held
 
 
-def _site(each: SiteRun, least: int | None, machine: Machine) -> dict[str, Any]:
+def _requests(traffic: Traffic | None) -> dict[str, Any] | None:
+    """Return the requests of all blocks by place, and what accesses shared memory beside them;
+    None where they are not counted."""
+    if traffic is None:
+        return None
+    return {
+        "places": [
+            {"file": place.file, "line": place.line, "access": place.access,
+             "buffer": place.buffer, "space": place.space, **_moved(place, moved)}
+            for place, moved in traffic.places.items()
+        ],
+        "uncounted": [list(each) for each in traffic.uncounted],
+    }  # fmt: skip
+
+
+def _moved(place: Place, moved: Moved) -> dict[str, Any]:
+    return {
+        "way": place.way,
+        "requests": moved.requests,
+        "taken": moved.taken,
+        "needed": moved.needed,
+        "bytes": moved.bytes,
+    }
+
+
+def _site(
+    each: SiteRun, least: int | None, machine: Machine, traffic: Traffic | None
+) -> dict[str, Any]:
     site = each.site
+    key = site.file, site.line, site.access, site.buffer, site.space
+    places = traffic.places.items() if traffic is not None else ()
     costs = [
         cost
         for cost in machine.costs
@@ -144,6 +177,11 @@ def _site(each: SiteRun, least: int | None, machine: Machine) -> dict[str, Any]:
         "bytes": each.bytes,
         "least": least,
         "costs": [_cost(each) for each in costs],
+        "moved": [
+            _moved(place, moved)
+            for place, moved in places
+            if (place.file, place.line, place.access, place.buffer, place.space) == key
+        ],
     }
 
 
@@ -156,6 +194,23 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "width": cost.width,
         "taken": cost.taken,
         "needed": cost.needed,
+    }
+
+
+def _pipeline(held: Pipeline) -> dict[str, Any]:
+    return {
+        "kind": held.kind,
+        "slots": held.slots,
+        "buffers": list(held.buffers),
+        "fills": [[each.op, each.line, each.buffer] for each in held.fills],
+        "reads": [[each.op, each.line, each.buffer] for each in held.reads],
+        "bytes": held.bytes,
+        "arrivals": held.arrivals,
+        "lag": held.lag,
+        "ahead": held.ahead,
+        "pending": held.pending,
+        "cluster": held.cluster,
+        "persistent": held.persistent,
     }
 
 

@@ -20,7 +20,7 @@ const stepsView = {
       make("button.plain", { "aria-label": label, onclick: () => this.go(to()) }, text);
     this.said = make("section.card.wide", { "aria-live": "polite" });
     this.buffers = make("div");
-    this.ring = make("div");
+    this.ring = make("div.stack");
     panel.append(
       make(
         "div.line.stepping",
@@ -79,8 +79,11 @@ const stepsView = {
           : [];
       }),
     );
-    this.rings = Object.keys(launch.rings).length ? new RingMap(launch) : null;
-    this.ring.replaceChildren(this.rings ? this.rings.card : "");
+    this.rings = pipelineMaps(launch);
+    const drawn = new Set(this.rings.flatMap((each) => each.held.buffers));
+    // What the author asks for, where the compiler made no ring of it.
+    if (Object.keys(launch.rings).some((name) => !drawn.has(name))) this.rings.push(new RingMap(launch));
+    this.ring.replaceChildren(...this.rings.map((each) => each.card));
     this.paint();
   },
 
@@ -128,7 +131,7 @@ const stepsView = {
     this.slider.value = state.move;
     this.tell(moves[state.move] ?? [], moves.length);
     for (const each of this.maps) each.paint(moves, state.move);
-    this.rings?.paint(moves, state.move);
+    for (const each of this.rings) each.paint(moves, state.move);
   },
 
   tell(move, count) {

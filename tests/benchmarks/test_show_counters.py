@@ -1,0 +1,152 @@
+"""Comparison of a page's numbers with counters: what is shown, found in a profile, compared."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
+from tests.profile_samples import full_profile
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.profiler.cupti import cupti_library
+
+pytest.importorskip("torch", reason="arguments of the kernels are moved to the device by PyTorch")
+counters: Any = importlib.import_module("benchmarks.show_counters")
+kernels: Any = importlib.import_module("benchmarks.show_counters_kernels")
+CASES = {each.name: each for each in kernels.CASES}
+
+
+@pytest.fixture(scope="module")
+def conflicts() -> Any:
+    """The page of the kernel with bank conflicts."""
+    return counters.shown(CASES["bank_conflicts"])
+
+
+@pytest.fixture(scope="module")
+def plan() -> Any:
+    """A plan in which each quantity has a metric of its own, and one has none."""
+    names = [each.name for each in counters.QUANTITIES]
+    chosen = {name: ((f"{name}.sum",),) if "cp.async" not in name else () for name in names}
+    return counters.Plan("none", chosen, (), 1, tuple(counters.LINE_METRICS))
+
+
+def test_names_tell_kernels_apart() -> None:
+    """The longest name that is in that of a function owns it."""
+    assert len(CASES) == len(kernels.CASES) >= 14
+    assert counters.owner("matmul_nt_0", CASES) == "matmul_nt"
+    assert counters.owner("transpose_0", CASES) == "transpose"
+    assert counters.owner("elementwise", CASES) == ""
+
+
+def test_numbers_of_a_page(conflicts: Any) -> None:
+    """128 blocks of 4 warps; 8 lanes meet in each bank."""
+    held = conflicts.quantities
+    assert held["bytes read"] == held["bytes asked for by reads"] == 4 << 17
+    assert held["wavefronts of shared loads"] == 128 * 4 * 8
+    assert held["conflicts of shared loads"] == 128 * 4 * 7
+    assert held["requests of stores"] == 128 * 4
+    assert conflicts.uncounted == frozenset()
+
+
+def test_loops_of_fewer_axes_than_others_are_counted_whole() -> None:
+    """A row of 2,048 halves is copied by vectors, beside loops over rows and columns."""
+    page = counters.shown(CASES["softmax"])
+    assert page.quantities["sectors of loads"] == 512 * 2048 * 2 // 32
+    assert page.quantities["requests of loads"] == 512 * 2048 // (32 * 8)
+    assert page.uncounted == {"exchange of threads"}
+
+
+def test_machine_code_has_the_instructions_that_are_counted() -> None:
+    """Kernels without a loop or a guard: each warp runs each of its instructions once."""
+    need_machine_code()
+    names = ("bank_conflicts", "strided_read", "transpose_plain", "transpose")
+    drawings = {name: counters.drawn(CASES[name]) for name in names}
+    programs = {
+        name: compile_cuda(each.watch.kernels[0], find_target("sm_90a"))
+        for name, each in drawings.items()
+    }
+    compile_together(programs.values())
+    for name, drawing in drawings.items():
+        (launch,) = drawing.watch.launches
+        warps = launch.blocks * launch.op.block_threads // 32
+        instructions = function(programs[name]).instructions
+        for space, access, opcode in (
+            ("global", "read", "LDG"), ("global", "write", "STG"),
+            ("shared", "read", "LDS"), ("shared", "write", "STS"),
+        ):  # fmt: skip
+            there = sum(each.opcode.partition(".")[0] == opcode for each in instructions)
+            assert launch.traffic.total(space, access).requests == there * warps, (name, opcode)
+
+
+def test_equal_counters_differ_by_nothing(conflicts: Any, plan: Any) -> None:
+    """Another number is told as a share; what is not counted has a code."""
+    measured = {f"{name}.sum": float(value) for name, value in conflicts.quantities.items()}
+    measured["wavefronts of shared loads.sum"] *= 2
+    del measured["sectors of loads.sum"]
+    found = counters.compared(conflicts, plan, measured)
+    assert found["bytes read"].difference == 0
+    assert found["wavefronts of shared loads"].difference == 0.5
+    assert found["sectors of loads"].reason == "not-measured"
+    assert found["sectors of cp.async"].reason == "no-counter"
+    assert found["bytes read by TMA"].reason == "nothing"
+    row = {"launch": {n: each.row() for n, each in found.items()}, "lines": {}}
+    told = counters.summary({"bank_conflicts": row})
+    assert told["beyond"] == ["bank_conflicts, launch: wavefronts of shared loads 50.0%"]
+    assert told["within_1_percent"] == told["compared"] - 1
+
+
+def test_an_alternative_that_counts_nothing_gives_way() -> None:
+    """A metric may be known and read 0 or NaN."""
+    pick = counters._counted
+    assert pick([("a",), ("b",)], {"a": 0.0, "b": 3.0}) == (("b",), 3.0)
+    assert pick([("a",), ("b",)], {"a": float("nan"), "b": 0.0}) == (("b",), 0.0)
+    assert pick([("a", "b")], {"a": 1.0}) == ((), None)
+
+
+def test_lines_are_compared_but_for_what_other_instructions_do(conflicts: Any) -> None:
+    """Counts of a line that nobody measured have a code."""
+    (line,) = (n for n, each in conflicts.lines.items() if each["shared_wavefronts"] == 4096
+               and each["shared_wavefronts_ideal"] == 512)  # fmt: skip
+    found = counters.compared_lines(conflicts, {line: dict(conflicts.lines[line])})
+    assert {each.difference for each in found[line].values()} == {0.0}
+    others = [each for at, row in found.items() if at != line for each in row.values()]
+    assert {each.reason for each in others} == {"not-measured"}
+
+
+def test_counts_of_a_profile_go_to_lines_of_the_kernels_file() -> None:
+    """Code of headers counts for the line that calls it."""
+    profile = full_profile()
+    pc = profile.tables.pc
+    function = next(each for each in pc.functions if each.code)
+    place = next(each.place for each in function.code if each.place is not None)
+    while place.caller is not None:
+        place = place.caller
+    page = counters.Shown({}, frozenset(), {}, frozenset(), frozenset(), place.file)
+    found = counters.of_lines(profile, {function.name: page})[function.name]
+    number = list(pc.functions).index(function)
+    sums = pc.counts.by_function(len(pc.functions))[number]
+    for metric, total in zip(pc.counts.metrics, sums.tolist()):
+        assert sum(each.get(metric, 0) for each in found.values()) == total
+    assert 0 not in found
+
+
+def test_counters_of_a_profile_go_to_its_kernels() -> None:
+    """A metric that is 0 everywhere is not in the profile; of other kernels nothing is said."""
+    profile = full_profile()
+    found = counters.of_launches(profile, ["matmul", "softmax"], ["time", "l1tex__none.sum"])
+    node = profile.node(profile.find("matmul", "kernel")[0])
+    assert found == {"matmul": {"time": float(node.own("time")), "l1tex__none.sum": 0.0}}
+    assert node.own("time") > 0
+
+
+def test_metrics_that_cupti_knows() -> None:
+    """Each quantity has a counter on an H100, and all of them are counted together."""
+    if cupti_library.find_cupti() is None:
+        pytest.skip("there is no CUPTI to ask")
+    made = counters.plan(counters.CHIP)
+    assert all(made.chosen.values()), counters.plan_text(made)
+    assert 1 <= made.passes <= 16
+    assert "sectors of loads" in counters.plan_text(made)

@@ -1,0 +1,137 @@
+"""All requests of a launch: each against a count of its own, and against the run's bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tileprof
+from benchmarks.studies import study
+from case_studies.vector_add import vector_add
+from tests.drawing.kernels import clashing, every_eighth, large, product, scattered, turned
+from tileprof.compiler.cuda.layouts import cost
+from tileprof.drawing import show, transactions
+from tileprof.drawing.traffic import Moved, Traffic
+
+WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], int]:
+    """Addresses of the lanes of a few requests, some of which take no part, and their width."""
+    width = draw(WIDTHS)
+    lanes = st.lists(st.integers(-1, 70), min_size=32, max_size=32)
+    held = np.array(draw(st.lists(lanes, min_size=1, max_size=4)))
+    return np.where(held < 0, -1, held * width), width
+
+
+@settings(max_examples=60, deadline=None)
+@given(requests())
+def test_many_requests_count_as_each_alone(made: tuple[np.ndarray[Any, Any], int]) -> None:
+    """Sectors and wavefronts, taken and needed, are those that the compiler counts one by one."""
+    rows, width = made
+    for many, one in (
+        (transactions.sectors, cost.sectors),
+        (transactions.wavefronts, cost.wavefronts),
+    ):
+        taken, needed = many(rows, width)
+        assert list(zip(taken.tolist(), needed.tolist())) == [one(row, width) for row in rows]
+
+
+def traffic(kernel: Callable[..., Any], *args: Any, **options: Any) -> Traffic:
+    """Requests of the first launch."""
+    found = show(kernel, *args, **options).watch.launches[0].traffic
+    assert found is not None
+    return found
+
+
+def named(found: Traffic) -> dict[tuple[str, str, str], Moved]:
+    """Requests by access, buffer and way."""
+    return {(p.access, p.buffer, p.way): moved for p, moved in found.places.items()}
+
+
+def test_a_tail_asks_for_fewer_sectors() -> None:
+    """10,000 elements in blocks of 128: of the last block one warp takes part, with 16 lanes."""
+    ones = np.ones(10_000, np.float32)
+    held = named(traffic(vector_add, ones, ones))
+    assert held["read", "A", "threads"] == Moved(78 * 4 + 1, 78 * 16 + 2, 78 * 16 + 2, 40_000)
+    assert held["read", "A", "threads"] == held["write", "C", "threads"]
+
+
+def test_conflicts_are_added_up() -> None:
+    """Every eighth word: 4 warps of 4 blocks take 8 wavefronts each. A swizzle has none."""
+    held = named(traffic(every_eighth, np.ones(4096, np.float32)))
+    assert held["read", "s", "threads"] == Moved(16, 16 * 8, 16, 16 * 128)
+    free = traffic(turned, np.ones((64, 64), np.float32)).total("shared", "read")
+    assert free == Moved(256, 256, 256, 2 * 64 * 64 * 4)
+
+
+def test_controls_of_the_kernel_hold_for_its_page() -> None:
+    """Without vectors each request has a word a lane."""
+    ones = np.ones((64, 64), np.float32)
+    assert traffic(turned, ones).total("global", "read") == Moved(32, 512, 512, 4 * 64 * 64)
+    words = tileprof.jit(turned.function, controls={"vectorize": False})
+    assert traffic(words, ones).total("global", "read") == Moved(128, 512, 512, 4 * 64 * 64)
+
+
+def test_a_gather_takes_the_sectors_that_its_indices_name() -> None:
+    """Rows 12 and 15, then 15 and 2, each a sector. Two lanes read each point, one writes it; odd
+    columns only."""
+    rows = np.arange(128, dtype=np.float32).reshape(16, 8), np.array([12, 15, 15, 2], np.int32)
+    held = named(traffic(scattered, *rows))
+    assert held["read", "A", "threads"] == Moved(2, 4, 2, 2 * 16 * 4)
+    assert held["write", "A", "threads"] == Moved(2, 4, 2, 2 * 8 * 4)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None:
+    """Each element of a product once a copy, by cp.async, by TMA or by threads."""
+    made = show(
+        product, np.ones((70, 100), np.float32), np.ones((100, 40), np.float32), target=target
+    )
+    (launch,) = made.watch.launches
+    assert launch.traffic is not None
+    assert launch.traffic.total("global", "read").bytes == launch.read.sum()
+    assert launch.traffic.total("global", "write").bytes == launch.written.sum()
+    assert {each[2] for each in launch.traffic.uncounted} == {"matrix operands"}
+    ways = Counter(place.way for place in launch.traffic.places)
+    assert ways["cp.async"] == 4
+    assert bool(ways["TMA"]) == (target == "sm_90a")
+
+
+def test_attention_loads_tiles_by_the_copy_engine() -> None:
+    """The bytes of its tensors are those of the run."""
+    made = show(partial(study("attention").main, length=70, heads=2))
+    for launch in made.watch.launches:
+        assert launch.traffic is not None
+        assert launch.traffic.total("global", "read", "TMA").bytes == launch.read.sum()
+
+
+def test_counting_leaves_arguments_alone() -> None:
+    """A kernel that adds 1 in place adds it once."""
+    rows, at = np.zeros((16, 8), np.float32), np.array([12, 13, 14, 15], np.int32)
+    show(scattered, rows, at)
+    assert rows.max() == 1
+
+
+def test_an_error_of_the_kernel_is_that_of_its_own_program() -> None:
+    """All blocks write one element: the message names the author's line."""
+    with pytest.raises(tileprof.TileprofError) as caught:
+        show(clashing, np.zeros(4, np.float32))
+    assert caught.value.location is not None
+    assert caught.value.location.file.endswith("kernels.py")
+
+
+def test_a_kernel_that_does_not_fit_has_no_requests() -> None:
+    """The page says why it does not."""
+    ones = np.ones(64, np.float32)
+    made = show(large, ones, np.zeros(1, np.float32))
+    assert made.machines[0].problem
+    assert made.watch.launches[0].traffic is None

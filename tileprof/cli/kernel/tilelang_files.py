@@ -1,0 +1,169 @@
+"""Files that are written for TileLang, read as tileprof's: only their imports mean something else.
+
+In: a Python file that imports `tilelang` and not `tileprof`.  Out: while it is loaded, `tilelang`
+and its modules are tileprof's, whether TileLang is installed or not: `tilelang.language` is
+`tileprof.lang`, `jit`, `compile` and `autotune` are tileprof's.  What TileLang has beside its
+language and tileprof has not (timing, testing, configuration keys, parts of TVM) may be imported,
+named and used as a decorator; it does nothing.  So do packages that such files compare with
+(`COMPARED`), where they are not installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOTS = ("tilelang", "tvm")
+"""Packages that TileLang brings."""
+COMPARED = (
+    "triton", "fla", "flash_attn", "flash_mla", "flashinfer", "bitblas", "aiter", "mamba_ssm",
+    "einops",
+)  # fmt: skip
+"""Packages with which files compare their kernels, and which a look at a kernel does not need."""
+
+
+def is_for_tilelang(file: Path) -> bool:
+    """Return whether a file imports TileLang and not tileprof; False for one that is no Python."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    roots: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            roots.update(each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            roots.add((node.module or "").partition(".")[0])
+    return "tilelang" in roots and "tileprof" not in roots
+
+
+@contextmanager
+def tilelang_is_tileprof(folder: Path) -> Iterator[None]:
+    """Have `tilelang` and `tvm` mean tileprof's modules inside, and files of `folder` do without
+    packages of `COMPARED`; what was imported before comes back at the end."""
+    before = {name: sys.modules.pop(name) for name in list(sys.modules) if _root(name) in ROOTS}
+    first, last = _Finder(ROOTS), _Finder(COMPARED, folder)
+    sys.meta_path.insert(0, first)
+    # Behind all others: what is installed is found before.
+    sys.meta_path.append(last)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(first)
+        sys.meta_path.remove(last)
+        for name in [name for name, held in sys.modules.items() if isinstance(held, _Module)]:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def _root(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _importer() -> str:
+    """Return the file whose code imports something."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename == __file__ or "importlib" in frame.f_code.co_filename
+    ):
+        frame = frame.f_back
+    return frame.f_code.co_filename
+
+
+class Elsewhere:
+    """Something of TileLang's that tileprof does not have."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Elsewhere(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the function that it decorates; any other call gives such a thing again."""
+        decorates = len(args) == 1 and not kwargs and callable(args[0])
+        return args[0] if decorates else Elsewhere(f"{self._name}(…)")
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which tileprof does not have>"
+
+
+class _Module(types.ModuleType):
+    """A module of TileLang: names of the language and of tileprof, by whatever path.  One of
+    another package has nothing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__file__ = __file__
+        import tileprof
+        from tileprof import lang
+
+        self.__version__ = tileprof.__version__
+        self._lang = lang
+        self._names: dict[str, Any] = {}
+        if name == "tilelang.language":
+            self._names = {each: getattr(lang, each) for each in lang.__all__}
+        elif _root(name) == "tilelang":
+            self._names = {"jit": lang.jit, "compile": lang.compile, "autotune": tileprof.autotune}
+        self.__all__ = list(self._names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._names:
+            return self._names[name]
+        if (module := sys.modules.get(f"{self.__name__}.{name}")) is not None:
+            return module
+        if _root(self.__name__) == "tilelang":
+            if name == "language":
+                return self._lang
+            if name in _OWN:
+                return _OWN[name]
+            if name in self._lang.__all__:
+                return getattr(self._lang, name)
+        return Elsewhere(f"{self.__name__}.{name}")
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
+
+
+_OWN: dict[str, Any] = {
+    "cdiv": lambda number, by: -(-number // by),
+    "next_power_of_2": _power_of_two,
+}
+"""Small functions of TileLang's that kernels' sizes are computed with."""
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Modules of some packages, each when it is imported; for files of `folder` only, if given."""
+
+    def __init__(self, roots: Sequence[str], folder: Path | None = None) -> None:
+        self._roots = roots
+        self._folder = folder
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return a specification for each of their names."""
+        if _root(fullname) not in self._roots:
+            return None
+        if self._folder is not None and self._folder not in Path(_importer()).resolve().parents:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """Return a module that finds its names in tileprof."""
+        return _Module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run."""

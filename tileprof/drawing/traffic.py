@@ -1,0 +1,476 @@
+"""Requests that a kernel's warps make on a GPU, all of them, and what they take.
+
+In: a kernel in the form that the compiler gave its loops, with layouts, and the arguments of a
+call.  Out: for each place that accesses memory the number of requests, sectors or wavefronts, and
+bytes.  No GPU is needed: the interpreter runs that form, which has the addresses of every point,
+and the layouts say which thread and register hold a point.
+
+Not counted are accesses that the layouts do not describe: operands of matrix instructions, and
+threads that exchange values through shared memory.  `Traffic.uncounted` names them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import row_major
+from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.vectors import Planner
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.target import SECTOR
+from tileprof.errors import TileprofError
+from tileprof.ir.instructions import CpAsync, Fma, Matrices, Tma
+from tileprof.ir.memory import base
+from tileprof.runtime.arguments import as_array
+from tileprof.runtime.events.access import Access, AccessKind, listening
+from tileprof.runtime.interpreter import InterpreterExecutable
+
+from .transactions import Ints, sectors, wavefronts
+
+Way = Literal["threads", "cp.async", "TMA"]
+"""Who moves the bytes: instructions of all threads, or copies that run beside them."""
+Uncounted = Literal["matrix operands", "products in threads", "exchange of threads", "other"]
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place of the program that accesses a buffer in one way."""
+
+    file: str
+    line: int
+    access: AccessKind
+    buffer: str
+    space: ir.Space
+    way: Way
+
+
+@dataclass(slots=True)
+class Moved:
+    """Requests of all blocks at one place, summed."""
+
+    requests: int = 0
+    """Instructions of warps with a lane that takes part; boxes for TMA are not counted: 0."""
+    taken: int = 0
+    """Sectors of 32 bytes in global memory, wavefronts in shared memory; 0 for TMA."""
+    needed: int = 0
+    """Fewest that the bytes need, request by request."""
+    bytes: int = 0
+    """Bytes that lanes ask for; different lanes may ask for the same."""
+
+    def add(self, other: Moved) -> None:
+        """Add another place's or block's numbers."""
+        self.requests += other.requests
+        self.taken += other.taken
+        self.needed += other.needed
+        self.bytes += other.bytes
+
+    def times(self, count: int) -> Moved:
+        """Return the numbers of so many that are alike."""
+        return Moved(
+            self.requests * count, self.taken * count, self.needed * count, self.bytes * count
+        )
+
+
+@dataclass(eq=False)
+class Traffic:
+    """Requests of one launch."""
+
+    places: dict[Place, Moved] = field(default_factory=dict)
+    uncounted: dict[tuple[int, str, Uncounted], None] = field(default_factory=dict)
+    """Line, op and kind of what accesses shared memory beside these."""
+
+    def total(
+        self, space: ir.Space, access: AccessKind | None = None, way: Way | None = None
+    ) -> Moved:
+        """Return the sum over the places of a memory; of one kind of access or way if asked."""
+        made = Moved()
+        for place, moved in self.places.items():
+            if place.space == space and access in (None, place.access) and way in (None, place.way):
+                made.add(moved)
+        return made
+
+
+def traffic_of(kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> list[Traffic]:
+    """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic of each
+    of its launches.  There is none where that run fails: the author's program, which runs next,
+    then says why."""
+    listener = _Listener()
+    try:
+        with listening(listener):
+            InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
+                _copies(values), symbols
+            )
+    except TileprofError:
+        return []
+    return listener.found
+
+
+def _without_layouts(op: ir.OpBase, builder: ir.Builder) -> Sequence[ir.Value] | None:
+    """Write a conversion between layouts, and a store that adds, as what they are to the
+    interpreter."""
+    match op:
+        case ir.ConvertLayout():
+            builder.emit(ir.Copy(op.source, op.target, span=op.span))
+        case ir.Copy(lowering=Tma(reduce="add" | "max" | "min" as kind)):
+            builder.emit(ir.TileAtomic(kind, op.source, op.target, span=op.span))
+        case _:
+            return None
+    return ()
+
+
+def _copies(values: Sequence[Any]) -> list[Any]:
+    """Return the arguments with arrays copied; one that is passed twice stays one."""
+    made: dict[int, Any] = {}
+    found = []
+    for value in values:
+        array = as_array(value)
+        if array is None:
+            found.append(value)
+            continue
+        found.append(made.setdefault(id(value), array.copy(order="K")))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """How threads make an access inside a loop with a layout."""
+
+    shape: tuple[int, ...]
+    """Extents of the loop."""
+    points: Ints
+    """Row-major number of the point of each instruction: int64[instructions, warps, 32], -1 for a
+    lane that takes no part."""
+    width: int
+    """Elements of one lane's access."""
+
+
+class _Forms:
+    """The accesses of a kernel's loops by op."""
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        self._buffers = _buffers(kernel)
+        self.of: dict[ir.OpBase, _Form] = {}
+        self.warps: dict[ir.OpBase, int] = {}
+        """Warps of the block around an op."""
+        self.points: set[ir.OpBase] = set()
+        """Ops that run once for each point of a loop."""
+        for launch in kernel.ops():
+            if isinstance(launch, ir.Launch):
+                for op in ir.walk(launch.body):
+                    self.warps[op] = max(launch.block_threads // _WARP, 1)
+        for op in kernel.ops():
+            if isinstance(op, ir.Parallel):
+                self.points.update(ir.walk(op.body))
+                if op.layout:
+                    self._loop(op)
+
+    def layout(self, value: ir.Value) -> SharedLayout | None:
+        """Return the layout of a shared buffer."""
+        held = self._buffers.get(value)
+        return held.layout if isinstance(held, SharedBuffer) else None
+
+    def _loop(self, op: ir.Parallel) -> None:
+        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
+        if len(shape) != len(op.extents):
+            return
+        layout = parse_layout(op.layout, shape)
+        # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
+        planner = Planner(op, layout, self._buffers, lambda value: "x")
+        loads = planner.loads()
+        widths: dict[ir.OpBase, int] = {
+            each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
+        }
+        front = {each.op for each in loads}
+        for each in ir.walk(op.body):
+            if isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                width = widths.get(each, 1)
+                points = _points(layout, width, not isinstance(each, ir.Load))
+                if each in front:
+                    points = _once(points, layout.shape, _moving(each, op))
+                self.of[each] = _Form(shape, points, width)
+
+
+def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
+    """Return the axes of a loop on which the place of an access depends."""
+    seen: set[ir.Value] = set()
+    waiting = list(access.indices)
+    while waiting:
+        value = waiting.pop()
+        if value not in seen:
+            seen.add(value)
+            waiting += value.owner.operand_values() if value.owner is not None else ()
+    return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
+
+
+def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
+    """Return the instructions that differ along `axes`: one text of an address is loaded once."""
+    places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)[..., axes]
+    keys = np.where(points[..., None] >= 0, places, -1).reshape(len(points), -1)
+    return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
+
+
+def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
+    """Return the point of the first element of each lane's access: int64[instructions, warps, 32].
+    Of threads that hold one point only the first takes part where it is done `once`."""
+    table = layout.table()[:, ::width]
+    inside = (table < np.array(layout.shape, np.int64)).all(axis=-1)
+    clipped = np.minimum(table, np.array(layout.shape, np.int64) - 1)
+    strides = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
+    number = np.where(inside, (clipped * strides).sum(axis=-1), -1)
+    if once:
+        first = np.zeros(number.size, np.bool_)
+        first[np.unique(number.reshape(-1), return_index=True)[1]] = True
+        number = np.where(first.reshape(number.shape), number, -1)
+    return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
+
+
+def _buffers(kernel: ir.Kernel) -> dict[ir.Value, Buffer]:
+    """Return parameters and shared buffers as the emission will know them."""
+    found: dict[ir.Value, Buffer] = {}
+    for param, value in zip(kernel.params, kernel.param_values()):
+        kind = param.type
+        if isinstance(kind, ir.BufferType):
+            strides = row_major(kind.shape) if kind.strides is None else kind.strides
+            found[value] = GlobalBuffer(
+                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape
+            )
+    for op in kernel.ops():
+        if isinstance(op, ir.Alloc) and op.space == "shared":
+            layout = parse_shared(op.layout, op.shape, op.dtype)
+            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
+    return found
+
+
+def _by_layout_alone(op: ir.OpBase) -> bool:
+    """Return whether layouts of its operands alone say how threads make an op's accesses."""
+    if isinstance(op, ir.Load | ir.Store | ir.Atomic | ir.TileAtomic):
+        return False
+    return not (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync | Tma))
+
+
+def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
+    """Yield what accesses shared memory of a launch beside what is counted."""
+    for op in ir.walk(launch.body):
+        line = op.span.line if op.span else 0
+        shared = any(each.value.buffer.space == "shared" for each in op.accesses())
+        match op:
+            case ir.Gemm(lowering=Fma()) if shared:
+                yield line, op.mnemonic, "products in threads"
+            case ir.Gemm() if shared:
+                yield line, op.mnemonic, "matrix operands"
+            case ir.ConvertLayout() | ir.Reduce() | ir.Scan() if shared:
+                yield line, op.mnemonic, "exchange of threads"
+            case ir.Copy(lowering=Matrices() | None) if shared:
+                yield line, op.mnemonic, "matrix operands"
+            case ir.Load() | ir.Store() | ir.Atomic() | ir.Copy() | ir.TileAtomic():
+                pass
+            case _ if shared:
+                yield line, op.mnemonic, "other"
+
+
+def _strides(access: Access) -> tuple[int, ...]:
+    """Return how many elements apart neighbours of each dimension are in global memory."""
+    given = access.buffer.type.strides
+    if given is not None and all(isinstance(each, int) for each in given):
+        return tuple(int(each) for each in given)
+    return tuple(np.cumprod([1, *access.buffer.shape[:0:-1]])[::-1].tolist())
+
+
+def _places(sizes: Sequence[int], step: int) -> Ints:
+    """Return the index of each chunk of `step` elements in a tile, as threads take them, in whole
+    warps: int64[chunks, rank]; what fills up the last warp lies outside of every buffer."""
+    axes = [*(np.arange(size) for size in sizes[:-1]), np.arange(0, sizes[-1], step)]
+    found = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(sizes))
+    return np.pad(found, ((0, -len(found) % _WARP), (0, 0)), constant_values=np.iinfo(np.int32).min)
+
+
+def _long(extents: Sequence[int]) -> list[int]:
+    """Return the extents without those of 1."""
+    return [extent for extent in extents if extent != 1]
+
+
+def _lone(address: Ints) -> Ints:
+    """Return requests of one lane each."""
+    made = np.full((len(address), _WARP), -1, np.int64)
+    made[:, :1] = address
+    return made
+
+
+def _boxes(access: Access) -> Moved:
+    """Return the bytes of a tile inside its tensor, which the copy engine moves."""
+    elements = np.broadcast_to(np.asarray(access.elements(), np.int64), access.lanes)
+    if access.mask is not True:
+        elements = np.where(access.mask, elements, 0)
+    return Moved(bytes=int(elements.sum()) * access.buffer.type.dtype.bytes)
+
+
+class _Listener:
+    """Adds up what accesses take, while the interpreter runs the lowered kernel."""
+
+    def __init__(self) -> None:
+        self.found: list[Traffic] = []
+        self._forms: _Forms
+        self._known: dict[ir.OpBase, tuple[Ints, dict[int, Moved]]] = {}
+        """For the accesses of loops: bytes of the points from the first one on, and what they take
+        by the place of the first one in its sector."""
+        self._chunked: dict[tuple[Any, ...], Moved] = {}
+        """What the tiles of cp.async take, by op and by how they lie."""
+
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
+        """Read the layouts of the kernel that starts."""
+        self._forms = _Forms(kernel)
+
+    def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
+        """Start a launch."""
+        self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op))))
+
+    def note(self, access: Access) -> None:
+        """Add an access of global or shared memory."""
+        op, space = access.op, access.buffer.type.space
+        if access.launch < 0 or space not in ("global", "shared") or _by_layout_alone(op):
+            return
+        match op:
+            case ir.Load() | ir.Store() | ir.Atomic():
+                way: Way = "threads"
+                moved = self._elements(access)
+            case ir.Copy(lowering=CpAsync(bytes=width)):
+                way, moved = "cp.async", self._chunks(access, width)
+            case _:
+                way, moved = "TMA", _boxes(access)
+        span = op.span
+        place = Place(
+            span.file if span else "", span.line if span else 0, access.kind, access.buffer.name,
+            space, way,
+        )  # fmt: skip
+        self.found[-1].places.setdefault(place, Moved()).add(moved)
+
+    def _elements(self, access: Access) -> Moved:
+        """What loads and stores of single points take."""
+        forms, form = self._forms, self._forms.of.get(access.op)
+        address = self._addresses(access)
+        rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
+        # Axes of extent 1 stand for loops that are not around this op.
+        if form is not None and _long(access.lanes[1:]) == _long(form.shape):
+            return self._in_form(access, form, rows).times(blocks)
+        each = rows.reshape(-1, 1)
+        times = math.prod(access.lanes) // len(each)
+        if access.op in forms.points:
+            return self._summed(access, _lone(each), 1).times(times)
+        # Outside of a loop every thread does it.
+        warps = forms.warps.get(access.op, 1)
+        return self._summed(access, np.repeat(each, _WARP, axis=1), 1).times(warps * times)
+
+    def _in_form(self, access: Access, form: _Form, rows: Ints) -> Moved:
+        """What an access in a loop with a layout takes.  rows: bytes by block and point.
+
+        Blocks whose points lie alike, and at the same place in a sector, take the same: one of them
+        is counted.
+        """
+
+        def count(some: Ints) -> Moved:
+            asked = np.where(form.points >= 0, some[:, np.maximum(form.points, 0)], -1)
+            return self._summed(access, asked.reshape(-1, _WARP), form.width)
+
+        if access.buffer.type.space == "shared" or not rows.size:
+            return count(rows)
+        first = rows[:, :1]
+        relative = rows - first
+        whole = rows.min(axis=1) >= 0
+        pattern = relative[int(whole.argmax())]
+        alike = whole & (relative == pattern).all(axis=1)
+        made = count(rows[~alike]) if not alike.all() else Moved()
+        known = self._known.get(access.op)
+        if known is None or not np.array_equal(known[0], pattern):
+            known = self._known[access.op] = pattern, {}
+        places, begins, counts = np.unique(
+            first[alike] % SECTOR, return_index=True, return_counts=True
+        )
+        like = rows[alike]
+        for place, begin, times in zip(places.tolist(), begins.tolist(), counts.tolist()):
+            if place not in known[1]:
+                known[1][place] = count(like[begin : begin + 1])
+            made.add(known[1][place].times(times))
+        return made
+
+    def _chunks(self, access: Access, width: int) -> Moved:
+        """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
+        count, shape = access.lanes[0], np.array(access.buffer.shape, np.int64)
+        starts = np.stack(
+            [np.broadcast_to(np.asarray(s, np.int64).reshape(-1), count) for s in access.starts],
+            axis=-1,
+        )
+        if access.mask is not True:
+            starts = starts[np.broadcast_to(np.asarray(access.mask).reshape(-1), count)]
+        # Tiles take the same where they are cut alike and begin at the same place in a sector.
+        keys = starts
+        if access.buffer.type.space == "global":
+            bytes_ = (starts * _strides(access)).sum(axis=1, keepdims=True)
+            place = bytes_ * access.buffer.type.dtype.bytes % SECTOR
+            low, high = np.maximum(-starts, 0), np.minimum(shape - starts, access.sizes)
+            keys = np.concatenate([place, low, high], axis=1)
+        keys, begins, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+        made = Moved()
+        for key, begin, times in zip(keys.tolist(), begins.tolist(), counts.tolist()):
+            held = access.op, access.kind, *key
+            if held not in self._chunked:
+                step = width // access.buffer.type.dtype.bytes
+                asked = self._bytes(access, starts[begin] + _places(access.sizes, step))
+                self._chunked[held] = self._summed(access, asked.reshape(-1, _WARP), step)
+            made.add(self._chunked[held].times(times))
+        return made
+
+    def _addresses(self, access: Access) -> Ints:
+        """Return the byte that each lane asks for, -1 where it takes no part or lies outside:
+        int64[blocks, …]; one block where all ask for the same."""
+        starts = [np.asarray(each, np.int64) for each in access.starts]
+        mask = np.asarray(access.mask)
+        alike = all(each.ndim == 0 or each.shape[0] == 1 for each in (*starts, mask))
+        lanes = (1 if alike else access.lanes[0], *access.lanes[1:])
+        if access.buffer.type.space == "shared":
+            places = np.stack([np.broadcast_to(each, lanes) for each in starts], axis=-1)
+            return np.where(np.broadcast_to(mask, lanes), self._bytes(access, places), -1)
+        held, inside = np.zeros((), np.int64), mask
+        for start, stride, extent in zip(starts, _strides(access), access.buffer.shape):
+            held = held + start * stride
+            inside = inside & (start >= 0) & (start < extent)
+        held = held * access.buffer.type.dtype.bytes
+        return np.broadcast_to(held if inside.all() else np.where(inside, held, -1), lanes)
+
+    def _bytes(self, access: Access, places: Ints) -> Ints:
+        """Return the byte of elements in their buffer, -1 for those outside."""
+        shape = np.array(access.buffer.shape, np.int64)
+        inside = np.all((places >= 0) & (places < shape), axis=-1)
+        layout = self._layout(access)
+        if layout is not None:
+            held = layout.address(np.where(inside[..., None], places, 0))
+        else:
+            held = (places * _strides(access)).sum(axis=-1) * access.buffer.type.dtype.bytes
+        return np.where(inside, held, -1)
+
+    def _layout(self, access: Access) -> SharedLayout | None:
+        """Return the layout of a shared buffer."""
+        if access.buffer.type.space != "shared":
+            return None
+        used = [base(each.value) for each in access.op.accesses()]
+        held = [self._forms.layout(each) for each in used if each.buffer.space == "shared"]
+        found = next((each for each in held if each and each.shape == access.buffer.shape), None)
+        # A buffer under another shape is in rows.
+        return found or SharedLayout(access.buffer.shape, access.buffer.type.dtype)
+
+    def _summed(self, access: Access, lanes: Ints, elements: int) -> Moved:
+        """Return the sums of requests whose lanes ask for these bytes."""
+        width = elements * access.buffer.type.dtype.bytes
+        lanes = lanes[(lanes >= 0).any(axis=1)]
+        if not len(lanes):
+            return Moved()
+        count = wavefronts if access.buffer.type.space == "shared" else sectors
+        taken, needed = count(lanes, width)
+        asked = int(np.count_nonzero(lanes >= 0)) * width
+        return Moved(len(lanes), int(taken.sum()), int(needed.sum()), asked)
