@@ -21,6 +21,7 @@ from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
 from .passes.dependents import start_early
 from .passes.expand import expand
+from .passes.fuse_copies import fuse_copies
 from .passes.layout.access_costs import count_accesses
 from .passes.layout.layouts import infer_layouts
 from .passes.masks import narrow_masks
@@ -75,6 +76,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("pipeline", pipeline),
     # After it: products of different iterations are in their final order.
     Pass("waits", insert_waits),
+    # After waits, which may stand between two copies; before buffers share bytes.
+    Pass("copies", fuse_copies),
     # After waits, which say until when an asynchronous op reads a buffer.
     Pass("memory", plan_memory),
     # Hazards are between bytes, and buffers share bytes only now.
