@@ -20,18 +20,19 @@ from tileprof.emulator import emulate
 ROWS = 24
 
 
-def _summed(columns: int = 64, other: str = "float32", between: bool = False, out: int = 2) -> Any:
-    """Sums of two tiles; `out` 1: they are stored where the second one was read."""
+def _summed(columns: int = 64, parts: int = 1, between: bool = False, out: int = 2) -> Any:
+    """Sums of two tiles, of which the second one has a part of the columns; `out` 1: they are
+    stored where it was read."""
 
     @T.prim_func
     def summed(
         X: T.Tensor((ROWS, columns), "float32"),
-        Y: T.Tensor((ROWS, columns), other),
-        Z: T.Tensor((ROWS, columns), other),
+        Y: T.Tensor((ROWS, columns), "float32"),
+        Z: T.Tensor((ROWS, columns), "float32"),
     ) -> None:
         with T.Kernel(2, threads=64) as bx:
             x = T.alloc_shared((16, columns), "float32")
-            y = T.alloc_shared((16, columns), other)
+            y = T.alloc_shared((16, columns // parts), "float32")
             T.copy(X[bx * 16, 0], x)
             if between:
                 for i in T.Parallel(16):
@@ -41,8 +42,10 @@ def _summed(columns: int = 64, other: str = "float32", between: bool = False, ou
                 if bx * 16 + i < ROWS:
                     if out == 1:
                         Y[bx * 16 + i, j] = y[i, j] + x[i, j]
-                    else:
+                    elif parts == 1:
                         Z[bx * 16 + i, j] = y[i, j] + x[i, j]
+                    else:
+                        Z[bx * 16 + i, j] = y[i, j % (columns // parts)] + x[i, j]
 
     return summed
 
@@ -51,10 +54,10 @@ def _summed(columns: int = 64, other: str = "float32", between: bool = False, ou
     ("given", "joined"),
     [
         ({}, True),
-        # More bytes of each thread than may be in flight, other points in threads, something
-        # between, a tensor that is written.
+        # More bytes of each thread than may be in flight, other points, something between, a tensor
+        # that is written.
         ({"columns": 256}, False),
-        ({"other": "float16"}, False),
+        ({"parts": 2}, False),
         ({"between": True}, False),
         ({"out": 1}, False),
     ],
@@ -69,13 +72,14 @@ def test_copies_are_one_loop_where_nothing_is_lost(
     copies = [o for o in made.kernel.ops() if isinstance(o, ir.Parallel) and o.origin == "copy"]
     loads = [sum(isinstance(o, ir.Load) for o in each.body.ops) for each in copies]
     assert loads == ([2] if joined else [1, 1])
-    columns, other = given.get("columns", 64), np.dtype(given.get("other", "float32"))
+    columns, parts = given.get("columns", 64), given.get("parts", 1)
     random = np.random.default_rng(0)
     x = random.integers(-9, 9, (ROWS, columns)).astype(np.float32)
-    y = random.integers(-9, 9, (ROWS, columns)).astype(other)
-    z = np.zeros((ROWS, columns), other)
-    want = x + y.astype(np.float32)
+    y = random.integers(-9, 9, (ROWS, columns)).astype(np.float32)
+    z = np.zeros((ROWS, columns), np.float32)
+    added = np.tile(y[:, : columns // parts], parts)
+    want = x + added
     if given.get("between"):
-        want[:, 0] = y[:, 0].astype(np.float32) + 1
+        want[:, 0] = y[:, 0] + 1
     emulate(made.source, kernel, [x, y, z])
-    np.testing.assert_array_equal((y if given.get("out") == 1 else z).astype(np.float32), want)
+    np.testing.assert_array_equal(y if given.get("out") == 1 else z, want)
