@@ -23,6 +23,8 @@ from .passes.dependents import start_early
 from .passes.early_loads import load_early
 from .passes.expand import expand
 from .passes.exponentials import speed_exponentials
+
+from .passes.fuse_copies import fuse_copies
 from .passes.layout.access_costs import count_accesses
 from .passes.layout.layouts import infer_layouts
 from .passes.masks import narrow_masks
@@ -85,6 +87,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("pipeline", pipeline),
     # After it: products of different iterations are in their final order.
     Pass("waits", insert_waits),
+    # After waits, which may stand between two copies; before buffers share bytes.
+    Pass("copies", fuse_copies),
     # After waits, which say until when an asynchronous op reads a buffer.
     Pass("memory", plan_memory),
     # Now it is known how much shared memory a block takes.

@@ -201,7 +201,8 @@ class Steps:
         reads = [o.buffer for o in inside if isinstance(o, ir.Load)]
         writes = [o.buffer for o in inside if isinstance(o, (ir.Store, ir.Atomic))]
         if op.origin == "copy" and reads and writes:
-            return self._copy(buffer_name(reads[0]), buffer_name(writes[0]), reads[0], writes[0])
+            names = [listed([*dict.fromkeys(map(buffer_name, each))]) for each in (reads, writes)]
+            return self._copy(names[0], names[1], reads[0], writes[0])
         targets = listed(map(buffer_name, writes))
         if op.origin == "fill" and writes:
             return self._to(writes[0], "fill")
