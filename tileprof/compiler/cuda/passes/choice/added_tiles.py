@@ -29,6 +29,8 @@ class AddedTile:
 
 def added_tile(loop: ir.Parallel) -> AddedTile | None:
     """Return the tile op that a loop over elements is, None where it does anything else."""
+    if not loop.body.ops:
+        return None
     *before, last = loop.body.ops
     loads = [o for o in before if isinstance(o, ir.Load)]
     sums = [o for o in before if not isinstance(o, ir.Load)]
