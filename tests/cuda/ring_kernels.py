@@ -109,6 +109,26 @@ def split_product(
 
 
 @tileprof.jit
+def split_sums(A, B, C, stages: int = 2):
+    """C plus the product, each part of K by a block, whose elements are added behind its loop."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((N, K), T.bfloat16)
+    C: T.Tensor((M, N), T.float32)
+    with T.Kernel(T.ceildiv(M, ROWS), 2, threads=256) as (bx, part):
+        a = T.alloc_shared((ROWS, 64), T.bfloat16)
+        b = T.alloc_shared((N, 64), T.bfloat16)
+        c = T.alloc_fragment((ROWS, N), T.float32)
+        T.clear(c)
+        for turn in T.Pipelined(K // 128, num_stages=stages):
+            T.copy(A[bx * ROWS, part * (K // 2) + turn * 64], a)
+            T.copy(B[0, part * (K // 2) + turn * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        for i, j in T.Parallel(ROWS, N):
+            T.atomic_add(C[bx * ROWS + i, j], c[i, j])
+
+
+@tileprof.jit
 def tile_of_the_loop(X):
     """Sums of rows by a loop that allocates the tile that it loads."""
     M, N = T.const("M, N")

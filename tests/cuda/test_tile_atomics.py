@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.cuda.ring_kernels import split_product
+from tests.cuda.ring_kernels import split_product, split_sums
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -76,6 +76,20 @@ def test_elements_of_a_product_are_added_as_a_tile(m: int) -> None:
     program = check(m, 64, "add", "float32", through="elements")
     assert about(program) == ("through shared memory and tma, which adds", "")
     assert not any(isinstance(o, ir.Atomic) for o in program.kernel.ops())
+
+
+@pytest.mark.parametrize(("columns", "stages", "fits"), [(64, 2, True), (256, 3, False)])
+def test_elements_are_added_as_a_tile_behind_a_loop(columns: int, stages: int, fits: bool) -> None:
+    """Where shared memory has room for it beside what is loaded."""
+    kernel = split_sums.compile(M=200, N=columns, K=256, stages=stages).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    assert any(isinstance(o, ir.Atomic) for o in program.kernel.ops()) != fits
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-1, 2, (x, 256)).astype(ml_dtypes.bfloat16) for x in (200, columns))
+    c = np.ones((200, columns), np.float32)
+    want = 1 + a.astype(np.float32) @ b.astype(np.float32).T
+    emulate(program.source, program.kernel, [a, b, c])
+    np.testing.assert_array_equal(c, want)
 
 
 def test_other_loops_add_element_by_element() -> None:

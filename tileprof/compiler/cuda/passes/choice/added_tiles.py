@@ -11,16 +11,26 @@ In: a loop over elements.  Out: the tile op, or None where the loop does anythin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.ir.memory import base
 
 
-def added_tile(loop: ir.Parallel, zero: ir.Value) -> tuple[ir.View, ir.TileAtomic] | None:
-    """Return the part of the tensor and the op that adds to it, which nobody has emitted yet.
+@dataclass(frozen=True, slots=True)
+class AddedTile:
+    """Ops that nobody has emitted yet."""
 
-    `zero` stands for the offset of an index that is a loop variable.
-    """
+    offsets: list[ir.OpBase]
+    """What computes where the part of the tensor begins."""
+    part: ir.View
+    op: ir.TileAtomic
+
+
+def added_tile(loop: ir.Parallel) -> AddedTile | None:
+    """Return the tile op that a loop over elements is, None where it does anything else."""
+    if not loop.body.ops:
+        return None
     *before, last = loop.body.ops
     loads = [o for o in before if isinstance(o, ir.Load)]
     sums = [o for o in before if not isinstance(o, ir.Load)]
@@ -31,12 +41,19 @@ def added_tile(loop: ir.Parallel, zero: ir.Value) -> tuple[ir.View, ir.TileAtomi
     (load,) = loads
     if last.value is not load.result or not _is_whole(load, loop):
         return None
-    inner = {*loop.body.args, *(r for o in loop.body.ops for r in o.results)}
+    zero = ir.Constant(0, ir.index)
+    offsets_by: list[ir.OpBase] = [zero]
+    inner = {*loop.body.args, load.result}
+    for op in sums:
+        if inner.isdisjoint(op.operand_values()):
+            offsets_by.append(op)
+        else:
+            inner.update(op.results)
     sizes: list[int] = []
     offsets: list[ir.Value] = []
     waiting = list(zip(loop.body.args, load.buffer.buffer.static_shape, strict=True))
     for index in last.indices:
-        if waiting and (offset := _offset(index, waiting[0][0], zero, inner)) is not None:
+        if waiting and (offset := _offset(index, waiting[0][0], zero.result, inner)) is not None:
             sizes.append(waiting.pop(0)[1])
             offsets.append(offset)
         elif index not in inner:
@@ -47,7 +64,8 @@ def added_tile(loop: ir.Parallel, zero: ir.Value) -> tuple[ir.View, ir.TileAtomi
     if waiting or not sizes or sizes[-1] == 1:
         return None
     view = ir.View(last.buffer, offsets, tuple(sizes), last.in_bounds, span=loop.span)
-    return view, ir.TileAtomic("add", load.buffer, view.result, span=loop.span)
+    added = ir.TileAtomic("add", load.buffer, view.result, span=loop.span)
+    return AddedTile(offsets_by, view, added)
 
 
 def _is_whole(load: ir.Load, loop: ir.Parallel) -> bool:

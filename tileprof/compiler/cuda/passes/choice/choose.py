@@ -2,7 +2,8 @@
 
 A copy from global to shared memory is done by TMA in a pipelined loop that feeds tensor cores (a
 producer warp group issues it), else by cp.async, else element by element.  A fragment that is
-stored, or added to a tensor, goes through shared memory and TMA where it holds a matrix product.
+stored, or added to a tensor, goes through shared memory and TMA where it holds a matrix product; so
+does one whose elements a loop adds.  A tile that lies in shared memory is added from there.
 """
 
 from __future__ import annotations
@@ -251,34 +252,37 @@ class _Launch:
     ) -> list[ir.Value] | None:
         """A loop over elements that adds a product: as a tile, where TMA then adds it."""
         loop = self.loops.get(before)
-        zero = ir.Constant(0, ir.index)
-        made = added_tile(op, zero.result) if loop is not None else None
-        loads = [o for o in before.body.ops if isinstance(o, ir.Load)]
-        if loop is None or made is None or base(loads[0].buffer) not in self.products:
+        block = self.launch.body if loop is None else loop.body
+        if not any(o is before for o in block.ops):
             return None
-        part, added = made
+        made = added_tile(op)
+        loads = [o for o in before.body.ops if isinstance(o, ir.Load)]
+        if made is None or base(loads[0].buffer) not in self.products:
+            return None
+        added = made.op
         shape, dtype = added.source.buffer.static_shape, added.target.dtype
         name = f"{buffer_name(added.target)}_staged"
         staged = ir.Alloc("shared", shape, dtype, hint=name, span=op.span)
         if added.source.dtype != dtype or self._atomic_reason(added, staged.result):
             return None
-        if self._held(loop) + _bytes(staged.result) > self._most():
+        if self._held(block) + _bytes(staged.result) > self._most():
             return None
-        for each in (zero, part, staged, ir.Copy(added.source, staged.result, span=op.span)):
+        for each in (*made.offsets, made.part, staged):
             builder.emit(each)
+        builder.emit(ir.Copy(added.source, staged.result, span=op.span))
         lowering = instructions.Tma(reduce=added.kind)
         builder.emit(ir.Copy(staged.result, added.target, (), lowering, span=op.span))
         self._note(added, TmaAdds())
         return []
 
-    def _held(self, loop: ir.For) -> int:
-        """Bytes of the shared buffers that a loop uses, those that are loaded with all stages."""
-        loaded = {base(copy.target) for copy in loads_of(loop.body)}
-        used = {base(t.value) for o in ir.walk(loop.body) for t in o.accesses()}
-        stages = max(self.lowering.stages(loop), 1)
-        return sum(
-            _bytes(v) * (stages if v in loaded else 1) for v in used if v.buffer.space == "shared"
-        )
+    def _held(self, block: ir.Block) -> int:
+        """Bytes of the shared buffers that a block uses, those that are loaded with all stages."""
+        stages: dict[ir.Value, int] = {}
+        for loop in set(self.loops.values()):
+            for copy in loads_of(loop.body):
+                stages[base(copy.target)] = max(self.lowering.stages(loop), 1)
+        used = {base(t.value) for o in ir.walk(block) for t in o.accesses()}
+        return sum(_bytes(v) * stages.get(v, 1) for v in used if v.buffer.space == "shared")
 
     def _most(self) -> int:
         """Bytes of shared memory that a block can have beside barriers."""
