@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.cuda import group_kernels as kernels
+from tests.lang.examples import flash_attention
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -140,6 +141,23 @@ def test_sums_that_do_not_fit_get_a_second_group() -> None:
     q, k, v = numbers(128, 64), numbers(256, 64, seed=1), numbers(256, 128, seed=2)
     scores = product(q, k).astype(np.float16).astype(np.float32)
     check(program, [q, k, v], scores @ v.astype(np.float32))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_wide_tiles_gets_a_second_group(causal: bool) -> None:
+    """The two groups then take turns, and blocks loop over tiles."""
+    kernel = flash_attention(1, 1, 256, 128, causal, 128, 128).program.kernel
+    program = lowered(kernel, persistent=True)
+    assert program.source.launches[0].threads == 256 + 128
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 256, 1, 128)).astype(np.float16) for _ in range(3))
+    got = np.zeros_like(q)
+    emulate(program.source, program.kernel, [q, k, v, got])
+    scores = product(q[0, :, 0], k[0, :, 0]) / np.sqrt(128)
+    scores[np.triu(np.full(scores.shape, causal), 1)] = -np.inf
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    want = weights @ v[0, :, 0].astype(np.float32) / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(got[0, :, 0], want, rtol=4e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize(
