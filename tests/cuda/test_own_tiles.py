@@ -12,7 +12,7 @@ import tileprof.lang as T
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.emulator import emulate
+from tileprof.emulator import Watch, emulate
 
 
 @tileprof.jit
@@ -87,6 +87,33 @@ def test_each_thread_has_its_own() -> None:
 def test_tiles_in_shared_memory(order: str, late: bool) -> None:
     """What threads hand to each other, and what would take registers for long."""
     assert tiles(check(order, late))["tile"] == "shared"
+
+
+@T.prim_func
+def summed(X: T.Tensor((4, 512), T.float32), Y: T.Tensor((4, 2), T.float32)):
+    """Two reductions between warps in each iteration, through the same memory."""
+    with T.Kernel(1, threads=128):
+        row = T.alloc_fragment((1, 512), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        most = T.alloc_fragment((1,), T.float32)
+        for step in T.serial(4):
+            T.copy(X[step, 0], row)
+            T.reduce_sum(row, total, dim=1)
+            T.reduce_max(row, most, dim=1)
+            for i in T.Parallel(1):
+                Y[step, i] = total[i]
+                Y[step, 1 + i] = most[i]
+
+
+def test_reductions_between_warps_do_not_race() -> None:
+    """One barrier before the memory is written again and one before it is read."""
+    program = compile_cuda(tileprof.compile(summed).program.kernel, find_target("sm_90a"))
+    assert program.source.text.count("tp_barrier();") == 4
+    x = np.random.default_rng(0).integers(-9, 9, (4, 512)).astype(np.float32)
+    y, watch = np.zeros((4, 2), np.float32), Watch()
+    emulate(program.source, program.kernel, [x, y], watch=watch)
+    assert watch.found == []
+    np.testing.assert_array_equal(y, np.stack([x.sum(1), x.max(1)], 1))
 
 
 @pytest.mark.parametrize("threads", [32, 64])

@@ -1,7 +1,6 @@
 """Changes of layout: registers renamed within a thread, shuffles within a warp, or elements passed
 through shared memory.
 
-tp_barrier();
 tp_store_vector<4>(held + at + 0, x);  …            // as the threads have them
 tp_barrier();
 tp_load_vector<2>(y, held + to + 0);  …             // as the threads need them
@@ -104,7 +103,7 @@ def _through_memory(ctx: Context, op: ir.ConvertLayout) -> None:
     held = ctx.names.fresh("held")
     pointer = ctx.shared(op.scratch).pointer
     ctx.writer.line(f"{type_} *const {held} = ({type_} *){pointer};")
-    ctx.writer.line(ctx.barrier())
+    # Who used the memory before has met the others: `insert_barriers` knows of it.
     first = leader(source.layout)
     ctx.writer.line(f"if ({first}) {{" if first else "{")
     with ctx.writer.deeper():

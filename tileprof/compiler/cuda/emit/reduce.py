@@ -5,7 +5,7 @@
     …
     sum_part[r] = sum_part[r] + tp_shuffle_xor(sum_part[r], 1);      // lanes, as a butterfly
     …
-    tp_barrier();  …[warp] = …;  tp_barrier();  …                    // warps, through `scratch`
+    …[warp] = …;  tp_barrier();  …                                   // warps, through `scratch`
     sum[0] = sum_part[0];
 
 All threads that hold an element of the target get the result.  A partial reduction ends after the
@@ -200,7 +200,7 @@ def _between_warps(
         row = warp if number == "0" else f"({number} * {layout.threads // 32} + {warp})"
         return f"{scratch}[{row}{'' if plan.slots == 1 else f' * {plan.slots} + {slot}'}]"
 
-    writer.line(ctx.barrier())
+    # Who used the memory before has met the others: `insert_barriers` knows of it.
     writer.line(f"if ((tp_lane & {idle}) == 0) {{" if idle else "{")
     with writer.deeper():
         writer.line(f"{head}{place('tp_warp')} = {at};")
