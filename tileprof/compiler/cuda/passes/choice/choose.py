@@ -15,6 +15,9 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, role_reason
+from tileprof.compiler.cuda.resources import registers_available
+from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import MOST_SUMS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir import instructions
 from tileprof.ir.memory import base
@@ -42,7 +45,7 @@ from tileprof.remarks.copies import (
     TmaLoad,
     TmaStore,
 )
-from tileprof.remarks.launches import MemoryForStaged
+from tileprof.remarks.launches import MemoryForStaged, WiderBlock
 
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .operands import emit_product
@@ -53,7 +56,41 @@ ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
 
 def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Choose the `lowering` of every product and copy, and which launches have warp roles."""
-    return per_launch(kernel, lambda launch: _Launch(kernel, launch, lowering).chosen())
+    return per_launch(
+        kernel, lambda launch: _Launch(kernel, _widened(launch, lowering), lowering).chosen()
+    )
+
+
+def _widened(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Return the launch with as many threads as can hold the sums of each of its products.
+
+    Threads are the author's wish, as no op names one.  With sums that do not fit into registers,
+    every product would wait for them to come from memory and to go back.
+    """
+    target, asked = lowering.target, launch.block_threads
+    # A limit of registers is the author's as well: what it leaves no room for is refused.
+    if not target.has_tma or asked % WARP_GROUP or lowering.controls.registers:
+        return launch
+    held = [base(o.c).buffer for o in ir.walk(launch.body) if isinstance(o, ir.Gemm)]
+    shapes = [b.static_shape[-2:] for b in held if b.space == "fragment"]
+    rows, columns = max(shapes, key=math.prod, default=(0, 0))
+    if rows * columns <= target.registers_per_thread * asked:
+        return launch
+    # A producer may want a warp group besides.
+    wider = (n * asked for n in (2, 4, 8) if n * asked + WARP_GROUP <= target.threads_per_block)
+    threads = next((n for n in wider if _hold(n, rows * columns, lowering)), 0)
+    if not threads:
+        return launch
+    lowering.remarks.add(
+        "launch", "", launch.span, WiderBlock(threads, asked, f"{rows} x {columns}")
+    )
+    return replace(launch, threads=(threads,))
+
+
+def _hold(threads: int, sums: int, lowering: Lowering) -> bool:
+    """Return whether the threads of a block hold so many sums, and have registers left."""
+    each = registers_available(threads, lowering.target)
+    return sums <= threads * MOST_SUMS * each
 
 
 class _Launch:
