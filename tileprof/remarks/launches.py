@@ -43,6 +43,13 @@ class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why
 class TilesDealt(Decision, text="tiles dealt to blocks in advance"): ...
 
 
+class WiderBlock(Decision):
+    text = "{threads} threads in a block, {asked} are asked for: they hold sums of {tile}"
+    threads: int
+    asked: int
+    tile: str
+
+
 class RowGroups(Candidate, text="groups of rows"): ...
 
 

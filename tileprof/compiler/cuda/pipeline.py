@@ -23,7 +23,6 @@ from .passes.dependents import start_early
 from .passes.early_loads import load_early
 from .passes.expand import expand
 from .passes.exponentials import speed_exponentials
-
 from .passes.fuse_copies import fuse_copies
 from .passes.layout.access_costs import count_accesses
 from .passes.layout.layouts import infer_layouts

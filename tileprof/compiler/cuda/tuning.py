@@ -235,3 +235,7 @@ UNKNOWN_EXTENT = 1 << 14
 UNKNOWN_STRIDE = 1 << 16
 """Elements of a stride that is known at launch only: far, so that lanes share no sector.  By hand,
 2026-11-21."""
+MOST_SUMS = 0.75
+"""Share of a thread's registers that the sums of one product take in a block that is made wider for
+them.  With 1, nothing would be left for addresses; with 0.5, a tile of 64 x 512 would take 512
+threads.  By hand, 2026-11-28."""

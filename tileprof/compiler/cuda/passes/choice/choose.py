@@ -50,7 +50,7 @@ from tileprof.remarks.launches import MemoryForStaged
 from .added_tiles import added_tile
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .forwarded import forward_elements
-from .groups import with_groups
+from .groups import with_threads
 from .operands import emit_product
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
@@ -62,7 +62,7 @@ def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
     def change(launch: ir.Launch) -> ir.Launch:
         # Here, because what decides over loads decides over instructions.
-        launch = forward_elements(with_groups(launch, lowering), lowering)
+        launch = forward_elements(with_threads(launch, lowering), lowering)
         return _Launch(kernel, launch, lowering).chosen()
 
     return per_launch(kernel, change)

@@ -1,32 +1,40 @@
-"""Second warp group for products whose sums do not fit into the registers of one.
+"""More threads for products whose sums do not fit into the registers of those asked for.
 
     launch {threads = 128}                      launch {threads = 256}
       gemm q, k, scores  128×128    ⇒             gemm q, k, scores  64 rows a warp group
       gemm p, v, out     128×128                  gemm p, v, out     64 rows a warp group
 
 How many threads run a tile changes no result: programs name tiles and points, not threads.  A sum
-that does not fit is spilled in every iteration, and the assembler runs its products one by one.
+that does not fit is spilled in every iteration, and the assembler runs its products one by one; one
+that would leave no register for anything else cannot be compiled at all.
 In: a launch as its author wrote it.  Out: the launch, with more threads where sums need them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.resources import fragment_registers
+from tileprof.compiler.cuda.resources import fragment_registers, registers_available
 from tileprof.compiler.cuda.target import WARP_GROUP, WGMMA_ROWS
-from tileprof.compiler.cuda.tuning import FRAGMENT_REGISTERS
+from tileprof.compiler.cuda.tuning import FRAGMENT_REGISTERS, MOST_SUMS
 from tileprof.ir.memory import base
-from tileprof.remarks.launches import AuthorsThreads, SumsNeed, WarpGroups
+from tileprof.remarks.launches import AuthorsThreads, SumsNeed, WarpGroups, WiderBlock
 
 from .gemms import is_for_warp_groups
 
 
-def with_groups(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    """Return the launch with twice the threads where its one warp group cannot hold the sums."""
+def with_threads(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Return the launch with as many threads as the sums of its products need."""
+    return _widened(_with_groups(launch, lowering), lowering)
+
+
+def _with_groups(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Return the launch with twice the threads where its one warp group cannot hold the sums of a
+    loop's products together."""
     threads = launch.block_threads
     if threads != WARP_GROUP or lowering.controls.registers is not None:
         return launch
@@ -60,3 +68,31 @@ def _divides(op: ir.Gemm, lowering: Lowering) -> bool:
     """Whether two warp groups share a product by its rows."""
     rows = op.mnk[0] % (2 * WGMMA_ROWS) == 0 and op.policy != "full_col"
     return rows and is_for_warp_groups(op, 2 * WARP_GROUP, lowering)
+
+
+def _widened(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Return the launch with as many threads as can hold the sums of each of its products."""
+    target, asked = lowering.target, launch.block_threads
+    # A limit of registers is the author's as well: what it leaves no room for is refused.
+    if not target.has_tma or asked % WARP_GROUP or lowering.controls.registers:
+        return launch
+    held = [base(o.c).buffer for o in ir.walk(launch.body) if isinstance(o, ir.Gemm)]
+    shapes = [b.static_shape[-2:] for b in held if b.space == "fragment"]
+    rows, columns = max(shapes, key=math.prod, default=(0, 0))
+    if rows * columns <= target.registers_per_thread * asked:
+        return launch
+    # A producer may want a warp group besides.
+    wider = (n * asked for n in (2, 4, 8) if n * asked + WARP_GROUP <= target.threads_per_block)
+    threads = next((n for n in wider if _hold(n, rows * columns, lowering)), 0)
+    if not threads:
+        return launch
+    lowering.remarks.add(
+        "launch", "", launch.span, WiderBlock(threads, asked, f"{rows} x {columns}")
+    )
+    return replace(launch, threads=(threads,))
+
+
+def _hold(threads: int, sums: int, lowering: Lowering) -> bool:
+    """Return whether the threads of a block hold so many sums, and have registers left."""
+    each = registers_available(threads, lowering.target)
+    return sums <= threads * MOST_SUMS * each
