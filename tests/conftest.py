@@ -34,13 +34,13 @@ LOCKS = "TILEPROF_TEST_LOCKS"
 QUICKLY = "-O1"
 """The flag with which compilers optimise little."""
 LONGEST = (
-    "native/cupti/test_native_cupti_races.py", "test_case_studies_attention.py",
-    "native/test_native_sanitized.py", "analyzer/test_host_causes.py",
-    "cuda/test_attention_emulated.py", "cuda/test_late_sums.py",
+    "test_case_studies_attention.py", "cuda/test_attention_emulated.py", "test_programs.py",
+    "native/test_native_sanitized.py", "cuda/test_late_sums.py", "analyzer/test_host_causes.py",
+    "native/cupti/test_native_cupti_races.py",
     # After what its pages take from the cache.
     "test_docs.py",
     "cli/test_cli_try.py", "cuda/test_gemm.py", "checker/test_clean.py",
-    "benchmarks/test_plant_generated.py", "test_programs.py", "cuda/test_reduce.py",
+    "benchmarks/test_plant_generated.py", "cuda/test_reduce.py",
     "profiler/session/test_profiler_program.py", "cuda/test_turns.py", "cpu/test_tiles.py",
     "test_case_studies_operators.py", "cuda/test_cuda_sass.py", "test_differential.py",
     "native/host/test_native_clock.py", "viewer/test_html_timelines_browser.py",
