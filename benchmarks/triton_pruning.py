@@ -400,6 +400,8 @@ def judged(kernel: str, shape: Shape, outcome: Pruned, times: Mapping[str, float
     ranked = {each.name: each for each in outcome.configurations}
     kept = [outcome.configurations[at].name for at in outcome.kept]
     kept = [name for name in kept if name in times]
+    if not kept:
+        raise RuntimeError("none of the configurations that are kept runs")
     best = min(times, key=lambda name: times[name])
     best_kept = min(kept, key=lambda name: times[name])
     limit = times[best] * (1 + SAME)
@@ -524,6 +526,9 @@ def main() -> int:
         print(f"{args.output} is of another device; give another file by -o", file=sys.stderr)
         return 2
     data["circumstances"] = here
+    # Those of an earlier run are tried again.
+    failed: list[dict[str, Any]] = []
+    data["failed"] = failed
     there = {(row["kernel"], json.dumps(row["shape"])) for row in data["rows"]}
     left = 0
     # The first shapes of all kernels come first.
@@ -537,13 +542,19 @@ def main() -> int:
             if time.monotonic() > end:
                 left += 1
                 continue
-            row = measured(case, shape, pool, args.keep)
+            try:
+                row = measured(case, shape, pool, args.keep)
+            except Exception as error:  # the other rows are worth having all the same
+                reason = f"{type(error).__name__}: {error}"
+                failed.append({"kernel": case.name, "shape": dict(shape), "reason": reason})
+                print(f"{case.name} {dict(shape)}: {reason}", flush=True)
+                continue
             data["rows"].append(vars(row))
             data["summary"] = summary(data["rows"])
             replace_bytes(args.output, (json.dumps(data, indent=1) + "\n").encode())
             print(line(row), flush=True)
     print(json.dumps(data.get("summary", {}), indent=1), f"{left} lists are left", sep="\n")
-    return 0
+    return int(bool(failed))
 
 
 if __name__ == "__main__":
