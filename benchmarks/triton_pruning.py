@@ -7,9 +7,10 @@
 For each kernel and shape the list is pruned first, from an empty cache of Triton, so that the time
 of pruning is that of a first call.  Then machine code of all configurations is made, in processes
 of their own, all are timed in two rounds as Triton's tuner times them (`do_bench`, L2 flushed), and
-the fastest of all and of the kept ones again in turns.  A row says whether the fastest kept one is
-within 2 % of the fastest of all, by how many times fewer are timed, how many would have to be kept,
-and Spearman's correlation of the model with the measurement.
+the fastest of all and of the kept ones again in turns; their results are compared with PyTorch's.
+A row says whether the fastest kept one is within 2 % of the fastest of all, by how many times fewer
+are timed, how many would have to be kept, and Spearman's correlation of the model with the
+measurement.
 
 Rows are written as they are made; a run that finds a file goes on where it ended.  `--again` ranks
 the lists of a file by the model as it is now, and compares with the times in the file.
@@ -22,7 +23,6 @@ import importlib.metadata
 import json
 import math
 import os
-import platform
 import re
 import statistics
 import sys
@@ -31,7 +31,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -237,6 +236,51 @@ def kernel_of(case: Case) -> tuple[Any, list[Any]]:
     return getattr(triton_tuned, case.kernel), list(getattr(triton_tuned, case.configurations))
 
 
+def fault(case: Case, given: Mapping[str, Any]) -> str:
+    """Compare what a kernel wrote with what PyTorch computes; '' where they agree."""
+    import torch
+
+    made = given[{"matmul": "c", "grouped matmul": "c", "attention": "o"}.get(case.name, "y")]
+    if case.name == "dropout":
+        # Which elements are dropped is the generator's business; how many, and what is kept, not.
+        apart = made.float() - given["residual"].float()
+        kept = given["x"].float() / (1 - given["p"])
+        dropped = apart.abs() < 0.02
+        right = (dropped | ((apart - kept).abs() < 0.02)).all()
+        share = float((dropped & (kept.abs() > 0.1)).sum() / (kept.abs() > 0.1).sum())
+        return "" if right and abs(share - given["p"]) < 0.02 else f"dropout: {share:.3f} dropped"
+    expected = _expected(case, given)
+    apart = (made.float() - expected.float()).abs()
+    scale = expected.float().abs().mean()
+    most = float((apart / (expected.float().abs() + scale)).max())
+    del apart, expected
+    torch.cuda.empty_cache()
+    return "" if most < 0.02 else f"{case.name}: results differ by {most:.3f} of their size"
+
+
+def _expected(case: Case, given: Mapping[str, Any]) -> Any:
+    import torch
+    from torch.nn import functional
+
+    match case.name:
+        case "matmul" | "grouped matmul":
+            return given["a"] @ given["b"]
+        case "softmax":
+            return torch.softmax(given["x"].float(), dim=-1)
+        case "layer norm":
+            x = given["x"].float()
+            return functional.layer_norm(x, x.shape[-1:], given["w"], given["b"], given["eps"])
+        case "attention":
+            q, k, v = (given[name][None] for name in "qkv")
+            made = functional.scaled_dot_product_attention(q, k, v, is_causal=given["CAUSAL"])
+            return made[0]
+        case "gelu":
+            return functional.gelu(given["x"].float())
+        case "matvec":
+            return given["a"] @ given["x"]
+    raise AssertionError(f"no reference for {case.name}")
+
+
 # -- machine code ahead of the timing
 
 
@@ -339,6 +383,11 @@ def measured(case: Case, shape: Shape, pool: ProcessPoolExecutor, keep: int | No
         for at in closer:
             turns[at].append(run(at))
     times |= {at: statistics.median(each) for at, each in turns.items()}
+    # Wrong kernels would be fast for nothing.
+    for at in (first[0], min(kept, key=lambda at: times[at])):
+        function[grid](**arguments, **configurations[at].all_kwargs())
+        if wrong := fault(case, arguments):
+            raise RuntimeError(f"{configurations[at]}: {wrong}")
     names = [each.name for each in outcome.configurations]
     ran_us = {names[at]: round(times[at], 3) for at in ran}
     return judged(case.name, shape, outcome, ran_us)
@@ -351,6 +400,8 @@ def judged(kernel: str, shape: Shape, outcome: Pruned, times: Mapping[str, float
     ranked = {each.name: each for each in outcome.configurations}
     kept = [outcome.configurations[at].name for at in outcome.kept]
     kept = [name for name in kept if name in times]
+    if not kept:
+        raise RuntimeError("none of the configurations that are kept runs")
     best = min(times, key=lambda name: times[name])
     best_kept = min(kept, key=lambda name: times[name])
     limit = times[best] * (1 + SAME)
@@ -394,27 +445,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def circumstances() -> dict[str, Any]:
     """Return device, versions, clocks and date."""
-    import torch
+    from benchmarks import measuring
 
-    from tileprof.bench import read_gpu
-
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
-        "device": torch.cuda.get_device_name(),
-        "gpu": str(read_gpu(torch.cuda.current_device())),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "triton": importlib.metadata.version("triton"),
-        "tileprof": importlib.metadata.version("tileprof") if _installed() else "source tree",
-    }
-
-
-def _installed() -> bool:
-    try:
-        importlib.metadata.version("tileprof")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    return {**measuring.circumstances(), "triton": importlib.metadata.version("triton")}
 
 
 # -- runs
@@ -493,6 +526,9 @@ def main() -> int:
         print(f"{args.output} is of another device; give another file by -o", file=sys.stderr)
         return 2
     data["circumstances"] = here
+    # Those of an earlier run are tried again.
+    failed: list[dict[str, Any]] = []
+    data["failed"] = failed
     there = {(row["kernel"], json.dumps(row["shape"])) for row in data["rows"]}
     left = 0
     # The first shapes of all kernels come first.
@@ -506,13 +542,19 @@ def main() -> int:
             if time.monotonic() > end:
                 left += 1
                 continue
-            row = measured(case, shape, pool, args.keep)
+            try:
+                row = measured(case, shape, pool, args.keep)
+            except Exception as error:  # the other rows are worth having all the same
+                reason = f"{type(error).__name__}: {error}"
+                failed.append({"kernel": case.name, "shape": dict(shape), "reason": reason})
+                print(f"{case.name} {dict(shape)}: {reason}", flush=True)
+                continue
             data["rows"].append(vars(row))
             data["summary"] = summary(data["rows"])
             replace_bytes(args.output, (json.dumps(data, indent=1) + "\n").encode())
             print(line(row), flush=True)
     print(json.dumps(data.get("summary", {}), indent=1), f"{left} lists are left", sep="\n")
-    return 0
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

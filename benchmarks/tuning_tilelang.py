@@ -2,6 +2,7 @@
 
     python -m benchmarks.tuning_tilelang CHECKOUT --packages DIR [--seconds 560]     on a GPU
     python -m benchmarks.tuning_tilelang CHECKOUT --packages DIR --dry               without one
+    … --only grid --configurations 144           a part of a space, for a machine that is slow
 
 CHECKOUT is a checkout of TileLang, from whose examples the spaces are read: of the matrix product
 both its grid and what its carver recommends, of attention the grid of its variable-length example.
@@ -27,6 +28,7 @@ import json
 import math
 import os
 import platform
+import random
 import re
 import subprocess
 import sys
@@ -75,12 +77,12 @@ class Case:
 _GEMM = {"M": 4096, "N": 4096, "K": 4096}
 _EXAMPLE = "gemm/example_gemm_autotune.py"
 CASES = (
-    Case("gemm, grid", "gemm", _EXAMPLE, {"with_roller": False}, _GEMM,
-         {"warmup": 3, "rep": 20}, True),
     Case("gemm, carver", "gemm", _EXAMPLE, {"with_roller": True, "topk": 20}, _GEMM,
          {"warmup": 3, "rep": 20}, True),
     Case("attention, grid", "attention", "flash_attention/example_mha_fwd_varlen.py", {},
          {"batch": 4, "heads": 32, "length": 4096, "dim": 128}, {"warmup": 10, "rep": 10}, False),
+    Case("gemm, grid", "gemm", _EXAMPLE, {"with_roller": False}, _GEMM,
+         {"warmup": 3, "rep": 20}, True),
 )  # fmt: skip
 
 
@@ -146,7 +148,11 @@ def tilelang_side(case: Case, args: argparse.Namespace) -> dict[str, Any]:
     from benchmarks import tuning_tilelang_kernels as kernels
 
     listed = space_of(case, args.checkout, dry=args.dry)
-    found: dict[str, Any] = {"version": tilelang.__version__, "listed": listed}
+    whole = len(listed)
+    if args.configurations and args.configurations < whole:
+        drawn = random.Random(0).sample(range(whole), args.configurations)
+        listed = [listed[at] for at in sorted(drawn)]
+    found: dict[str, Any] = {"version": tilelang.__version__, "space": whole, "listed": listed}
     factory = getattr(kernels, case.factory)
     shape = dict(case.shape)
     if args.dry:
@@ -190,7 +196,7 @@ def tilelang_side(case: Case, args: argparse.Namespace) -> dict[str, Any]:
 
     reference = _reference if case.checks else None
     # The tuner takes the shape from the closure, as in its examples.
-    tuner = Watched.from_kernel(kernel=_closed(case, factory), configs=listed)
+    tuner = Watched.from_kernel(kernel=_closed(case), configs=listed)
     tuner = tuner.set_compile_args(out_idx=[-1], target="auto").set_profile_args(
         supply_type=tilelang.TensorSupplyType.Auto, ref_prog=reference, skip_check=reference is None
     )
@@ -209,7 +215,7 @@ def _reference(a: Any, b: Any) -> Any:
     return a @ b.T
 
 
-def _closed(case: Case, factory: Callable[..., Any]) -> Callable[..., Any]:
+def _closed(case: Case) -> Callable[..., Any]:
     """Return a function of the tuned arguments alone, with the shape in its closure."""
     if case.factory == "gemm":
         M, N, K = (case.shape[name] for name in "MNK")
@@ -284,14 +290,14 @@ def our_side(case: Case, args: argparse.Namespace) -> dict[str, Any]:
     settings = Settings(timed=0 if args.dry else TIMED, trials=len(listed))
     outcome = tuned(subject(), settings, around=Noted)
     seconds = time.perf_counter() - began
-    won = outcome.winner
+    won, correlation = outcome.winner, outcome.rank_correlation
     found |= {
         "seconds": seconds, "trace": trace, "timed": len(outcome.timed), "sure": outcome.sure,
         "winner": won.configuration.as_json(),
         "lowering": outcome.seconds.lowering, "compiling": outcome.seconds.compiling,
         "timing": outcome.seconds.timing,
         "model_us": won.estimate.ns / 1e3 if won.estimate else None,
-        "rank_correlation": outcome.rank_correlation,
+        "rank_correlation": None if math.isnan(correlation) else correlation,
     }  # fmt: skip
     if args.dry:
         return found
@@ -351,6 +357,7 @@ def row_of(case: Case, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> di
         "case": case.name,
         "shape": dict(case.shape),
         "configurations": len(theirs["listed"]),
+        "space": theirs["space"],
         "theirs": {
             "near_best_s": their_s, "seconds": theirs["seconds"], "timed": theirs["timed"],
             "failed": theirs["failed"], "best_us": their_best, "winner": theirs["winner"],
@@ -386,6 +393,7 @@ def child(case: Case, side: str, args: argparse.Namespace, folder: Path) -> dict
         "--case", case.name, "--into", str(into), "--listed", str(listed),
         *(["--packages", str(args.packages)] if args.packages else []),
         *(["--dry"] if args.dry else []),
+        *(["--configurations", str(args.configurations)] if args.configurations else []),
     ]  # fmt: skip
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode or not into.exists():
@@ -433,6 +441,9 @@ def main() -> int:
     parser.add_argument("--packages", type=Path, help="folder with `site` and `fallback`")
     parser.add_argument("--seconds", type=float, default=560.0, help="begin no case after this")
     parser.add_argument("--only", default="", metavar="RE", help="cases that match")
+    parser.add_argument(
+        "--configurations", type=int, help="draw so many of a space (default: all of it)"
+    )
     parser.add_argument("--dry", action="store_true", help="everything up to the launches")
     parser.add_argument("-o", dest="output", type=Path, default=RESULT)
     for name in ("--side", "--case"):

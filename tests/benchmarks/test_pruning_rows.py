@@ -79,7 +79,8 @@ def side(*timed: tuple[float, int]) -> list[dict[str, Any]]:
 def test_time_to_near_the_best_is_that_of_the_first_that_is_near() -> None:
     """Theirs times all, ours two of three; each against the best of its own compiler."""
     theirs = {
-        "listed": [{}] * 3, "seconds": 40.0, "timed": 3, "failed": 0, "winner": {"n": 2},
+        "listed": [{}] * 3, "space": 3, "seconds": 40.0, "timed": 3, "failed": 0,
+        "winner": {"n": 2},
         "trace": [
             {"seconds": 20.0, "us": 9.0}, {"seconds": 25.0, "us": None},
             {"seconds": 30.0, "us": 5.05}, {"seconds": 35.0, "us": 5.0},

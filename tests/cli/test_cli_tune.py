@@ -157,3 +157,15 @@ def test_wrong_use_is_told(cli: Cli, arguments: list[str], said: str) -> None:
     outcome = cli("tune", *arguments)
     assert outcome.code == 2
     assert said in outcome.err
+
+
+def test_autotuner_of_triton_is_told_from_a_kernel(
+    cli: Callable[..., Outcome], folder: Path
+) -> None:
+    """It tunes itself; the message says what makes that faster."""
+    text = "class Tuner:\n    def prune_configs(self): ...\n\nkernel = Tuner()\n"
+    (folder / "program.py").write_text(text)
+    outcome = cli("tune", "program.py:kernel")
+    assert outcome.code == 2
+    assert "is an autotuner of Triton" in outcome.err
+    assert "@tileprof.triton_pruner()" in outcome.err

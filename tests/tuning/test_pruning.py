@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import tileprof
 from tileprof.errors import ArgumentError
 from tileprof.profiler.frameworks.triton_accesses import work_of
-from tileprof.profiler.frameworks.triton_ir import parse
+from tileprof.profiler.frameworks.triton_ir import Unknown, parse
 from tileprof.remarks.pruning import (
     CannotRun,
     DataDecidesLoop,
@@ -39,6 +39,7 @@ from tileprof.remarks.statement import Reason
 from tileprof.tuning import machine_of
 from tileprof.tuning.facts import LaunchFacts
 from tileprof.tuning.machine import Gpu
+from tileprof.tuning.model import estimate
 from tileprof.tuning.pruning.everywhere import PrunedEverywhere
 from tileprof.tuning.pruning.facts import Configured, NotKnown, Resources, facts_of, traffic_of
 from tileprof.tuning.pruning.pruner import TritonPruner, name_of
@@ -184,6 +185,27 @@ def test_steps_change_nothing_of_what_is_accessed(name: str) -> None:
         assert {e.argument for e in more.steps if e.argument >= 0} == {
             e.argument for e in plain.accesses
         }
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(PROGRAMS.glob("*.ttir"))])
+def test_facts_of_kernels_of_all_kinds(name: str) -> None:
+    """Each kernel that the recorder understands has facts: what it accesses, in bytes as there."""
+    try:
+        work = work_of(parse((PROGRAMS / f"{name}.ttir").read_text()), steps=True)
+    except Unknown:
+        assert name in ("chosen", "pointers")
+        return
+    kinds = dict(enumerate(work.arguments))
+    numbers = {at: 1024 for at, kind in kinds.items() if kind.startswith("i")}
+    sizes = {at: 1 << 22 for at in kinds if at not in numbers}
+    given = Configured(work, (64, 1, 1), numbers, sizes, 4, 3)
+    launch = launch_of(given)
+    flops = sum(p.flops * part.times for part in launch.parts for p in part.products)
+    assert (flops > 0) == bool(work.products)
+    assert (launch.written_bytes > 0) == any(each.stores for each in work.accesses)
+    (read, *_) = (each for _, each in launch.memory_bytes)
+    assert (read > 0) == any(each.loads for each in work.accesses)
+    assert 0 < estimate(facts_of(given, None, traffic_of(given, 132)), MACHINE).ns < 1e6
 
 
 def test_loop_that_data_decides_is_not_known() -> None:

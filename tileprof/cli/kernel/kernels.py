@@ -116,6 +116,12 @@ def _member(
 ) -> Any:
     if name in members and is_one(members[name]):
         return members[name]
+    if hasattr(members.get(name), "prune_configs"):
+        raise UsageError(
+            f"`{name}` of {file} is an autotuner of Triton, and tunes itself when it is called",
+            hint="Put @tileprof.triton_pruner() above it, or run the program that calls it under"
+            " `tileprof run --prune-triton`: then few configurations are timed.",
+        )
     known = sorted(
         n
         for n, v in members.items()

@@ -41,6 +41,9 @@ _ACCESSES = {
     "tt.descriptor_scatter": (False, True), "tt.descriptor_reduce": (True, True),
 }  # fmt: skip
 """Whether an access loads, and whether it stores; its first operand is where."""
+LOADS = frozenset(name for name, (loads, _) in _ACCESSES.items() if loads)
+STORES = frozenset(name for name, (_, stores) in _ACCESSES.items() if stores)
+"""Operations that load and that store; an atomic one does both."""
 _HARMLESS = ("gpu.barrier", "llvm.intr.assume")
 """Operations of other dialects that access no memory."""
 _REDUCTIONS = ("tt.reduce", "tt.scan", "tt.map_elementwise")
@@ -301,10 +304,11 @@ class _Walk:
         tensors = list(_TENSOR.finditer(operation.rest))
         if not tensors:
             return
+        product = operation.name in ("tt.dot", "tt.dot_scaled")
         # A reduction does something for each element of what it reduces.
-        of = tensors[0] if operation.regions or operation.name == "tt.dot" else tensors[-1]
+        of = tensors[0] if operation.regions or product else tensors[-1]
         shape = tuple(_shape(of["shape"]))
-        if operation.name == "tt.dot":
+        if product:
             shape = (*_shape(tensors[-1]["shape"]), shape[-1])
         exact = "inputPrecision = ieee" in operation.rest
         around = tuple(self.around)

@@ -53,12 +53,12 @@ class PrunedEverywhere:
             return
 
         @functools.wraps(original)
-        def prune_configs(tuner: Any, keywords: Any, *more: Any, **others: Any) -> Any:
-            configs = original(tuner, keywords, *more, **others)
-            if not self.on or has_pruner(tuner):
+        def prune_configs(tuner: Any, *given: Any, **named: Any) -> Any:
+            configs = original(tuner, *given, **named)
+            keywords = given[0] if given else named.get("kwargs")
+            if not self.on or has_pruner(tuner) or not isinstance(keywords, dict):
                 return configs
-            named = {**(tuner.nargs or {}), **keywords}
-            return self.pruner.kept(tuner.fn, list(configs), named)
+            return self.pruner.kept(tuner.fn, list(configs), {**(tuner.nargs or {}), **keywords})
 
         self._owner, self._original, self._wrapper = owner, original, prune_configs
         setattr(owner, _METHOD, prune_configs)

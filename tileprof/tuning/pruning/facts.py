@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profiler.frameworks import triton_numbers as numbers
-from tileprof.profiler.frameworks.triton_accesses import Step, Work, is_branch
+from tileprof.profiler.frameworks.triton_accesses import LOADS, STORES, Step, Work, is_branch
 from tileprof.profiler.frameworks.triton_numbers import Expression, Launch
 from tileprof.remarks.pruning import DataDecidesLoop
 from tileprof.remarks.statement import Reason
@@ -205,7 +205,7 @@ class _Reader:
         held: dict[int, float] = {}
         again: dict[int, list[int]] = {}
         for at, each in enumerate(self.steps):
-            if each.argument >= 0 and "load" in each.name:
+            if each.argument >= 0 and _is_load(each):
                 trips = math.prod(self.mean(t) for loop, t in each.around if loop in each.moves)
                 if each.place in held:
                     again.setdefault(each.place, []).append(at)
@@ -299,9 +299,9 @@ class _Reader:
             factor = SECTOR / row if len(step.shape) != 1 else 1.0
         warps = share * self.given.warps * bool(step.shape)
         part.add(requests=max(size / (32 * width), warps), ordinary=max(size / width, 32 * warps))
-        if step.name.startswith("tt.atomic"):
+        if _is_load(step) and _is_store(step):
             part.add(stores=2 * size, loads=size)
-        elif "store" in step.name or "scatter" in step.name:
+        elif _is_store(step):
             part.add(stores=size * factor)
         else:
             part.add(loads=0.0 if again else size * factor)
@@ -376,7 +376,7 @@ class _Reader:
         left = {(each.shape[-3], each.shape[-1]) for each in self.steps if each.name == "tt.dot"}
         for each in self.steps:
             key = _loops(each.around)
-            if each.argument < 0 or "load" not in each.name or not each.shape:
+            if each.argument < 0 or not _is_load(each) or not each.shape:
                 continue
             if key in self.multiplied:
                 made += _size(each) * (self.given.stages if self.ahead(key) else 1)
@@ -395,7 +395,7 @@ class _Reader:
         """Return the bytes that waves of so many blocks read; 0: all blocks are one wave."""
         by_place: dict[int, tuple[Step, float]] = {}
         for each in self.steps:
-            if each.argument < 0 or "store" in each.name or "scatter" in each.name:
+            if each.argument < 0 or (_is_store(each) and not _is_load(each)):
                 continue
             trips = math.prod(
                 self.mean(t) for loop, t in each.around if loop in each.moves or is_branch(t)
@@ -447,7 +447,7 @@ class _Reader:
         """Return the bytes that all blocks store."""
         total = dict[int, float]()
         for each in self.steps:
-            if each.argument >= 0 and ("store" in each.name or "scatter" in each.name):
+            if _is_store(each):
                 trips = math.prod(self.mean(t) for _, t in each.around)
                 size = _size(each) * trips * self.given.blocks
                 total[each.argument] = total.get(each.argument, 0.0) + size
@@ -459,6 +459,14 @@ class _Reader:
 
 def _loops(around: tuple[tuple[int, Expression | None], ...]) -> tuple[int, ...]:
     return tuple(loop for loop, trips in around if not is_branch(trips))
+
+
+def _is_load(step: Step) -> bool:
+    return step.name in LOADS
+
+
+def _is_store(step: Step) -> bool:
+    return step.name in STORES
 
 
 def _bytes(kind: str) -> int:
