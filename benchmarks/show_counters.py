@@ -40,7 +40,7 @@ CHIP = "GH100"
 """CUPTI's name of an H100 or H200, for a plan without a device."""
 BAR = 0.01
 """Relative difference that the project asks for."""
-_PATIENCE_S = 420.0
+_PATIENCE_S = 240.0
 
 REASONS = {
     "no-counter": "the device's CUPTI knows none of the metrics",

@@ -13,7 +13,6 @@ from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.profiler.cupti import cupti_library
 
-pytest.importorskip("torch", reason="arguments of the kernels are moved to the device by PyTorch")
 counters: Any = importlib.import_module("benchmarks.show_counters")
 kernels: Any = importlib.import_module("benchmarks.show_counters_kernels")
 CASES = {each.name: each for each in kernels.CASES}

@@ -146,6 +146,18 @@ def test_every_access_has_a_row_with_the_bytes_of_the_run(page: Browser) -> None
     assert found[str(LINE), "copy read", "A"] == ["56.0 KB", "28.0 KB", "2.00×", "43.0 %"]
     page.click("#panel-accesses tbody tr")
     assert page.texts("#code .row[aria-selected=true]") == page.texts(f"#line-{rows[0][0]}")
+    totals = [row.split("\t") for row in page.texts("#panel-accesses .totals tbody tr")]
+    assert totals[0] == [
+        "global read",
+        "cp.async",
+        "104 KB",
+        "294",
+        "3,530",
+        "3,250",
+        "sectors, 1.1×",
+    ]
+    (told,) = page.texts("#code .detail")
+    assert re.search(r"write a: 768 of 768 wavefronts in 192 requests of all blocks", told)
 
 
 def test_layouts_show_conflicts_with_and_without_a_swizzle(page: Browser) -> None:

@@ -93,7 +93,8 @@ const codePane = {
   tell(line) {
     const { notes, costs, target, problem } = state.launch.kernel;
     const mine = notes.filter((each) => each[0] === line),
-      paid = costs.filter((each) => each.line === line);
+      paid = costs.filter((each) => each.line === line),
+      moved = (state.launch.requests?.places ?? []).filter((each) => each.line === line);
     if (problem) {
       this.notes.replaceChildren(make("div.warning", `not on ${target}: ${problem}`));
       return;
@@ -115,7 +116,14 @@ const codePane = {
       ...paid.map((each) =>
         make("div", make("code", `${each.access} ${each.buffer}`), `: ${costText(each)}`),
       ),
-      line && !mine.length && !paid.length
+      ...moved.map((each) =>
+        make(
+          "div",
+          make("code", `${each.access} ${each.buffer}`),
+          `: ${movedText(each, each)}${each.requests ? ` in ${plural(each.requests, "request")}` : ""} of all blocks`,
+        ),
+      ),
+      line && !mine.length && !paid.length && !moved.length
         ? make("div.quiet", "The compiler notes nothing about this line.")
         : "",
     );
