@@ -271,7 +271,7 @@ class _Split:
         lag = lag and all(_may_lag(block, c.target, last) for c in copies)
         # Behind a branch too, ways with and without a product meet.
         lag = lag and loop is not None and block is loop.body
-        alone = self.launch.block_threads <= WARP_GROUP
+        alone = self.launch.block_threads <= WARP_GROUP and _from_memory(block)
         lag = lag and not (alone and (stages - 1) * product_cycles(block) < LOAD_CYCLES)
         return _Group(copies, first, last, ring, buffers, lag)
 
@@ -342,6 +342,12 @@ def product_cycles(block: ir.Block) -> float:
             m, n, k = op.mnk
             total += 2 * m * n * k * op.a.dtype.bits / 16 / TENSOR_FLOPS_PER_CYCLE
     return total
+
+
+def _from_memory(block: ir.Block) -> bool:
+    """Whether no product of a block has an operand in registers, which are computed meanwhile."""
+    products = [op for op in block.ops if isinstance(op, ir.Gemm) and is_of_warp_groups(op)]
+    return all(base(op.a).buffer.space == "shared" for op in products)
 
 
 def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
