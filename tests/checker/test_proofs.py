@@ -239,6 +239,12 @@ SPLIT = """for serial %c0, {outer}, %c1 body(%o: index) {{
             False,
         ),
         ("%v = view %s, [%c1] {sizes = [7]} : shared<7, float32>\nfill %v, %f", False),
+        ("%v = reinterpret %s {shape = [4, 2]} : shared<4, 2, float32>\nfill %v, %f", True),
+        (
+            "%v = view %s, [%c1] {sizes = [4]} : shared<4, float32>\n"
+            "%w = reinterpret %v {shape = [2, 2]} : shared<2, 2, float32>\nfill %w, %f",
+            False,
+        ),
         (SPLIT.format(outer="%c4", inner="%c2"), True),
         (SPLIT.format(outer="%c3", inner="%c2"), False),
         (SPLIT.format(outer="%c4", inner="%c1"), False),
