@@ -41,8 +41,8 @@ def speed_section(results: dict[str, Any]) -> str:
         f"ratios **{summary['geometric_mean']:.3f}**, worst {summary['worst']:.2f} "
         f"(`{summary['worst_kernel']}`).",
         "",
-        "| example | kernel | shape | tileprof, µs | TileLang, µs | ratio | interval |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| example | kernel | shape | tileprof, µs | TileLang, µs | ratio | interval | commit |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *sorted(timed_rows(results["rows"])),
         "",
         "Not timed:",
@@ -68,7 +68,7 @@ def timed_rows(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield (
                 f"| `{row['example']}` | `{kernel['kernel']}` | {shape_name(row)} "
                 f"| {kernel['ours_us']:.1f} | {kernel['tilelang_us']:.1f} | {kernel['ratio']:.3f} "
-                f"| {kernel['low']:.3f} to {kernel['high']:.3f} |"
+                f"| {kernel['low']:.3f} to {kernel['high']:.3f} | {row.get('commit', '')} |"
             )
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = {"cuda": "cuda-python", "hatchet": "llnl-hatchet"}
 """Of packages that are imported by another name than they are installed by."""
-NEEDLESS = {"cupy", "pytest"}
+NEEDLESS = {"cupy", "pytest", "triton"}
 """What only a program that has it already brings to tileprof."""
 
 

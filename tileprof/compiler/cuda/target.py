@@ -32,6 +32,9 @@ SECTOR = 32
 WIDEST_ACCESS = 16
 """Bytes of the widest load or store of one thread; source as for `SECTOR`."""
 
+NARROWEST_CP_ASYNC = 4
+"""Fewest bytes that one cp.async copies (PTX ISA 7.0, "cp.async")."""
+
 ADDED_TOGETHER = ("float32", "float16", "bfloat16")
 """Types of which neighbours in global memory are added in one access (PTX ISA 8.1, "red")."""
 

@@ -23,14 +23,11 @@ from tileprof.compiler.cuda.layouts import Digit, RegisterLayout, parse_layout, 
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.layout.index import EVERY, Form, Forms
 from tileprof.compiler.cuda.passes.sums.linear_uses import covers
-from tileprof.compiler.cuda.target import WIDEST_ACCESS
+from tileprof.compiler.cuda.target import NARROWEST_CP_ASYNC, WIDEST_ACCESS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
-
-NARROWEST = 4
-"""Fewest bytes that one cp.async copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +195,7 @@ def _of_width(op: ir.Parallel, load: ir.Load, store: ir.Store, *, aligned: bool)
         return None
     layout = parse_layout(op.layout, shape)
     width = WIDEST_ACCESS // size
-    while width and width * size >= NARROWEST:
+    while width and width * size >= NARROWEST_CP_ASYNC:
         divided = _divided(layout, dim, width)
         whole = width == 1 or (aligned and _is_whole(op, load, store, width))
         if divided is not None and whole:
