@@ -25,7 +25,7 @@ API void fake_reset() {
   f.launching = f.replaying = f.waiting_for_events = 0;
   for (const char *name :
        {"subscribe_result", "drop", "shuffle", "stolen", "lost", "refused_kind", "flush_ms", "flush_result",
-        "unfinished", "met_launches", "met_graphs", "device_buffers", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
+        "unfinished", "met_launches", "met_graphs", "pc_enable_result", "devices", "pc_attribute", "pc_start_result",
         "pc_stop_result", "pc_data_result", "pc_no_stalls", "pc_copies", "pc_only_stopped",
         "pc_moved", "pc_stop_ms", "device", "chip", "chip_result", "initialize_result",
         "range_enable_result", "range_size_result", "range_image_result", "range_config_result",

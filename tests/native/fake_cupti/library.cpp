@@ -95,11 +95,6 @@ API int32_t cuptiActivityDisable(uint32_t kind) {
   fake().kinds &= ~(uint64_t(1) << kind);
   return 0;
 }
-API int32_t cuptiActivitySetAttribute(uint32_t attribute, size_t *size, void *value) {
-  if (attribute != 6 || *size != sizeof(size_t)) return kInvalidParameter;
-  fake().options["device_buffers"] = get<size_t>(value, 0);
-  return 0;
-}
 API int32_t cuptiActivityFlushAll(uint32_t flag) {
   if (fake().launching) ++fake().options["met_launches"];
   sleep_while("flush_ms");

@@ -36,8 +36,6 @@ inline constexpr uint32_t kPageable = 1, kPinned = 2;
 inline constexpr uint32_t kAllocation = 1;
 inline constexpr uint32_t kCommandBufferFull = 6u << 16;
 inline constexpr uint32_t kFlushForced = 1;
-// An attribute of activities, a size_t.
-inline constexpr uint32_t kDeviceBuffersAtFirst = 6;
 
 // -- places, in bytes
 struct CallbackData {
@@ -185,7 +183,6 @@ struct Cupti {
   CuptiResult (*dropped)(void *, uint32_t, size_t *) = nullptr;
   // -- not in every version
   CuptiResult (*register_timestamp)(uint64_t (*)()) = nullptr;
-  CuptiResult (*set_attribute)(uint32_t, size_t *, void *) = nullptr;
   CuptiResult (*graph_node_id)(void *, uint64_t *) = nullptr;
   CuptiResult (*subscribe_named)(void **, cupti::Callback, void *,
                                  cupti::SubscriberParameters *) = nullptr;

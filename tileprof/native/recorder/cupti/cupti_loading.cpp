@@ -31,7 +31,6 @@ const char *find_functions(void *library, Cupti &c) {
   need("cuptiActivityGetNextRecord", c.next_record);
   need("cuptiActivityGetNumDroppedRecords", c.dropped);
   find(library, "cuptiActivityRegisterTimestampCallback", c.register_timestamp);
-  find(library, "cuptiActivitySetAttribute", c.set_attribute);
   find(library, "cuptiGetGraphNodeId", c.graph_node_id);
   find(library, "cuptiSubscribe_v2", c.subscribe_named);
   find(library, "cuptiRegisterComputeCrcCallback", c.register_crc);

@@ -22,13 +22,6 @@ constexpr double kPatience_s = 1.0;
 // for longer where the device's queue is full of long kernels.
 constexpr double kPatienceForLaunches_s = 0.02;
 
-// Buffers of device memory that are there from the begin; CUPTI's own number is 3. Each is 3.2 MB and
-// takes the times of 100,000 kernels, copies and fills. When all have been used, CUPTI 13.0 allocates
-// another one in the launch that needs it, and if that launches a graph while other threads launch,
-// too, launch and CUPTI's worker may wait for each other's locks for ever
-// (benchmarks/results/graph-flushes.json).
-constexpr size_t kDeviceBuffers = 20;
-
 constexpr const char *kNone = "there is no recording";
 
 // CUPTI follows which modules are loaded while kernels, copies or fills leave records; of others it
@@ -133,7 +126,6 @@ GpuStatus Gpu::begin() {
   const std::string problem = ask_record_sizes(cupti_);
   if (!problem.empty()) return {kUnknownRecords, problem};
   activities.begin(cupti_, options_.kinds, options_.timeline);
-  provide_device_memory();
   // Before any kind of record is on, so that all have the same clock.
   if (cupti_.register_timestamp) cupti_.register_timestamp(&now_ns);
   CuptiResult result = cupti_.register_callbacks(&buffer_requested, &buffer_completed);
@@ -144,12 +136,6 @@ GpuStatus Gpu::begin() {
   records_then_ = activities.records_seen();
   elsewhere_ = false;
   return status(subscriber.listen(true), "CUPTI tells of no calls");
-}
-
-// A version that lacks the attribute keeps its own number.
-void Gpu::provide_device_memory() {
-  size_t number = kDeviceBuffers, size = sizeof(number);
-  if (cupti_.set_attribute) cupti_.set_attribute(cupti::kDeviceBuffersAtFirst, &size, &number);
 }
 
 // Turns the kinds of records on or off; a kind that this version or device lacks is left out, but

@@ -89,7 +89,6 @@ private:
   GpuStatus resume_locked();
   void be_silent();
   CuptiResult collect(bool on);
-  void provide_device_memory();
   GpuStatus flush_locked(bool force, double timeout_s);
   GpuStatus settle_locked(double timeout_s);
   GpuStatus flush_once(bool force, double timeout_s);
