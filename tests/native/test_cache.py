@@ -185,6 +185,24 @@ def test_processes_that_make_a_key_at_once_get_the_same(folder: Path) -> None:
     assert len({process.communicate(timeout=60)[0] for process in held}) == 1
 
 
+def test_a_key_that_another_makes_meanwhile_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the look at a file that was not there yet."""
+    place, theirs = folder.parent / "key" / "cache.key", b"k" * cache.SEAL_BYTES
+    read = cache.read_private
+
+    def late(path: Path) -> bytes | None:
+        held = read(path)
+        if held is None:
+            place.parent.mkdir()
+            cache.write_private(place, theirs)
+        return held
+
+    monkeypatch.setattr(cache, "read_private", late)
+    assert cache._key() == theirs
+
+
 def test_above_its_limit_what_was_not_used_for_longest_goes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

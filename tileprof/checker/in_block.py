@@ -36,7 +36,9 @@ MOST_BLOCKS = 3
 """Blocks of a launch that run: the first, one in the middle and the last."""
 MOST_BLOCKS_WHOLE = 64
 """Blocks up to which a launch runs as a whole where later launches need what it writes."""
-_SYNCHRONIZES = re.compile(r"\b(?:tp_barrier|tp_mbarrier\w*|TP_SHARED_VARIABLE|tp_cluster_\w+)\b")
+_SYNCHRONIZES = re.compile(
+    r"\b(?:tp_barrier\w*|tp_warp_barrier|tp_mbarrier\w*|TP_SHARED_VARIABLE|tp_cluster_\w+)\b"
+)
 _CODES: Mapping[str, Code] = {
     "race": "shared-memory-race",
     "missing-fence": "missing-fence",

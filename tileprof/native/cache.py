@@ -266,10 +266,12 @@ def _key_place() -> Path:
 def _read_or_make(place: Path) -> bytes:
     """Return the key in a file; of several processes that make one, all get the first one's."""
     for _ in range(2):
+        # Looked for before it is read: another process may make it in between.
+        was_there = os.path.lexists(place)
         held = read_private(place)
         if held is not None and len(held) == SEAL_BYTES:
             return held
-        if held is None and not os.path.lexists(place):
+        if held is None and not was_there:
             _make_key(place)
             continue
         # Others could have written it, or it is damaged: entries under it are made anew.

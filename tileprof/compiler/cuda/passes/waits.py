@@ -418,18 +418,23 @@ class _Waits(Flow[_State]):
 
     def _release_all(self, made: ir.Block, state: _State, late: _Late) -> None:
         for release, read in late:
-            self._wait_for(read, made, state, "the slot is freed")
+            self._wait_for(read, made, state, "the slot is freed", release)
             self._free(release, made)
         late.clear()
 
     # -- waiting
 
     def _wait_for(
-        self, read: frozenset[ir.Value], made: ir.Block, state: _State, reason: str
+        self,
+        read: frozenset[ir.Value],
+        made: ir.Block,
+        state: _State,
+        reason: str,
+        op: ir.OpBase | None = None,
     ) -> None:
         needed = [g.younger for g in state.wgmma if g.reads & read]
         if needed:
-            self._wait(state, made, min(needed), reason)
+            self._wait(state, made, min(needed), reason, op)
 
     def _wait(
         self,
