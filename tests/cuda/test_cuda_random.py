@@ -123,6 +123,9 @@ FOUND = {
     "a copy in place beside others that run ahead": (
         Pipeline(dtype="float32", words=frozenset({"touch", "two"})), Controls(),
     ),
+    "a gather whose extents are constants of the loop around": (
+        Pipeline(m=1, n=64, k=1, words=frozenset({"plain", "two"})), Controls(),
+    ),
     "rows known at launch that TMA cannot copy": (
         Pipeline(m=1, n=1, k=1, tile=(64, 64, 32), tb=True, stages=1, symbols=True), Controls(),
     ),
