@@ -166,12 +166,20 @@ def _blame(error: BaseException) -> tuple[str, str]:
 
 
 def emulated(held: Made, program: CudaProgram, seed: int = 0) -> str:
-    """Empty where the emulated machine gives what the interpreter gave."""
+    """Empty where the emulated machine gives what the interpreter gave; `program` is the kernel's
+    first variant, and the one that these rows allow is run."""
     from tileprof.emulator import emulate
+    from tileprof.runtime.cuda.tensor_maps import fitting
+
+    def variant(some: frozenset[int]) -> CudaProgram:
+        if not some:
+            return program
+        return compile_cuda(held.kernel, program.target, program.controls, some)
 
     arrays = [v.copy() if isinstance(v, np.ndarray) else v for v in held.before]
     symbols = dict(zip(held.kernel.symbols, held.symbols, strict=True))
-    emulate(program.source, held.kernel, arrays, symbols, seed=seed)
+    _, fits = fitting(variant, lambda each: each.source.launches, symbols)
+    emulate(fits.source, held.kernel, arrays, symbols, seed=seed)
     for param, got, want in zip(held.kernel.params, arrays, held.after, strict=True):
         if isinstance(got, np.ndarray) and (wrong := _difference(got, want)):
             return f"{param.name}: {wrong}"

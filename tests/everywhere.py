@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,33 @@ import numpy as np
 import tileprof
 from tileprof import ir
 from tileprof.compiler.build import find_compiler
-from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
 from tileprof.lang.jit_function import JitFunction
+from tileprof.runtime.cuda.tensor_maps import fitting
 
-__all__ = ["results_everywhere"]
+__all__ = ["compiled_for", "results_everywhere"]
 
 Array = np.ndarray[Any, Any]
+
+
+def compiled_for(
+    kernel: ir.Kernel,
+    target: str,
+    controls: Controls | None,
+    extents: Mapping[str, int],
+    **options: Any,
+) -> CudaProgram:
+    """The variant that a GPU runs on aligned tensors, given the values of symbols: the first one
+    copies rows as if they were multiples of 16 bytes."""
+    _, program = fitting(
+        lambda some: compile_cuda(kernel, find_target(target), controls, some, **options),
+        lambda program: program.source.launches,
+        extents,
+    )
+    return program
 
 
 def results_everywhere(
@@ -41,7 +60,6 @@ def _emulated(
 ) -> list[Array]:
     compiled = function.compile(*arrays, **static)
     traced, kernel = compiled.traced, compiled.program.kernel
-    program = compile_cuda(kernel, find_target("sm_90a"))
     given, values = iter(_copies(arrays)), []
     symbols: dict[str, int] = {}
     for param in traced.params:
@@ -53,6 +71,7 @@ def _emulated(
         else:
             shape = [symbols[d] if isinstance(d, str) else d for d in param.type.shape]
             values.append(np.full(shape, 77, param.type.dtype.to_numpy()))
+    program = compiled_for(kernel, "sm_90a", None, symbols)
     emulate(program.source, kernel, values, symbols)
     return [v for v, p in zip(values, traced.params, strict=True) if p.role == "out"]
 

@@ -36,6 +36,7 @@ from unittest import mock
 
 import numpy as np
 
+from tests.everywhere import compiled_for
 from tests.strategies import Case, random_case
 from tests.test_differential import VARIANTS as CPU_VARIANTS
 from tests.test_differential import _same
@@ -43,8 +44,7 @@ from tileprof import ir
 from tileprof.compiler.build import find_compiler
 from tileprof.compiler.codegen import CppSource, emit, prelude
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
-from tileprof.compiler.cuda.target import find_target
+from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.emulator import emulate
 from tileprof.emulator.building import together
@@ -228,7 +228,8 @@ def _on_gpu(programs: Sequence[Program], folder: Path, full: bool, found: Found)
         def lower(program: Program = program) -> None:
             target, controls = GPU_VARIANTS[program.gpu_variant]
             kernel = prove_bounds(simplify(program.case.kernel))
-            program.cuda = compile_cuda(kernel, find_target(target), controls)
+            extents = dict(zip(kernel.symbols, program.case.extents, strict=True))
+            program.cuda = compiled_for(kernel, target, controls, extents)
             ir.verify(program.cuda.kernel)
             program.lowered = kernel
 

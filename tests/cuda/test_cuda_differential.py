@@ -6,12 +6,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.everywhere import compiled_for
 from tests.strategies import Case, cases
 from tests.test_differential import _run, _same, slow_draw
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.pipeline import compile_cuda
-from tileprof.compiler.cuda.target import find_target
 from tileprof.compiler.passes import prove_bounds, simplify
 from tileprof.emulator import emulate
 
@@ -32,11 +31,11 @@ def test_emulated_gpu_agrees_with_the_interpreter(variant: str, case: Case) -> N
     """For several orders of threads and of late data."""
     target, controls = VARIANTS[variant]
     kernel = prove_bounds(simplify(case.kernel))
-    program = compile_cuda(kernel, find_target(target), controls)
+    extents = dict(zip(kernel.symbols, case.extents, strict=True))
+    program = compiled_for(kernel, target, controls, extents)
     ir.verify(program.kernel)
     expected = _run(case, case.kernel)
     for seed in range(2):
         arguments = case.arguments()
-        extents = dict(zip(kernel.symbols, case.extents, strict=True))
         emulate(program.source, program.kernel, arguments, extents, seed=seed)
         _same(case, arguments, expected)

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cuda.random_pipelines import WORDS, Pipeline
+from tests.everywhere import compiled_for
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -91,16 +92,15 @@ def both(draw: st.DrawFn) -> tuple[Pipeline, Controls]:
 def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -> bool:
     """Whether the kernel fits; what it computes is what the interpreter does, for several orders of
     threads and of late data."""
-    kernel = pipeline.kernel()
+    kernel, extents = pipeline.kernel(), pipeline.extents()
     try:
-        program = compile_cuda(kernel, find_target(target), controls)
+        program = compiled_for(kernel, target, controls, extents)
     except KernelError as error:
         if "of shared memory" not in error.message:
             raise
         return False
     ir.verify(program.kernel)
     expected = pipeline.arguments()
-    extents = pipeline.extents()
     InterpreterExecutable(kernel).run(expected, [extents[s] for s in kernel.symbols])
     for seed in range(seeds):
         found = pipeline.arguments()
@@ -122,6 +122,15 @@ def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls]) -> None
 FOUND = {
     "a copy in place beside others that run ahead": (
         Pipeline(dtype="float32", words=frozenset({"touch", "two"})), Controls(),
+    ),
+    "a gather whose extents are constants of the loop around": (
+        Pipeline(m=1, n=64, k=1, words=frozenset({"plain", "two"})), Controls(),
+    ),
+    "rows known at launch that TMA cannot copy": (
+        Pipeline(m=1, n=1, k=1, tile=(64, 64, 32), tb=True, stages=1, symbols=True), Controls(),
+    ),
+    "rows known at launch that have no chunks": (
+        Pipeline(m=7, n=31, k=63, tile=(64, 64, 32), symbols=True), Controls(tma=False, stages=3),
     ),
 }  # fmt: skip
 """What random ones have shown."""

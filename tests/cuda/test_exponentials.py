@@ -8,6 +8,7 @@ import pytest
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
@@ -84,6 +85,23 @@ def test_all_where_the_author_asks(options) -> None:
     kinds, (x, *_, natural) = run(**options)
     assert kinds == ["exp2 fast"] * 5
     np.testing.assert_allclose(natural, np.exp(x.astype(np.float64)), rtol=2e-5, atol=2.0**-126)
+
+
+def test_launches_still_name_values_of_the_kernel() -> None:
+    """What the host computes before a launch is that of the kernel that was compiled."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def doubled(X: T.Tensor((n,), "float32")) -> None:
+        with T.Kernel(T.ceildiv(n, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                X[bx * 128 + i] = T.exp2(X[bx * 128 + i])
+
+    kernel = tileprof.compile(doubled).program.kernel
+    source = compile_cuda(kernel, find_target("sm_90a"), Controls(fast_math=True)).source
+    held = np.arange(5, dtype=np.float32)
+    emulate(source, kernel, [held], {"n": 5})
+    np.testing.assert_allclose(held, [1, 2, 4, 8, 16], rtol=1e-6)
 
 
 @pytest.mark.parametrize("configs", [None, {"tl.enable_fast_math": False}, "fast_math"])

@@ -22,7 +22,8 @@ from tileprof.emulator import emulate
 
 
 def row_products(columns: int = 128, dtype: str = "float16", through: str = "fragment") -> Any:
-    """Sums of products along rows, 32 columns at a time; `through`: where the tiles are held."""
+    """Sums of products along rows, 32 columns at a time; `through`: where the tiles are held.
+    Tiles of shared memory are read by other threads than those that wrote them."""
     alloc = T.alloc_fragment if through == "fragment" else T.alloc_shared
 
     @T.prim_func
@@ -41,7 +42,10 @@ def row_products(columns: int = 128, dtype: str = "float16", through: str = "fra
                 T.copy(X[bx * 32, k * 32], x)
                 T.copy(Y[bx * 32, k * 32], y)
                 for i, j in T.Parallel(32, 32):
-                    products[i, j] += x[i, j] * y[i, j]
+                    if through == "fragment":
+                        products[i, j] += x[i, j] * y[i, j]
+                    else:
+                        products[i, j] += x[j, i] * y[j, i]
             T.reduce_sum(products, sums, dim=1)
             T.copy(sums, Z[bx * 32])
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.cuda.random_pipelines import Pipeline
 from tests.cuda.recording import Recorder
 from tests.cuda.test_cuda_random import both
+from tests.everywhere import compiled_for
 from tests.instrument.walking import check_loops, check_scopes, check_steps, check_turns, path_of
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
-from tileprof.compiler.cuda.target import find_target
+from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.emulator import emulate
 from tileprof.errors import KernelError
 from tileprof.instrument import Mode, note_scopes, strip_marks
@@ -66,9 +66,10 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seed: int, mode: 
     seen: dict[str, ir.Kernel] = {}
 
     def lowered(instrument: Mode) -> CudaProgram:
-        observe = seen.__setitem__
-        chosen = find_target(target)
-        return compile_cuda(kernel, chosen, controls, instrument=instrument, observe=observe)
+        return compiled_for(
+            kernel, target, controls, pipeline.extents(), instrument=instrument,
+            observe=seen.__setitem__,
+        )  # fmt: skip
 
     try:
         plain = lowered("off")

@@ -14,23 +14,27 @@ import tileprof
 import tileprof.lang as T
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
-from tileprof.compiler.cuda.source import RowsSpec
+from tileprof.compiler.cuda.source import CudaSource, RowsSpec
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.emulator import EmulationError, emulate
 from tileprof.remarks.copies import CpAsync, LoadsAndStores, StagedTma, StrideAtLaunch, TmaLoad
-from tileprof.runtime.cuda.tensor_maps import unaligned_params
+from tileprof.runtime.cuda.tensor_maps import fitting, unaligned_params
 
 ALIGNED, RAGGED = (70, 72, 80), (70, 70, 76)
 """M, N and K; rows of the second are 140 and 152 bytes apart."""
 
 
-def product() -> Any:
-    """A matrix product of which nothing is known before its launch."""
-    M, N, K = T.dynamic("m"), T.dynamic("n"), T.dynamic("k")
+def product(*, apart: bool = False) -> Any:
+    """A matrix product of which nothing is known before its launch; `apart`: rows of A have a
+    distance of their own."""
+    M, N, K, step = T.dynamic("m"), T.dynamic("n"), T.dynamic("k"), T.dynamic("step")
+    left: Any = (
+        T.StridedTensor((M, K), (step, 1), "float16") if apart else T.Tensor((M, K), "float16")
+    )
 
     @T.prim_func
     def product(
-        A: T.Tensor((M, K), "float16"),
+        A: left,
         B: T.Tensor((K, N), "float16"),
         C: T.Tensor((M, N), "float16"),
     ) -> None:
@@ -109,6 +113,27 @@ def test_ragged_rows_have_a_variant_of_loads_and_stores(target: str, found: froz
     assert {StrideAtLaunch("k"), StrideAtLaunch("n")} <= reasons
     assert "(uint64_t)A % 16 == 0" in program.source.text
     run(compile_cuda(KERNEL, TARGETS[target], unaligned=frozenset({0, 1, 2})), RAGGED, offset=1)
+
+
+def test_a_variant_may_ask_for_more() -> None:
+    """Without a producer for B, A is copied in chunks, whose rows have to end at multiples, too."""
+    kernel = tileprof.compile(product(apart=True)).program.kernel
+    tried = []
+
+    def compiled(unaligned: frozenset[int]) -> CudaSource:
+        tried.append(unaligned)
+        return compile_cuda(kernel, TARGETS["sm_90a"], unaligned=unaligned).source
+
+    m, n, k = RAGGED
+    values = {**named(RAGGED), "step": 80}
+    unaligned, source = fitting(compiled, lambda made: made.launches, values)
+    assert tried == [frozenset(), frozenset({1, 2}), frozenset({0, 1, 2})]
+    assert unaligned == tried[-1]
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, s).astype(np.float16) for s in ((m, 80), (k, n)))
+    c = np.zeros((m, n), np.float16)
+    emulate(source, kernel, [a[:, :k], b, c], values)
+    np.testing.assert_array_equal(c, a[:, :k] @ b)
 
 
 def test_named_strides_go_into_tensor_maps() -> None:

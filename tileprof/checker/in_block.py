@@ -23,7 +23,7 @@ from tileprof.emulator.building import watched_library
 from tileprof.emulator.driver import EmulationError, Watch, emulate
 from tileprof.emulator.findings import RaceFound, Side, Stuck
 from tileprof.errors import BuildError, KernelError, MissingDependencyError
-from tileprof.runtime.cuda.tensor_maps import unaligned_params
+from tileprof.runtime.cuda.tensor_maps import fitting
 
 from .explore import Arguments
 from .findings import BlockVerdict, Code, Finding, FoundAccess, Schedule, Status
@@ -104,10 +104,11 @@ def emitted(kernel: ir.Kernel, arguments: Arguments, plan: Plan) -> CudaSource:
     Raises `KernelError` where the kernel does not fit the GPU.
     """
     target = find_target(plan.target)
-    source = compile_cuda(kernel, target, plan.controls).source
-    named = dict(zip(kernel.symbols, arguments.symbols))
-    if unaligned := unaligned_params(source.launches, named):
-        return compile_cuda(kernel, target, plan.controls, unaligned).source
+    _, source = fitting(
+        lambda unaligned: compile_cuda(kernel, target, plan.controls, unaligned).source,
+        lambda source: source.launches,
+        dict(zip(kernel.symbols, arguments.symbols)),
+    )
     return source
 
 

@@ -30,10 +30,12 @@ COMPARED = (
 
 
 def is_for_tilelang(file: Path) -> bool:
-    """Return whether a file imports TileLang and not tileprof; False for one that is no Python."""
+    """Return whether a file imports TileLang and not tileprof; False for one that Python cannot
+    read."""
     try:
         tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        # Python's parser says of text that nests too deeply that memory is short.
         return False
     roots: set[str] = set()
     for node in ast.walk(tree):

@@ -42,7 +42,7 @@ from .records.launch_ids import SiteTable, Source
 from .records.reader import records_of, samples_of
 from .records.samples import SampledFunction
 from .report import Origin, Report, Reports
-from .tensor_maps import unaligned_params, value_of
+from .tensor_maps import fitting, value_of
 
 Need = tuple[frozenset[int], bool]
 """Parameters that are not aligned to 16 bytes, and whether a written one overlaps another."""
@@ -116,6 +116,7 @@ class CudaExecutable:
             if any(name in t.shape for t in self._tensors.values())
         ]
         self._facts: dict[tuple[int, ...], _Facts] = {}
+        self._needs: dict[tuple[tuple[int, ...], Need], Need] = {}
         self._reports = Reports(device.driver)
         self._events: list[tuple[int, int]] = []
         self.sites = SiteTable()
@@ -229,20 +230,40 @@ class CudaExecutable:
 
     def need(self, addresses: Sequence[int], symbols: tuple[int, ...]) -> Need:
         """Return the conditions that arguments at these addresses do not fulfil."""
-        unaligned, overlaps = self._facts.get(symbols) or self._look_at(symbols)
+        by_rows, overlaps = self._facts.get(symbols) or self._look_at(symbols)
+        unaligned, aliased = by_rows, False
         for at in self._tensors:
             if addresses[at] % _ALIGNMENT:
                 unaligned |= {at}
         for a, b, a_bytes, b_bytes in overlaps:
             if addresses[a] < addresses[b] + b_bytes and addresses[b] < addresses[a] + a_bytes:
-                return unaligned, True
-        return unaligned, False
+                aliased = True
+                break
+        if aliased or unaligned != by_rows:
+            return self._fitting(symbols, (unaligned, aliased))
+        return by_rows, False
+
+    def _fitting(self, symbols: tuple[int, ...], need: Need) -> Need:
+        """Return a need with the parameters that its own variant cannot copy."""
+        found = self._needs.get((symbols, need))
+        if found is None:
+            if len(self._needs) >= _MAX_FACTS:
+                self._needs.clear()
+            named = dict(zip(self.kernel.symbols, symbols))
+            unaligned, aliased = need
+            unaligned, _ = fitting(
+                lambda some: self.variant((some, aliased)),
+                lambda variant: variant.binary.launches,
+                named,
+                unaligned,
+            )
+            found = self._needs[symbols, need] = (unaligned, aliased)
+        return found
 
     def _look_at(self, symbols: tuple[int, ...]) -> _Facts:
         """Tensors whose rows are no multiples of a copy; the bytes of those that may overlap."""
-        named = dict(zip(self.kernel.symbols, symbols))
         found = (
-            unaligned_params(self.variant((frozenset(), False)).binary.launches, named),
+            self._fitting(symbols, (frozenset(), False))[0],
             tuple((a, b, self.span(a, symbols), self.span(b, symbols)) for a, b in self.overlaps),
         )
         if len(self._facts) >= _MAX_FACTS:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import LaunchSpec, TensorMapSpec
@@ -20,6 +20,7 @@ from .driver import Driver, DriverFailure
 
 BYTES = 128
 _MAX_MAPS = 4096
+_Compiled = TypeVar("_Compiled")
 DATA_TYPES = {
     "bool": 0, "uint8": 0, "int8": 0, "float8_e4m3": 0, "float8_e5m2": 0, "uint16": 1, "int16": 1,
     "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "index": 5,
@@ -121,6 +122,25 @@ def unaligned_params(launches: Iterable[LaunchSpec], named: Mapping[str, int]) -
             if any(value_of(n, named) % held.chunk for n in held.counts):
                 found.add(held.param)
     return frozenset(found)
+
+
+def fitting(
+    compiled: Callable[[frozenset[int]], _Compiled],
+    launches: Callable[[_Compiled], Iterable[LaunchSpec]],
+    named: Mapping[str, int],
+    unaligned: frozenset[int] = frozenset(),
+) -> tuple[frozenset[int], _Compiled]:
+    """Return what `compiled` gives for the least set of unaligned parameters, with `unaligned`,
+    whose launches can copy all rows, given the values of symbols; and that set.
+
+    A copy that gets slower may make others of its loop so, which then ask for more: rows of TMA
+    have to begin at multiples of 16 bytes, and those in chunks have to end there, too.
+    """
+    made = compiled(unaligned)
+    while not (asked := unaligned_params(launches(made), named)) <= unaligned:
+        unaligned |= asked
+        made = compiled(unaligned)
+    return unaligned, made
 
 
 def _aligned() -> tuple[Any, int]:

@@ -6,7 +6,7 @@
 `ex2.approx.ftz` gives 0 in place of a denormal number, and three more instructions around it give
 that number.  A float16 has no place for it: where an exponential is rounded to one, the result is
 the same.  Elsewhere the author has to ask for it (`fast_math`).
-In: any kernel.  Out: the same, with fast exponentials.
+In: any kernel.  Out: the same, with fast exponentials in its launches; the host's stay exact.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ import math
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.ir.rewriter import rewrite
+from tileprof.ir.rewriter import per_launch, with_originals
 
 
 def speed_exponentials(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Take the fast exponential where it may be taken."""
     asked = lowering.controls.fast_math
     kept = set() if asked else _rounded_later(kernel)
-    order = iter(ir.walk_inner_first(kernel.body))
 
-    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        old = next(order)
+    def rule(old: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if not isinstance(op, ir.Unary) or op.kind not in ("exp", "exp2") or op.fast:
             return None
         name = op.operand.dtype.name
@@ -33,7 +31,7 @@ def speed_exponentials(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
             return _fast(op, builder, asked=asked)
         return None
 
-    return rewrite(kernel, rule)
+    return per_launch(kernel, lambda launch: with_originals(launch, rule))
 
 
 def _fast(op: ir.Unary, builder: ir.Builder, *, asked: bool) -> list[ir.Value] | None:

@@ -90,9 +90,9 @@ class Gather:
         inner = dict(mapping)
         args = [ir.Value(v.type, v.name) for v in op.body.args]
         inner.update(zip(op.body.args, args, strict=True))
-        extents = list(op.extents)
         block = ir.Block(args)
-        extents[self.dim] = builder.constant(self.layout.shape[self.dim])
+        # The loop around may hold the constants of the original, which do not reach here.
+        extents = [builder.constant(extent) for extent in self.layout.shape]
         with builder.inside(block):
             if self.width > 1:
                 count = builder.constant(self.width)
