@@ -54,9 +54,10 @@ def _server() -> subprocess.Popen[str]:
 
 
 def _end(held: subprocess.Popen[str]) -> None:
-    assert held.stdin is not None
-    held.stdin.close()
-    held.wait(timeout=10)
+    with held:
+        assert held.stdin is not None
+        held.stdin.close()
+        held.wait(timeout=10)
 
 
 def tileprof(folder: Path, words: Sequence[str]) -> None:
