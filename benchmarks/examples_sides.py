@@ -215,7 +215,8 @@ def _modules(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # What examples compare with has stand-ins too, which nothing else may find.
+        # Packages that examples compare their results with have stand-ins, too, which no other code
+        # may find.
         sys.meta_path[:] = finders
         for each in [n for n, m in sys.modules.items() if _is_replaced(n, m)]:
             del sys.modules[each]

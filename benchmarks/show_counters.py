@@ -1,4 +1,4 @@
-"""What a page of `tileprof show` counts, beside the hardware counters of the same launches.
+"""Counts of a page of `tileprof show`, beside the hardware counters of the same launches.
 
     python -m benchmarks.show_counters               writes benchmarks/results/show-counters.json
     python -m benchmarks.show_counters --dry-run     everything but the GPU; prints the plan
@@ -231,7 +231,7 @@ class Shown:
     quantities: dict[str, int]
     uncounted: frozenset[str]
     lines: dict[int, dict[str, int]]
-    """By line: sectors and requests of global memory, wavefronts taken and needed."""
+    """Sectors and requests of global memory, wavefronts taken and needed, of each source line."""
     by_engine: frozenset[int]
     """Lines whose global accesses the copy engine makes."""
     disturbed: frozenset[int]
@@ -331,7 +331,7 @@ def plan(chip: str | None) -> Plan:
         for each in quantity.metrics:
             names = tuple(f"{name}.sum" for name in each)
             joined = list(dict.fromkeys([*together, *names]))
-            # What is known alone may still not be counted beside the others.
+            # Counters that the device knows one by one may still not be counted together.
             if not set(names) & set(unknown) and passes(joined):
                 found.append(names)
                 together = joined

@@ -307,7 +307,7 @@ def _compile(number: int, shape: Shape, at: int, target: tuple[Any, ...]) -> str
 
 @dataclass
 class Row:
-    """What a list's pruning came to for one shape."""
+    """Result of pruning one kernel's list of configurations for one shape."""
 
     kernel: str
     shape: dict[str, int]

@@ -72,7 +72,7 @@ def test_summary_counts_lists() -> None:
 
 
 def side(*timed: tuple[float, int]) -> list[dict[str, Any]]:
-    """What a tuner timed: after how many seconds, which configuration."""
+    """Rows of one tuner: the configurations that it timed, and after how many seconds each."""
     return [{"seconds": seconds, "configuration": {"n": n}} for seconds, n in timed]
 
 

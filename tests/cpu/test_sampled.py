@@ -137,7 +137,7 @@ def test_launches_shorter_than_a_period(monkeypatch: pytest.MonkeyPatch) -> None
     held = loaded(sampled_kernels.delays.compile(N=64))
     y = np.zeros(64, np.float32)
     total, launches = None, 0
-    # Of fewer looks the share is off by a third now and then.
+    # With fewer samples the share is off by a third now and then.
     while launches < 6_000 or (total is not None and total.looks < 1_000 and launches < 60_000):
         launches += 1
         more = ran(held, 2, 10_000, 30_000, y)

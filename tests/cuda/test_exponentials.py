@@ -58,7 +58,8 @@ def run(**options):
 
 
 def test_only_where_no_denormal_shows() -> None:
-    """What is rounded to float16 at once, or is one; the results are the exact ones."""
+    """Exponentials become fast where their result is rounded to float16 at once, or is one; the
+    results are the exact ones."""
     kinds, (x, h, whole, narrow, halves, _, natural) = run()
     assert kinds == ["exp2", "exp2 fast", "exp2 fast", "exp2", "exp"]
     np.testing.assert_allclose(whole, np.exp2(x.astype(np.float64)), rtol=1e-6, atol=1e-45)
@@ -81,14 +82,14 @@ def test_only_where_no_denormal_shows() -> None:
     ],
 )
 def test_all_where_the_author_asks(options) -> None:
-    """By a control, or as TileLang's examples do."""
+    """All exponentials become fast by a control, or by `pass_configs` as TileLang's examples do."""
     kinds, (x, *_, natural) = run(**options)
     assert kinds == ["exp2 fast"] * 5
     np.testing.assert_allclose(natural, np.exp(x.astype(np.float64)), rtol=2e-5, atol=2.0**-126)
 
 
 def test_launches_still_name_values_of_the_kernel() -> None:
-    """What the host computes before a launch is that of the kernel that was compiled."""
+    """Values that the host computes before a launch are those of the kernel that was compiled."""
     n = T.dynamic("n")
 
     @T.prim_func

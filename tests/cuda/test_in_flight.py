@@ -95,7 +95,7 @@ def lowered(function: Any, **controls: Any) -> CudaProgram:
 
 
 def pragma(program: CudaProgram) -> str:
-    """What stands before the serial loop."""
+    """Return the line of text before the serial loop, where its `#pragma` stands."""
     lines = program.source.text.splitlines()
     at = next(n for n, line in enumerate(lines) if re.search(r"for \(int k = 0", line))
     return lines[at - 1].strip()

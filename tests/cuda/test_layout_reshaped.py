@@ -55,7 +55,7 @@ def _heads(
             for i, j, h in T.Parallel(64, 2, 32):
                 heads[i, j, h] = T.max(heads[i, j, h], 0) * w[j, h]
             T.reduce_sum(heads, y, dim=2, clear=False)
-        # What was written under the other shape is read under the first.
+        # Sums that were written under the other shape are read under the first.
         for i, j in T.Parallel(64, 64):
             Z[i, j] = s[i, j]
         T.copy(y, Y)

@@ -66,21 +66,6 @@ def large(A, B):
 
 
 @tileprof.jit
-def every_eighth(A):
-    """Reads every eighth word of shared memory: 8 lanes meet in each bank, whatever the layout."""
-    N = T.const("N")
-    A: T.Tensor((N,), T.float32)
-    B = T.empty((N // 8,), T.float32)
-    with T.Kernel(N // 1024, threads=128) as bx:
-        s = T.alloc_shared((1024,), T.float32)
-        for i in T.Parallel(1024):
-            s[i] = A[bx * 1024 + i]
-        for i in T.Parallel(128):
-            B[bx * 128 + i] = s[i * 8]
-    return B
-
-
-@tileprof.jit
 def clashing(A):
     """Every block writes the same element."""
     A: T.Tensor((4,), T.float32)

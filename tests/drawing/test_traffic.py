@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tileprof
+from benchmarks.show_counters_kernels import bank_conflicts
 from benchmarks.studies import study
 from case_studies.vector_add import vector_add
-from tests.drawing.kernels import clashing, every_eighth, large, product, scattered, turned
+from tests.drawing.kernels import clashing, large, product, scattered, turned
 from tileprof.compiler.cuda.layouts import cost
 from tileprof.drawing import show, transactions
 from tileprof.drawing.traffic import Moved, Traffic
@@ -67,7 +68,7 @@ def test_a_tail_asks_for_fewer_sectors() -> None:
 
 def test_conflicts_are_added_up() -> None:
     """Every eighth word: 4 warps of 4 blocks take 8 wavefronts each. A swizzle has none."""
-    held = named(traffic(every_eighth, np.ones(4096, np.float32)))
+    held = named(traffic(bank_conflicts, np.ones(4096, np.float32)))
     assert held["read", "s", "threads"] == Moved(16, 16 * 8, 16, 16 * 128)
     free = traffic(turned, np.ones((64, 64), np.float32)).total("shared", "read")
     assert free == Moved(256, 256, 256, 2 * 64 * 64 * 4)
