@@ -114,6 +114,19 @@ def test_blocks_are_chosen_by_their_time() -> None:
     ]  # fmt: skip
 
 
+def test_blocks_and_warps_have_one_length_of_a_cycle() -> None:
+    """That of all blocks: the few that are kept, whose stamps are all late, tell it less well."""
+    lengths = [3000 + i for i in range(40)]
+    slots = slots_of([w for i, n in enumerate(lengths) for w in _block(i, n, 50 * i)], STATES)
+    kept = [b.number for b in _excerpt(slots).blocks]
+    slots.heads["end_ns"][np.isin(slots.heads["block"], kept)] += 32
+    found = _excerpt(slots)
+    assert [b.number for b in found.blocks] == kept
+    for warp in found.warps:
+        block = found.blocks[warp.block]
+        assert warp.end <= block.end_ns - block.begin_ns + 1
+
+
 def test_visits_and_flights_of_a_block() -> None:
     """Nested, in ns since the block began; a load that two warps wait for is one flight."""
     warps = _block(7, 120, 5000)

@@ -133,9 +133,10 @@ def excerpt_of(
     number = blocks_of(slots.heads)
     blocks = _chosen(slots.heads, number, scale, most)
     rows, block = _in_order(slots.heads, number, list(blocks), consumer_warps)
-    # From here on the warps of the timeline are those of the excerpt.
-    slots = slots.take(rows)
-    timeline = timeline_of(slots, sites, states, ns_per_cycle=float(scale.mean()))
+    # From here on the warps of the timeline are those of the excerpt, in cycles of the same length
+    # as the blocks': a few warps alone tell it less well.
+    slots, scale = slots.take(rows), scale[rows]
+    timeline = timeline_of(slots, sites, states, scale=scale)
     visits, until = _capped(visits_of(timeline, sites), block)
     queues, passages = _passages(flights_of(timeline, sites), until[block])
     return Excerpt(

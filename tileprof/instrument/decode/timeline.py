@@ -59,13 +59,16 @@ def timeline_of(
     states: Sequence[ir.State],
     *,
     ns_per_cycle: float | None = None,
+    scale: Floats | None = None,
 ) -> Timeline:
     """Return the marks of slots, without the warps whose clocks make no sense.
 
-    `ns_per_cycle` as in `decode_slots`.  What marks take themselves is not taken off: warps are
+    `ns_per_cycle` as in `decode_slots`; `scale` (slots): ns per cycle where slots are a part of a
+    launch whose whole tells it better.  What marks take themselves is not taken off: warps are
     compared with one another.
     """
-    scale = launch_clocks(slots, ns_per_cycle).ns_per_cycle
+    if scale is None:
+        scale = launch_clocks(slots, ns_per_cycle).ns_per_cycle
     cycles, good = cycles_of(slots)
     if not good.all():
         slots, scale = slots.take(np.flatnonzero(good)), scale[good]
