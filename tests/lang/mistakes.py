@@ -38,6 +38,10 @@ def unknown_dtype(A, B, n, bx):
     T.alloc_shared((4,), "float31")
 
 
+def type_before_shape(A, B, n, bx):
+    T.alloc_shared("float32", (4,))
+
+
 def unknown_argument(A, B, n, bx):
     T.reduce_sum(A, B, axis=1)
 
@@ -435,7 +439,7 @@ def wrong_eviction(A, B, n, bx):
 
 BODIES = {
     "names": [
-        unknown_operation, thread_operation, unknown_dtype, unknown_argument, missing_argument,
+        unknown_operation, thread_operation, unknown_dtype, type_before_shape, unknown_argument, missing_argument,
         wrong_policy, wrong_eviction, wrong_order,
     ],
     "shapes": [
@@ -458,6 +462,7 @@ BODIES = {
 }  # fmt: skip
 MISTAKES = {group: {b.__name__: kernel(b) for b in bodies} for group, bodies in BODIES.items()}
 MISTAKES["signatures"] = {
+    "named_extent": lambda: T.Tensor(("M", 4), T.float32),
     **{
         f.__name__: (lambda f=f: tileprof.compile(f))
         for f in (

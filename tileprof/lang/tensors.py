@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileprof import ir
-from tileprof.errors import KernelError
+from tileprof.errors import KernelError, ShapeError
 
 from .context import current
-from .dtypes import dtype, dtype_of, of
+from .dtypes import NAMES, dtype, dtype_of, is_dtype, of
 from .spans import here
 from .values import BufferData, Symbol
 
@@ -31,10 +31,15 @@ class TensorType:
 
 
 def shape_of(shape: Any) -> tuple[Any, ...]:
-    """A shape from a tuple, a list or one extent."""
-    if isinstance(shape, (tuple, list)):
-        return tuple(shape)
-    return (shape,)
+    """A shape from a tuple, a list or one extent; raises `ShapeError` for names and types."""
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for extent in extents:
+        if isinstance(extent, str) or is_dtype(extent):
+            hint = "The shape comes first, then the type."
+            if isinstance(extent, str) and extent not in NAMES:
+                hint = f'An extent that a call gives is `{extent} = T.dynamic("{extent}")`.'
+            raise ShapeError(f"{extent!r} is not an extent", location=here(), hint=hint)
+    return extents
 
 
 class _TensorMaker:

@@ -112,10 +112,6 @@ class Tracer(Control):
                 self.derived[name] = self.index(extent)
                 self.symbol(name)
                 return name
-            case _ if is_dtype(extent) or isinstance(extent, str):
-                return self.fail(
-                    ShapeError, f"an extent is {extent!r}", "The shape comes first, then the type."
-                )
         number = self.static(extent)
         assert number is not None
         return number
