@@ -259,6 +259,26 @@ def test_what_cannot_be_tuned_is_told(runnable: Tools, kernel: str, said: str) -
         runnable.tune(kernel, target="sm_90a")
 
 
+TRIED = """
+import os
+print(sum(range(20_000_000 if "SHORT" not in os.environ else 1)) * 0 + 0.25)
+"""
+
+
+def test_change_is_tried_and_refusals_are_told(runnable: Tools) -> None:
+    """A change that the caller names, with what is compared; wrong names keep their way out."""
+    (runnable.root / "whole.py").write_text(TRIED)
+    asked: dict[str, Any] = {"changes": ["env=SHORT=1"], "seconds": 5}
+    assert "SHORT" in runnable.try_changes("whole.py", list_only=True, **asked)
+    text = runnable.try_changes("whole.py", **asked)
+    assert "verdict    KEPT" in text
+    assert tokens(text) <= MOST_TOKENS
+    with pytest.raises(UsageError, match=r"exit code 2(.|\n)*fuse"):
+        runnable.try_changes("whole.py", changes=["fuse"])
+    with pytest.raises(UsageError, match="does not exist"):
+        runnable.try_changes("none.py")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_program_that_hangs_is_stopped(runnable: Tools) -> None:
     """No process of it is left running, and the answer says what to do."""

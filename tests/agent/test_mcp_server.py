@@ -40,21 +40,19 @@ def asked(folder: Path, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
 
 
 def test_tools_are_listed_with_typed_inputs(folder: Path) -> None:
-    """Seven tools; choices are enumerated, and only recording and tuning change anything."""
+    """Eight tools; choices are enumerated; recording, tuning and trying may change something."""
 
     async def run() -> Any:
         async with mcp.Client(build_server(Tools(folder))) as client:
             return (await client.list_tools()).tools
 
     held = {each.name: each for each in anyio.run(run)}
-    assert [*held] == ["record", "tune", "report", "view", "diff", "explain_line", "remarks"]
+    may_change = ["record", "tune", "try"]
+    assert [*held] == [*may_change, "report", "view", "diff", "explain_line", "remarks"]
     shape = held["view"].input_schema["properties"]["shape"]
     assert shape["enum"] == ["top-down", "bottom-up", "flat", "lines", "sass"]
     assert held["view"].input_schema["required"] == ["file"]
-    assert [n for n, each in held.items() if not each.annotations.read_only_hint] == [
-        "record",
-        "tune",
-    ]
+    assert [n for n, each in held.items() if not each.annotations.read_only_hint] == may_change
     described = json.dumps([each.model_dump(mode="json") for each in held.values()])
     assert tokens(described) < 3 * MOST_TOKENS
     assert all(each.output_schema is None for each in held.values())

@@ -1,4 +1,4 @@
-"""What an agent can ask: record a program, tune a kernel, and read profiles page by page.
+"""What an agent can ask: record a program, tune a kernel, try changes, read profiles by pages.
 
 In: names of files below a root folder.  Out: text; errors are `TileprofError`s with a way out.
 """
@@ -62,8 +62,8 @@ class Tools:
         self.root = root.resolve()
         self._held: OrderedDict[tuple[Path, int, int], _Held] = OrderedDict()
         self._reading = Guard()
-        self._tuned: dict[tuple[str, ...], str] = {}
-        """Answer to the last call of `tune`, by its command."""
+        self._printed: dict[tuple[str, ...], str] = {}
+        """What the last command printed whose answer has pages, by the command."""
 
     def record(
         self,
@@ -130,13 +130,45 @@ class Tools:
         command += [word for n, v in (set or {}).items() for word in ("--set", f"{n}={v}")]
         for option, value in (("--device", device), ("--target", target), ("--timed", timed)):
             command += [] if value is None else [option, str(value)]
-        key = tuple(command)
-        if page == 1 or key not in self._tuned:
-            code, printed = self._run([*command, "--explain"], timeout_s, most=_MOST_ANSWER)
-            if code:
-                raise UsageError(f"tuning ended with exit code {code}:\n{printed}")
-            self._tuned = {key: f"{printed}\n"}
-        return page_of(self._tuned[key], page)
+        return self._answered([*command, "--explain"], timeout_s, page, "tuning")
+
+    def try_changes(
+        self,
+        program: str,
+        arguments: list[str] | None = None,
+        only: list[str] | None = None,
+        changes: list[str] | None = None,
+        step: str | None = None,
+        compare: str | None = None,
+        list_only: bool = False,
+        apply: bool = False,
+        seconds: float = 180,
+        timeout_s: float = 1800,
+        page: int = 1,
+    ) -> str:
+        """Make changes in processes of their own, compare results, and time them in pairs.
+
+        `program` is a script, which is recorded first, or a profile, whose findings are tried on
+        the program that it is of. Without `only` and `changes` every finding with a change that can
+        be made is tried; `only` chooses findings by id or rule, `changes` names changes whatever
+        the report says (`fused`, `compile=FILE.py:FUNCTION`, `tf32`, `control=stages=3`; see
+        docs/try.md). `step` and `compare` are `FILE.py:FUNCTION`: whose calls are steps, and whose
+        results are compared. `list_only` tries nothing. `apply` writes what is worth keeping into
+        the program's files. No pair of a change begins after `seconds`. A change is KEPT only if
+        its results are the same and it is faster beyond noise; other pages do not try again.
+        """
+        file = self._inside(program)
+        if not file.is_file():
+            raise UsageError(f"{program} does not exist", hint=f"Paths start at {self.root}.")
+        command = [sys.executable, "-m", "tileprof", "try", "--seconds", f"{seconds:g}"]
+        command += [word for each in only or () for word in ("--only", each)]
+        command += [word for each in changes or () for word in ("--change", each)]
+        for option, value in (("--step", step), ("--compare", compare)):
+            command += [] if value is None else [option, value]
+        command += [*(["--list"] if list_only else []), *(["--apply"] if apply else [])]
+        command += [str(file), *(arguments or [])]
+        # 1: nothing is worth keeping.
+        return self._answered(command, timeout_s, page, "trying", good=(0, 1))
 
     def report(
         self, file: str, finding: str | None = None, include: str | None = None, page: int = 1
@@ -267,6 +299,23 @@ class Tools:
                 self._held.popitem(last=False)
         self._held.move_to_end(key)
         return self._held[key]
+
+    def _answered(
+        self,
+        command: list[str],
+        timeout_s: float,
+        page: int,
+        doing: str,
+        good: tuple[int, ...] = (0,),
+    ) -> str:
+        """Return a page of what a command prints; pages after the first do not run it again."""
+        key = tuple(command)
+        if page == 1 or key not in self._printed:
+            code, printed = self._run(command, timeout_s, most=_MOST_ANSWER)
+            if code not in good:
+                raise UsageError(f"{doing} ended with exit code {code}:\n{printed}")
+            self._printed = {key: f"{printed}\n"}
+        return page_of(self._printed[key], page)
 
     def _run(self, command: list[str], timeout_s: float, *, most: int = _TAIL) -> tuple[int, str]:
         """Run a program apart from the server's own input and output; returns its exit code and at
