@@ -180,10 +180,10 @@ def _slice_shorter(node: ast.AST) -> ast.AST | None:
 
 def _left_out(node: ast.AST) -> ast.AST | None:
     """A statement whose value nobody uses."""
-    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    if not called or _name(node.value) in (*_LEFT_ALONE, "backward"):
-        return None
-    return ast.copy_location(ast.Pass(), node)
+    match node:
+        case ast.Expr(value=ast.Call() as call) if _name(call) not in (*_LEFT_ALONE, "backward"):
+            return ast.copy_location(ast.Pass(), node)
+    return None
 
 
 def _assignment_left_out(node: ast.AST) -> ast.AST | None:

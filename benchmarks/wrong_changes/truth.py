@@ -1,7 +1,8 @@
 """What a mutant really computes, in 64 bits and without `tileprof try`.
 
 In: a program's text.  Out: its `Outcome`: losses, gradients of the first step, and how parameters
-have moved, or what the named function returned.  It runs in this process.
+have moved, or what the named function returned.  It runs in this process, from the same random
+numbers as in 32 bits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from torch.optim.optimizer import (
 )
 
 Arrays = list[np.ndarray]
+_DRAWS = ("uniform_", "normal_")
+"""Methods of tensors that `torch.nn.init` draws with."""
 
 
 @dataclass
@@ -54,12 +57,31 @@ def outcome(text: str, compared: str, steps: int, seed: int = 0) -> Outcome:
 
 @contextmanager
 def _in_64_bits() -> Iterator[None]:
-    before = torch.get_default_dtype()
+    """Compute in 64 bits; what modules and parameters begin with is drawn in 32."""
+    plain: dict[str, Any] = {name: getattr(torch.Tensor, name) for name in _DRAWS}
+    randn: Any = torch.randn
+
+    def drawn(name: str) -> Any:
+        def draw(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            held = plain[name](tensor.detach().float(), *args, **kwargs)
+            return tensor.copy_(held)
+
+        return draw
+
+    def normal(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return randn(*args, **{"dtype": torch.float32, **kwargs}).double()  # type: ignore[no-any-return]
+
     torch.set_default_dtype(torch.float64)
+    torch.randn = normal  # type: ignore[assignment]
+    for name in _DRAWS:
+        setattr(torch.Tensor, name, drawn(name))
     try:
         yield
     finally:
-        torch.set_default_dtype(before)
+        torch.set_default_dtype(torch.float32)
+        torch.randn = randn
+        for name, each in plain.items():
+            setattr(torch.Tensor, name, each)
 
 
 def _kept(function: Any, found: Outcome, steps: int) -> Any:
@@ -74,7 +96,7 @@ def _kept(function: Any, found: Outcome, steps: int) -> Any:
 
 @contextmanager
 def _watched(found: Outcome, steps: int) -> Iterator[None]:
-    plain = torch.Tensor.backward
+    plain: Any = torch.Tensor.backward
     done = 0
     parameters: list[tuple[torch.Tensor, np.ndarray]] = []
 
@@ -114,7 +136,7 @@ def _watched(found: Outcome, steps: int) -> Iterator[None]:
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    return np.array(tensor.detach().to(torch.float64).cpu(), copy=True)
+    return tensor.detach().to(torch.float64).cpu().numpy().copy()
 
 
 def apart(old: Outcome, new: Outcome) -> dict[str, float]:
