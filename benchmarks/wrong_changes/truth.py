@@ -69,7 +69,7 @@ def _in_64_bits() -> Iterator[None]:
         return draw
 
     def normal(*args: Any, **kwargs: Any) -> torch.Tensor:
-        return randn(*args, **{"dtype": torch.float32, **kwargs}).double()  # type: ignore[no-any-return]
+        return randn(*args, **{"dtype": torch.float32, **kwargs}).double()
 
     torch.set_default_dtype(torch.float64)
     torch.randn = normal  # type: ignore[assignment]
