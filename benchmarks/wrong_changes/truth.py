@@ -69,10 +69,11 @@ def _in_64_bits() -> Iterator[None]:
         return draw
 
     def normal(*args: Any, **kwargs: Any) -> torch.Tensor:
-        return randn(*args, **{"dtype": torch.float32, **kwargs}).double()
+        made: torch.Tensor = randn(*args, **{"dtype": torch.float32, **kwargs})
+        return made.double()
 
     torch.set_default_dtype(torch.float64)
-    torch.randn = normal  # type: ignore[assignment]
+    torch.randn = normal
     for name in _DRAWS:
         setattr(torch.Tensor, name, drawn(name))
     try:
