@@ -33,7 +33,10 @@ class TwoSlots(Decision, text="two slots for loads of {most:KB} at most that no 
     most: Bytes
 
 
-class SecondStage(Decision, text="two stages: shared memory has room for them"): ...
+class MoreStages(Decision):
+    text = "{stages} stages, {asked} asked for: shared memory has room for them"
+    stages: int
+    asked: int
 
 
 class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):
