@@ -10,17 +10,18 @@ gives back: nothing of that could be used again as a whole, and the heap would g
 
 from __future__ import annotations
 
-import mmap
-
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import Sketch, split_sketches
 from tileprof.profile.sketch import BUCKETS, added_up
+from tileprof.profiler.tree.pages import pages
 
 _Ints = npt.NDArray[np.int64]
 _ROOM = 8
 """A table that is too small grows by this part of what it needs."""
+_MOST_WAITING = 4096
+"""Sketches that wait at most."""
 
 
 class SketchSums:
@@ -38,8 +39,10 @@ class SketchSums:
         return self._table.room + self._spare.room
 
     def add(self, index: int, sketch: Sketch) -> None:
-        """Add a sketch to a node's, at the next `settle`; its arrays are held until then."""
+        """Add a sketch to a node's; its arrays are held until the next `settle`."""
         self._waiting.append((index, sketch))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.settle()
 
     def settle(self) -> None:
         """Add what waits to the table."""
@@ -92,7 +95,8 @@ class _Table:
     """Keys, ascending, and their counts: the number of the node times `BUCKETS`, and the bucket."""
 
     def __init__(self, room: int) -> None:
-        self._columns = _pages(2 * room).reshape(2, -1)
+        held = np.frombuffer(pages(2 * 8 * room), np.int64) if room else np.zeros(0, np.int64)
+        self._columns = held.reshape(2, -1)
         self.room = self._columns.shape[1]
         """Number of keys there is room for."""
         self.size = 0
@@ -107,13 +111,3 @@ class _Table:
     def counts(self) -> _Ints:
         """The count of each key, 1 or more."""
         return self._columns[1, : self.size]
-
-
-def _pages(count: int) -> _Ints:
-    """Return so many zeros, an even number, or somewhat more, in pages that go back to the system
-    with the array."""
-    if not count:
-        return np.zeros(0, np.int64)
-    size = -(-count * 8 // mmap.PAGESIZE) * mmap.PAGESIZE
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(pages, np.int64)

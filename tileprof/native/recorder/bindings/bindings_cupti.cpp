@@ -100,12 +100,16 @@ nb::dict timeline_columns(const Drained &drained) {
   return d;
 }
 
-// (from, to, epoch, context, detail) of each long gap.
-nb::list gaps_list(const PageVector<Gap> &gaps) {
-  nb::list all;
-  for (const Gap &gap : gaps)
-    all.append(nb::make_tuple(gap.from, gap.to, gap.key.epoch, gap.key.context, gap.key.detail));
-  return all;
+// Of each long gap, from when to when it was, and the key of what ended it.
+nb::dict gap_columns(const PageVector<Gap> &gaps) {
+  const size_t n = gaps.size();
+  nb::dict d;
+  d["from"] = column<uint64_t>(n, [&](size_t i) { return gaps[i].from; });
+  d["to"] = column<uint64_t>(n, [&](size_t i) { return gaps[i].to; });
+  d["epoch"] = column<uint32_t>(n, [&](size_t i) { return gaps[i].key.epoch; });
+  d["context"] = column<uint32_t>(n, [&](size_t i) { return gaps[i].key.context; });
+  d["detail"] = column<uint32_t>(n, [&](size_t i) { return gaps[i].key.detail; });
+  return d;
 }
 
 // Hands over all totals, and the timeline's events under "timeline"; see Activities::drain.
@@ -122,7 +126,7 @@ nb::dict gpu_drain(bool settle) {
   nb::dict d = totals_columns(totals);
   add_sketches(totals, d);
   d["streams"] = stream_columns(totals);
-  d["gaps"] = gaps_list(drained.gaps);
+  d["gaps"] = gap_columns(drained.gaps);
   d["timeline"] = timeline_columns(drained);
   return d;
 }
