@@ -111,14 +111,16 @@ def memory_parts() -> dict[str, Any]:
     found: Counter[str] = Counter()
     large: dict[str, float] = {}
     mapping, begin = "anonymous", ""
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        name, *rest = line.split()
-        if not name.endswith(":"):
-            mapping, begin = mapped_as(rest[4] if len(rest) > 4 else ""), name.partition("-")[0]
-        elif name == "Rss:":
-            found[mapping] += int(rest[0])
-            if mapping == "anonymous" and int(rest[0]) >= LARGE_KB:
-                large[begin] = round(int(rest[0]) / 1024, 2)
+    # Line by line: the whole text is a megabyte, and would be seen in what it tells of.
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            name, *rest = line.split()
+            if not name.endswith(":"):
+                mapping, begin = mapped_as(rest[4] if len(rest) > 4 else ""), name.partition("-")[0]
+            elif name == "Rss:":
+                found[mapping] += int(rest[0])
+                if mapping == "anonymous" and int(rest[0]) >= LARGE_KB:
+                    large[begin] = round(int(rest[0]) / 1024, 2)
     parts: dict[str, Any] = {f"resident {name}": round(kb / 1024, 2) for name, kb in found.items()}
     parts["large anonymous"] = large
     for name, held in (("allocated", allocated_bytes()), *_native.gpu_held_bytes().items()):

@@ -124,6 +124,12 @@ class Row:
     sketch: dict[int, int]
 
 
+def gaps_of(drained: dict[str, Any]) -> list[tuple[int, int, int]]:
+    """The begin, end and detail of each long gap that the recorder handed over."""
+    columns = (drained["gaps"][name].tolist() for name in ("from", "to", "detail"))
+    return list(zip(*columns))
+
+
 class Fake:
     """The played library: driver calls on the calling thread, and records for them."""
 

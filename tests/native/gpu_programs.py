@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver, nvrtc
 
-from tests.native.cupti_programs import DEVICE, KINDS, PAGEABLE, PINNED, Fake, Row
+from tests.native.cupti_programs import DEVICE, KINDS, PAGEABLE, PINNED, Fake, Row, gaps_of
 from tileprof.native import _recorder as recorder
 from tileprof.profiler.cupti.cupti_library import find_cupti
 
@@ -219,7 +219,7 @@ def waits_and_idle_time() -> None:
     assert 15_000_000 < wait.sum < 25_000_000, wait
     # Long gaps are told one by one, the others are in totals.
     names = {number: name for name, number in recorder.IDLE_REASONS.items()}
-    long = [(names[detail & 15], end - start) for start, end, _, _, detail in drained["gaps"]]
+    long = [(names[detail & 15], end - start) for start, end, detail in gaps_of(drained)]
     assert [reason for reason, _ in long] == ["sync", "launch"], (long, rows)
     assert 4_000_000 < long[0][1] < 12_000_000, long
     assert 5_000_000 < long[1][1] < 20_000_000, long

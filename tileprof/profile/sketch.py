@@ -90,7 +90,7 @@ class Sketch:
             raise UsageError("a sketch takes one count for each bucket")
         if ((found < 0) | (found >= BUCKETS) | (number < 1)).any():
             raise UsageError(f"a sketch has buckets 0 to {BUCKETS - 1}, with counts of 1 or more")
-        distinct, sums = _added_up(found, number)
+        distinct, sums = added_up(found, number)
         return split([0, distinct.size], distinct, sums)[0]
 
     @staticmethod
@@ -149,7 +149,7 @@ def merged(pairs: Iterable[tuple[_Key, Sketch]]) -> dict[_Key, Sketch]:
     # All at once: the number of a group goes above that of the bucket.
     group_of = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     buckets = np.concatenate([sketch.buckets for sketch in parts]).astype(np.int64)
-    keys, counts = _added_up(
+    keys, counts = added_up(
         group_of * BUCKETS + buckets, np.concatenate([sketch.counts for sketch in parts])
     )
     starts = np.searchsorted(keys, np.arange(len(sizes) + 1) * BUCKETS)
@@ -193,10 +193,10 @@ def _bucket_at(sketch: Sketch, q: float) -> int:
     return int(sketch.buckets[below.searchsorted(rank)])
 
 
-def _added_up(
+def added_up(
     keys: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Distinct keys, ascending, and the sum of the counts of each."""
+    """Return distinct keys, ascending, and the sum of the counts of each."""
     if not keys.size:
         return keys, counts
     order = np.argsort(keys, kind="stable")

@@ -18,6 +18,7 @@ from tests.native.cupti_programs import (
     PINNED,
     STREAM_SYNC,
     Fake,
+    gaps_of,
 )
 
 UNKNOWN, LATE, SYNC, COPY, QUEUE, WAITING_COPY = range(6)
@@ -165,7 +166,7 @@ def test_long_gaps_are_told_one_by_one(clock: Clock) -> None:
     clock.kernel(at=6 * ms, start=9 * ms, end=10 * ms)
     assert clock.fake.recorder.gpu_flush() == (0, "")
     drained = clock.fake.recorder.gpu_drain()
-    gaps = [(detail & 0xFFFF, start, end) for start, end, _, _, detail in drained["gaps"]]
+    gaps = [(detail & 0xFFFF, start, end) for start, end, detail in gaps_of(drained)]
     assert gaps == [(SYNC, 1 * ms, 2 * ms), (LATE, 3 * ms, 6 * ms)]
     totals = [(r.detail & 0xFFFF, r.sum) for r in clock.fake.rows_of(drained, "idle")]
     assert totals == [(QUEUE, 2 * ms)]

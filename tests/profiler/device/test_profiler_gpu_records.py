@@ -13,6 +13,8 @@ import pytest
 import tileprof.profiler as profiler
 from tests.profiler_programs import expect, run, tree
 from tileprof.profile import Profile, grouped
+from tileprof.profiler.host.store import Store
+from tileprof.profiler.tree.totals import DeviceTotals
 
 recorder = pytest.importorskip("tileprof.native._recorder")
 
@@ -292,3 +294,35 @@ def test_shares_of_a_gap_add_up_to_it(
     assert profile is not None
     shares = [profile.node(n).own("idle_time") for n in profile.find(kind="idle")]
     assert sorted(shares) == [333_333, 333_333, 333_334]
+
+
+def test_many_gaps_at_one_node_are_handed_out_as_one(
+    names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 waits for a slow host are one total, with the time of each in its sketch."""
+    given: list[int] = []
+    take = Store.take_device
+
+    def counted(store: Store, index: int, totals: DeviceTotals) -> None:
+        if totals.what == "idle":
+            given.append(totals.count)
+        take(store, index, totals)
+
+    monkeypatch.setattr(Store, "take_device", counted)
+    with profiler.profile(context="python") as session:
+        recorder = session.recording.recorder
+        assert recorder.events is not None
+        place = recorder.tree.child(recorder.tree.root, "frame", "place", None)
+        monkeypatch.setattr(recorder.events.trail, "between", lambda begin, end: [place])
+        at = 1000
+        for wait in range(301):
+            names["kernel"]("kernel", at, at + 1000)
+            at += 1000 + 1_000_000 * (1 + wait % 2)
+        names["deliver"]()
+    profile = session.profile
+    assert profile is not None
+    assert given == [300]
+    (idle,) = profile.find(kind="idle")
+    assert profile.node(idle).own("idle_time") == 150 * 3_000_000
+    sketch = profile.tables.sketches[idle, "idle_time"]
+    assert sketch.counts.tolist() == [150, 150]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,6 +49,9 @@ _OVERHEADS = {1: "compiling", 1 << 16: "CUPTI buffers", 2 << 16: "CUPTI instrume
 _DATA_LOADER = os.path.join("torch", "utils", "data", "dataloader.py")
 _IDLE = {"launch": LATE, "sync": AFTER_WAIT, "copy": AFTER_COPY, "queue": DEPENDENT,
          "waiting_copy": ONLY_COPIES, "unknown": BEFORE_UNKNOWN}  # fmt: skip
+
+_AT_ONCE = 256
+"""Gaps that are numbers of Python's at a time."""
 
 
 class Activities:
@@ -97,8 +101,7 @@ class Activities:
             totals.streams = streams.get(row, {})
             yield epoch, node, totals
 
-        for gap in drained["gaps"]:
-            yield from self._gap(*gap)
+        yield from self._gaps(drained["gaps"])
 
         # Each event on the timeline is in one of these totals.
         self._traced = device_part(drained["timeline"], nodes)
@@ -133,14 +136,24 @@ class Activities:
                 name = _OVERHEADS.get(detail, f"overhead {detail:#x}")
                 return self._tree.child(above, "api", f"{name} (overhead)", None)
 
-    def _gap(
-        self, begin: int, end: int, epoch: int, context: int, detail: int
-    ) -> Iterator[tuple[int, Node, DeviceTotals]]:
-        """A long gap goes to where the main thread was in it, if there were looks at it."""
+    def _gaps(self, gaps: Any) -> Iterator[tuple[int, Node, DeviceTotals]]:
+        """Hand out long gaps, all of a node as one: where the host is slow there are thousands."""
+        found: dict[tuple[int, int], tuple[Node, array[int]]] = {}
+        columns = [gaps[name] for name in ("from", "to", "epoch", "context", "detail")]
+        for first in range(0, len(columns[0]), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            for begin, end, epoch, context, detail in zip(*(c[part].tolist() for c in columns)):
+                for node, ns in self._gap(begin, end, context, detail):
+                    known = found.setdefault((epoch, node.index), (node, array("q")))
+                    known[1].append(ns)
+        for (epoch, _), (node, times) in found.items():
+            yield epoch, node, _idle(times)
+
+    def _gap(self, begin: int, end: int, context: int, detail: int) -> Iterator[tuple[Node, int]]:
+        """Give a long gap to where the main thread was in it, if there were looks at it."""
         looks = self._trail.between(begin, end)
         if not looks:
-            node = self._node(context, "idle", detail, None, 0)
-            yield epoch, node, _once("idle", end - begin)
+            yield self._node(context, "idle", detail, None, 0), end - begin
         seen = given = 0
         for at, times in Counter(looks).items():
             name = FOR_DATA if _loads_data(at) else FOR_HOST
@@ -148,7 +161,7 @@ class Activities:
             seen += times
             share = (end - begin) * seen // len(looks) - given
             given += share
-            yield epoch, self._tree.child(at, "idle", name, None), _once("idle", share)
+            yield self._tree.child(at, "idle", name, None), share
 
     def _kernel(self, above: Node, variant: int, drained: Any, row: int) -> Node:
         if variant >= len(self._variants):
@@ -202,10 +215,13 @@ def _streams_of(drained: Any) -> dict[int, Parts]:
     return found
 
 
-def _once(what: str, value: int) -> DeviceTotals:
-    totals = DeviceTotals(what)
-    totals.count, totals.sum, totals.least, totals.most = 1, value, value, value
-    totals.sketch = Sketch.of([value])
+def _idle(times: array[int]) -> DeviceTotals:
+    """Return the totals of idle times at one node, in ns."""
+    totals = DeviceTotals("idle")
+    totals.count, totals.sum, totals.least, totals.most = (
+        len(times), sum(times), min(times), max(times),
+    )  # fmt: skip
+    totals.sketch = Sketch.of(np.frombuffer(times, np.int64))
     return totals
 
 

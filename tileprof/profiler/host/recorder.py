@@ -255,9 +255,13 @@ class Recorder:
         """
         if self.events is None:
             return
+        given: dict[int, Store] = {}
         for epoch, node, totals in self.events.collect(self.thread_names.keys, kept):
             for store in self._listened.get(epoch, ()):
                 store.take_device(node.index, totals)
+                given[id(store)] = store
+        for store in given.values():
+            store.sketches.settle()
         for part in self.events.traced():
             self._hand_out_events(part)
 

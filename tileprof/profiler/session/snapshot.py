@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from tileprof.profile import KernelInfo, TreeBuilder
+from tileprof.profile import KernelInfo, Sketch, TreeBuilder
 from tileprof.profiler.host.late_measurements import give_to_replays
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.host.store import Store
@@ -43,6 +43,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
         launches: list[LaunchTotals | None] = [store.launches.get(i) for i in range(len(nodes))]
         device: list[DeviceTotals | None] = [store.device.get(i) for i in range(len(nodes))]
         memory: list[MemoryTotals | None] = [allocated.get(i) for i in range(len(nodes))]
+        sketches = store.sketches.sketches()
         if store in recorder.active:
             for node in nodes[1:]:
                 host[node.index] = _host_sum(host[node.index], node.host)
@@ -56,7 +57,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
     _give_work_to_kernels(nodes, host)
     give_op_bytes(nodes, host, launches, device)
     give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
-    return Numbers(nodes, host, launches, device, memory)
+    return Numbers(nodes, host, launches, device, memory, sketches)
 
 
 def device_ns(numbers: Numbers) -> tuple[int, int]:
@@ -205,7 +206,8 @@ def build_tree(
             time = launches.time + (device.sum if device is not None else 0)
             _add_launches(builder, made[index], launches, time, kernels[kernel_of[index]])
         if device is not None:
-            _add_device(builder, made[index], device, counted=bool(launches and launches.count))
+            counted, sketch = bool(launches and launches.count), numbers.sketches.get(index)
+            _add_device(builder, made[index], device, sketch, counted=counted)
         if (memory := numbers.memory[index]) is not None and made[index] >= 0:
             _add_memory(builder, made[index], memory)
         if index in kernel_of:
@@ -303,7 +305,9 @@ _DEVICE_METRICS = {
 """Metric of the sum of a kind of work; `time` for kinds not listed."""
 
 
-def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: bool) -> None:
+def _add_device(
+    builder: TreeBuilder, node: int, totals: DeviceTotals, sketch: Sketch | None, counted: bool
+) -> None:
     """Add what a device did; `counted`: its launches are counted already."""
     metric = _DEVICE_METRICS.get(totals.what, "time")
     builder.add(node, metric, totals.sum)
@@ -316,8 +320,8 @@ def _add_device(builder: TreeBuilder, node: int, totals: DeviceTotals, counted: 
     if totals.most >= 0 and metric == "time":
         builder.add(node, "time_min", totals.least)
         builder.add(node, "time_max", totals.most)
-    if totals.sketch is not None:
-        builder.sketch(node, metric, totals.sketch)
+    if sketch is not None:
+        builder.sketch(node, metric, sketch)
     for counter, value in totals.counters.items():
         builder.declare(counter)
         builder.add(node, counter.name, value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tileprof.once import cached_property
+from tileprof.profile import Sketch
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals, MemoryTotals
 from tileprof.profiler.tree.tree import NATIVE, Node
 
@@ -18,6 +19,8 @@ class Numbers:
     launches: list[LaunchTotals | None]
     device: list[DeviceTotals | None]
     memory: list[MemoryTotals | None]
+    sketches: dict[int, Sketch] = field(default_factory=dict)
+    """Times of what devices did."""
 
     @cached_property
     def wanted(self) -> list[bool]:

@@ -5,9 +5,9 @@ In: looks of the sampler, in order of time.  Out: the nodes that it was at betwe
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 
+from tileprof.profiler.tree.pages import pages
 from tileprof.profiler.tree.tree import Node
 
 MOST = 65_536
@@ -18,19 +18,45 @@ class Trail:
     """The latest looks."""
 
     def __init__(self) -> None:
-        self._looks: tuple[array[int], list[Node]] = (array("q"), [])
-        """Their times, in ns, and nodes; of the last look there may be a node alone."""
+        self._looks = _Looks()
+        self._nodes: dict[int, Node] = {}
+        """Nodes that were met, by index."""
 
     def add(self, now: int, node: Node) -> None:
         """Note where the thread is now, in ns."""
-        times, nodes = self._looks
-        if len(times) >= 2 * MOST:
+        looks = self._looks
+        if looks.count == 2 * MOST:
             # New ones: another thread may be reading the old ones.
-            self._looks = times, nodes = times[MOST:], nodes[MOST:]
-        nodes.append(node)
-        times.append(now)
+            self._looks = looks = looks.newer_half()
+        self._nodes[node.index] = node
+        looks.add(now, node.index)
 
     def between(self, begin: int, end: int) -> list[Node]:
         """Return the node of each look between two times, in ns."""
-        times, nodes = self._looks
-        return nodes[bisect_left(times, begin) : bisect_right(times, end)]
+        looks = self._looks
+        first = bisect_left(looks.times, begin, hi=looks.count)
+        last = bisect_right(looks.times, end, hi=looks.count)
+        return [self._nodes[index] for index in looks.indices[first:last]]
+
+
+class _Looks:
+    """Times and indices of nodes, in pages: a list that grows would leave holes in the heap."""
+
+    def __init__(self) -> None:
+        self.times, self.indices = (memoryview(pages(16 * MOST)).cast("q") for _ in range(2))
+        """There is room for twice `MOST`."""
+        self.count = 0
+
+    def add(self, now: int, index: int) -> None:
+        """Add the next one."""
+        self.indices[self.count] = index
+        self.times[self.count] = now
+        self.count += 1
+
+    def newer_half(self) -> _Looks:
+        """Return the newest `MOST` of them."""
+        half = _Looks()
+        half.times[:MOST] = self.times[MOST : 2 * MOST]
+        half.indices[:MOST] = self.indices[MOST : 2 * MOST]
+        half.count = MOST
+        return half

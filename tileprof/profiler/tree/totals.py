@@ -124,6 +124,7 @@ class DeviceTotals:
     bytes: int = 0
     blocks: int = 0
     sketch: Sketch | None = None
+    """Times of one period; those of all periods are in `SketchSums`."""
     counters: dict[Metric, float] = field(default_factory=dict)
     """Hardware counters of launches, where they were asked for."""
     streams: Parts = field(default_factory=dict)
@@ -135,7 +136,7 @@ class DeviceTotals:
         self.counters[metric] = value if known is None else combine(metric, known, value)
 
     def take(self, other: DeviceTotals) -> None:
-        """Add the numbers of another period."""
+        """Add the numbers of another period, its sketch left out."""
         self.count += other.count
         self.untimed += other.untimed
         self.sum += other.sum
@@ -148,8 +149,6 @@ class DeviceTotals:
             self.count_up(metric, value)
         for stream, part in other.streams.items():
             add_part(self.streams, stream, *part)
-        if other.sketch is not None:
-            self.sketch = self.sketch.merge(other.sketch) if self.sketch else other.sketch
 
 
 @dataclass(slots=True, eq=False)

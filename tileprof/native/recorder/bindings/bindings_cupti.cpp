@@ -21,7 +21,7 @@ nb::tuple told(const GpuStatus &status) { return nb::make_tuple(status.code, sta
 
 // -- totals
 
-nb::dict totals_columns(const std::vector<Total> &totals) {
+nb::dict totals_columns(const PageVector<Total> &totals) {
   const size_t n = totals.size();
   nb::dict d;
   d["epoch"] = column<uint32_t>(n, [&](size_t i) { return totals[i].key.epoch; });
@@ -43,10 +43,15 @@ nb::dict totals_columns(const std::vector<Total> &totals) {
 }
 
 // All sketches one after the other: entry i has those from starts[i] to starts[i + 1].
-void add_sketches(const std::vector<Total> &totals, nb::dict &d) {
-  std::vector<uint64_t> starts{0}, entries;
+void add_sketches(const PageVector<Total> &totals, nb::dict &d) {
+  std::vector<uint64_t> starts{0};
+  PageVector<uint64_t> entries;
+  size_t all = 0;
+  for (const Total &total : totals) all += total.sketch.entries().size();
+  starts.reserve(totals.size() + 1);
+  entries.reserve(all);
   for (const Total &total : totals) {
-    const std::vector<uint64_t> &own = total.sketch.entries();
+    const Sketch::Entries &own = total.sketch.entries();
     entries.insert(entries.end(), own.begin(), own.end());
     starts.push_back(entries.size());
   }
@@ -55,9 +60,13 @@ void add_sketches(const std::vector<Total> &totals, nb::dict &d) {
 
 // All totals' parts by stream: of the total at `row`, on which device and stream, how many and how
 // long.
-nb::dict stream_columns(const std::vector<Total> &totals) {
-  std::vector<uint32_t> rows;
-  std::vector<StreamPart> parts;
+nb::dict stream_columns(const PageVector<Total> &totals) {
+  PageVector<uint32_t> rows;
+  PageVector<StreamPart> parts;
+  size_t all = 0;
+  for (const Total &total : totals) all += total.streams.size();
+  rows.reserve(all);
+  parts.reserve(all);
   for (size_t i = 0; i < totals.size(); ++i)
     for (const StreamPart &part : totals[i].streams) {
       rows.push_back(uint32_t(i));
@@ -91,27 +100,33 @@ nb::dict timeline_columns(const Drained &drained) {
   return d;
 }
 
-// (from, to, epoch, context, detail) of each long gap.
-nb::list gaps_list(const std::vector<Gap> &gaps) {
-  nb::list all;
-  for (const Gap &gap : gaps)
-    all.append(nb::make_tuple(gap.from, gap.to, gap.key.epoch, gap.key.context, gap.key.detail));
-  return all;
+// Of each long gap, from when to when it was, and the key of what ended it.
+nb::dict gap_columns(const PageVector<Gap> &gaps) {
+  const size_t n = gaps.size();
+  nb::dict d;
+  d["from"] = column<uint64_t>(n, [&](size_t i) { return gaps[i].from; });
+  d["to"] = column<uint64_t>(n, [&](size_t i) { return gaps[i].to; });
+  d["epoch"] = column<uint32_t>(n, [&](size_t i) { return gaps[i].key.epoch; });
+  d["context"] = column<uint32_t>(n, [&](size_t i) { return gaps[i].key.context; });
+  d["detail"] = column<uint32_t>(n, [&](size_t i) { return gaps[i].key.detail; });
+  return d;
 }
 
 // Hands over all totals, and the timeline's events under "timeline"; see Activities::drain.
 nb::dict gpu_drain(bool settle) {
-  Drained drained;
+  TakenTotals waits;
+  Drained drained;  // goes first: rows of `waits` move to it
   {
     nb::gil_scoped_release others;
     drained = gpu().activities.drain(settle);
-    const std::vector<Total> waits = gpu().waits.take();
-    drained.totals.insert(drained.totals.end(), waits.begin(), waits.end());
+    waits = gpu().waits.take();
+    for (Total &each : waits.rows) drained.totals.rows.push_back(std::move(each));
   }
-  nb::dict d = totals_columns(drained.totals);
-  add_sketches(drained.totals, d);
-  d["streams"] = stream_columns(drained.totals);
-  d["gaps"] = gaps_list(drained.gaps);
+  const PageVector<Total> &totals = drained.totals.rows;
+  nb::dict d = totals_columns(totals);
+  add_sketches(totals, d);
+  d["streams"] = stream_columns(totals);
+  d["gaps"] = gap_columns(drained.gaps);
   d["timeline"] = timeline_columns(drained);
   return d;
 }

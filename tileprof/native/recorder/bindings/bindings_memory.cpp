@@ -32,7 +32,7 @@ nb::list pools_list(const std::vector<PoolUse> &pools) {
 void add_lifetimes(const std::vector<MemoryRow> &rows, nb::dict &d) {
   std::vector<uint64_t> starts{0}, entries;
   for (const MemoryRow &row : rows) {
-    const std::vector<uint64_t> &own = row.lifetimes.entries();
+    const Sketch::Entries &own = row.lifetimes.entries();
     entries.insert(entries.end(), own.begin(), own.end());
     starts.push_back(entries.size());
   }

@@ -24,8 +24,9 @@ template <typename T, typename Fill> Column<T> column(size_t size, Fill fill) {
 }
 
 // Sketches one after the other: entry i has the buckets from starts[i] to starts[i + 1].
-inline void add_sketch_columns(const std::vector<uint64_t> &starts,
-                               const std::vector<uint64_t> &entries, nanobind::dict &d) {
+template <typename Entries>
+void add_sketch_columns(const std::vector<uint64_t> &starts, const Entries &entries,
+                        nanobind::dict &d) {
   d["sketch_start"] = column<uint64_t>(starts.size(), [&](size_t i) { return starts[i]; });
   d["sketch_bucket"] = column<uint16_t>(
       entries.size(), [&](size_t i) { return entries[i] >> Sketch::kCountBits; });

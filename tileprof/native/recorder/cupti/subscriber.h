@@ -37,7 +37,7 @@ public:
     std::lock_guard lock(mutex_);
     totals_.at({epoch, context, uint32_t(what), What::sync}).add(ns);
   }
-  std::vector<Total> take() {
+  TakenTotals take() {
     std::lock_guard lock(mutex_);
     return totals_.take();
   }

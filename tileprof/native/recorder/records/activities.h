@@ -36,10 +36,10 @@ struct ActivityCounts {
 
 // All results, handed over together.
 struct Drained {
-  std::vector<Total> totals;
+  TakenTotals totals;
   std::vector<TimelineEvent> timeline;
   uint64_t overwritten = 0;  // events that gave way to these
-  std::vector<Gap> gaps;
+  PageVector<Gap> gaps;
 };
 
 class Activities {

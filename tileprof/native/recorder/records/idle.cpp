@@ -60,25 +60,25 @@ void Idle::append(Device &device, const Interval &interval) {
 void Idle::put_in_order(Device &device) {
   auto by_start = [](const Interval &a, const Interval &b) { return a.start < b.start; };
   auto at = [&](size_t i) { return device.pending.begin() + ptrdiff_t(i); };
-  std::vector<size_t> ends = std::move(device.runs);
-  device.runs = {};
-  ends.push_back(device.pending.size());
+  ends_.assign(device.runs.begin(), device.runs.end());
+  device.runs.clear();
+  ends_.push_back(device.pending.size());
   merged_.reserve(2 * window_);
-  while (ends.size() > 1) {
-    std::vector<size_t> merged;
+  while (ends_.size() > 1) {
+    merged_ends_.clear();
     merged_.resize(device.pending.size());
     auto to = merged_.begin();
     size_t start = 0;
-    for (size_t i = 0; i + 1 < ends.size(); i += 2) {
-      to = std::merge(at(start), at(ends[i]), at(ends[i]), at(ends[i + 1]), to, by_start);
-      merged.push_back(start = ends[i + 1]);
+    for (size_t i = 0; i + 1 < ends_.size(); i += 2) {
+      to = std::merge(at(start), at(ends_[i]), at(ends_[i]), at(ends_[i + 1]), to, by_start);
+      merged_ends_.push_back(start = ends_[i + 1]);
     }
-    if (ends.size() % 2) {
+    if (ends_.size() % 2) {
       std::copy(at(start), device.pending.end(), to);
-      merged.push_back(ends.back());
+      merged_ends_.push_back(ends_.back());
     }
     device.pending.swap(merged_);
-    ends = std::move(merged);
+    ends_.swap(merged_ends_);
   }
 }
 
@@ -158,7 +158,7 @@ void Idle::settle_slack(Device &device, Totals &totals) {
 
 // Where no launch is late for long. What is merged counts as one that ended with the last of it.
 void Idle::merge_work(Device &device) {
-  std::vector<Work> &all = device.since_late;
+  PageVector<Work> &all = device.since_late;
   std::erase_if(all, [&](const Work &work) { return work.end <= device.waited_until; });
   auto order = [](const Work &work) {
     return std::tuple(work.key.context, work.key.detail, work.key.epoch, work.key.what);

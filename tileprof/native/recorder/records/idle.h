@@ -60,14 +60,14 @@ public:
   // Counts all that was added; what is added later must be later.
   void settle(Totals &totals);
   // Long gaps since the last time, for which the host was the reason.
-  std::vector<Gap> take_gaps() { return std::exchange(gaps_, {}); }
+  PageVector<Gap> take_gaps() { return std::exchange(gaps_, {}); }
   // Intervals that came after later ones had been counted: they may have been counted as idle.
   uint64_t late() const { return late_; }
   // Bytes of what waits.
   size_t bytes() const;
 
 private:
-  using Intervals = std::vector<Interval, PageAllocator<Interval>>;
+  using Intervals = PageVector<Interval>;
   struct Work {
     TotalKey key;
     uint64_t took, end;
@@ -75,13 +75,13 @@ private:
   struct Device {
     Intervals pending;
     // Begins of sorted runs in it: parts that came out of order.
-    std::vector<size_t> runs;
+    PageVector<size_t> runs;
     uint64_t busy_until = 0;     // of anything; 0: nothing ran yet
     uint64_t compute_until = 0;  // of kernels and fills
     uint64_t copy_until = 0;
     uint64_t copy_ns = 0;        // time from compute_until on that copies cover
     uint64_t counted = 0;        // start of the last interval counted
-    std::vector<Work> since_late;  // what ran since the last late launch
+    PageVector<Work> since_late;  // what ran since the last late launch
     uint64_t waited_until = 0;     // when the host's last wait ended that a launch told of
     size_t merge_from = kMostWork;
   };
@@ -94,10 +94,11 @@ private:
 
   std::map<uint32_t, Device> devices_;
   Intervals merged_;
+  PageVector<size_t> ends_, merged_ends_;  // of runs, while they are merged
   std::vector<uint64_t> interruptions_;
   size_t window_ = kLeastWindow;
   uint64_t late_ = 0;
-  std::vector<Gap> gaps_;
+  PageVector<Gap> gaps_;
   bool too_small_ = false;  // the window, lately
 
   static void append(Device &device, const Interval &interval);

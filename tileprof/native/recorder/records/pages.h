@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <new>
+#include <vector>
 
 namespace tileprof {
 
@@ -24,5 +25,7 @@ template <typename T> struct PageAllocator {
   void deallocate(T *pages, size_t count) { munmap(pages, count * sizeof(T)); }
   bool operator==(const PageAllocator &) const = default;
 };
+
+template <typename T> using PageVector = std::vector<T, PageAllocator<T>>;
 
 } // namespace tileprof

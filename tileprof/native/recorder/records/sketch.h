@@ -6,12 +6,17 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <vector>
+#include "records/slab.h"
 
 namespace tileprof {
 
 class Sketch {
 public:
+  using Entries = SlabVector<uint64_t>;
+
+  Sketch() = default;
+  explicit Sketch(Slab *slab) : entries_(Entries::allocator_type(slab)) {}
+
   static constexpr uint32_t kPerOctave = 32, kKeptBits = 6, kCountBits = 48;
 
   static uint16_t bucket_of(uint64_t value) {
@@ -36,10 +41,10 @@ public:
   }
 
   // Buckets in ascending order, each as bucket << kCountBits | count.
-  const std::vector<uint64_t> &entries() const { return entries_; }
+  const Entries &entries() const { return entries_; }
 
 private:
-  std::vector<uint64_t> entries_;
+  Entries entries_;
   size_t last_ = 0;
 };
 

@@ -2,7 +2,7 @@
 
 namespace tileprof {
 
-Totals::Totals() : places_(1024) {}
+Totals::Totals() : places_(kPlaces) {}
 
 size_t Totals::first_place(const TotalKey &key) const {
   uint64_t hash = (uint64_t(key.context) << 32 | key.detail) * 0x9E3779B97F4A7C15u;
@@ -13,28 +13,32 @@ size_t Totals::first_place(const TotalKey &key) const {
 Total &Totals::at(const TotalKey &key) {
   size_t place = first_place(key);
   for (; places_[place]; place = (place + 1) & (places_.size() - 1)) {
-    Total &total = totals_[places_[place] - 1];
+    Total &total = totals_.rows[places_[place] - 1];
     if (total.key == key) return total;
   }
-  totals_.push_back(Total{key});
-  places_[place] = uint32_t(totals_.size());
-  if (totals_.size() * 2 > places_.size()) grow();
-  return totals_.back();
+  PageVector<Total> &rows = totals_.rows;
+  // Half as many as there are places: they grow together.
+  rows.reserve(places_.size() / 2);
+  Slab *slab = totals_.slab.get();
+  rows.push_back(Total{.key = key, .sketch = Sketch(slab),
+                       .streams = SlabVector<StreamPart>(SlabAllocator<StreamPart>(slab))});
+  places_[place] = uint32_t(rows.size());
+  if (rows.size() * 2 > places_.size()) grow();
+  return rows.back();
 }
 
 void Totals::grow() {
   places_.assign(places_.size() * 2, 0);
-  for (size_t i = 0; i < totals_.size(); ++i) {
-    size_t place = first_place(totals_[i].key);
+  for (size_t i = 0; i < totals_.rows.size(); ++i) {
+    size_t place = first_place(totals_.rows[i].key);
     while (places_[place]) place = (place + 1) & (places_.size() - 1);
     places_[place] = uint32_t(i + 1);
   }
 }
 
-std::vector<Total> Totals::take() {
-  std::vector<Total> taken = std::move(totals_);
-  totals_ = {};
-  places_.assign(1024, 0);
+TakenTotals Totals::take() {
+  TakenTotals taken = std::exchange(totals_, TakenTotals());
+  places_.assign(kPlaces, 0);
   return taken;
 }
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "host/contexts.h"
+#include "records/pages.h"
 #include "records/sketch.h"
+#include "records/slab.h"
 
 namespace tileprof {
 
@@ -59,7 +61,7 @@ struct Total {
   uint64_t blocks = 0;
   uint32_t grid[3] = {};  // of the last launch
   Sketch sketch = {};
-  std::vector<StreamPart> streams = {};  // the one that ran last in front: mostly there is one
+  SlabVector<StreamPart> streams = {};  // the one that ran last in front: mostly there is one
 
   void add_on(uint32_t device, uint32_t stream, uint64_t value) {
     const auto find = [&](uint64_t wanted) {
@@ -89,18 +91,29 @@ struct Total {
   }
 };
 
+// Totals that were handed over, in memory that goes back to the system with them.
+struct TakenTotals {
+  std::unique_ptr<Slab> slab = std::make_unique<Slab>();  // outlives the rows, which are in it
+  PageVector<Total> rows = {};
+
+  auto begin() const { return rows.begin(); }
+  auto end() const { return rows.end(); }
+};
+
 class Totals {
 public:
   Totals();
   // The total of a key, made if it is new; stays valid until the next call.
   Total &at(const TotalKey &key);
   // Hands everything over and starts from zero.
-  std::vector<Total> take();
-  size_t size() const { return totals_.size(); }
+  TakenTotals take();
+  size_t size() const { return totals_.rows.size(); }
 
 private:
-  std::vector<Total> totals_;
-  std::vector<uint32_t> places_;  // 1 + index; open addressing, at most half full
+  static constexpr size_t kPlaces = 1024;
+
+  TakenTotals totals_;
+  PageVector<uint32_t> places_;  // 1 + index; open addressing, at most half full
 
   size_t first_place(const TotalKey &key) const;
   void grow();

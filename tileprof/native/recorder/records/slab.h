@@ -1,0 +1,116 @@
+// Memory for very many small arrays that grow and end together: totals' sketches and streams.
+//
+// In: arrays of one owner, from one thread at a time. Out: pieces of a few pages, in sizes that are
+// powers of two, so that what one array has outgrown serves another; all of it goes back to the
+// system with the slab. Threads of CUPTI's fill totals and another thread ends them: from malloc they
+// would be holes in the heaps of the former, among what stays there.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "records/pages.h"
+
+namespace tileprof {
+
+class Slab {
+public:
+  Slab() = default;
+  ~Slab() {
+    while (chunks_) {
+      Chunk *former = chunks_->former;
+      munmap(chunks_, chunks_->bytes);
+      chunks_ = former;
+    }
+  }
+  Slab(const Slab &) = delete;
+  Slab &operator=(const Slab &) = delete;
+
+  void *take(size_t bytes) {
+    const size_t rank = rank_of(bytes);
+    if (Free *free = free_[rank]) {
+      free_[rank] = free->next;
+      return free;
+    }
+    const size_t size = size_t(1) << rank;
+    if (left_ < size) grow(size);
+    left_ -= size;
+    return std::exchange(next_, next_ + size);
+  }
+  void give_back(void *piece, size_t bytes) {
+    Free *&first = free_[rank_of(bytes)];
+    first = new (piece) Free{first};
+  }
+  // Bytes of its pages, of which only those that were used take memory.
+  size_t bytes() const { return bytes_; }
+
+private:
+  struct Free {
+    Free *next;
+  };
+  struct alignas(std::max_align_t) Chunk {
+    Chunk *former;
+    size_t bytes;
+  };
+  static constexpr size_t kRanks = 48, kLeastRank = std::bit_width(sizeof(Free)) - 1;
+  static constexpr size_t kChunk = 256u << 10;
+
+  Chunk *chunks_ = nullptr;
+  std::byte *next_ = nullptr;
+  size_t left_ = 0, bytes_ = 0;
+  Free *free_[kRanks] = {};
+
+  static size_t rank_of(size_t bytes) {
+    const size_t rank = bytes > 1 ? size_t(std::bit_width(bytes - 1)) : 0;
+    if (rank >= kRanks) throw std::bad_alloc();
+    return rank < kLeastRank ? kLeastRank : rank;
+  }
+  // What is left of the last chunk stays unused: less than the piece that is wanted.
+  void grow(size_t least) {
+    const size_t wanted = least + sizeof(Chunk) > kChunk ? least + sizeof(Chunk) : kChunk;
+    void *pages = take_pages(wanted);
+    if (!pages) throw std::bad_alloc();
+    chunks_ = new (pages) Chunk{chunks_, wanted};
+    next_ = static_cast<std::byte *>(pages) + sizeof(Chunk);
+    left_ = wanted - sizeof(Chunk);
+    bytes_ += wanted;
+  }
+};
+
+// From a slab, or without one from the heap; copies are the heap's.
+template <typename T> struct SlabAllocator {
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+  using is_always_equal = std::false_type;
+  static_assert(alignof(T) <= sizeof(void *));
+
+  Slab *slab = nullptr;
+
+  SlabAllocator() = default;
+  explicit SlabAllocator(Slab *from) : slab(from) {}
+  template <typename Other> SlabAllocator(const SlabAllocator<Other> &other) : slab(other.slab) {}
+  SlabAllocator select_on_container_copy_construction() const { return {}; }
+  T *allocate(size_t count) {
+    const size_t bytes = count * sizeof(T);
+    return static_cast<T *>(slab ? slab->take(bytes) : ::operator new(bytes));
+  }
+  void deallocate(T *piece, size_t count) {
+    if (slab)
+      slab->give_back(piece, count * sizeof(T));
+    else
+      ::operator delete(piece);
+  }
+  template <typename Other> bool operator==(const SlabAllocator<Other> &other) const {
+    return slab == other.slab;
+  }
+};
+
+template <typename T> using SlabVector = std::vector<T, SlabAllocator<T>>;
+
+} // namespace tileprof
