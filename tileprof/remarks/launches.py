@@ -33,10 +33,7 @@ class TwoSlots(Decision, text="two slots for loads of {most:KB} at most that no 
     most: Bytes
 
 
-class MoreStages(Decision):
-    text = "{stages} stages, {asked} asked for: shared memory has room for them"
-    stages: int
-    asked: int
+class SecondStage(Decision, text="two stages: shared memory has room for them"): ...
 
 
 class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):

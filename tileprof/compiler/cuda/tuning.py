@@ -136,14 +136,6 @@ PING_PONG_STRAY = 1 / 4
 """Share of a loop's arithmetic that may stand elsewhere than with its exponentials.  By hand,
 2026-11-22."""
 
-SMALL_SLOT = 32 << 10
-"""Bytes of all loads of an iteration up to which one slot on its way is too little to keep L2 busy.
-A slot is free one product late, so a ring of two has one on its way: on an H200 slots of 24 kB took
-1.5 times as long so as with two.  By hand, 2026-11-28."""
-
-MORE_SLOTS = (4, 3)
-"""Slots of such rings, the most first.  By hand, 2026-11-28."""
-
 STORED_CHUNKS = (128, 64)
 """Bytes of a row of a part in which a tile is stored: one panel of a swizzle, the widest that fits
 first.  By hand, 2026-11-22."""

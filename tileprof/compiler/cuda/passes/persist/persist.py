@@ -31,22 +31,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
 from tileprof.compiler.cuda.resources import shared_for
-from tileprof.compiler.cuda.tuning import (
-    MORE_SLOTS,
-    RASTER_ROWS,
-    RING_BARRIER_BYTES,
-    SMALL_SLOT,
-    SMALL_TILE,
-    STORED_CHUNKS,
-)
+from tileprof.compiler.cuda.tuning import RASTER_ROWS, RING_BARRIER_BYTES, SMALL_TILE, STORED_CHUNKS
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, with_originals
+from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.common import AsAsked, AuthorLoops, BlocksNamed, TurnedOff
@@ -59,11 +51,11 @@ from tileprof.remarks.launches import (
     GridOrder,
     GroupedRows,
     MemoryForStaged,
-    MoreStages,
     NoLoadsAhead,
     Persistent,
     PersistentCandidate,
     RowGroups,
+    SecondStage,
     SharedInL2,
     TilesDealt,
     TilesInTurn,
@@ -80,7 +72,7 @@ def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """Put blocks in an order that shares L2, and let them loop over tiles where that pays."""
 
     def change(launch: ir.Launch) -> ir.Launch:
-        launch = _with_more_stages(_ordered(launch, lowering), lowering)
+        launch = _with_second_stage(_ordered(launch, lowering), lowering)
         return _Persistent(launch, lowering).done()
 
     return per_launch(kernel, change)
@@ -102,54 +94,36 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     return launch.scheduled(replace(launch.schedule, raster=group))
 
 
-def _with_more_stages(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    """Give loops that load too little ahead more stages, where as many blocks stay on a
-    multiprocessor.
-
-    With one stage, loads wait until consumers have read the tile before; with two small ones, there
-    is one on its way while a product runs, as its slot is free when the product after it has begun.
-    """
-    every = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
-    loops = [o for o in every if any(map(is_ring_load, loads_of_iteration(o)))]
+def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Give loops of one stage another one where as many blocks stay on a multiprocessor: loads then
+    need not wait until consumers have read the tile before."""
+    every = (o for o in ir.walk(launch.body) if isinstance(o, ir.For))
+    loops = [o for o in every if _has_one_stage(o)]
     if not loops or not launch.schedule.warp_roles or lowering.controls.stages is not None:
         return launch
-    for asked, stages in ((1, 2), *((2, more) for more in MORE_SLOTS)):
-        chosen = {o for o in loops if o.num_stages == asked and (asked == 1 or _is_small(o))}
-        if chosen and (made := _with_stages(launch, chosen, stages, lowering)):
-            for loop in chosen:
-                name = loop.body.args[0].name
-                lowering.remarks.add("loop", name, loop.span, MoreStages(stages, asked))
-            # Ops are copies now; a launch has loops of one kind, nearly always.
-            return made
-    return launch
 
-
-def _with_stages(
-    launch: ir.Launch, loops: set[ir.For], stages: int, lowering: Lowering
-) -> ir.Launch | None:
-    """Return the launch with so many stages of some loops; None where that takes the place of a
-    block, or of a wider part of what is stored."""
-
-    def rule(op: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if op not in loops or not isinstance(new, ir.For):
+    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(op, ir.For) or not _has_one_stage(op):
             return None
-        builder.emit(replace(new, num_stages=stages))
+        builder.emit(replace(op, num_stages=2))
         return []
 
-    made = with_originals(launch, rule)
+    made = with_rule(launch, rule)
     (blocks, memory), (most, wide) = (_Persistent(x, lowering).fitting() for x in (made, launch))
     if not (isinstance(memory, _Memory) and isinstance(wide, _Memory)):
-        return None
-    return made if (blocks, memory.chunk) == (most, wide.chunk) else None
+        return launch
+    if (blocks, memory.chunk) != (most, wide.chunk):
+        return launch
+    for loop in loops:
+        lowering.remarks.add("loop", loop.body.args[0].name, loop.span, SecondStage())
+    return made
 
 
-def _is_small(loop: ir.For) -> bool:
-    """Whether products of warp groups hold what an iteration loads, too little for one slot on its
-    way."""
-    if not any(is_of_warp_groups(op) for op in ir.walk(loop.body)):
+def _has_one_stage(loop: ir.For) -> bool:
+    """Whether a loop asks for one stage and has loads that a producer issues."""
+    if loop.kind != "pipelined" or loop.num_stages != 1:
         return False
-    tiles = {base(load.target) for load in loads_of_iteration(loop) if is_ring_load(load)}
-    return sum(map(tile_bytes, tiles)) <= SMALL_SLOT
+    return any(map(is_ring_load, loads_of_iteration(loop)))
 
 
 @dataclass(frozen=True, slots=True)
