@@ -16,7 +16,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
-from tileprof.remarks.launches import SecondStage, WarpGroups
+from tileprof.remarks.launches import DeepRing, SecondStage, WarpGroups
 
 Array = np.ndarray[Any, Any]
 
@@ -86,6 +86,24 @@ def test_loop_of_one_stage_gets_another_where_memory_has_room() -> None:
     wide = kernels.product.compile(M=64 * 1024, N=256, K=256, columns=256).program.kernel
     assert rings(lowered(wide)) == [1]
     assert not decides(lowered(wide), SecondStage)
+
+
+def test_ring_is_as_deep_as_loads_last() -> None:
+    """Products of several groups that are over before a load get more stages than asked for; long
+    ones, a control and a block of one group keep what they have."""
+    shape = {"M": 128, "N": 64, "K": 512, "rows": 128, "threads": 256, "stages": 2}
+    kernel = kernels.product.compile(**shape).program.kernel
+    program = lowered(kernel)
+    assert rings(program) == [5]
+    assert decides(program, DeepRing)
+    a, b = numbers(128, 512), numbers(64, 512, seed=1)
+    check(program, [a, b], product(a, b))
+    assert rings(lowered(kernel, stages=2)) == [2]
+    long = kernels.product.compile(**{**shape, "N": 256, "columns": 256}).program.kernel
+    one = kernels.product.compile(M=64, N=64, K=512, stages=2).program.kernel
+    for kept in map(lowered, (long, one)):
+        assert rings(kept) == [2]
+        assert not decides(kept, DeepRing)
 
 
 def test_blocks_of_one_group_stay_in_the_number_that_fits() -> None:
