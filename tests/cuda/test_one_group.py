@@ -106,6 +106,21 @@ def test_ring_is_as_deep_as_loads_last() -> None:
         assert not decides(kept, DeepRing)
 
 
+@pytest.mark.parametrize("stages", [1, 2])
+def test_threads_that_wait_for_own_loads_need_no_producer(stages: int) -> None:
+    """With one stage other blocks work meanwhile; who asks for two gets loads ahead."""
+    made = kernels.scaled_product.compile(M=64, N=64, K=256, P=4, stages=stages)
+    program = lowered(made.program.kernel)
+    reasons = [str(r) for r in program.remarks if "loads of their own" in str(r)]
+    assert bool(reasons) == (stages == 1)
+    assert any(isinstance(o, ir.Roles) for o in program.kernel.ops()) == (stages == 2)
+    a, b = numbers(64, 256), numbers(64, 256, seed=1)
+    scale = np.arange(4 * 64, dtype=np.float32).reshape(4, 64)
+    parts = (product(a[:, k : k + 64], b[:, k : k + 64]) for k in range(0, 256, 64))
+    want = sum(part * each[:, None] for part, each in zip(parts, scale))
+    check(program, [a, b, scale], np.asarray(want, np.float32))
+
+
 def test_blocks_of_one_group_stay_in_the_number_that_fits() -> None:
     """More tiles than blocks that fit: each multiprocessor keeps several blocks."""
     program = lowered(kernels.product.compile(M=64 * 64, N=64 * 64, K=64).program.kernel)
