@@ -106,6 +106,33 @@ def chained(Q, K, V, threads: int = 128, by_columns: bool = False):
 
 
 @tileprof.jit
+def scaled_product(A, B, Scale, stages: int = 1):
+    """A · Bᵀ, each part of K times factors of the rows that threads load themselves."""
+    M, N, K, P = T.const("M, N, K, P")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    Scale: T.Tensor((P, M), T.float32)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(N // 64, M // 64, threads=256) as (bx, by):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        factor = T.alloc_shared((64,), T.float32)
+        part = T.alloc_fragment((64, 64), T.float32)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(K // 64, num_stages=stages):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[bx * 64, k * 64], b)
+            for i in T.Parallel(64):
+                factor[i] = Scale[k, by * 64 + i]
+            T.gemm(a, b, part, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 64):
+                c[i, j] += part[i, j] * factor[i]
+        T.copy(c, C[by * 64, bx * 64])
+    return C
+
+
+@tileprof.jit
 def part_stored(A, B, first: int, count: int):
     """Some rows of A · Bᵀ."""
     A: T.Tensor((64, 64), T.float16)

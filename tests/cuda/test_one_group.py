@@ -16,7 +16,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
-from tileprof.remarks.launches import SecondStage, WarpGroups
+from tileprof.remarks.launches import DeepRing, SecondStage, WarpGroups
 
 Array = np.ndarray[Any, Any]
 
@@ -86,6 +86,39 @@ def test_loop_of_one_stage_gets_another_where_memory_has_room() -> None:
     wide = kernels.product.compile(M=64 * 1024, N=256, K=256, columns=256).program.kernel
     assert rings(lowered(wide)) == [1]
     assert not decides(lowered(wide), SecondStage)
+
+
+def test_ring_is_as_deep_as_loads_last() -> None:
+    """Products of several groups that are over before a load get more stages than asked for; long
+    ones, a control and a block of one group keep what they have."""
+    shape = {"M": 128, "N": 64, "K": 512, "rows": 128, "threads": 256, "stages": 2}
+    kernel = kernels.product.compile(**shape).program.kernel
+    program = lowered(kernel)
+    assert rings(program) == [5]
+    assert decides(program, DeepRing)
+    a, b = numbers(128, 512), numbers(64, 512, seed=1)
+    check(program, [a, b], product(a, b))
+    assert rings(lowered(kernel, stages=2)) == [2]
+    long = kernels.product.compile(**{**shape, "N": 256, "columns": 256}).program.kernel
+    one = kernels.product.compile(M=64, N=64, K=512, stages=2).program.kernel
+    for kept in map(lowered, (long, one)):
+        assert rings(kept) == [2]
+        assert not decides(kept, DeepRing)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_threads_that_wait_for_own_loads_need_no_producer(stages: int) -> None:
+    """With one stage other blocks work meanwhile; who asks for two gets loads ahead."""
+    made = kernels.scaled_product.compile(M=64, N=64, K=256, P=4, stages=stages)
+    program = lowered(made.program.kernel)
+    reasons = [str(r) for r in program.remarks if "loads of their own" in str(r)]
+    assert bool(reasons) == (stages == 1)
+    assert any(isinstance(o, ir.Roles) for o in program.kernel.ops()) == (stages == 2)
+    a, b = numbers(64, 256), numbers(64, 256, seed=1)
+    scale = np.arange(4 * 64, dtype=np.float32).reshape(4, 64)
+    parts = (product(a[:, k : k + 64], b[:, k : k + 64]) for k in range(0, 256, 64))
+    want = sum(part * each[:, None] for part, each in zip(parts, scale))
+    check(program, [a, b, scale], np.asarray(want, np.float32))
 
 
 def test_blocks_of_one_group_stay_in_the_number_that_fits() -> None:

@@ -207,6 +207,11 @@ class NoStage(Reason, text="there is no pipelined loop of one stage or more"): .
 class NoWgmmaInLoop(Reason, text="the loop has no wgmma to overlap with"): ...
 
 
+class OwnLoads(Reason):
+    text = "threads wait for loads of their own in every iteration; {blocks} blocks may share an SM"
+    blocks: int
+
+
 class NoTileLoaded(Reason, text="the loop loads no tile"): ...
 
 

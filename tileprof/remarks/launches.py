@@ -36,6 +36,12 @@ class TwoSlots(Decision, text="two slots for loads of {most:KB} at most that no 
 class SecondStage(Decision, text="two stages: shared memory has room for them"): ...
 
 
+class DeepRing(
+    Decision, text="{stages} stages: loads last longer than the products of those asked for"
+):
+    stages: int
+
+
 class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):
     why: Reason
 

@@ -35,10 +35,12 @@ from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
+from tileprof.compiler.cuda.passes.pipeline.split import stages_to_hide_loads
 from tileprof.compiler.cuda.resources import shared_for
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import RASTER_ROWS, RING_BARRIER_BYTES, SMALL_TILE, STORED_CHUNKS
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, with_rule
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.common import AsAsked, AuthorLoops, BlocksNamed, TurnedOff
@@ -46,6 +48,7 @@ from tileprof.remarks.launches import (
     AllAlike,
     BlockPerTile,
     ClusterTakes,
+    DeepRing,
     DynamicTiles,
     FewTiles,
     GridOrder,
@@ -73,6 +76,7 @@ def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
     def change(launch: ir.Launch) -> ir.Launch:
         launch = _with_second_stage(_ordered(launch, lowering), lowering)
+        launch = _with_deep_rings(launch, lowering)
         return _Persistent(launch, lowering).done()
 
     return per_launch(kernel, change)
@@ -101,22 +105,55 @@ def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     loops = [o for o in every if _has_one_stage(o)]
     if not loops or not launch.schedule.warp_roles or lowering.controls.stages is not None:
         return launch
-
-    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if not isinstance(op, ir.For) or not _has_one_stage(op):
-            return None
-        builder.emit(replace(op, num_stages=2))
-        return []
-
-    made = with_rule(launch, rule)
-    (blocks, memory), (most, wide) = (_Persistent(x, lowering).fitting() for x in (made, launch))
-    if not (isinstance(memory, _Memory) and isinstance(wide, _Memory)):
-        return launch
-    if (blocks, memory.chunk) != (most, wide.chunk):
+    made = _with_stages(launch, dict.fromkeys(loops, 2), lowering)
+    if made is None:
         return launch
     for loop in loops:
         lowering.remarks.add("loop", loop.body.args[0].name, loop.span, SecondStage())
     return made
+
+
+def _with_deep_rings(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Give loops whose products are over before a load is as many stages as hide it, or fewer where
+    more do not fit.
+
+    The slot of the product that still runs is freed late and is not being filled, so of two slots
+    one load at a time is under way.  Several consumer warp groups take all registers, and what they
+    leave of shared memory no other block could have.
+    """
+    several = launch.block_threads > WARP_GROUP
+    if not several or not launch.schedule.warp_roles or lowering.controls.stages is not None:
+        return launch
+    if not lowering.controls.delayed_release:
+        return launch
+    for loop in [o for o in ir.walk(launch.body) if isinstance(o, ir.For)]:
+        asked = lowering.stages(loop) if loop.kind == "pipelined" else 0
+        for stages in range(stages_to_hide_loads(loop), max(asked, 1), -1):
+            if asked > 1 and (made := _with_stages(launch, {loop: stages}, lowering)):
+                # Loops of the new launch are other ones: the next call finds what is left.
+                name = loop.body.args[0].name
+                lowering.remarks.add("loop", name, loop.span, DeepRing(stages))
+                return _with_deep_rings(made, lowering)
+    return launch
+
+
+def _with_stages(
+    launch: ir.Launch, wanted: dict[ir.For, int], lowering: Lowering
+) -> ir.Launch | None:
+    """Return the launch with other stages of some loops; None where fewer blocks would stay on a
+    multiprocessor, or less of a stored tile would fit."""
+
+    def rule(op: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if not isinstance(op, ir.For) or not isinstance(new, ir.For) or op not in wanted:
+            return None
+        builder.emit(replace(new, num_stages=wanted[op]))
+        return []
+
+    made = with_originals(launch, rule)
+    (blocks, memory), (most, wide) = (_Persistent(x, lowering).fitting() for x in (made, launch))
+    if not (isinstance(memory, _Memory) and isinstance(wide, _Memory)):
+        return None
+    return made if (blocks, memory.chunk) == (most, wide.chunk) else None
 
 
 def _has_one_stage(loop: ir.For) -> bool:

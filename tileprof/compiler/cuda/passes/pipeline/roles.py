@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
+from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.resources import fragment_registers, occupancy
 from tileprof.compiler.cuda.target import WARP_GROUP
+from tileprof.compiler.cuda.tuning import BESIDE_SUMS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
@@ -35,6 +38,7 @@ from tileprof.remarks.copies import (
     NoStage,
     NoTileLoaded,
     NoWgmmaInLoop,
+    OwnLoads,
     SpecialisationOff,
     TileAlsoWritten,
     TileUsedBefore,
@@ -63,10 +67,36 @@ def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Rea
         return NoPipelinedLoop() if asked else NoStage()
     reason: Reason | None = None
     for loop in loops:
-        reason = _loop_reason(launch, loop, can_bulk)
+        reason = _own_loads_reason(launch, loop, lowering) or _loop_reason(launch, loop, can_bulk)
         if not reason:
             return None
     return reason
+
+
+def _own_loads_reason(launch: ir.Launch, loop: ir.For, lowering: Lowering) -> Reason | None:
+    """Why loads ahead of a loop of one stage would not pay; None where they may.
+
+    Where its threads read elements of a tensor themselves and wait for them in every iteration,
+    they wait as long for global memory as without a producer.  Several warp groups with one take
+    all registers; without it other blocks work meanwhile.
+    """
+    if lowering.controls.stages is not None or loop.num_stages > 1:
+        return None
+    threads = launch.block_threads
+    if threads <= WARP_GROUP or not _reads_elements(loop):
+        return None
+    allocs = [o for o in ir.walk(launch.body) if isinstance(o, ir.Alloc)]
+    registers = int(fragment_registers((o.result for o in allocs), threads)) + BESIDE_SUMS
+    shared = sum(tile_bytes(o.result) for o in allocs if o.space == "shared")
+    blocks = occupancy(registers, shared, threads, lowering.target).blocks
+    return OwnLoads(blocks) if blocks > 1 else None
+
+
+def _reads_elements(loop: ir.For) -> bool:
+    """Whether threads load elements of tensors, each its own, in the iterations of a loop."""
+    inside = (o for p in ir.walk(loop.body) if isinstance(p, ir.Parallel) for o in ir.walk(p.body))
+    loads = (o for o in inside if isinstance(o, ir.Load))
+    return any(base(o.buffer).buffer.space == "global" for o in loads)
 
 
 def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason | None:

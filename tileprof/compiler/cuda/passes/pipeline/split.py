@@ -16,6 +16,7 @@ over in a ring of its own.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -39,7 +40,7 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, rewrite_block
 from tileprof.ir.schedule import LoopSchedule
 
-from .roles import is_ring_load, replay_of
+from .roles import is_ring_load, loads_of, replay_of
 
 Mapping = dict[ir.Value, ir.Value]
 Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
@@ -342,6 +343,19 @@ def product_cycles(block: ir.Block) -> float:
             m, n, k = op.mnk
             total += 2 * m * n * k * op.a.dtype.bits / 16 / TENSOR_FLOPS_PER_CYCLE
     return total
+
+
+def stages_to_hide_loads(loop: ir.For) -> int:
+    """Return the stages with which a load lasts no longer than the products of the others, 0 for a
+    loop whose slots are not freed late or that has no loads for a producer."""
+    block = loop.body
+    loads = [c for c in loads_of(block) if is_ring_load(c)]
+    cycles = product_cycles(block)
+    if not loads or not cycles or loop.schedule.once:
+        return 0
+    if not all(_may_lag(block, c.target, _span_of_use(block, c)[1]) for c in loads):
+        return 0
+    return 1 + math.ceil(LOAD_CYCLES / cycles)
 
 
 def _from_memory(block: ir.Block) -> bool:
