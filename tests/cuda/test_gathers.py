@@ -84,6 +84,14 @@ def test_gathered_rows_run_ahead(target: str) -> None:
     np.testing.assert_array_equal(o, (q.astype(np.float32) @ padded.T * factors) @ padded)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_first_gather_starts_before_what_threads_load_themselves(target: str) -> None:
+    """Its rows come while `Q` does."""
+    text = _compiled(_attended, target)[1].source.text
+    kernel = text[text.index("__global__") :]
+    assert kernel.index("tp_cp_async_commit()") < kernel.index("Q_in") < kernel.index("for (int k")
+
+
 def _summed(rows: int, stages: int, written: bool = False, offset: int = 0) -> Any:
     @T.prim_func
     def summed(
@@ -135,3 +143,42 @@ def test_as_wide_and_as_far_ahead_as_it_may(
     y = np.zeros((rows, 128), np.float32)
     emulate(made.source, kernel, [x, at, y])
     np.testing.assert_array_equal(y, x[at, offset : offset + 128].reshape(4, rows, 128).sum(0))
+
+
+def _batched() -> Any:
+    batch, length = T.dynamic("batch"), T.dynamic("length")
+
+    @T.prim_func
+    def batched(
+        X: T.Tensor((batch, length, 1, 72), "float16"),
+        At: T.Tensor((batch, 4 * BLOCK), "int32"),
+        Y: T.Tensor((batch, BLOCK, 64), "float32"),
+    ) -> None:
+        with T.Kernel(batch, threads=128) as b:
+            x = T.alloc_shared((BLOCK, 64), "float16")
+            y = T.alloc_fragment((BLOCK, 64), "float32")
+            T.clear(y)
+            for k in T.Pipelined(4, num_stages=2):
+                for i, j in T.Parallel(BLOCK, 64):
+                    x[i, j] = X[b, At[b, k * BLOCK + i], 0, j + 8]
+                for i, j in T.Parallel(BLOCK, 64):
+                    y[i, j] += x[BLOCK - 1 - i, j]
+            T.copy(y, Y[b, :, :])
+
+    return batched
+
+
+def test_rows_of_a_batch_whose_length_is_known_at_launch() -> None:
+    """Any number of rows of 144 bytes keeps the next matrix at a multiple of 16 bytes: nothing is
+    left to look at when the kernel runs."""
+    kernel, made = _compiled(_batched(), "sm_90a")
+    assert _copied(made) == {"X → x": 16}
+    assert _stages(made) == [2]
+    assert "length) % " not in made.source.text
+    x = np.arange(3 * 50 * 72, dtype=np.int32).reshape(3, 50, 1, 72) % 61
+    at = np.random.default_rng(1).integers(0, 54, (3, 4 * BLOCK)).astype(np.int32)
+    y = np.zeros((3, BLOCK, 64), np.float32)
+    emulate(made.source, kernel, [x.astype(np.float16), at, y], {"batch": 3, "length": 50})
+    padded = np.concatenate([x[:, :, 0, 8:], np.zeros((3, 4, 64), np.int32)], 1)
+    rows = np.stack([held[index] for held, index in zip(padded, at, strict=True)])
+    np.testing.assert_array_equal(y, rows.reshape(3, 4, BLOCK, 64).sum(1)[:, ::-1])

@@ -49,6 +49,16 @@ class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why
 class TilesDealt(Decision, text="tiles dealt to blocks in advance"): ...
 
 
+class EarlierWait(Decision):
+    text = (
+        "{after:KB} of shared memory in place of {before:KB}, {blocks} blocks a multiprocessor: "
+        "the tile that TMA stores is waited for before the next loop"
+    )
+    before: Bytes
+    after: Bytes
+    blocks: int
+
+
 class WiderBlock(Decision):
     text = "{threads} threads in a block, {asked} are asked for: they hold sums of {tile}"
     threads: int

@@ -75,6 +75,19 @@ def has_open_rows(type_: ir.BufferType) -> bool:
     return any(isinstance(count, str) for count in counts)
 
 
+def stride_divisors(type_: ir.BufferType) -> list[int]:
+    """Return, for each dimension, a number that surely divides the elements from one index to the
+    next: all of them where they are known, what the known extents behind make of others."""
+    if type_.strides is not None:
+        return [stride if isinstance(stride, int) else 1 for stride in type_.strides]
+    found: list[int] = []
+    step = 1
+    for extent in reversed(type_.shape):
+        found.insert(0, step)
+        step *= extent if isinstance(extent, int) else 1
+    return found
+
+
 def line_of(op: ir.OpBase) -> int:
     """Return the line of the author's file that an op stands in; 0 where it is not known."""
     return 0 if op.span is None else op.span.line

@@ -3,20 +3,26 @@
 A buffer is alive from the op that first touches it to the one that last does, asynchronous reads
 to the wait for them; over the whole of a loop that touches it and stands after its allocation.
 Slots of rings are alive from the start, since the producer fills them ahead of everything.
+
+A tile that TMA stores is read until some wait, at the latest that at the end.  Where one in front
+of the next loop lets more blocks onto a multiprocessor, it is put there: by then TMA has read it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.resources import SharedBuffer, check_shared
+from tileprof.compiler.cuda.resources import SharedBuffer, check_shared, occupancy
 from tileprof.compiler.cuda.target import MBARRIER_BYTES, WORD
+from tileprof.compiler.cuda.tuning import OTHER_REGISTERS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
+from tileprof.remarks.launches import EarlierWait
 
 
 def plan_memory(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -49,6 +55,7 @@ def shared_bytes(launch: ir.Launch) -> int:
 
 
 def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    launch = _waited_early(launch, lowering)
     spans = _alive(launch)
     _place(spans)
     end = max((s.offset + s.size for s in spans), default=0)
@@ -69,6 +76,48 @@ def _planned(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 
     made = with_originals(launch, rule)
     return made.scheduled(replace(made.schedule, shared=end))
+
+
+def _waited_early(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """The launch with a wait for stores in front of loops that follow them, where shared memory
+    then has room for more blocks."""
+    before = shared_bytes(launch)
+    made: list[ir.OpBase] = []
+    storing: ir.Commit | None = None
+    for op in launch.body.ops:
+        if isinstance(op, ir.Wait) and op.queue == "bulk":
+            storing = None
+        elif isinstance(op, ir.Commit) and op.queue == "bulk":
+            storing = op
+        elif storing is not None and _repeats(op):
+            reason = "shared memory then has room for more blocks"
+            made.append(ir.Wait("bulk", [], [], read=True, reason=reason, span=storing.span))
+            storing = None
+        made.append(op)
+    if len(made) == len(launch.body.ops):
+        return launch
+    waited = launch.with_body(ir.Block(launch.body.args, made))
+    after = shared_bytes(waited)
+
+    def blocks(shared: int) -> int:
+        least = occupancy(OTHER_REGISTERS, shared, launch.block_threads, lowering.target)
+        return least.blocks
+
+    if blocks(after) <= blocks(before):
+        return launch
+    decision = EarlierWait(before, after, blocks(after))
+    lowering.remarks.add("launch", "", launch.span, decision)
+    return waited
+
+
+def _repeats(op: ir.OpBase) -> bool:
+    """Whether an op is a loop, or a branch with one."""
+    return any(isinstance(o, ir.For | ir.While) for o in (op, *_inside(op)))
+
+
+def _inside(op: ir.OpBase) -> Iterator[ir.OpBase]:
+    for block in op.blocks():
+        yield from ir.walk(block)
 
 
 def _alive(launch: ir.Launch) -> list[_Span]:
@@ -97,14 +146,19 @@ def _alive(launch: ir.Launch) -> list[_Span]:
                 for point in ir.walk(op.body):
                     _note_running(point, running)
                 continue
+            # One way through may not have the wait of another.
+            held = set(running["bulk"])
             for inner in op.blocks():
                 visit(inner)
+                running["bulk"] |= held
             for touch in op.accesses():
                 _touch(spans, base(touch.value), clock)
             _note_running(op, running)
             if isinstance(op, ir.Wait):
                 for value in running[op.queue]:
                     _touch(spans, value, clock)
+                if op.queue == "bulk" and not op.pending:
+                    running["bulk"].clear()
             if isinstance(op, ir.For | ir.While):
                 _stretch(spans, before, start, clock)
                 # What still runs at the end of an iteration is waited for in the next one.

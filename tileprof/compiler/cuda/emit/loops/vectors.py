@@ -21,6 +21,7 @@ from tileprof.compiler.codegen.buffers import Extent, paren
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.compiler.cuda.lowering import stride_divisors
 from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
 from tileprof.ir.memory import base
 
@@ -325,16 +326,17 @@ class Planner:
             if buffer.strides[-1] != 1 or (size > buffer.alignment and not buffer.looks):
                 return None
             strides: Sequence[Extent] = buffer.strides
+            divisors = stride_divisors(op.buffer.buffer)
             if size > buffer.alignment:
                 conditions.append(f"(uint64_t){buffer.pointer} % {size} == 0")
         else:
-            strides = _shared_strides(buffer)
-        for index, stride in zip(op.indices, strides, strict=True):
+            strides = divisors = _shared_strides(buffer)
+        for index, stride, step in zip(op.indices, strides, divisors, strict=True):
             if isinstance(index.owner, ir.Constant) and index.owner.value == 0:
                 continue
-            if isinstance(stride, int):
-                needed = self._multiple(index, width // math.gcd(width, stride))
-            else:
+            needed = self._multiple(index, width // math.gcd(width, step))
+            if not isinstance(stride, int) and needed != []:
+                # The stride may be a multiple, too, and is the same for all points.
                 needed = [f"{paren(stride)} % {width} == 0"]
             if needed is None:
                 return None

@@ -20,7 +20,7 @@ from math import gcd
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts import Digit, RegisterLayout, parse_layout, parse_shared
-from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.lowering import Lowering, stride_divisors
 from tileprof.compiler.cuda.passes.layout.index import EVERY, Form, Forms
 from tileprof.compiler.cuda.passes.sums.linear_uses import covers
 from tileprof.compiler.cuda.target import NARROWEST_CP_ASYNC, WIDEST_ACCESS
@@ -266,10 +266,10 @@ def _is_whole(op: ir.Parallel, load: ir.Load, store: ir.Store, width: int) -> bo
         return False
     rest = Form(index.constant, {v: f for v, f in index.terms.items() if v is not moving},
                 index.divisor)  # fmt: skip
-    strides = _strides(held)
-    if strides is None or _divides(rest) % width:
+    if _divides(rest) % width:
         return False
-    if any(stride % width and _divides(f) * stride % width for f, stride in zip(lead, strides)):
+    strides = stride_divisors(held)[:-1]
+    if any(_divides(f) * step % width for f, step in zip(lead, strides, strict=True)):
         return False
     return _is_chunked(store, width)
 
@@ -289,22 +289,6 @@ def _divides(form: Form) -> int:
     if not form.is_linear:
         return 1
     return gcd(form.constant, form.divisor, *form.terms.values()) or EVERY
-
-
-def _strides(held: ir.BufferType) -> list[int] | None:
-    """Elements from one index to the next of all dimensions but the last; None where one is known
-    at launch only."""
-    if held.strides is not None:
-        known = [s for s in held.strides if isinstance(s, int)]
-        return known[:-1] if len(known) == len(held.strides) else None
-    found: list[int] = []
-    step = 1
-    for extent in reversed(held.shape[1:]):
-        if not isinstance(extent, int):
-            return None
-        step *= extent
-        found.insert(0, step)
-    return found
 
 
 def _is_chunked(store: ir.Store, width: int) -> bool:
