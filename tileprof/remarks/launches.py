@@ -36,6 +36,11 @@ class TwoSlots(Decision, text="two slots for loads of {most:KB} at most that no 
 class SecondStage(Decision, text="two stages: shared memory has room for them"): ...
 
 
+class SecondSlots(Decision):
+    text = "two slots for tiles of {most:KB} at most: shared memory has room for them"
+    most: Bytes
+
+
 class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):
     why: Reason
 

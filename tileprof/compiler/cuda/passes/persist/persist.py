@@ -18,7 +18,7 @@ grid, and all blocks end at about the same time.
 
 What a tile loads once and is small has two slots where they fit: the producer then need not wait
 until consumers have read the last before it goes on to the loop inside (`slots` in the
-loop's schedule).
+loop's schedule).  So has what a loop of one stage loads, where not all of it has.
 
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
 128 or 64 bytes a row alternately where the whole does not fit.  Tiles of one shape share them.
@@ -27,8 +27,9 @@ The tile that is stored waits in shared memory beside the rings, so it goes thro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
@@ -55,6 +56,7 @@ from tileprof.remarks.launches import (
     Persistent,
     PersistentCandidate,
     RowGroups,
+    SecondSlots,
     SecondStage,
     SharedInL2,
     TilesDealt,
@@ -96,27 +98,46 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 
 def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """Give loops of one stage another one where as many blocks stay on a multiprocessor: loads then
-    need not wait until consumers have read the tile before."""
+    need not wait until consumers have read the tile before.  Where there is room for small tiles
+    only, these have a second slot."""
     every = (o for o in ir.walk(launch.body) if isinstance(o, ir.For))
     loops = [o for o in every if _has_one_stage(o)]
     if not loops or not launch.schedule.warp_roles or lowering.controls.stages is not None:
         return launch
 
-    def rule(op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if not isinstance(op, ir.For) or not _has_one_stage(op):
-            return None
-        builder.emit(replace(op, num_stages=2))
-        return []
+    found = [x for o in loops for x in loads_of_iteration(o) if _is_small(x)]
+    ways: list[tuple[Callable[[ir.For], ir.For], Decision]] = [
+        (lambda o: replace(o, num_stages=2), SecondStage())
+    ]
+    if found:
+        told = SecondSlots(SMALL_TILE)
+        ways.append((lambda o: replace(o, schedule=replace(o.schedule, slots=2)), told))
+    most, wide = _Persistent(launch, lowering).fitting()
+    for change, decision in ways:
+        made = with_rule(launch, partial(_changed, change))
+        blocks, memory = _Persistent(made, lowering).fitting()
+        if not (isinstance(memory, _Memory) and isinstance(wide, _Memory)):
+            continue
+        if (blocks, memory.chunk) == (most, wide.chunk):
+            for loop in loops:
+                lowering.remarks.add("loop", loop.body.args[0].name, loop.span, decision)
+            return made
+    return launch
 
-    made = with_rule(launch, rule)
-    (blocks, memory), (most, wide) = (_Persistent(x, lowering).fitting() for x in (made, launch))
-    if not (isinstance(memory, _Memory) and isinstance(wide, _Memory)):
-        return launch
-    if (blocks, memory.chunk) != (most, wide.chunk):
-        return launch
-    for loop in loops:
-        lowering.remarks.add("loop", loop.body.args[0].name, loop.span, SecondStage())
-    return made
+
+def _changed(
+    change: Callable[[ir.For], ir.For], op: ir.OpBase, builder: ir.Builder
+) -> list[ir.Value] | None:
+    """Rewrite a loop of one stage."""
+    if not isinstance(op, ir.For) or not _has_one_stage(op):
+        return None
+    builder.emit(change(op))
+    return []
+
+
+def _is_small(load: ir.Copy) -> bool:
+    """Whether a load is of a tile that a second slot costs little for."""
+    return is_ring_load(load) and tile_bytes(load.target) <= SMALL_TILE
 
 
 def _has_one_stage(loop: ir.For) -> bool:
@@ -223,7 +244,8 @@ class _Persistent:
             if isinstance(op, ir.For) and op.kind == "pipelined":
                 count = self.lowering.stages(op)
                 for load in filter(is_ring_load, loads_of_iteration(op)):
-                    stages[base(load.target)] = max(count, 1)
+                    slots = op.schedule.slots if _is_small(load) else 1
+                    stages[base(load.target)] = max(count, slots, 1)
         return sum(
             tile_bytes(o.result) * stages.get(o.result, 1)
             for o in ir.walk(self.launch.body)
