@@ -204,6 +204,16 @@ def test_arguments_made_up_are_compared_with_a_reference(monkeypatch: pytest.Mon
     assert "overflows" in found[3][1]
 
 
+def test_one_wrong_chunk_of_many_is_seen() -> None:
+    """Of a result of which all the rest is right; sizes that differ are no agreement."""
+    wanted = torch.ones(2, 4096, 4)
+    got = wanted.clone()
+    got[:, :16] = 0
+    assert sides._apart(got, wanted) < 0.1 < sides._worst_part(got, wanted)
+    assert sides._worst_part(wanted, wanted) == 0
+    assert sides._worst_part(wanted[:1], wanted) == math.inf
+
+
 def by_rows(K: Any, W: Any, U: Any, G: Any, state: Any) -> tuple[list[Any], Any, list[Any]]:
     """States and values of one head, one row after the other, as sums over the rows of a chunk."""
     held, before, values = state, [], []
