@@ -11,8 +11,9 @@ and one at a time uses the GPU.  Rows are appended to `--rows` when they are mad
 out those that are there.  At the end, and with `--report`, the table and the JSON are written.
 
 A time is that of CUDA events around one launch, with L2 overwritten before it.  A ratio is the
-median over interleaved pairs, TileLang's time over ours, with its 95 % interval.  Results are
-compared with the example's own reference where it has one, and always with TileLang's.
+median over interleaved pairs, TileLang's time over ours, with its 95 % interval.  Results of both
+sides are compared with the example's own reference where it has one, and always with each other;
+where TileLang's are wrong and ours right, the row says so and the ratio does not count.
 
 FOLDER holds `site`, searched before, and `fallback`, searched after the installed packages.
 `--dry` compiles without a GPU: ours, or both.
@@ -40,7 +41,7 @@ HERE = Path(__file__).parent
 for folder in (HERE, HERE.parent):
     sys.path.insert(0, str(folder))
 
-from examples_cases import CASES, Example  # noqa: E402
+from examples_cases import CASES, Example, Verdict  # noqa: E402
 
 RESULTS = HERE / "results" / "examples.json"
 ROWS = Path(".carry") / "examples-rows.jsonl"
@@ -255,8 +256,11 @@ def timed(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how many there are, the geometric mean of all ratios, and the worst."""
-    good = list(timed(rows))
+    """Return how many there are, the geometric mean of all ratios, and the worst, of kernels whose
+    results TileLang has right; the others stand apart."""
+    every = list(timed(rows))
+    # A kernel that computes something else is no measure.
+    good = [(r, k) for r, k in every if r.get("tilelang") != Verdict.WRONG]
     if not good:
         return {"rows": len(rows), "timed": 0}
     ratios = [k["ratio"] for _, k in good]
@@ -283,6 +287,11 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             [k["ratio"], f"{r['example']} #{r['index']}: {k['kernel']}"]
             for r, k in good
             if k["high"] < 0.97
+        ),
+        "tilelang_wrong": sorted(
+            [k["ratio"], f"{r['example']} #{r['index']}: {k['kernel']}"]
+            for r, k in every
+            if r.get("tilelang") == Verdict.WRONG
         ),
         "not_timed": {
             f"{r['example']} #{r['index']}": r["error"][-300:] for r in rows if r["status"] != "ok"

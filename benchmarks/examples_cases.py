@@ -5,16 +5,27 @@ calls its kernel.  The first run of each has the sizes that the example has when
 executed.  Nothing of a kernel is here, and no tile size that the example does not pass itself.
 
 Names that code may use beside the example's own: `torch`, `T`, `tilelang`, `supply` (random
-arguments for a compiled kernel), `call` (run a kernel on such arguments), `l2norm`.
+arguments for a compiled kernel), `call` (run a kernel on such arguments, and compare it `against` a
+reference), `l2norm`, and what `examples_references.py` has.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CASES", "Example", "Run"]
+__all__ = ["CASES", "Example", "Run", "Verdict"]
+
+
+class Verdict(enum.StrEnum):
+    """What a comparison with the example's reference says of one side's results."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+    """There is none, or the example ended before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +465,12 @@ _FLA = (
     "l2norm_fwd = l2norm\nfused_chunk_linear_attn = lambda q, k, v, **rest: ref_program(q, k, v)\n"
 )
 """Functions of a package that may not be there."""
+_UNIT = (
+    "normal = lambda *a: torch.randn(*a, device='cuda').bfloat16()\n"
+    "unit = lambda *a: F.normalize(torch.randn(*a, device='cuda'), dim=-1).bfloat16()\n"
+)
+"""Numbers as these examples draw them.  With rows of `W` that are not of length 1 too, states grow
+from chunk to chunk: some overflow, and others amplify what was rounded."""
 _GDN = "'bfloat16', 'bfloat16', 'float32', 'float32'"
 _CHUNKS = ((1, 32768, 32), (1, 8192, 32), (4, 4096, 16))
 _CHUNKS_8 = ((1, 32768, 8), (1, 8192, 32), (4, 4096, 16))
@@ -502,13 +519,12 @@ _SCANS = (
     Example(
         "gdn/example_chunk_delta_h.py",
         _codes(
-            # Rows of length 1 and a strong decay, or the states overflow; and a state to begin
-            # with, without which the kernel reads shared memory that it has never written.
-            "unit = lambda *a: F.normalize(torch.randn(*a, device='cuda'), dim=-1).bfloat16()\n"
-            "call(tilelang_chunk_gated_delta_rule_fwd_h({}, {}, {}, 128, 128, " + _GDN +
+            # As the example draws them, and with a state to begin with, without which the kernel
+            # reads shared memory that it has never written.
+            _UNIT + "call(tilelang_chunk_gated_delta_rule_fwd_h({}, {}, {}, 128, 128, " + _GDN +
             ", 'float32', 64, True, True, True, True, block_DK=32, block_DV=32, threads=128,"
-            " num_stages=2), K=unit, W=unit, U=unit,"
-            " G=lambda *a: -1 - torch.rand(*a, device='cuda'))", *_CHUNKS,
+            " num_stages=2), delta_states, K=unit, W=unit, U=unit, G=chunk_gates,"
+            " initial_state=normal)", *_CHUNKS,
         ),
     ),
     Example(
@@ -565,8 +581,9 @@ _SCANS = (
     Example(
         "gdn/example_chunk_delta_bwd.py",
         _codes(
-            "call(tilelang_chunk_gated_delta_rule_bwd_dhu({}, {}, {}, 128, 128, " + _GDN +
-            ", 'float32', 64, 128**-0.5, True, True, True, 32, 128, 1))", *_CHUNKS_8,
+            _UNIT + "call(tilelang_chunk_gated_delta_rule_bwd_dhu({}, {}, {}, 128, 128, " + _GDN +
+            ", 'float32', 64, 128**-0.5, True, True, True, 32, 128, 1), delta_gradients, K=unit,"
+            " W=unit, G=chunk_gates, dht=normal, dO=normal, dv=normal, Q=normal)", *_CHUNKS_8,
         ),
     ),
     Example(
@@ -600,15 +617,20 @@ _SCANS = (
     Example(
         "kda/chunk_delta_bwd.py",
         _codes(
-            "call(tilelang_chunk_gated_delta_rule_bwd_dhu({}, {}, {}, 128, 128, " + _GDN +
-            ", 'float32', 64, 128**-0.5, True, True, True, 32, 128, 1))", *_KDA,
+            _UNIT + "call(tilelang_chunk_gated_delta_rule_bwd_dhu({}, {}, {}, 128, 128, " + _GDN +
+            ", 'float32', 64, 128**-0.5, True, True, True, 32, 128, 1), delta_gradients_keys,"
+            " K=unit, W=unit, GK=chunk_gates, dht=normal, dv=normal,"
+            " Q=lambda *a: normal(*a) * 0.01, dO=lambda *a: normal(*a) * 0.01)", *_KDA,
         ),
     ),
     Example(
         "kda/chunk_delta_h_fwd.py",
         _codes(
+            _UNIT.replace("bfloat16", "half") +
             "call(tilelang_chunk_gated_delta_rule_fwd_h({}, {}, {}, 128, 128, 'float16', 'float16',"
-            " 'float32', 'float32', 'float32', 64, True, True, True, True, 32, 32, 128, 2))", *_KDA,
+            " 'float32', 'float32', 'float32', 64, True, True, True, True, 32, 32, 128, 2),"
+            " delta_states_keys, K=unit, W=unit, U=unit, GK=chunk_gates, initial_state=normal)",
+            *_KDA,
         ),
     ),
     Example(

@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT))
+
+from examples_cases import Verdict  # noqa: E402
+
 RESULTS = ROOT / "results" / "examples.json"
 PAGE = ROOT.parent / "docs" / "tilelang-examples.md"
 SECTION = "## Speed beside TileLang"
@@ -39,7 +43,7 @@ def speed_section(results: dict[str, Any]) -> str:
     text += [
         f"{summary['timed']} kernels of {summary['examples']} examples: geometric mean of the "
         f"ratios **{summary['geometric_mean']:.3f}**, worst {summary['worst']:.2f} "
-        f"(`{summary['worst_kernel']}`).",
+        f"(`{summary['worst_kernel']}`).{wrong_theirs(summary)}",
         "",
         "| example | kernel | shape | tileprof, µs | TileLang, µs | ratio | interval | commit |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -59,15 +63,28 @@ def speed_section(results: dict[str, Any]) -> str:
     return "\n".join(text)
 
 
+def wrong_theirs(summary: dict[str, Any]) -> str:
+    """Return what to say of kernels whose result TileLang has wrong; '' where there are none."""
+    count = len(summary.get("tilelang_wrong", ()))
+    if not count:
+        return ""
+    return (
+        f" {count} more are timed, but do not count: ours agrees with the reference, and TileLang's"
+        " result does not (`TileLang wrong`)."
+    )
+
+
 def timed_rows(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each kernel whose results agree."""
     for row in rows:
         if row["status"] != "ok":
             continue
+        note = " (TileLang wrong)" if row.get("tilelang") == Verdict.WRONG else ""
         for kernel in row["kernels"]:
             yield (
                 f"| `{row['example']}` | `{kernel['kernel']}` | {shape_name(row)} "
-                f"| {kernel['ours_us']:.1f} | {kernel['tilelang_us']:.1f} | {kernel['ratio']:.3f} "
+                f"| {kernel['ours_us']:.1f} | {kernel['tilelang_us']:.1f} "
+                f"| {kernel['ratio']:.3f}{note} "
                 f"| {kernel['low']:.3f} to {kernel['high']:.3f} | {row.get('commit', '')} |"
             )
 

@@ -28,10 +28,14 @@ from unittest import mock
 
 import tilelang_host as host
 import torch
-from examples_cases import Run
+from examples_cases import Run, Verdict
+from examples_references import REFERENCES, chunk_gates
 from examples_turns import Turn
 
-__all__ = ["Check", "Launch", "Side", "run_side", "tilelang_version"]
+__all__ = ["AGREES", "Check", "Launch", "Side", "difference", "run_side", "tilelang_version"]
+
+AGREES = 2e-2
+"""Largest relative difference of two results that agree, in the Frobenius norm."""
 
 _ROOTS = ("tilelang", "tvm")
 _MAX_KERNELS = 12
@@ -71,6 +75,15 @@ class Side:
     written: list[tuple[int, ...]] = field(default_factory=list)
     """For each kernel, the tensor arguments that it writes."""
     seen: set[int] = field(default_factory=set)
+    dry: bool = False
+    """Whether nothing is launched, so that there is nothing to compare."""
+
+    def verdict(self, asserts: bool) -> Verdict:
+        """Return what the comparisons say; `asserts`: the example compares by `assert`."""
+        if not all(check.passed for check in self.checks):
+            return Verdict.WRONG
+        compared = bool(self.checks) or asserts
+        return Verdict.RIGHT if compared and not self.error else Verdict.UNKNOWN
 
     def saw(
         self,
@@ -120,7 +133,7 @@ def run_side(
     fake: bool = False,
 ) -> Side:
     """Run an example as `tileprof` or as `tilelang`; the GPU is ours except while compiling."""
-    side = Side(name, written=list(written))
+    side = Side(name, written=list(written), dry=fake)
     if name == "tilelang":
         tilelang_version()
     file = checkout / "examples" / path
@@ -161,7 +174,14 @@ def _execute(side: Side, file: Path, run: Run) -> None:
     sys.modules[module.__name__] = module
     tree = _with_sizes(ast.parse(file.read_text()), run.constants)
     exec(compile(tree, str(file), "exec", dont_inherit=True), module.__dict__)
-    made: dict[str, Any] = {"supply": supply, "call": call, "l2norm": _l2norm, "torch": torch}
+    made: dict[str, Any] = {
+        "supply": supply,
+        "call": functools.partial(call, side=side),
+        "l2norm": _l2norm,
+        "chunk_gates": chunk_gates,
+        "torch": torch,
+        **REFERENCES,
+    }
     for each, value in made.items():
         module.__dict__.setdefault(each, value)
     exec(compile(run.code, "<run>", "exec", dont_inherit=True), module.__dict__)
@@ -340,9 +360,40 @@ def supply(kernel: Any, **given: Any) -> list[Any]:
     return made
 
 
-def call(kernel: Any, **given: Any) -> Any:
-    """Run a compiled kernel on random arguments."""
-    return kernel(*supply(kernel, **given))
+def call(
+    kernel: Any,
+    against: Callable[..., Sequence[torch.Tensor]] | None = None,
+    side: Side | None = None,
+    **given: Any,
+) -> Any:
+    """Run a compiled kernel on random arguments; the side's comparison is `against` a reference,
+    which takes the same arguments."""
+    inputs = supply(kernel, **given)
+    made = kernel(*inputs)
+    if against is not None and side is not None and not side.dry:
+        side.checks.append(_check(_flat(made), against(*inputs), str(against.__name__)))
+    return made
+
+
+PARTS = 64
+"""Parts of a result along its second dimension, each compared on its own: one of many chunks
+that is wrong shows too."""
+
+
+def _worst_part(got: torch.Tensor, want: torch.Tensor) -> float:
+    if got.shape != want.shape or got.dim() < 2:
+        return _apart(got, want)
+    count = min(got.shape[1], PARTS)
+    return max(map(_apart, got.tensor_split(count, 1), want.tensor_split(count, 1)))
+
+
+def _check(results: Sequence[Any], wanted: Sequence[torch.Tensor], name: str) -> Check:
+    """Compare all results with those of a reference, which have to be finite."""
+    if not all(bool(torch.isfinite(each).all()) for each in wanted):
+        return Check(False, f"`{name}` overflows on these inputs")
+    apart = [_worst_part(got, want) for got, want in zip(results, wanted, strict=True)]
+    text = ", ".join(f"{each:.2g}" for each in apart)
+    return Check(max(apart) <= AGREES, f"differs from `{name}` by {text}")
 
 
 def _l2norm(x: torch.Tensor) -> tuple[torch.Tensor, None]:

@@ -21,8 +21,8 @@ from unittest import mock
 
 import tilelang_host as host
 import torch
-from examples_cases import Example
-from examples_sides import Launch, Side, difference, run_side, tilelang_version
+from examples_cases import Example, Verdict
+from examples_sides import AGREES, Launch, Side, difference, run_side, tilelang_version
 from examples_turns import Turn
 
 from tileprof.bench import median_interval
@@ -40,8 +40,6 @@ FLUSH_BYTES = 512 << 20
 the launch is queued before it is over."""
 ELEMENTS_S = 60
 """Time for one example without a GPU, in s: its reference may run on the processor."""
-AGREES = 2e-2
-"""Largest relative difference of two results that agree, in the Frobenius norm."""
 
 
 @dataclass
@@ -72,10 +70,15 @@ class Row:
     index: int
     """0 for the example's own sizes."""
     status: str = "ok"
-    """ok; wrong: results differ; error: one side did not run."""
+    """ok: our results are right; wrong: they are not, or are known only to differ from TileLang's;
+    error: one side did not run."""
     error: str = ""
     checked: str = ""
-    """reference: both sides agree with the example's own; TileLang: only with each other."""
+    """What our results agree with: reference, or TileLang where there is none."""
+    ours: Verdict = Verdict.UNKNOWN
+    """What a comparison with the reference says of our results."""
+    tilelang: Verdict = Verdict.UNKNOWN
+    """And of TileLang's: where they are wrong, its time is not one of the same work."""
     notes: list[str] = field(default_factory=list)
     kernels: list[KernelRow] = field(default_factory=list)
     ratio: float | None = None
@@ -114,7 +117,9 @@ def run_unit(example: Example, index: int, checkout: Path, turn: Turn) -> Row:
 
 def _compare(row: Row, example: Example, ours: Side, theirs: Side) -> None:
     pairs = _paired(ours.launches, theirs.launches)
-    row.checked = _checked(example, ours, theirs, row.notes)
+    row.notes += _failures(ours, theirs)
+    row.ours, row.tilelang = ours.verdict(example.asserts), theirs.verdict(example.asserts)
+    row.checked = "reference" if row.ours is Verdict.RIGHT else "TileLang"
     if not pairs:
         row.fails("the two sides launch kernels of other names")
         return
@@ -128,13 +133,24 @@ def _compare(row: Row, example: Example, ours: Side, theirs: Side) -> None:
         mine.results = other.results = ()
         row.kernels.append(_timed(mine, other, apart, flush.zero_))
         if apart > AGREES:
-            row.status = "wrong"
-            row.error = f"{mine.kernel} differs from TileLang's by {apart:.2g}"
-    if row.checked == "reference":
-        # The example's own comparison decides where it has one: TileLang's may be the worse one.
-        row.status, row.error = "ok", ""
+            row.fails(f"{mine.kernel} differs from TileLang's by {apart:.2g}", "wrong")
+    _judge(row)
     ours_us = sum(k.ours_us for k in row.kernels)
     row.ratio = sum(k.tilelang_us for k in row.kernels) / ours_us
+
+
+def _judge(row: Row) -> None:
+    """Let the reference decide where there is one: TileLang's results may be the wrong ones.
+
+    A reference from which both sides differ says nothing: then it counts whether they agree.
+    """
+    match row.ours, row.tilelang:
+        case Verdict.RIGHT, theirs:
+            row.status, row.error = "ok", ""
+            if theirs is Verdict.WRONG:
+                row.notes.append("TileLang's result is wrong, ours agrees with the reference")
+        case Verdict.WRONG, Verdict.RIGHT | Verdict.UNKNOWN:
+            row.fails("our results differ from the reference", "wrong")
 
 
 def _paired(ours: Sequence[Launch], theirs: Sequence[Launch]) -> list[tuple[Launch, Launch]]:
@@ -151,18 +167,16 @@ def _paired(ours: Sequence[Launch], theirs: Sequence[Launch]) -> list[tuple[Laun
     return found
 
 
-def _checked(example: Example, ours: Side, theirs: Side, notes: list[str]) -> str:
-    """Return what the results are checked against; comparisons that fail are noted."""
-    good = True
+def _failures(ours: Side, theirs: Side) -> list[str]:
+    """Return which comparisons failed, or what ended an example before its end."""
+    notes = []
     for name, side in (("tileprof", ours), ("TileLang", theirs)):
         failed = [c for c in side.checks if not c.passed]
-        good = good and not failed and not side.error
         if failed:
             notes.append(f"{name}: the example's own comparison fails: {failed[0].detail}"[:300])
         elif side.error:
             notes.append(f"{name}: {side.error}"[:300])
-    compares = bool(ours.checks and theirs.checks) or example.asserts
-    return "reference" if compares and good else "TileLang"
+    return notes
 
 
 # -- times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ cases: Any = importlib.import_module("examples_cases")
 turns: Any = importlib.import_module("examples_turns")
 sides: Any = importlib.import_module("examples_sides")
 unit: Any = importlib.import_module("examples_unit")
+references: Any = importlib.import_module("examples_references")
 page: Any = importlib.import_module("examples_page")
 del sys.path[0]
 
@@ -138,6 +140,154 @@ def test_results_that_differ_are_not_ok(
     assert "comparison fails: Tensor-likes are not close" in row.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "status", "checked"),
+    [
+        ("right", "right", "ok", "reference"),
+        ("right", "wrong", "ok", "reference"),
+        ("right", "unknown", "ok", "reference"),
+        ("wrong", "right", "wrong", "TileLang"),
+        ("wrong", "unknown", "wrong", "TileLang"),
+        ("unknown", "right", "wrong", "TileLang"),
+        ("wrong", "wrong", "wrong", "TileLang"),
+    ],
+)
+def test_the_reference_decides_whose_result_is_wrong(
+    checkout: Path,
+    both_ours: None,
+    monkeypatch: pytest.MonkeyPatch,
+    ours: str,
+    theirs: str,
+    status: str,
+    checked: str,
+) -> None:
+    """Of two results that differ; a row whose own is right counts, and names TileLang's."""
+    path = checkout / "examples" / "part" / "example.py"
+    path.write_text(path.read_text() + "\nimport builtins\nmade = builtins.given_sides\n")
+    factors = {"right": 2.0, "wrong": 3.0, "unknown": 4.0}
+    if ours == theirs == "wrong":
+        monkeypatch.setitem(factors, "wrong", 5.0)
+    made = iter([(ours, factors[ours]), (theirs, factors[theirs] + 0.5 * (theirs == "wrong"))])
+    monkeypatch.setattr("builtins.given_sides", made, raising=False)
+    run = cases.Run(
+        "side, factor = next(made)\n"
+        "b = scaled(torch.ones(32), factor)\n"
+        "if side == 'unknown': raise ImportError('a package')\n"
+        "torch.testing.assert_close(b, torch.full((32,), 2.0))"
+    )
+    row = unit.run_unit(example(run), 0, checkout, turns.Turn(None))
+    assert (row.status, row.checked) == (status, checked)
+    assert (row.ours, row.tilelang) == (cases.Verdict(ours), cases.Verdict(theirs))
+    told = [note for note in row.notes if "TileLang's result is wrong" in note]
+    assert bool(told) == (ours == "right" and theirs == "wrong")
+    assert len(row.kernels) == 1, "both times are shown"
+    assert json.loads(json.dumps(row.as_json()))["tilelang"] == theirs
+
+
+def test_arguments_made_up_are_compared_with_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the norm, and never with one that overflows; nothing is where nothing is launched."""
+    monkeypatch.setattr(sides, "supply", lambda kernel, **rest: [torch.ones(32)])
+    found = []
+    for factor in (2.0, 2.001, 3.0, math.inf):
+
+        def reference(a: Any, factor: float = factor) -> list[Any]:
+            return [a * factor]
+
+        side, dry = sides.Side("tileprof"), sides.Side("tileprof", dry=True)
+        for each in (side, dry):
+            sides.call(lambda a: a * 2, reference, each)
+        assert not dry.checks
+        (check,) = side.checks
+        found.append((check.passed, check.detail))
+    assert [passed for passed, _ in found] == [True, True, False, False]
+    assert "differs from `reference` by 0.33" in found[2][1]
+    assert "overflows" in found[3][1]
+
+
+def test_one_wrong_chunk_of_many_is_seen() -> None:
+    """Of a result of which all the rest is right; sizes that differ are no agreement."""
+    wanted = torch.ones(2, 4096, 4)
+    got = wanted.clone()
+    got[:, :16] = 0
+    assert sides._apart(got, wanted) < 0.1 < sides._worst_part(got, wanted)
+    assert sides._worst_part(wanted, wanted) == 0
+    assert sides._worst_part(wanted[:1], wanted) == math.inf
+
+
+def by_rows(K: Any, W: Any, U: Any, G: Any, state: Any) -> tuple[list[Any], Any, list[Any]]:
+    """States and values of one head, one row after the other, as sums over the rows of a chunk."""
+    held, before, values = state, [], []
+    for first in range(0, len(K), references.CHUNK):
+        before.append(held)
+        rows = range(first, first + references.CHUNK)
+        made = [U[row] - W[row] @ held for row in rows]
+        values += made
+        last = G[rows[-1]]
+        held = held * last.exp()
+        for row, value in zip(rows, made):
+            if last <= G[row]:
+                held = held + torch.outer(K[row], value) * (last - G[row]).exp()
+    return before, held, values
+
+
+def test_states_follow_row_by_row() -> None:
+    """In chunks the same comes out as row by row, with gates of a head and of keys."""
+    torch.manual_seed(0)
+    K, W, U = (torch.randn(1, 128, 2, 8) / 3 for _ in range(3))
+    G = references.chunk_gates(1, 128, 2, device="cpu")
+    assert bool((G[:, 64] > G[:, 63]).all()), "each chunk has sums of its own"
+    state = torch.randn(1, 2, 8, 8)
+    before, last, values = references.delta_states(K, W, U, G, state)
+    for head in range(2):
+        k, w, u, g = (x[0, :, head].double() for x in (K, W, U, G))
+        states, end, rows = by_rows(k, w, u, g, state[0, head].double())
+        torch.testing.assert_close(before[0, :, head], torch.stack(states).float())
+        torch.testing.assert_close(last[0, head], end.float())
+        torch.testing.assert_close(values[0, :, head], torch.stack(rows).float())
+    # Gates that are the same for all keys, where no row is discounted by what follows it.
+    GK = torch.full((1, 128, 2, 8), -1.0)
+    found = references.delta_states_keys(K, W, U, GK, state)
+    flat = references.delta_states(K, W, U, torch.zeros(1, 128, 2), state)
+    torch.testing.assert_close(found[2][:, :64], flat[2][:, :64])
+    torch.testing.assert_close(found[0][:, 1], flat[0][:, 1] - state / 2)
+
+
+def test_gradients_are_those_of_the_states() -> None:
+    """`delta_gradients` of the last state and the values are what autograd finds for a recurrence
+    that it differentiates: the product of a state by rows, and its update."""
+    torch.manual_seed(0)
+    K, W, Q = (torch.randn(1, 128, 2, 8) / 3 for _ in range(3))
+    dO, dv = (torch.randn(1, 128, 2, 8) for _ in range(2))
+    dht, h0 = torch.randn(1, 2, 8, 8), torch.randn(1, 2, 8, 8, dtype=torch.float64)
+    GK = -torch.rand(1, 128, 2, 8)
+    G = torch.zeros(1, 128, 2)
+    for gates, find in (
+        (GK, references.delta_gradients_keys),
+        (G, references.delta_gradients),
+    ):
+        after, first, values = find(Q, K, W, gates, h0, dht, dO, dv)
+        start = h0.clone().requires_grad_()
+        held, total = start, torch.zeros((), dtype=torch.float64)
+        added = []
+        for at in range(2):
+            part = [x[:, at * 64 : at * 64 + 64].movedim(1, 2).double() for x in (Q, K, W, dO, dv)]
+            q, k, w, do, dvs = part
+            total = total + (q @ held * 8**-0.5 * do).sum()
+            new = -(w @ held)
+            new.retain_grad()
+            added.append(new)
+            total = total + (new * dvs).sum()
+            last = gates[:, at * 64 + 63].double()
+            kept = last.exp2().unsqueeze(-1) if gates is GK else last.exp()[..., None, None]
+            held = held * kept + k.mT @ new
+        (total + (held * dht.double()).sum()).backward()
+        assert start.grad is not None
+        torch.testing.assert_close(first, start.grad.float())
+        made = torch.stack([v.grad for v in added], 1).movedim(3, 2).flatten(1, 2)
+        torch.testing.assert_close(values, made.float())
+        torch.testing.assert_close(after[:, 1], dht)
+
+
 def test_an_example_that_cannot_run_says_where(checkout: Path, both_ours: None) -> None:
     """It is a row too."""
     row = unit.run_unit(example(cases.Run("main(1)")), 0, checkout, turns.Turn(None))
@@ -206,10 +356,19 @@ def test_the_summary_counts_rows_that_agree(tmp_path: Path) -> None:
         {"example": "a.py", "index": 0, "status": "ok", "kernels": [kernel_row(2.0)], **common},
         {"example": "a.py", "index": 1, "status": "ok", "kernels": [kernel_row(0.5)], **common},
         {"example": "b.py", "index": 0, "status": "wrong", "kernels": [kernel_row(9.0)], **common},
+        {
+            "example": "c.py",
+            "index": 0,
+            "status": "ok",
+            "kernels": [kernel_row(0.1)],
+            "tilelang": "wrong",
+            **common,
+        },
     ]
     rows.write_text("".join(json.dumps(each) + "\n" for each in lines))
     found = examples.summary(list(examples.read_rows(rows).values()))
-    assert (found["rows"], found["timed"], found["examples"]) == (3, 2, 1)
+    assert (found["rows"], found["timed"], found["examples"]) == (4, 2, 1)
+    assert found["tilelang_wrong"] == [[0.1, "c.py #0: k"]], "it is shown and does not count"
     assert found["geometric_mean"] == pytest.approx(1.0)
     assert found["worst"] == 0.5
     assert found["behind_by_more_than_3_percent"] == [[0.5, "a.py #1: k"]]
@@ -224,6 +383,19 @@ def test_the_page_shows_the_published_run() -> None:
     assert page.with_section(text, section) == text
     lines = (len(r["kernels"]) if r["status"] == "ok" else 1 for r in results["rows"])
     assert section.count("\n| `") == sum(lines)
+
+
+def test_the_page_says_whose_result_is_wrong() -> None:
+    """The time is there, and what it is of."""
+    rows = [
+        {"example": name, "index": 0, "status": "ok", "kernels": [kernel_row(0.5)], **rest}
+        for name, rest in (("a.py", {}), ("c.py", {"tilelang": "wrong"}))
+    ]
+    lines = list(page.timed_rows(rows))
+    assert ["TileLang wrong" in line for line in lines] == [False, True]
+    assert "| 1.0 | 0.5 | 0.500 (TileLang wrong) |" in lines[1]
+    assert page.wrong_theirs({}) == ""
+    assert "1 more" in page.wrong_theirs({"tilelang_wrong": [[0.5, "c.py #0: k"]]})
 
 
 def test_installed_packages_are_loaded_once_and_stand_ins_go(

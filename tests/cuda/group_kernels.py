@@ -169,3 +169,46 @@ def part_loaded(A, B, D, first: int, count: int):
         T.gemm(a, b, c, transpose_B=True)
         T.copy(c, C)
     return C
+
+
+@tileprof.jit
+def carried(A, B, D, G, state: int = 64, stages: int = 1):
+    """A state that goes from chunk to chunk: of each, A · state + D is stored, and B · of it added.
+
+    The tile of D is loaded, written again and stored; that of G, if any, is not to be by TMA.
+    """
+    S = T.const("S")
+    A: T.Tensor((S, state), T.float16)
+    B: T.Tensor((S, state), T.float16)
+    D: T.Tensor((S, 32), T.float16)
+    G: T.Tensor((S, 2), T.float32)
+    E = T.empty((S, 32), T.float16)
+    H = T.empty((state, 32), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, state), T.float16)
+        b = T.alloc_shared((64, state), T.float16)
+        d = T.alloc_shared((64, 32), T.float16)
+        g = T.alloc_shared((64,), T.float32)
+        h_shared = T.alloc_shared((state, 32), T.float16)
+        h = T.alloc_fragment((state, 32), T.float32)
+        more = T.alloc_fragment((state, 32), T.float32)
+        e = T.alloc_fragment((64, 32), T.float32)
+        given = T.alloc_fragment((64, 32), T.float32)
+        T.clear(h)
+        for s in T.Pipelined(S // 64, num_stages=stages):
+            T.copy(h, h_shared)
+            T.copy(A[s * 64, 0], a)
+            T.gemm(a, h_shared, e, clear_accum=True)
+            T.copy(G[s * 64 : s * 64 + 64, 1], g, disable_tma=True)
+            T.copy(D[s * 64, 0], d)
+            T.copy(d, given)
+            for i, j in T.Parallel(64, 32):
+                e[i, j] = e[i, j] * g[i] + given[i, j]
+            T.copy(e, d)
+            T.copy(d, E[s * 64, 0])
+            T.copy(B[s * 64, 0], b)
+            T.gemm(b, d, more, transpose_A=True, clear_accum=True)
+            for i, j in T.Parallel(state, 32):
+                h[i, j] = more[i, j] - h[i, j]
+        T.copy(h, H)
+    return E, H

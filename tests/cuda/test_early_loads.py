@@ -17,14 +17,14 @@ ROUNDS = 3
 
 
 @tileprof.jit
-def decayed(A, B, G, D, C, written: bool = False):
+def decayed(A, B, G, D, C, written: bool = False, threads: int = 256, down: bool = False):
     """Products of the rounds, whose rows and the sum are scaled by what threads load themselves."""
     A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
     B: T.Tensor((64, 64), T.bfloat16)
     G: T.Tensor((64 * ROUNDS, 2), T.float32)
     D: T.Tensor((64, 2), T.float32)
     C: T.Tensor((64, 64), T.float32)
-    with T.Kernel(1, threads=128):
+    with T.Kernel(1, threads=threads):
         a = T.alloc_shared((64, 64), T.bfloat16)
         b = T.alloc_shared((64, 64), T.bfloat16)
         g = T.alloc_shared((64,), T.float32)
@@ -34,7 +34,8 @@ def decayed(A, B, G, D, C, written: bool = False):
         total = T.alloc_fragment((64, 64), T.float32)
         T.copy(B, b)
         T.clear(total)
-        for step in T.Pipelined(ROUNDS, num_stages=2):
+        for turn in T.Pipelined(ROUNDS, num_stages=2):
+            step = ROUNDS - 1 - turn if down else turn
             T.copy(A[step * 64, 0], a)
             T.gemm(a, b, part, transpose_B=True, clear_accum=True)
             last = G[step * 64 + 63, 1]
@@ -52,9 +53,9 @@ def decayed(A, B, G, D, C, written: bool = False):
         T.copy(total, C)
 
 
-def check(written: bool) -> CudaProgram:
+def check(**options: object) -> CudaProgram:
     """The program, whose sums are right for several orders of threads."""
-    kernel = decayed.compile(written=written).program.kernel
+    kernel = decayed.compile(**options).program.kernel
     program = compile_cuda(kernel, find_target("sm_90a"))
     ir.verify(program.kernel)
     rng = np.random.default_rng(0)
@@ -78,7 +79,7 @@ def check(written: bool) -> CudaProgram:
 def test_loads_behind_products_begin_before_them(written: bool) -> None:
     """A scalar, what goes to shared memory and what goes to registers; not from a tensor that the
     launch writes."""
-    program = check(written)
+    program = check(written=written)
     told = [r.name for r in program.remarks if "before the product" in str(r)]
     assert told == (["G"] if written else ["G", "D"])
     loops = [o for o in program.kernel.ops() if isinstance(o, ir.For)]
@@ -88,6 +89,24 @@ def test_loads_behind_products_begin_before_them(written: bool) -> None:
     loads = [at for at, o in enumerate(ops) if isinstance(o, ir.Load) and o.buffer.name == "G"]
     assert len(loads) == 2
     assert max(loads) < product
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_one_warp_group_loads_an_iteration_ahead(down: bool) -> None:
+    """In front of the loop for the first one, then behind the last use; the last loads again what
+    it has.  What stands behind the loop is loaded in front of it, as for other blocks."""
+    program = check(threads=128, down=down)
+    told = {r.name: str(r) for r in program.remarks if "ahead of its use" in str(r)}
+    assert list(told) == ["G"]
+    loops = [o for o in program.kernel.ops() if isinstance(o, ir.For)]
+    (loop,) = (o for o in loops if any(isinstance(i, ir.AsyncGemm) for i in o.body.ops))
+    ops = list(ir.walk(loop.body))
+    product = next(at for at, o in enumerate(ops) if isinstance(o, ir.AsyncGemm))
+    loads = [at for at, o in enumerate(ops) if isinstance(o, ir.Load) and o.buffer.name == "G"]
+    assert len(loads) == 2
+    assert min(loads) > product
+    every = [o for o in program.kernel.ops() if isinstance(o, ir.Load) and o.buffer.name == "G"]
+    assert len(every) == 4
 
 
 @tileprof.jit

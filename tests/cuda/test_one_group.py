@@ -16,7 +16,8 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
-from tileprof.remarks.launches import DeepRing, SecondStage, WarpGroups
+from tileprof.remarks.copies import DisableTma, TileAlsoWritten, TmaLoad
+from tileprof.remarks.launches import DeepRing, SecondSlots, SecondStage, WarpGroups
 
 Array = np.ndarray[Any, Any]
 
@@ -221,3 +222,47 @@ def test_part_of_a_sum_is_loaded_into_registers() -> None:
     want = product(a, b)
     want[8:16] += d
     check(program, [a, b, d], want)
+
+
+def carried(a: Array, b: Array, d: Array, g: Array) -> tuple[Array, Array]:
+    """What `group_kernels.carried` computes."""
+    state = np.zeros((a.shape[1], 32), np.float32)
+    made = []
+    for at in range(0, len(a), 64):
+        part = slice(at, at + 64)
+        e = a[part].astype(np.float32) @ state.astype(np.float16) * g[part, 1:] + d[part]
+        made.append(e.astype(np.float16))
+        state = b[part].T.astype(np.float32) @ made[-1] - state
+    return np.concatenate(made), state
+
+
+@pytest.mark.parametrize(("wide", "stages"), [(64, 1), (64, 3), (512, 1)])
+def test_a_tile_that_threads_write_again_is_loaded_ahead(wide: int, stages: int) -> None:
+    """Its slot is theirs until they free it, when a store by TMA has read it as well.  What is not
+    to be loaded by TMA is left to threads where a loop of one stage has more to load ahead."""
+    kernel = kernels.carried.compile(S=256, state=wide, stages=stages).program.kernel
+    program = lowered(kernel)
+    asked = [
+        r for r in program.remarks if any(isinstance(x.reason, DisableTma) for x in r.rejected)
+    ]
+    loads = [r.name.partition(" ")[0] for r in program.remarks if isinstance(r.decision, TmaLoad)]
+    assert bool(asked)
+    if stages > 1:
+        assert not loads, "cp.async runs ahead for all the others"
+    else:
+        assert sorted(loads) == ["A", "B", "D"]
+        assert sorted(rings(program)) == ([2, 2, 2] if wide == 64 else [1, 1, 2])
+        assert decides(program, SecondStage if wide == 64 else SecondSlots)
+        frees = [o for o in program.kernel.ops() if isinstance(o, ir.RingRelease)]
+        assert sum(o.fence for o in frees) == 1, "products alone read the other tiles"
+    told = [x.reason for r in program.remarks for x in r.rejected]
+    assert any(isinstance(x, TileAlsoWritten) for x in told) == (stages > 1)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-1, 2, (256, wide)).astype(np.float16) / 8 for _ in range(2))
+    d, g = numbers(256, 32), rng.integers(-1, 2, (256, 2)).astype(np.float32)
+    want = carried(a, b, d, g)
+    for seed in range(3):
+        got = [np.full(w.shape, np.nan, w.dtype) for w in want]
+        emulate(program.source, program.kernel, [a, b, d, g, *got], seed=seed)
+        for made, right in zip(got, want):
+            np.testing.assert_allclose(made, right, rtol=1e-3, atol=1e-3)

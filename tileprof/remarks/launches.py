@@ -42,6 +42,11 @@ class DeepRing(
     stages: int
 
 
+class SecondSlots(Decision):
+    text = "two slots for tiles of {most:KB} at most: shared memory has room for them"
+    most: Bytes
+
+
 class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):
     why: Reason
 

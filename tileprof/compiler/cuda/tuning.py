@@ -120,8 +120,9 @@ RASTER_ROWS = 8
 """Rows of blocks that run together by default, to share operands in L2.  By hand, 2026-11-21."""
 
 SMALL_TILE = 8 << 10
-"""Bytes of a tile, loaded once for each tile of the grid, up to which it gets a second slot: little
-beside the rings of the loops inside.  By hand, 2026-11-23."""
+"""Bytes of a tile, loaded once for each tile of the grid or in a loop of one stage, up to which it
+gets a second slot: little beside the rings of the loops inside, or the large tiles of that loop.
+By hand, 2026-11-23."""
 
 TILES_AHEAD = 2
 """Numbers of tiles that may wait for the consumers: the producer is at most so many tiles ahead.

@@ -8,6 +8,15 @@
 
 The compiler of the CUDA text keeps loads behind the waits and barriers of a product.  What threads
 load themselves, and not TMA or cp.async, would therefore take its whole latency in each iteration.
+Where a block has one warp group that computes, nothing else runs meanwhile: what it loads in a loop
+of known length is loaded an iteration ahead, behind the last use of what was loaded before.
+
+    for k in 0 … n                               early = load G, [0]
+      early = load G, [k]                        for k in 0 … n
+      gemm a, b, c                        ⇒        gemm a, b, c
+      use early                                    use early
+                                                   early = load G, [min(k + 1, n - 1)]
+
 In: elementwise ops as `parallel`, without layouts.  Out: the same; what is loaded early is held in
 fragments, as far as there are registers for it.
 """
@@ -22,13 +31,17 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import EARLY_BYTES
+from tileprof.errors import Location
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, rebuilt
-from tileprof.remarks.layouts import LoadedEarly
+from tileprof.remarks.layouts import LoadedAhead, LoadedEarly
 
+from .layout.graph import constant_range
+from .loads_ahead import may_rotate, places, rotated
 from .pipeline.roles import written_globals
 
 
@@ -56,23 +69,45 @@ class _Early:
 
     def done(self) -> ir.Launch:
         """The launch with its loads moved."""
-        return self.launch.with_body(self._block(self.launch.body))
+        return self.launch.with_body(self._block(self.launch.body)[1])
 
-    def _block(self, block: ir.Block) -> ir.Block:
-        ops = [self._inside(op) for op in block.ops]
+    def _block(
+        self, block: ir.Block, loop: ir.For | None = None
+    ) -> tuple[list[ir.OpBase], ir.Block]:
+        """What stands in front of a block, and the block; that of a `loop` may load ahead."""
+        ops = [each for op in block.ops for each in self._inside(op)]
         first = next((at for at, op in enumerate(ops) if self._takes_time(op)), len(ops))
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(block)):
-            return ir.Block(block.args, ops)
+            return [], ir.Block(block.args, ops)
         moved = _Moved(ops[first:], self.fixed)
         for op in moved.behind_products():
             if isinstance(op, ir.Load):
                 moved.move(op)
             elif isinstance(op, ir.Parallel) and not any(o.SPEC.regions for o in op.body.ops):
                 self._split(op, moved)
-        return ir.Block(block.args, [*ops[:first], *moved.early, *moved.late()])
+        head, late = ops[:first], moved.late()
+        found = None if loop is None or not moved.early else places(head, moved.early)
+        if loop is not None and found is not None and may_rotate(moved.early, late):
+            for name, span in moved.told:
+                self.lowering.remarks.add("load", name, span, LoadedAhead())
+            before, body = rotated(loop, found, moved.early, late)
+            return before, ir.Block(block.args, [*head, *body])
+        for name, span in moved.told:
+            self.lowering.remarks.add("load", name, span, LoadedEarly())
+        return [], ir.Block(block.args, [*head, *moved.early, *late])
 
-    def _inside(self, op: ir.OpBase) -> ir.OpBase:
-        return replace(op, body=self._block(op.body)) if isinstance(op, ir.For) else op
+    def _inside(self, op: ir.OpBase) -> list[ir.OpBase]:
+        if not isinstance(op, ir.For):
+            return [op]
+        before, body = self._block(op.body, op if self._is_alone(op) else None)
+        return [*before, replace(op, body=body)]
+
+    def _is_alone(self, loop: ir.For) -> bool:
+        """Whether one warp group computes in a loop of known length, while others load."""
+        trips = constant_range(loop)
+        known = trips is not None and len(trips) > 1 and not loop.results
+        alone = self.launch.block_threads == WARP_GROUP and self.launch.schedule.warp_roles
+        return known and alone and loop.kind == "pipelined"
 
     def _takes_time(self, op: ir.OpBase) -> bool:
         """Whether loads are better begun before this op."""
@@ -109,7 +144,7 @@ class _Early:
             body.ops.append(ir.Store(value, held.result, list(body.args), True, span=load.span))
             moved.early += [held, ir.Parallel(op.extents, body, op.hints, span=op.span)]
             taken[load] = held.result
-            self.lowering.remarks.add("load", name, load.span, LoadedEarly())
+            moved.told.append((name, load.span))
         if taken:
             moved.replaced[op] = _with_taken(op, taken)
 
@@ -125,6 +160,8 @@ class _Moved:
         self.replaced: dict[ir.OpBase, ir.OpBase] = {}
         self.free = EARLY_BYTES
         """Bytes of a thread that may still be taken."""
+        self.told: list[tuple[str, Location | None]] = []
+        """What is loaded early, for remarks."""
 
     def behind_products(self) -> Iterator[ir.OpBase]:
         """Yield the ops that stand behind a product."""

@@ -186,8 +186,8 @@ class _Waits(Flow[_State]):
         self.lowering = lowering
         self.tiles: dict[ir.Value, frozenset[ir.Value]] = {}
         """The buffers of each ring."""
-        self.read: set[ir.Value] = set()
-        """Buffers of shared memory that threads read themselves."""
+        self.used: set[ir.Value] = set()
+        """Buffers of shared memory that threads use themselves."""
         self.starts: set[ir.OpBase] = set()
         """Ops that write what a product then adds to."""
         self.in_role = False
@@ -202,7 +202,7 @@ class _Waits(Flow[_State]):
                 held = self.tiles.get(op.ring, frozenset())
                 self.tiles[op.ring] = held | {base(op.target)}
             elif not _is_of_units(op):
-                self.read |= {base(t.value) for t in op.accesses() if t.reads}
+                self.used |= {base(t.value) for t in op.accesses()}
         state = _State()
         body = self.block(self.launch.body, state)
         self._drain(body, state)
@@ -283,7 +283,19 @@ class _Waits(Flow[_State]):
         needed = [g for g in state.wgmma if g.result is held or (touch.writes and held in g.reads)]
         if needed:
             self._wait(state, made, min(g.younger for g in needed), reason, op)
-        reading = [g.younger for g in state.stores if touch.writes and held in g.reads]
+        if touch.writes:
+            self._await_stores(frozenset({held}), reason, op, made, state)
+
+    def _await_stores(
+        self,
+        held: frozenset[ir.Value],
+        reason: str,
+        op: ir.OpBase,
+        made: ir.Block,
+        state: _State,
+    ) -> None:
+        """Wait until bulk stores have read what is in these buffers."""
+        reading = [g.younger for g in state.stores if g.reads & held]
         if reading:
             pending = min(reading)
             made.ops.append(
@@ -403,10 +415,12 @@ class _Waits(Flow[_State]):
                 0 if op.last else max((g.younger + 1 for g in readers if not g.age), default=0)
             )
             self._wait(state, made, pending, "the slot before is freed", op)
-        self._free(op, made)
+        self._free(op, made, state)
 
-    def _free(self, op: ir.RingRelease, made: ir.Block) -> None:
-        fence = not self.read.isdisjoint(self.tiles.get(op.ring, ()))
+    def _free(self, op: ir.RingRelease, made: ir.Block, state: _State) -> None:
+        tiles = self.tiles.get(op.ring, frozenset())
+        self._await_stores(tiles, "the slot is freed", op, made, state)
+        fence = not self.used.isdisjoint(tiles)
         ring = self.mapping.get(op.ring, op.ring)
         made.ops.append(ir.RingRelease(ring, op.lag, op.last, fence, span=op.span))
 
@@ -414,12 +428,12 @@ class _Waits(Flow[_State]):
         for entry in list(late):
             if not any(g.reads & entry[1] for g in state.wgmma):
                 late.remove(entry)
-                self._free(entry[0], made)
+                self._free(entry[0], made, state)
 
     def _release_all(self, made: ir.Block, state: _State, late: _Late) -> None:
         for release, read in late:
             self._wait_for(read, made, state, "the slot is freed", release)
-            self._free(release, made)
+            self._free(release, made, state)
         late.clear()
 
     # -- waiting

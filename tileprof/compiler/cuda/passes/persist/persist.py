@@ -18,7 +18,7 @@ grid, and all blocks end at about the same time.
 
 What a tile loads once and is small has two slots where they fit: the producer then need not wait
 until consumers have read the last before it goes on to the loop inside (`slots` in the
-loop's schedule).
+loop's schedule).  So has what a loop of one stage loads, where not all of it has.
 
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
 128 or 64 bytes a row alternately where the whole does not fit.  Tiles of one shape share them.
@@ -27,8 +27,10 @@ The tile that is stored waits in shared memory beside the rings, so it goes thro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
@@ -58,6 +60,7 @@ from tileprof.remarks.launches import (
     Persistent,
     PersistentCandidate,
     RowGroups,
+    SecondSlots,
     SecondStage,
     SharedInL2,
     TilesDealt,
@@ -69,6 +72,8 @@ from .residence import blocks_by_registers
 from .stored_chunks import bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import indices_of
 from .tile_work import uneven_work
+
+_Change: TypeAlias = Callable[[ir.For], ir.For]
 
 
 def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -100,17 +105,31 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 
 def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """Give loops of one stage another one where as many blocks stay on a multiprocessor: loads then
-    need not wait until consumers have read the tile before."""
+    need not wait until consumers have read the tile before.  Where there is room for small tiles
+    only, these have a second slot."""
     every = (o for o in ir.walk(launch.body) if isinstance(o, ir.For))
     loops = [o for o in every if _has_one_stage(o)]
     if not loops or not launch.schedule.warp_roles or lowering.controls.stages is not None:
         return launch
-    made = _with_stages(launch, dict.fromkeys(loops, 2), lowering)
-    if made is None:
-        return launch
-    for loop in loops:
-        lowering.remarks.add("loop", loop.body.args[0].name, loop.span, SecondStage())
-    return made
+    found = [x for o in loops for x in loads_of_iteration(o) if _is_small(x)]
+    ways: list[tuple[_Change, Decision]] = [(partial(replace, num_stages=2), SecondStage())]
+    if found:
+        ways.append((_with_two_slots, SecondSlots(SMALL_TILE)))
+    for change, decision in ways:
+        if made := _with_changed(launch, dict.fromkeys(loops, change), lowering):
+            for loop in loops:
+                lowering.remarks.add("loop", loop.body.args[0].name, loop.span, decision)
+            return made
+    return launch
+
+
+def _with_two_slots(loop: ir.For) -> ir.For:
+    return replace(loop, schedule=replace(loop.schedule, slots=2))
+
+
+def _is_small(load: ir.Copy) -> bool:
+    """Whether a load is of a tile that a second slot costs little for."""
+    return is_ring_load(load) and tile_bytes(load.target) <= SMALL_TILE
 
 
 def _with_deep_rings(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
@@ -129,7 +148,8 @@ def _with_deep_rings(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     for loop in [o for o in ir.walk(launch.body) if isinstance(o, ir.For)]:
         asked = lowering.stages(loop) if loop.kind == "pipelined" else 0
         for stages in range(stages_to_hide_loads(loop), max(asked, 1), -1):
-            if asked > 1 and (made := _with_stages(launch, {loop: stages}, lowering)):
+            deeper = partial(replace, num_stages=stages)
+            if asked > 1 and (made := _with_changed(launch, {loop: deeper}, lowering)):
                 # Loops of the new launch are other ones: the next call finds what is left.
                 name = loop.body.args[0].name
                 lowering.remarks.add("loop", name, loop.span, DeepRing(stages))
@@ -137,16 +157,16 @@ def _with_deep_rings(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     return launch
 
 
-def _with_stages(
-    launch: ir.Launch, wanted: dict[ir.For, int], lowering: Lowering
+def _with_changed(
+    launch: ir.Launch, changes: Mapping[ir.For, _Change], lowering: Lowering
 ) -> ir.Launch | None:
-    """Return the launch with other stages of some loops; None where fewer blocks would stay on a
+    """Return the launch with some loops changed; None where fewer blocks would stay on a
     multiprocessor, or less of a stored tile would fit."""
 
     def rule(op: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if not isinstance(op, ir.For) or not isinstance(new, ir.For) or op not in wanted:
+        if not isinstance(op, ir.For) or not isinstance(new, ir.For) or op not in changes:
             return None
-        builder.emit(replace(new, num_stages=wanted[op]))
+        builder.emit(changes[op](new))
         return []
 
     made = with_originals(launch, rule)
@@ -260,7 +280,8 @@ class _Persistent:
             if isinstance(op, ir.For) and op.kind == "pipelined":
                 count = self.lowering.stages(op)
                 for load in filter(is_ring_load, loads_of_iteration(op)):
-                    stages[base(load.target)] = max(count, 1)
+                    slots = op.schedule.slots if _is_small(load) else 1
+                    stages[base(load.target)] = max(count, slots, 1)
         return sum(
             tile_bytes(o.result) * stages.get(o.result, 1)
             for o in ir.walk(self.launch.body)

@@ -8,6 +8,7 @@ variables of a thread to which only such values are stored, of which the produce
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,9 @@ def role_reason(launch: ir.Launch, can_bulk: CanBulk, lowering: Lowering) -> Rea
         return NoPipelinedLoop() if asked else NoStage()
     reason: Reason | None = None
     for loop in loops:
-        reason = _own_loads_reason(launch, loop, lowering) or _loop_reason(launch, loop, can_bulk)
+        reason = _own_loads_reason(launch, loop, lowering) or _loop_reason(
+            launch, loop, can_bulk, ahead=lowering.stages(loop) > 1
+        )
         if not reason:
             return None
     return reason
@@ -99,7 +102,9 @@ def _reads_elements(loop: ir.For) -> bool:
     return any(base(o.buffer).buffer.space == "global" for o in loads)
 
 
-def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason | None:
+def _loop_reason(
+    launch: ir.Launch, loop: ir.For, can_bulk: CanBulk, *, ahead: bool
+) -> Reason | None:
     products = [o for o in ir.walk(loop.body) if is_of_warp_groups(o)]
     if not products:
         return NoWgmmaInLoop()
@@ -108,7 +113,17 @@ def _loop_reason(launch: ir.Launch, loop: ir.For, can_bulk: CanBulk) -> Reason |
         return NoTileLoaded()
     if reason := _control_reason(launch.body, loop, _plain(launch)):
         return reason
-    return next(filter(None, (load_reason(launch, copy, can_bulk) for copy in loads)), None)
+    reasons = {copy: load_reason(launch, copy, can_bulk) for copy in loads}
+    left = [copy for copy, reason in reasons.items() if reason]
+    # With one stage, threads would load these tiles at their turn in any case: the producer is
+    # worth it for the others.  With more, they could all run ahead by cp.async.
+    if left and not ahead and 2 * sum(map(_loaded_bytes, left)) <= sum(map(_loaded_bytes, loads)):
+        return None
+    return next(filter(None, reasons.values()), None)
+
+
+def _loaded_bytes(copy: ir.Copy) -> int:
+    return math.prod(copy.target.buffer.static_shape) * copy.target.dtype.bytes
 
 
 def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: CanBulk) -> Reason | None:
@@ -119,7 +134,8 @@ def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: CanBulk) -> Reason |
     replay = replay_of(launch)
     homes = _homes(launch, copy.target)
     for block, each in homes:
-        reason = can_bulk(each) or ring_reason(launch, block, each, [b for b, _ in homes])
+        reason = can_bulk(each)
+        reason = reason or ring_reason(launch, block, each, [b for b, _ in homes], owned=True)
         reason = reason or _control_reason(launch.body, each, _plain(launch))
         if reason := reason or _address_reason(each, replay):
             return reason
@@ -163,14 +179,20 @@ def is_ring_load(op: ir.OpBase) -> bool:
 
 
 def ring_reason(
-    launch: ir.Launch, block: ir.Block, copy: ir.Copy, homes: Sequence[ir.Block] = ()
+    launch: ir.Launch,
+    block: ir.Block,
+    copy: ir.Copy,
+    homes: Sequence[ir.Block] = (),
+    *,
+    owned: bool = False,
 ) -> Reason | None:
     """Why a loaded tile cannot be a slot of a ring; None where it can.
 
-    The tile has to be filled as a whole by this copy alone, and read after it in the same block;
-    elsewhere only blocks of `homes` may use it, which load it themselves.
+    The tile has to be filled as a whole by this copy, and used after it in the same block;
+    elsewhere only blocks of `homes` may use it, which load it themselves.  Where a slot is `owned`
+    by who waits for it, until it is freed, threads may also write it.
     """
-    return tile_reason(launch, block, copy, copy.source, copy.target, homes)
+    return tile_reason(launch, block, copy, copy.source, copy.target, homes, owned=owned)
 
 
 def tile_reason(
@@ -180,6 +202,8 @@ def tile_reason(
     source: ir.Value,
     tile: ir.Value,
     homes: Sequence[ir.Block] = (),
+    *,
+    owned: bool = False,
 ) -> Reason | None:
     """As `ring_reason`, for any op of the block that loads the tile from a tensor."""
     if base(source) in written_globals(launch):
@@ -193,12 +217,23 @@ def tile_reason(
                 continue
             if position < at:
                 return TileUsedBefore()
-            if touch.writes:
+            if touch.writes and not (owned and _is_of_threads(op)):
                 return TileAlsoWritten()
     # One home inside another would count twice.
     if _uses(launch.body, tile) != sum(_uses(home, tile) for home in homes or [block]):
         return TileUsedElsewhere()
     return None
+
+
+def _is_of_threads(op: ir.OpBase) -> bool:
+    """Whether an op writes a tile by stores of threads, where it stands."""
+    match op:
+        case ir.Copy(source=source):
+            return base(source).buffer.space == "fragment"
+        case ir.Parallel() | ir.Fill():
+            return not any(o.blocks() for b in op.blocks() for o in b.ops)
+        case _:
+            return False
 
 
 def _control_reason(block: ir.Block, sought: ir.OpBase, replay: Replay) -> Reason | None:

@@ -1,0 +1,114 @@
+"""Loads of a loop that begin an iteration ahead of their use, and are held in registers.
+
+In: what an iteration loads before anything else (`early_loads`), with the arithmetic of addresses,
+and the ops after it.  Out: the same loads in front of the loop, for its first iteration, and the
+ops of an iteration, which load for the next one behind the last use of what they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.passes.identities import folded
+from tileprof.instrument.placement.stages import buffer_name
+from tileprof.ir.rewriter import clone
+
+
+def places(head: Sequence[ir.OpBase], early: Sequence[ir.OpBase]) -> list[ir.OpBase] | None:
+    """Return the arithmetic before the early ops that these need; None where they need more."""
+    needed = {v for op in early for v in op.all_operand_values()}
+    found: list[ir.OpBase] = []
+    for op in reversed(head):
+        if not needed.isdisjoint(op.results):
+            if not is_pure(op):
+                return None
+            found.insert(0, op)
+            needed.update(op.operand_values())
+    return found
+
+
+def may_rotate(early: Sequence[ir.OpBase], late: Sequence[ir.OpBase]) -> bool:
+    """Return whether loads may go an iteration ahead: no address of a tile follows from them, which
+    a producer computes for itself."""
+    tainted = {r for op in early if isinstance(op, ir.Load) for r in op.results}
+    for op in (*early, *late):
+        if tainted.isdisjoint(op.all_operand_values()):
+            continue
+        inside = (op, *(o for block in op.blocks() for o in ir.walk(block)))
+        if any(isinstance(o, ir.View | ir.Yield) for o in inside):
+            return False
+        if is_pure(op):
+            tainted.update(op.results)
+    return True
+
+
+def rotated(
+    loop: ir.For,
+    found: Sequence[ir.OpBase],
+    early: Sequence[ir.OpBase],
+    late: Sequence[ir.OpBase],
+) -> tuple[list[ir.OpBase], list[ir.OpBase]]:
+    """Return the ops in front of a loop that counts up or down by constants, and those of its body
+    from the first early one on; `found`: the arithmetic before them that they need."""
+    start, stop, step = (v.owner for v in (loop.start, loop.stop, loop.step))
+    assert isinstance(start, ir.Constant)
+    assert isinstance(stop, ir.Constant)
+    assert isinstance(step, ir.Constant)
+    trips = range(int(start.value), int(stop.value), int(step.value))
+    variable = loop.body.args[0]
+    made = _Rotated(ir.Builder(ir.Block(), loop.span), {})
+    made.fill([*found, *early], {variable: loop.start})
+    here: dict[ir.Value, ir.Value] = {}
+    body = ir.Builder(ir.Block(), loop.span)
+    for op in early:
+        if isinstance(op, ir.Load):
+            held = body.emit(ir.Load(made.held[op], [], True, span=op.span, hint=op.hint))
+            here[op.result] = held.result
+        elif is_pure(op):
+            new = clone(op, here, {})
+            here.update(zip(op.results, new.results))
+            body.block.ops.append(new)
+    after = ir.clone_block(ir.Block([], list(late)), here).ops
+    scalars = {here[r] for op in early if isinstance(op, ir.Load) for r in op.results}
+    used = scalars | {value for op, value in made.held.items() if isinstance(op, ir.Alloc)}
+    last = max(
+        (at for at, op in enumerate(after) if not used.isdisjoint(op.all_operand_values())),
+        default=-1,
+    )
+    ahead = ir.Builder(ir.Block(), loop.span)
+    following = folded(ir.Binary("add", variable, loop.step), ahead)
+    last_one = ahead.constant(trips[-1])
+    capped = ir.Binary("min" if trips.step > 0 else "max", following, last_one)
+    following = folded(capped, ahead)
+    _Rotated(ahead, made.held).fill([*found, *early], {variable: following})
+    ops = [*body.block.ops, *after[: last + 1], *ahead.block.ops, *after[last + 1 :]]
+    return made.builder.block.ops, ops
+
+
+class _Rotated:
+    """Ops that load for one iteration."""
+
+    def __init__(self, builder: ir.Builder, held: dict[ir.OpBase, ir.Value]) -> None:
+        self.builder = builder
+        self.held = held
+        """By scalar load and by fragment the buffer that has it; made where it is not there."""
+
+    def fill(self, early: Sequence[ir.OpBase], mapping: dict[ir.Value, ir.Value]) -> None:
+        """Load all for an iteration, by the values of `mapping`."""
+        for op in early:
+            if isinstance(op, ir.Alloc):
+                if op not in self.held:
+                    self.held[op] = op.result
+                    self.builder.block.ops.append(op)
+                continue
+            (new,) = ir.clone_block(ir.Block([], [op]), mapping).ops
+            self.builder.block.ops.append(new)
+            if isinstance(op, ir.Load):
+                if op not in self.held:
+                    kind, name = op.buffer.dtype, buffer_name(op.buffer)
+                    alloc = ir.Alloc("local", (), kind, span=op.span, hint=f"{name}_ahead")
+                    self.builder.block.ops.append(alloc)
+                    self.held[op] = alloc.result
+                self.builder.emit(ir.Store(new.results[0], self.held[op], [], True, span=op.span))
