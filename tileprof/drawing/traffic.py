@@ -12,16 +12,17 @@ threads that exchange values through shared memory.  `Traffic.uncounted` names t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
-from tileprof.compiler.cuda.emit.loops.vectors import Planner
+from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.target import SECTOR
 from tileprof.errors import TileprofError
@@ -31,7 +32,8 @@ from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
-from .transactions import Ints, sectors, wavefronts
+from .repeated_loads import Numbers
+from .transactions import Ints, different, sectors, wavefronts
 
 Way = Literal["threads", "cp.async", "TMA"]
 """Who moves the bytes: instructions of all threads, or copies that run beside them."""
@@ -62,7 +64,7 @@ class Moved:
     needed: int = 0
     """Fewest that the bytes need, request by request."""
     bytes: int = 0
-    """Bytes that lanes ask for; different lanes may ask for the same."""
+    """Bytes that requests ask for; what several lanes of one ask for counts once."""
 
     def add(self, other: Moved) -> None:
         """Add another place's or block's numbers."""
@@ -149,6 +151,8 @@ class _Form:
     lane that takes no part."""
     width: int
     """Elements of one lane's access."""
+    stays: bool = False
+    """Whether loops around may ask for the same again, which the threads then hold."""
 
 
 class _Forms:
@@ -156,27 +160,39 @@ class _Forms:
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self._buffers = _buffers(kernel)
+        self._numbers: Numbers
         self.of: dict[ir.OpBase, _Form] = {}
         self.warps: dict[ir.OpBase, int] = {}
         """Warps of the block around an op."""
         self.points: set[ir.OpBase] = set()
         """Ops that run once for each point of a loop."""
+        params = set(kernel.param_values())
         for launch in kernel.ops():
             if isinstance(launch, ir.Launch):
                 for op in ir.walk(launch.body):
                     self.warps[op] = max(launch.block_threads // _WARP, 1)
-        for op in kernel.ops():
-            if isinstance(op, ir.Parallel):
-                self.points.update(ir.walk(op.body))
-                if op.layout:
-                    self._loop(op)
+                self._numbers = Numbers(launch, params)
+                self._block(launch.body, set(), ())
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
         held = self._buffers.get(value)
         return held.layout if isinstance(held, SharedBuffer) else None
 
-    def _loop(self, op: ir.Parallel) -> None:
+    def _block(self, block: ir.Block, loaded: set[Hashable], around: tuple[ir.OpBase, ...]) -> None:
+        """Plan the loops of a block.  loaded: what threads hold already; around: the loops that the
+        block stands in unconditionally, the innermost first."""
+        for op in block.ops:
+            if isinstance(op, ir.Parallel):
+                self.points.update(ir.walk(op.body))
+                if op.layout:
+                    self._loop(op, loaded, around)
+                continue
+            inside = (op, *around) if isinstance(op, ir.For | ir.While) else ()
+            for each in op.blocks():
+                self._block(each, set(loaded), inside)
+
+    def _loop(self, op: ir.Parallel, loaded: set[Hashable], around: tuple[ir.OpBase, ...]) -> None:
         shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
         if len(shape) != len(op.extents):
             return
@@ -187,14 +203,36 @@ class _Forms:
         widths: dict[ir.OpBase, int] = {
             each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
         }
-        front = {each.op for each in loads}
+        front = {each.op: each for each in loads}
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
-                width = widths.get(each, 1)
-                points = _points(layout, width, not isinstance(each, ir.Load))
-                if each in front:
-                    points = _once(points, layout.shape, _moving(each, op))
+                width, moved = widths.get(each, 1), front.get(each)
+                step = max(width, moved.repeats if moved else 1)
+                points = _points(layout, step, not isinstance(each, ir.Load))
                 self.of[each] = _Form(shape, points, width)
+                if moved is not None:
+                    self.of[each] = self._loaded(op, moved, self.of[each], loaded, around)
+
+    def _loaded(
+        self,
+        loop: ir.Parallel,
+        access: VectorAccess,
+        form: _Form,
+        loaded: set[Hashable],
+        around: tuple[ir.OpBase, ...],
+    ) -> _Form:
+        """How threads make a load in front of a loop's points, but for what they hold already."""
+        op, numbers = access.op, self._numbers
+        points, places = _once(form.points, form.shape, _moving(op, loop))
+        free = not access.guards and not access.conditions and op.in_bounds
+        if not free or not numbers.is_fixed(op.buffer):
+            return replace(form, points=points)
+        text = op.buffer, form.width, *map(numbers.of, op.indices), places.tobytes()
+        if text in loaded:
+            return replace(form, points=points[:0])
+        loaded.add(text)
+        stays = bool(around) and around[0] not in numbers.changes(op.indices)
+        return replace(form, points=points, stays=stays)
 
 
 def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
@@ -209,11 +247,13 @@ def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[i
     return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
 
 
-def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
-    """Return the instructions that differ along `axes`: one text of an address is loaded once."""
+def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> tuple[Ints, Ints]:
+    """Return the instructions that differ along `axes`: one text of an address is loaded once; and
+    their places along these axes."""
     places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)[..., axes]
     keys = np.where(points[..., None] >= 0, places, -1).reshape(len(points), -1)
-    return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
+    first = np.sort(np.unique(keys, axis=0, return_index=True)[1])
+    return points[first], keys[first]
 
 
 def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
@@ -322,6 +362,8 @@ class _Listener:
         by the place of the first one in its sector."""
         self._chunked: dict[tuple[Any, ...], Moved] = {}
         """What the tiles of cp.async take, by op and by how they lie."""
+        self._held: dict[ir.OpBase, tuple[Ints, Ints]] = {}
+        """Blocks, and what they asked for last, of loads that a loop around repeats."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Read the layouts of the kernel that starts."""
@@ -358,6 +400,9 @@ class _Listener:
         rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
         # Axes of extent 1 stand for loops that are not around this op.
         if form is not None and _long(access.lanes[1:]) == _long(form.shape):
+            if form.stays:
+                rows, blocks = np.broadcast_to(rows, (access.lanes[0], rows.shape[1])), 1
+                rows = rows[self._is_new(access, rows)]
             return self._in_form(access, form, rows).times(blocks)
         each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
@@ -366,6 +411,16 @@ class _Listener:
         # Outside of a loop every thread does it.
         warps = forms.warps.get(access.op, 1)
         return self._summed(access, np.repeat(each, _WARP, axis=1), 1).times(warps * times)
+
+    def _is_new(self, access: Access, rows: Ints) -> NDArray[np.bool_]:
+        """Return of which blocks the iteration before did not ask for the same."""
+        new = np.ones(len(rows), np.bool_)
+        if access.op in self._held:
+            blocks, before = self._held[access.op]
+            at = np.minimum(np.searchsorted(blocks, access.blocks), len(blocks) - 1)
+            new = (blocks[at] != access.blocks) | (before[at] != rows).any(axis=1)
+        self._held[access.op] = np.asarray(access.blocks, np.int64), rows
+        return new
 
     def _in_form(self, access: Access, form: _Form, rows: Ints) -> Moved:
         """What an access in a loop with a layout takes.  rows: bytes by block and point.
@@ -472,5 +527,5 @@ class _Listener:
             return Moved()
         count = wavefronts if access.buffer.type.space == "shared" else sectors
         taken, needed = count(lanes, width)
-        asked = int(np.count_nonzero(lanes >= 0)) * width
+        asked = int(different(lanes).sum()) * width
         return Moved(len(lanes), int(taken.sum()), int(needed.sum()), asked)
