@@ -83,11 +83,11 @@ def test_controls_of_the_kernel_hold_for_its_page() -> None:
 
 
 def test_a_gather_takes_the_sectors_that_its_indices_name() -> None:
-    """Rows 12 and 15, then 15 and 2, each a sector. Two lanes read each point, one writes it; odd
-    columns only."""
+    """Rows 12 and 15, then 15 and 2, each a sector. Two lanes read each point, which is asked for
+    once, and one writes it; odd columns only."""
     rows = np.arange(128, dtype=np.float32).reshape(16, 8), np.array([12, 15, 15, 2], np.int32)
     held = named(traffic(scattered, *rows))
-    assert held["read", "A", "threads"] == Moved(2, 4, 2, 2 * 16 * 4)
+    assert held["read", "A", "threads"] == Moved(2, 4, 2, 2 * 8 * 4)
     assert held["write", "A", "threads"] == Moved(2, 4, 2, 2 * 8 * 4)
 
 
