@@ -57,6 +57,8 @@ REASONS = {
     "other-instructions": "matrix instructions or exchanges between threads count there too",
     "held-by-threads": "threads load an element once for several points, or lanes of a request "
     "share it",
+    "line-of-neighbour": "instructions that follow each other and come from one line of a header "
+    "have one place in ptxas' table, that of the first; the lines together are equal",
     "bytes-by-TMA": "the copy engine moves it in boxes, which no counter of a line has",
 }
 
@@ -519,12 +521,16 @@ def compared_lines(
 ) -> dict[int, dict[str, Compared]]:
     """Return each line's requests beside the counts of its instructions."""
     found: dict[int, dict[str, Compared]] = {}
+    alike = {} if measured is None else {
+        name: _sum(measured, name) == sum(each[name] for each in page.lines.values())
+        for name in LINE_QUANTITIES
+    }  # fmt: skip
     for line, numbers in sorted(page.lines.items()):
         found[line] = {}
         for name, number in numbers.items():
             counts = {} if measured is None else measured.get(line, {})
-            metrics = [name_of(each) for each in LINE_QUANTITIES[name]]
-            value = sum(counts[each] for each in metrics) if set(metrics) <= set(counts) else None
+            has_all = all(name_of(each) in counts for each in LINE_QUANTITIES[name])
+            value = _sum({line: counts}, name) if has_all else None
             others = any(counts.get(name_of(each)) for each in OTHERS)
             is_global = name.startswith("global")
             if value is None:
@@ -535,10 +541,18 @@ def compared_lines(
                 reason = "bytes-by-TMA"
             elif number == value == 0:
                 reason = "nothing"
+            elif number != value and alike[name]:
+                reason = "line-of-neighbour"
             else:
                 reason = ""
             found[line][name] = Compared(number, value, reason)
     return found
+
+
+def _sum(lines: Mapping[int, Mapping[str, int]], quantity: str) -> int:
+    """Return the sum of a quantity's counts over lines."""
+    names = [name_of(each) for each in LINE_QUANTITIES[quantity]]
+    return sum(counts.get(name, 0) for counts in lines.values() for name in names)
 
 
 def beside(

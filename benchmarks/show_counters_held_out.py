@@ -77,8 +77,8 @@ def of_tilelang(checkout: Path) -> tuple[Case, ...]:
     half = np.float16
     return (
         case("elementwise/example_elementwise_add.py:elementwise_add",
-             normal((512, 512), (512, 512)), "elementwise add through shared memory", block_M=32, block_N=32, threads=128,
-             in_dtype=T.float32, out_dtype=T.float32),
+             normal((512, 512), (512, 512)), "elementwise add through shared memory",
+             block_M=32, block_N=32, threads=128, in_dtype=T.float32, out_dtype=T.float32),
         case("norm/rms_norm.py:rms_norm_splitk", normal((256, 2048)), "RMSNorm in parts",
              blk_m=1, blk_k=512),
         case("topk/example_topk.py:tl_topk", normal((256, 128)), "top 6 of rows",

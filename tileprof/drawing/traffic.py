@@ -24,7 +24,7 @@ from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
-from tileprof.compiler.cuda.target import SECTOR
+from tileprof.compiler.cuda.target import SECTOR, WIDEST_ACCESS
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Tma
 from tileprof.ir.memory import base
@@ -153,6 +153,9 @@ class _Form:
     """Elements of one lane's access."""
     stays: bool = False
     """Whether loops around may ask for the same again, which the threads then hold."""
+    together: int = 1
+    """Instructions that follow each other and may become one, where their elements are neighbours
+    and the first of them is aligned."""
 
 
 class _Forms:
@@ -204,14 +207,30 @@ class _Forms:
             each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
         }
         front = {each.op: each for each in loads}
+        joins = not any(
+            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
+            for each in ir.walk(op.body)
+        )
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
                 step = max(width, moved.repeats if moved else 1)
                 points = _points(layout, step, not isinstance(each, ir.Load))
                 self.of[each] = _Form(shape, points, width)
-                if moved is not None:
+                if moved is None and joins and isinstance(each, ir.Load):
+                    self.of[each] = self._joined(planner, each, self.of[each])
+                elif moved is not None:
                     self.of[each] = self._loaded(op, moved, self.of[each], loaded, around)
+
+    def _joined(self, planner: Planner, load: ir.Load, form: _Form) -> _Form:
+        """How threads make loads of single elements of shared memory that stay with their points:
+        NVRTC loads the same once, and neighbours together."""
+        if load.buffer.buffer.space != "shared" or planner.guards.get(load):
+            return form
+        axes = _moving(load, planner.op)
+        points, _ = _once(form.points, form.shape, axes)
+        together = planner.width if planner.dim in axes else 1
+        return replace(form, points=points, together=together)
 
     def _loaded(
         self,
@@ -254,6 +273,24 @@ def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> tuple[Ints, 
     keys = np.where(points[..., None] >= 0, places, -1).reshape(len(points), -1)
     first = np.sort(np.unique(keys, axis=0, return_index=True)[1])
     return points[first], keys[first]
+
+
+def _together(asked: Ints, count: int, size: int) -> tuple[Ints, int]:
+    """Return the instructions that `count` at a time become, and the elements of one; the same ones
+    where lanes ask for elements that no single access has.
+
+    asked: bytes, int64[blocks, instructions, warps, 32], -1 for a lane that takes no part.
+    """
+    groups = np.sort(asked.reshape(len(asked), -1, count, *asked.shape[2:]), axis=2)
+    first, last = groups[:, :, 0], groups[:, :, -1]
+    elements = 1 + (np.diff(groups, axis=2) != 0).sum(axis=2)
+    wide = int(elements.max(initial=1))
+    fits = wide * size in (1, 2, 4, 8, WIDEST_ACCESS) and bool(
+        np.all((elements == wide) & (last - first == (wide - 1) * size) | (last < 0))
+        and np.all((first >= 0) == (last >= 0))
+        and np.all((first % (wide * size) == 0) | (first < 0))
+    )
+    return (first, wide) if fits else (asked, 1)
 
 
 def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
@@ -431,7 +468,10 @@ class _Listener:
 
         def count(some: Ints) -> Moved:
             asked = np.where(form.points >= 0, some[:, np.maximum(form.points, 0)], -1)
-            return self._summed(access, asked.reshape(-1, _WARP), form.width)
+            width = form.width
+            if form.together > 1:
+                asked, width = _together(asked, form.together, access.buffer.type.dtype.bytes)
+            return self._summed(access, asked.reshape(-1, _WARP), width)
 
         if access.buffer.type.space == "shared" or not rows.size:
             return count(rows)
