@@ -47,8 +47,6 @@ BAR = 0.01
 """Relative difference that the project asks for."""
 _PATIENCE_S = 240.0
 GROUPS: dict[str, tuple[Case, ...]] = {"first": CASES, "held-out": HELD_OUT}
-KEPT = ("counters", "line_counters")
-"""What a test needs to compare pages with counters where there is no GPU."""
 
 REASONS = {
     "no-counter": "the device's CUPTI knows none of the metrics",
@@ -259,6 +257,8 @@ class Shown:
     disturbed: frozenset[int]
     """Lines at which other instructions access shared memory."""
     file: str
+    first: int
+    """Line of the launch."""
 
     @property
     def is_held(self) -> bool:
@@ -297,6 +297,7 @@ def shown(case: Case) -> Shown:
         frozenset(p.line for p in traffic.places if p.way == "TMA" and p.space == "global"),
         frozenset(line for line, _, _ in traffic.uncounted),
         span.file if span else "",
+        span.line if span else 0,
     )
 
 
@@ -571,6 +572,27 @@ def beside(
     }
 
 
+def kept(
+    pages: Mapping[str, Shown],
+    made: Plan,
+    launches: Mapping[str, Mapping[str, float]],
+    lines: Mapping[str, Mapping[int, Mapping[str, int]]],
+) -> dict[str, Any]:
+    """Return what a test needs to compare pages with counters where there is no GPU: counts that
+    are not 0, those of lines by their distance from the launch."""
+    return {
+        "names": list(made.metrics),
+        "counters": {
+            kernel: {name: value for name, value in found.items() if value}
+            for kernel, found in launches.items()
+        },
+        "line_counters": {
+            kernel: {line - pages[kernel].first: counts for line, counts in found.items()}
+            for kernel, found in lines.items()
+        },
+    }
+
+
 def summary(kernels: Mapping[str, Any]) -> dict[str, Any]:
     """Return how many numbers were compared, how many are within the bar, and the worst ones."""
     rows = [
@@ -689,8 +711,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
         print(f"wrote {out}")
     if args.keep is not None and not problems:
-        kept = {key: result[key] for key in ("date", "device", "metrics", *KEPT)}
-        args.keep.write_text(json.dumps(kept, separators=(",", ":")) + "\n")
+        told = {key: result[key] for key in ("date", "device")}
+        args.keep.write_text(json.dumps({**told, **kept(pages, made, launches, lines)}) + "\n")
         print(f"wrote {args.keep}")
     return 1 if problems else 0
 

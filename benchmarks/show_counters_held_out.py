@@ -74,7 +74,6 @@ def of_tilelang(checkout: Path) -> tuple[Case, ...]:
     def case(place, arguments, about, **options):
         return Case(find(str(checkout / "examples" / place)), arguments, about, options)
 
-    half = np.float16
     return (
         case("elementwise/example_elementwise_add.py:elementwise_add",
              normal((512, 512), (512, 512)), "elementwise add through shared memory",
@@ -83,7 +82,4 @@ def of_tilelang(checkout: Path) -> tuple[Case, ...]:
              blk_m=1, blk_k=512),
         case("topk/example_topk.py:tl_topk", normal((256, 128)), "top 6 of rows",
              topk=6, blk_m=64, threads=128),
-        case("convolution/example_convolution.py:convolution",
-             normal((2, 16, 16, 64), (3, 3, 64, 128), dtype=half), "convolution by im2col",
-             S=1, D=1, P=1, block_M=64, block_N=128, block_K=32, num_stages=3, threads=256),
     )  # fmt: skip

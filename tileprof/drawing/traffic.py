@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import row_major
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
-from tileprof.compiler.cuda.target import SECTOR, WIDEST_ACCESS
+from tileprof.compiler.cuda.target import SECTOR, WIDEST_ACCESS, Target
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Tma
 from tileprof.ir.memory import base
@@ -99,11 +100,17 @@ class Traffic:
         return made
 
 
-def traffic_of(kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> list[Traffic]:
-    """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic of each
-    of its launches.  There is none where that run fails: the author's program, which runs next,
-    then says why."""
-    listener = _Listener()
+def traffic_of(
+    kernel: ir.Kernel,
+    values: Sequence[Any],
+    symbols: Sequence[int],
+    target: Target,
+    controls: Controls | None = None,
+) -> list[Traffic]:
+    """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic that
+    each of its launches has on the target.  There is none where that run fails: the author's
+    program, which runs next, then says why."""
+    listener = _Listener(target, controls or Controls())
     try:
         with listening(listener):
             InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
@@ -161,7 +168,8 @@ class _Form:
 class _Forms:
     """The accesses of a kernel's loops by op."""
 
-    def __init__(self, kernel: ir.Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel, target: Target, controls: Controls) -> None:
+        self._target, self._controls = target, controls
         self._buffers = _buffers(kernel)
         self._numbers: Numbers
         self.of: dict[ir.OpBase, _Form] = {}
@@ -201,7 +209,10 @@ class _Forms:
             return
         layout = parse_layout(op.layout, shape)
         # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
-        planner = Planner(op, layout, self._buffers, lambda value: "x")
+        planner = Planner(
+            op, layout, self._buffers, lambda value: "x", vectorize=self._controls.vectorize,
+            adds=self._target.adds_vectors,
+        )  # fmt: skip
         loads = planner.loads()
         widths: dict[ir.OpBase, int] = {
             each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
@@ -391,8 +402,9 @@ def _boxes(access: Access) -> Moved:
 class _Listener:
     """Adds up what accesses take, while the interpreter runs the lowered kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target, controls: Controls) -> None:
         self.found: list[Traffic] = []
+        self._target, self._controls = target, controls
         self._forms: _Forms
         self._known: dict[ir.OpBase, tuple[Ints, dict[int, Moved]]] = {}
         """For the accesses of loops: bytes of the points from the first one on, and what they take
@@ -404,7 +416,7 @@ class _Listener:
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Read the layouts of the kernel that starts."""
-        self._forms = _Forms(kernel)
+        self._forms = _Forms(kernel, self._target, self._controls)
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""
