@@ -89,8 +89,8 @@ def _moved(
 
 def _conflicts(access: AccessKind) -> Callable[[LaunchRun, Traffic], int]:
     def read(launch: LaunchRun, traffic: Traffic) -> int:
-        sum_ = traffic.total("shared", access, "threads")
-        return sum_.taken - sum_.needed
+        ways = (traffic.total("shared", access, way) for way in ("threads", "ldmatrix"))
+        return sum(each.taken - each.needed for each in ways)
 
     return read
 
@@ -178,6 +178,10 @@ QUANTITIES: tuple[Quantity, ...] = (
         ((f"{_SASS}_ld",),), ("products in threads", *_EXCHANGES),
     ),
     Quantity(
+        "wavefronts of ldmatrix", _moved("shared", "read", "taken", "ldmatrix"),
+        ((f"{_SASS}_ldsm",),), ("matrix operands",),
+    ),
+    Quantity(
         "wavefronts of shared stores", _moved("shared", "write", "taken", "threads"),
         ((f"{_SASS}_st",),), _EXCHANGES,
     ),
@@ -205,7 +209,7 @@ LINE_QUANTITIES = {
     "shared_wavefronts_ideal": ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal",),
 }
 """What a line of the page has, and the counts of instructions whose sum is the same."""
-OTHERS = tuple(f"{_EXECUTED}_{each}" for each in ("shared_gmma", "shared_stsm", "ldsm"))
+OTHERS = tuple(f"{_EXECUTED}_{each}" for each in ("shared_gmma", "shared_stsm"))
 """Instructions whose wavefronts count at a line, too.  ptxas often gives a wgmma the line of a
 neighbour, so that the lines of the program do not say where they are."""
 LINE_METRICS = (*(each for found in LINE_QUANTITIES.values() for each in found), *OTHERS)

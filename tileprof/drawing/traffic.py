@@ -25,19 +25,21 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.layouts.matrix import Operand
 from tileprof.compiler.cuda.target import SECTOR, WIDEST_ACCESS, Target
 from tileprof.errors import TileprofError
-from tileprof.ir.instructions import CpAsync, Fma, Matrices, Tma
+from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
 from tileprof.ir.memory import base
 from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
+from .operands import operand_reads
 from .repeated_loads import Numbers
 from .transactions import Ints, different, sectors, wavefronts
 
-Way = Literal["threads", "cp.async", "TMA"]
-"""Who moves the bytes: instructions of all threads, or copies that run beside them."""
+Way = Literal["threads", "ldmatrix", "cp.async", "TMA"]
+"""Who moves the bytes: instructions of all threads or warps, or copies that run beside them."""
 Uncounted = Literal["matrix operands", "products in threads", "exchange of threads", "other"]
 _WARP = 32
 
@@ -340,6 +342,8 @@ def _by_layout_alone(op: ir.OpBase) -> bool:
     """Return whether layouts of its operands alone say how threads make an op's accesses."""
     if isinstance(op, ir.Load | ir.Store | ir.Atomic | ir.TileAtomic):
         return False
+    if isinstance(op, ir.Gemm):
+        return not isinstance(op.lowering, Mma)
     return not (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync | Tma))
 
 
@@ -351,6 +355,8 @@ def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
         match op:
             case ir.Gemm(lowering=Fma()) if shared:
                 yield line, op.mnemonic, "products in threads"
+            case ir.Gemm(lowering=Mma()):
+                pass
             case ir.Gemm() if shared:
                 yield line, op.mnemonic, "matrix operands"
             case ir.ConvertLayout() | ir.Reduce() | ir.Scan() if shared:
@@ -377,6 +383,18 @@ def _places(sizes: Sequence[int], step: int) -> Ints:
     axes = [*(np.arange(size) for size in sizes[:-1]), np.arange(0, sizes[-1], step)]
     found = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(sizes))
     return np.pad(found, ((0, -len(found) % _WARP), (0, 0)), constant_values=np.iinfo(np.int32).min)
+
+
+def _starts(access: Access) -> Ints:
+    """Return where the tiles of blocks that take part begin: int64[blocks, rank]."""
+    count = access.lanes[0]
+    starts = np.stack(
+        [np.broadcast_to(np.asarray(s, np.int64).reshape(-1), count) for s in access.starts],
+        axis=-1,
+    )
+    if access.mask is not True:
+        starts = starts[np.broadcast_to(np.asarray(access.mask).reshape(-1), count)]
+    return starts
 
 
 def _long(extents: Sequence[int]) -> list[int]:
@@ -431,6 +449,8 @@ class _Listener:
             case ir.Load() | ir.Store() | ir.Atomic():
                 way: Way = "threads"
                 moved = self._elements(access)
+            case ir.Gemm():
+                way, moved = self._operand(access, op)
             case ir.Copy(lowering=CpAsync(bytes=width)):
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
@@ -506,15 +526,28 @@ class _Listener:
             made.add(known[1][place].times(times))
         return made
 
+    def _operand(self, access: Access, op: ir.Gemm) -> tuple[Way, Moved]:
+        """What the operand of a product takes, and who reads it."""
+        layout = self._layout(access)
+        assert layout is not None
+        which: Operand = "a" if base(op.a).name == access.buffer.name else "b"
+        reads = operand_reads(op, which, layout, self._forms.warps[op] * _WARP)
+        way: Way = "ldmatrix" if reads.by_matrices else "threads"
+        starts, counts = np.unique(_starts(access), axis=0, return_counts=True)
+        made = Moved()
+        for start, times in zip(starts, counts.tolist()):
+            held = op, which, *start.tolist()
+            if held not in self._chunked:
+                asked = self._bytes(access, reads.places + start)
+                asked[..., reads.lanes :] = -1
+                elements = reads.bytes // access.buffer.type.dtype.bytes
+                self._chunked[held] = self._summed(access, asked.reshape(-1, _WARP), elements)
+            made.add(self._chunked[held].times(times))
+        return way, made
+
     def _chunks(self, access: Access, width: int) -> Moved:
         """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
-        count, shape = access.lanes[0], np.array(access.buffer.shape, np.int64)
-        starts = np.stack(
-            [np.broadcast_to(np.asarray(s, np.int64).reshape(-1), count) for s in access.starts],
-            axis=-1,
-        )
-        if access.mask is not True:
-            starts = starts[np.broadcast_to(np.asarray(access.mask).reshape(-1), count)]
+        shape, starts = np.array(access.buffer.shape, np.int64), _starts(access)
         # Tiles take the same where they are cut alike and begin at the same place in a sector.
         keys = starts
         if access.buffer.type.space == "global":
