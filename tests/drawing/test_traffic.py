@@ -18,6 +18,7 @@ from benchmarks.studies import study
 from case_studies.vector_add import vector_add
 from tests.cuda.compiled_kernels import function, need_machine_code
 from tests.drawing.kernels import clashing, large, pairs, product, repeated, scattered, turned
+from tileprof import ir
 from tileprof.compiler.cuda.layouts import cost
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
@@ -142,7 +143,8 @@ def test_loads_of_machine_code_are_those_of_the_page() -> None:
     for each in made.values():
         (launch,) = each.watch.launches
         code = function(compile_cuda(each.watch.kernels[0], find_target("sm_90a")))
-        for space, opcode in (("global", "LDG"), ("shared", "LDS")):
+        opcodes: dict[ir.Space, str] = {"global": "LDG", "shared": "LDS"}
+        for space, opcode in opcodes.items():
             runs = sum(4 ** code.depth(i.offset) for i in code.instructions if i.name == opcode)
             assert launch.traffic is not None
             requests = launch.traffic.total(space, "read").requests
