@@ -87,9 +87,12 @@ def _moved(
     return read
 
 
+_THREADS: tuple[Way, ...] = ("threads", "ldmatrix", "stmatrix")
+
+
 def _conflicts(access: AccessKind) -> Callable[[LaunchRun, Traffic], int]:
     def read(launch: LaunchRun, traffic: Traffic) -> int:
-        ways = (traffic.total("shared", access, way) for way in ("threads", "ldmatrix"))
+        ways = (traffic.total("shared", access, way) for way in _THREADS)
         return sum(each.taken - each.needed for each in ways)
 
     return read
@@ -118,7 +121,7 @@ _WRITE = (
     (f"{_ASKED}_st", _TMA_STORE),
     ("sm__sass_data_bytes_mem_global_op_st", _TMA_STORE),
 )
-_EXCHANGES = ("exchange of threads", "other")
+_EXCHANGES = ("exchange of threads", "copied matrices", "other")
 
 QUANTITIES: tuple[Quantity, ...] = (
     Quantity(
@@ -179,11 +182,15 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         "wavefronts of ldmatrix", _moved("shared", "read", "taken", "ldmatrix"),
-        ((f"{_SASS}_ldsm",),), ("matrix operands",),
+        ((f"{_SASS}_ldsm",),), ("copied matrices",),
     ),
     Quantity(
         "wavefronts of shared stores", _moved("shared", "write", "taken", "threads"),
         ((f"{_SASS}_st",),), _EXCHANGES,
+    ),
+    Quantity(
+        "wavefronts of stmatrix", _moved("shared", "write", "taken", "stmatrix"),
+        ((f"{_SASS}_stsm",),), ("copied matrices",),
     ),
     Quantity(
         "wavefronts of cp.async", _moved("shared", "write", "taken", "cp.async"),
@@ -209,7 +216,7 @@ LINE_QUANTITIES = {
     "shared_wavefronts_ideal": ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal",),
 }
 """What a line of the page has, and the counts of instructions whose sum is the same."""
-OTHERS = tuple(f"{_EXECUTED}_{each}" for each in ("shared_gmma", "shared_stsm"))
+OTHERS = tuple(f"{_EXECUTED}_{each}" for each in ("shared_gmma",))
 """Instructions whose wavefronts count at a line, too.  ptxas often gives a wgmma the line of a
 neighbour, so that the lines of the program do not say where they are."""
 LINE_METRICS = (*(each for found in LINE_QUANTITIES.values() for each in found), *OTHERS)
@@ -650,7 +657,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record(args.record, cases, args.metrics.split(","), args.warm)
         return 0
     chosen = ["--only", ",".join(names)]
-    chosen += ["--checkout", str(args.checkout)] if args.checkout else []
+    chosen += ["--checkout", str(args.checkout.resolve())] if args.checkout else []
 
     made = plan(CHIP if args.dry_run else None)
     print(plan_text(made), flush=True)

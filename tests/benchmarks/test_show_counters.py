@@ -73,6 +73,11 @@ def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
         bar = counters.BAR if quantity == "sectors of atomics" else 0
         assert (each.difference or 0) <= bar, (quantity, each)
     assert sum(each.difference is not None for each in found.values()) >= 4
+    if not page.uncounted & {"exchange of threads", "copied matrices", "other"}:
+        # Of stores the L1 counts threads and matrices together.
+        stores = page.quantities["wavefronts of shared stores"]
+        stores += page.quantities["wavefronts of stmatrix"]
+        assert stores == measured["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"]
     lines = RECORDED["line_counters"].get(name)
     if lines is not None:
         counts = {page.first + int(line): found for line, found in lines.items()}

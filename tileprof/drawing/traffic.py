@@ -12,7 +12,7 @@ threads that exchange values through shared memory.  `Traffic.uncounted` names t
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -34,13 +34,15 @@ from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
-from .operands import operand_reads
+from .operands import MatrixAccess, operand_reads, stored_matrices
 from .repeated_loads import Numbers
 from .transactions import Ints, different, sectors, wavefronts
 
-Way = Literal["threads", "ldmatrix", "cp.async", "TMA"]
+Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA"]
 """Who moves the bytes: instructions of all threads or warps, or copies that run beside them."""
-Uncounted = Literal["matrix operands", "products in threads", "exchange of threads", "other"]
+Uncounted = Literal[
+    "matrix operands", "copied matrices", "products in threads", "exchange of threads", "other"
+]
 _WARP = 32
 
 
@@ -175,6 +177,8 @@ class _Forms:
         self._buffers = _buffers(kernel)
         self._numbers: Numbers
         self.of: dict[ir.OpBase, _Form] = {}
+        self.matrices: dict[ir.OpBase, MatrixAccess] = {}
+        """Copies that stmatrix makes."""
         self.warps: dict[ir.OpBase, int] = {}
         """Warps of the block around an op."""
         self.points: set[ir.OpBase] = set()
@@ -184,8 +188,19 @@ class _Forms:
             if isinstance(launch, ir.Launch):
                 for op in ir.walk(launch.body):
                     self.warps[op] = max(launch.block_threads // _WARP, 1)
+                    if isinstance(op, ir.Copy) and (made := self._stored(op)):
+                        self.matrices[op] = made
                 self._numbers = Numbers(launch, params)
                 self._block(launch.body, set(), ())
+
+    def _stored(self, op: ir.Copy) -> MatrixAccess | None:
+        """Return how stmatrix writes a fragment to shared memory, where it does."""
+        made, target = op.source.owner, self.layout(op.target)
+        if not self._target.has_tma or target is None or not isinstance(made, ir.Alloc):
+            return None
+        if not isinstance(op.lowering, Matrices | None) or made.space != "fragment":
+            return None
+        return stored_matrices(op, parse_layout(made.layout, made.shape), target)
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
@@ -347,9 +362,13 @@ def _by_layout_alone(op: ir.OpBase) -> bool:
     return not (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync | Tma))
 
 
-def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
+def _uncounted(
+    launch: ir.Launch, counted: Container[ir.OpBase]
+) -> Iterator[tuple[int, str, Uncounted]]:
     """Yield what accesses shared memory of a launch beside what is counted."""
     for op in ir.walk(launch.body):
+        if op in counted:
+            continue
         line = op.span.line if op.span else 0
         shared = any(each.value.buffer.space == "shared" for each in op.accesses())
         match op:
@@ -362,7 +381,7 @@ def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
             case ir.ConvertLayout() | ir.Reduce() | ir.Scan() if shared:
                 yield line, op.mnemonic, "exchange of threads"
             case ir.Copy(lowering=Matrices() | None) if shared:
-                yield line, op.mnemonic, "matrix operands"
+                yield line, op.mnemonic, "copied matrices"
             case ir.Load() | ir.Store() | ir.Atomic() | ir.Copy() | ir.TileAtomic():
                 pass
             case _ if shared:
@@ -438,12 +457,15 @@ class _Listener:
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""
-        self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op))))
+        self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op, self._forms.matrices))))
 
     def note(self, access: Access) -> None:
         """Add an access of global or shared memory."""
         op, space = access.op, access.buffer.type.space
-        if access.launch < 0 or space not in ("global", "shared") or _by_layout_alone(op):
+        stored = self._forms.matrices.get(op)
+        if access.launch < 0 or space not in ("global", "shared"):
+            return
+        if stored is None and _by_layout_alone(op):
             return
         match op:
             case ir.Load() | ir.Store() | ir.Atomic():
@@ -451,6 +473,8 @@ class _Listener:
                 moved = self._elements(access)
             case ir.Gemm():
                 way, moved = self._operand(access, op)
+            case ir.Copy() if stored is not None:
+                way, moved = "stmatrix", self._matrices(access, stored)
             case ir.Copy(lowering=CpAsync(bytes=width)):
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
@@ -532,18 +556,21 @@ class _Listener:
         assert layout is not None
         which: Operand = "a" if base(op.a).name == access.buffer.name else "b"
         reads = operand_reads(op, which, layout, self._forms.warps[op] * _WARP)
-        way: Way = "ldmatrix" if reads.by_matrices else "threads"
+        return "ldmatrix" if reads.by_matrices else "threads", self._matrices(access, reads)
+
+    def _matrices(self, access: Access, made: MatrixAccess) -> Moved:
+        """What matrices take, which lie alike in all tiles."""
         starts, counts = np.unique(_starts(access), axis=0, return_counts=True)
-        made = Moved()
+        found = Moved()
         for start, times in zip(starts, counts.tolist()):
-            held = op, which, *start.tolist()
+            held = access.op, access.buffer.name, *start.tolist()
             if held not in self._chunked:
-                asked = self._bytes(access, reads.places + start)
-                asked[..., reads.lanes :] = -1
-                elements = reads.bytes // access.buffer.type.dtype.bytes
+                asked = self._bytes(access, made.places + start)
+                asked[..., made.lanes :] = -1
+                elements = made.bytes // access.buffer.type.dtype.bytes
                 self._chunked[held] = self._summed(access, asked.reshape(-1, _WARP), elements)
-            made.add(self._chunked[held].times(times))
-        return way, made
+            found.add(self._chunked[held].times(times))
+        return found
 
     def _chunks(self, access: Access, width: int) -> Moved:
         """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
