@@ -721,7 +721,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if out is not None:
         out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
         print(f"wrote {out}")
-    if args.keep is not None and not problems:
+    if args.keep is not None and not problems and not args.dry_run:
         told = {key: result[key] for key in ("date", "device")}
         args.keep.write_text(json.dumps({**told, **kept(pages, made, launches, lines)}) + "\n")
         print(f"wrote {args.keep}")
