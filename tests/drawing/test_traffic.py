@@ -117,12 +117,12 @@ def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None
 
 def test_what_threads_hold_is_loaded_once() -> None:
     """A row that is read twice in other vectors is loaded twice, a factor once for all rows of a
-    block, and two words of shared memory that lie backwards together."""
+    block; words of shared memory that lie backwards are loaded one by one."""
     ones = np.ones((8, 512), np.float32)
     found = traffic(repeated, ones, ones[0])
     held = named(found)
     assert held["read", "W", "threads"] == Moved(2 * 8, 2 * 64, 2 * 64, 2 * 4 * 512)
-    assert held["read", "s", "threads"] == Moved(8 * 8, 16 * 8, 16 * 8, 8 * 4 * 512)
+    assert held["read", "s", "threads"] == Moved(16 * 8, 32 * 8, 16 * 8, 8 * 4 * 512)
     assert found.total("global", "read").bytes == 2 * ones.nbytes + 2 * 4 * 512
 
 
@@ -145,7 +145,12 @@ def test_loads_of_machine_code_are_those_of_the_page() -> None:
         code = function(compile_cuda(each.watch.kernels[0], find_target("sm_90a")))
         opcodes: dict[ir.Space, str] = {"global": "LDG", "shared": "LDS"}
         for space, opcode in opcodes.items():
-            runs = sum(4 ** code.depth(i.offset) for i in code.instructions if i.name == opcode)
+            # NVRTC 13.5 makes one access of two words of shared memory.
+            runs = sum(
+                4 ** code.depth(i.offset) * (2 if i.opcode == "LDS.64" else 1)
+                for i in code.instructions
+                if i.name == opcode
+            )
             assert launch.traffic is not None
             requests = launch.traffic.total(space, "read").requests
             assert requests == runs * launch.blocks * 4, (space, each)

@@ -26,7 +26,7 @@ from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuff
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.matrix import Operand
-from tileprof.compiler.cuda.target import SECTOR, WIDEST_ACCESS, Target
+from tileprof.compiler.cuda.target import SECTOR, Target
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
 from tileprof.ir.memory import base
@@ -165,8 +165,7 @@ class _Form:
     stays: bool = False
     """Whether loops around may ask for the same again, which the threads then hold."""
     together: int = 1
-    """Instructions that follow each other and may become one, where their elements are neighbours
-    and the first of them is aligned."""
+    """Instructions that follow each other, of which some may ask for the same."""
 
 
 class _Forms:
@@ -252,7 +251,7 @@ class _Forms:
 
     def _joined(self, planner: Planner, load: ir.Load, form: _Form) -> _Form:
         """How threads make loads of single elements of shared memory that stay with their points:
-        NVRTC loads the same once, and neighbours together."""
+        NVRTC loads the same once."""
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
         axes = _moving(load, planner.op)
@@ -303,22 +302,16 @@ def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> tuple[Ints, 
     return points[first], keys[first]
 
 
-def _together(asked: Ints, count: int, size: int) -> tuple[Ints, int]:
-    """Return the instructions that `count` at a time become, and the elements of one; the same ones
-    where lanes ask for elements that no single access has.
+def _different(asked: Ints, count: int) -> Ints:
+    """Return the instructions without those that ask again for what one of the same `count` asks
+    for, in every lane.
 
     asked: bytes, int64[blocks, instructions, warps, 32], -1 for a lane that takes no part.
     """
     groups = np.sort(asked.reshape(len(asked), -1, count, *asked.shape[2:]), axis=2)
-    first, last = groups[:, :, 0], groups[:, :, -1]
-    elements = 1 + (np.diff(groups, axis=2) != 0).sum(axis=2)
-    wide = int(elements.max(initial=1))
-    fits = wide * size in (1, 2, 4, 8, WIDEST_ACCESS) and bool(
-        np.all((elements == wide) & (last - first == (wide - 1) * size) | (last < 0))
-        and np.all((first >= 0) == (last >= 0))
-        and np.all((first % (wide * size) == 0) | (first < 0))
-    )
-    return (first, wide) if fits else (asked, 1)
+    kept = np.ones(count, np.bool_)
+    kept[1:] = (np.diff(groups, axis=2) != 0).any(axis=(0, 1, 3, 4))
+    return groups[:, :, kept].reshape(len(asked), -1, *asked.shape[2:])
 
 
 def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
@@ -524,10 +517,9 @@ class _Listener:
 
         def count(some: Ints) -> Moved:
             asked = np.where(form.points >= 0, some[:, np.maximum(form.points, 0)], -1)
-            width = form.width
             if form.together > 1:
-                asked, width = _together(asked, form.together, access.buffer.type.dtype.bytes)
-            return self._summed(access, asked.reshape(-1, _WARP), width)
+                asked = _different(asked, form.together)
+            return self._summed(access, asked.reshape(-1, _WARP), form.width)
 
         if access.buffer.type.space == "shared" or not rows.size:
             return count(rows)
