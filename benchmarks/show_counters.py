@@ -2,7 +2,8 @@
 
     python -m benchmarks.show_counters               writes benchmarks/results/show-counters.json
     python -m benchmarks.show_counters --dry-run     everything but the GPU; prints the plan
-    python -m benchmarks.show_counters --only histogram,attention --out /tmp/some.json
+    python -m benchmarks.show_counters --only histogram,held-out --out /tmp/some.json
+    python -m benchmarks.show_counters --keep tests/data/show-counters.json    counters for a test
 
 Each kernel of `show_counters_kernels` is shown in the interpreter, then launched under counters of
 launches (CUPTI's range profiler) and under counts of instructions, each in a process of its own,
@@ -30,10 +31,14 @@ from typing import Any
 import numpy as np
 
 import tileprof
+from benchmarks.show_counters_held_out import HELD_OUT, of_tilelang
 from benchmarks.show_counters_kernels import CASES, Case
+from tileprof import ir
 from tileprof.drawing import Drawing, show
-from tileprof.drawing.traffic import Traffic
+from tileprof.drawing.traffic import Traffic, Way
 from tileprof.drawing.watch import LaunchRun
+from tileprof.profile.instruction_counts import name_of
+from tileprof.runtime.events.access import AccessKind
 
 RESULTS = Path(__file__).parent / "results" / "show-counters.json"
 CHIP = "GH100"
@@ -41,13 +46,17 @@ CHIP = "GH100"
 BAR = 0.01
 """Relative difference that the project asks for."""
 _PATIENCE_S = 240.0
+GROUPS: dict[str, tuple[Case, ...]] = {"first": CASES, "held-out": HELD_OUT}
 
 REASONS = {
     "no-counter": "the device's CUPTI knows none of the metrics",
     "not-measured": "the run gave no value",
     "nothing": "the kernel makes no such access, and none was counted",
     "other-instructions": "matrix instructions or exchanges between threads count there too",
-    "held-by-threads": "a thread loads an element once and uses it for several points",
+    "held-by-threads": "threads load an element once for several points, or lanes of a request "
+    "share it",
+    "line-of-neighbour": "instructions that follow each other and come from one line of a header "
+    "have one place in ptxas' table, that of the first; the lines together are equal",
     "bytes-by-TMA": "the copy engine moves it in boxes, which no counter of a line has",
 }
 
@@ -68,18 +77,23 @@ class Quantity:
     """Whether it is the bytes of the run's points, which threads may hold and not load again."""
 
 
-def _moved(space: str, access: str, field: str, *ways: str) -> Callable[[LaunchRun, Traffic], int]:
+def _moved(
+    space: ir.Space, access: AccessKind, field: str, *ways: Way
+) -> Callable[[LaunchRun, Traffic], int]:
     def read(launch: LaunchRun, traffic: Traffic) -> int:
-        sums = (traffic.total(space, access, way) for way in ways)  # type: ignore[arg-type]
+        sums = (traffic.total(space, access, way) for way in ways)
         return sum(int(getattr(each, field)) for each in sums)
 
     return read
 
 
-def _conflicts(access: str) -> Callable[[LaunchRun, Traffic], int]:
+_THREADS: tuple[Way, ...] = ("threads", "ldmatrix", "stmatrix")
+
+
+def _conflicts(access: AccessKind) -> Callable[[LaunchRun, Traffic], int]:
     def read(launch: LaunchRun, traffic: Traffic) -> int:
-        sum_ = traffic.total("shared", access, "threads")  # type: ignore[arg-type]
-        return sum_.taken - sum_.needed
+        ways = (traffic.total("shared", access, way) for way in _THREADS)
+        return sum(each.taken - each.needed for each in ways)
 
     return read
 
@@ -91,8 +105,10 @@ def _atomic_bytes(launch: LaunchRun) -> int:
 
 _ASKED = "smsp__sass_data_bytes_mem_global_op"
 _TAGS = "l1tex__t_{}_pipe_lsu_mem_global_op"
+_ATOMICS = "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_{}"
 _SASS = "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op"
-_DATA = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+"""Of `op_ld` and `op_st` without matrices (`op_ldsm`, `op_stsm`) and wgmma (`op_gmma`), which
+`l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld` and `_st` have in them, too."""
 _LDGSTS = "sm__sass_l1tex_t_{}_pipe_lsu_mem_global_op_ldgsts"
 _TMA_LOAD = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld"
 _TMA_STORE = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st"
@@ -105,7 +121,7 @@ _WRITE = (
     (f"{_ASKED}_st", _TMA_STORE),
     ("sm__sass_data_bytes_mem_global_op_st", _TMA_STORE),
 )
-_EXCHANGES = ("exchange of threads", "other")
+_EXCHANGES = ("exchange of threads", "copied matrices", "other")
 
 QUANTITIES: tuple[Quantity, ...] = (
     Quantity(
@@ -127,13 +143,14 @@ QUANTITIES: tuple[Quantity, ...] = (
         "bytes of atomics", _moved("global", "atomic", "bytes", "threads", "TMA"),
         ((f"{_ASKED}_red", f"{_ASKED}_atom", _TMA_ADD),),
     ),
+    # The L1 counts cp.async among the loads.
     Quantity(
-        "sectors of loads", _moved("global", "read", "taken", "threads"),
+        "sectors of loads", _moved("global", "read", "taken", "threads", "cp.async"),
         ((_TAGS.format("sectors") + "_ld",),),
     ),
     Quantity(
-        "requests of loads", _moved("global", "read", "requests", "threads"),
-        ((_TAGS.format("requests") + "_ld",), ("smsp__sass_inst_executed_op_global_ld",)),
+        "requests of loads", _moved("global", "read", "requests", "threads", "cp.async"),
+        ((_TAGS.format("requests") + "_ld",),),
     ),
     Quantity(
         "sectors of stores", _moved("global", "write", "taken", "threads"),
@@ -154,17 +171,26 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         "sectors of atomics", _moved("global", "atomic", "taken", "threads"),
-        ((_TAGS.format("sectors") + "_red", _TAGS.format("sectors") + "_atom"),),
+        ((_ATOMICS.format("red"), _ATOMICS.format("atom")),
+         (_TAGS.format("sectors") + "_red", _TAGS.format("sectors") + "_atom")),
     ),
     Quantity("bytes read by TMA", _moved("global", "read", "bytes", "TMA"), ((_TMA_LOAD,),)),
     Quantity("bytes written by TMA", _moved("global", "write", "bytes", "TMA"), ((_TMA_STORE,),)),
     Quantity(
         "wavefronts of shared loads", _moved("shared", "read", "taken", "threads"),
-        ((f"{_SASS}_ld",), (f"{_DATA}_ld",)), ("products in threads", *_EXCHANGES),
+        ((f"{_SASS}_ld",),), ("products in threads", *_EXCHANGES),
+    ),
+    Quantity(
+        "wavefronts of ldmatrix", _moved("shared", "read", "taken", "ldmatrix"),
+        ((f"{_SASS}_ldsm",),), ("copied matrices",),
     ),
     Quantity(
         "wavefronts of shared stores", _moved("shared", "write", "taken", "threads"),
-        ((f"{_SASS}_st",), (f"{_DATA}_st",)), _EXCHANGES,
+        ((f"{_SASS}_st",),), _EXCHANGES,
+    ),
+    Quantity(
+        "wavefronts of stmatrix", _moved("shared", "write", "taken", "stmatrix"),
+        ((f"{_SASS}_stsm",),), ("copied matrices",),
     ),
     Quantity(
         "wavefronts of cp.async", _moved("shared", "write", "taken", "cp.async"),
@@ -182,13 +208,18 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
 )  # fmt: skip
 
-LINE_METRICS = {
-    "smsp__sass_sectors_mem_global": "global_sectors",
-    "smsp__sass_inst_executed_op_global": "global_requests",
-    "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared": "shared_wavefronts",
-    "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal": "shared_wavefronts_ideal",
+_EXECUTED = "smsp__sass_inst_executed_op"
+LINE_QUANTITIES = {
+    "global_sectors": ("smsp__sass_sectors_mem_global",),
+    "global_requests": (f"{_EXECUTED}_global", f"{_EXECUTED}_ldgsts"),
+    "shared_wavefronts": ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",),
+    "shared_wavefronts_ideal": ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal",),
 }
-"""Counts of instructions, and what a profile calls them."""
+"""What a line of the page has, and the counts of instructions whose sum is the same."""
+OTHERS = tuple(f"{_EXECUTED}_{each}" for each in ("shared_gmma",))
+"""Instructions whose wavefronts count at a line, too.  ptxas often gives a wgmma the line of a
+neighbour, so that the lines of the program do not say where they are."""
+LINE_METRICS = (*(each for found in LINE_QUANTITIES.values() for each in found), *OTHERS)
 
 
 @dataclass(frozen=True)
@@ -237,6 +268,8 @@ class Shown:
     disturbed: frozenset[int]
     """Lines at which other instructions access shared memory."""
     file: str
+    first: int
+    """Line of the launch."""
 
     @property
     def is_held(self) -> bool:
@@ -247,7 +280,7 @@ class Shown:
 
 def drawn(case: Case) -> Drawing:
     """Show a kernel."""
-    return show(case.kernel, *case.arguments(np.random.default_rng(0)))
+    return show(case.kernel, *case.arguments(np.random.default_rng(0)), **case.options)
 
 
 def shown(case: Case) -> Shown:
@@ -258,7 +291,7 @@ def shown(case: Case) -> Shown:
     traffic = launch.traffic
     if traffic is None:
         raise SystemExit(f"{case.name} has no requests on {machine.target}: {machine.problem}")
-    lines: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(LINE_METRICS.values(), 0))
+    lines: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(LINE_QUANTITIES, 0))
     for place, moved in traffic.places.items():
         held = lines[place.line]
         if place.space == "global":
@@ -275,6 +308,7 @@ def shown(case: Case) -> Shown:
         frozenset(p.line for p in traffic.places if p.way == "TMA" and p.space == "global"),
         frozenset(line for line, _, _ in traffic.uncounted),
         span.file if span else "",
+        span.line if span else 0,
     )
 
 
@@ -309,7 +343,7 @@ def plan(chip: str | None) -> Plan:
     from tileprof.profiler.counters.planning import open_found
 
     path, library = open_found()
-    lines = tuple(LINE_METRICS)
+    lines = LINE_METRICS
     if chip is None:
         chip = find_chip(path)
         known = find_instruction_metrics(path)[1]
@@ -366,14 +400,14 @@ def on_device(case: Case) -> Callable[[], Any]:
         return (tensor if kind is None else tensor.view(kind)).cuda()
 
     given = [moved(each) for each in case.arguments(np.random.default_rng(0))]
-    return lambda: case.kernel(*given)
+    return lambda: case.kernel(*given, **case.options)
 
 
-def record(path: Path, names: Sequence[str], metrics: Sequence[str], warm: bool) -> None:
+def record(path: Path, cases: Sequence[Case], metrics: Sequence[str], warm: bool) -> None:
     """Launch each kernel once under counters, and write the profile."""
     import torch
 
-    runs = {each.name: on_device(each) for each in CASES if each.name in names}
+    runs = {each.name: on_device(each) for each in cases}
     if warm:
         for run in runs.values():
             run()
@@ -384,10 +418,10 @@ def record(path: Path, names: Sequence[str], metrics: Sequence[str], warm: bool)
             torch.cuda.synchronize()
 
 
-def recorded(path: Path, names: Sequence[str], metrics: Sequence[str], warm: bool) -> Any:
+def recorded(path: Path, chosen: Sequence[str], metrics: Sequence[str], warm: bool) -> Any:
     """Record in a process of its own; return the profile, or why there is none."""
     command = [sys.executable, "-m", "benchmarks.show_counters", "--record", str(path)]
-    command += ["--only", ",".join(names), "--metrics", ",".join(metrics)]
+    command += [*chosen, "--metrics", ",".join(metrics)]
     command += ["--warm"] if warm else []
     try:
         done = subprocess.run(
@@ -439,7 +473,7 @@ def of_lines(profile: Any, pages: Mapping[str, Shown]) -> dict[str, dict[int, di
             continue
         places = {each.offset: _line(each.place, pages[kernel].file) for each in function.code}
         rows = pc.counts.rows_of(number)
-        zeros = dict.fromkeys(LINE_METRICS.values(), 0)
+        zeros = dict.fromkeys(map(name_of, LINE_METRICS), 0)
         lines = found.setdefault(kernel, {line: dict(zeros) for line in pages[kernel].lines})
         for offset, values in zip(pc.counts.offset[rows].tolist(), pc.counts.values[rows].tolist()):
             held = lines.setdefault(places.get(offset, 0), {})
@@ -499,23 +533,75 @@ def compared_lines(
 ) -> dict[int, dict[str, Compared]]:
     """Return each line's requests beside the counts of its instructions."""
     found: dict[int, dict[str, Compared]] = {}
+    alike = {} if measured is None else {
+        name: _sum(measured, name) == sum(each[name] for each in page.lines.values())
+        for name in LINE_QUANTITIES
+    }  # fmt: skip
     for line, numbers in sorted(page.lines.items()):
         found[line] = {}
         for name, number in numbers.items():
-            value = None if measured is None else measured.get(line, {}).get(name)
+            counts = {} if measured is None else measured.get(line, {})
+            has_all = all(name_of(each) in counts for each in LINE_QUANTITIES[name])
+            value = _sum({line: counts}, name) if has_all else None
+            others = any(counts.get(name_of(each)) for each in OTHERS)
             is_global = name.startswith("global")
             if value is None:
                 reason = "not-measured"
-            elif not is_global and line in page.disturbed:
+            elif not is_global and (others or line in page.disturbed):
                 reason = "other-instructions"
             elif is_global and line in page.by_engine and not number:
                 reason = "bytes-by-TMA"
             elif number == value == 0:
                 reason = "nothing"
+            elif number != value and alike[name]:
+                reason = "line-of-neighbour"
             else:
                 reason = ""
             found[line][name] = Compared(number, value, reason)
     return found
+
+
+def _sum(lines: Mapping[int, Mapping[str, int]], quantity: str) -> int:
+    """Return the sum of a quantity's counts over lines."""
+    names = [name_of(each) for each in LINE_QUANTITIES[quantity]]
+    return sum(counts.get(name, 0) for counts in lines.values() for name in names)
+
+
+def beside(
+    page: Shown,
+    made: Plan,
+    launch: Mapping[str, float] | None,
+    lines: Mapping[int, Mapping[str, int]] | None,
+) -> dict[str, Any]:
+    """Return all numbers of a kernel's page beside counters, as JSON values."""
+    return {
+        "launch": {name: each.row() for name, each in compared(page, made, launch).items()},
+        "lines": {
+            str(line): {name: each.row() for name, each in found.items()}
+            for line, found in compared_lines(page, lines).items()
+        },
+    }
+
+
+def kept(
+    pages: Mapping[str, Shown],
+    made: Plan,
+    launches: Mapping[str, Mapping[str, float]],
+    lines: Mapping[str, Mapping[int, Mapping[str, int]]],
+) -> dict[str, Any]:
+    """Return what a test needs to compare pages with counters where there is no GPU: counts that
+    are not 0, those of lines by their distance from the launch."""
+    return {
+        "names": list(made.metrics),
+        "counters": {
+            kernel: {name: value for name, value in found.items() if value}
+            for kernel, found in launches.items()
+        },
+        "line_counters": {
+            kernel: {line - pages[kernel].first: counts for line, counts in found.items()}
+            for kernel, found in lines.items()
+        },
+    }
 
 
 def summary(kernels: Mapping[str, Any]) -> dict[str, Any]:
@@ -551,39 +637,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show, count and compare all kernels."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.show_counters")
     parser.add_argument("--dry-run", action="store_true", help="do everything but the GPU's part")
-    parser.add_argument("--only", default="", help="kernels, separated by commas")
+    parser.add_argument("--only", default="", help=f"kernels or groups: {', '.join(GROUPS)}")
+    parser.add_argument("--checkout", type=Path, help="of TileLang, for kernels of its examples")
     parser.add_argument("--out", type=Path, help=f"JSON to write (default: {RESULTS.name})")
+    parser.add_argument("--keep", type=Path, help="JSON for the counters alone, for a test")
     parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--metrics", default="", help=argparse.SUPPRESS)
     parser.add_argument("--warm", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
-    names = [each for each in args.only.split(",") if each] or [each.name for each in CASES]
-    if unknown := set(names) - {each.name for each in CASES}:
-        parser.error(f"no such kernel: {', '.join(sorted(unknown))}")
+    groups = {**GROUPS, "tilelang": of_tilelang(args.checkout) if args.checkout else ()}
+    every = {each.name: each for cases in groups.values() for each in cases}
+    only = [each for each in args.only.split(",") if each] or list(groups)
+    if unknown := set(only) - set(every) - set(groups):
+        parser.error(f"no such kernel or group: {', '.join(sorted(unknown))}")
+    wanted = {each.name for name in only for each in groups.get(name, ())} | set(only)
+    cases = [each for name, each in every.items() if name in wanted]
+    names = [each.name for each in cases]
     if args.record:
-        record(args.record, names, args.metrics.split(","), args.warm)
+        record(args.record, cases, args.metrics.split(","), args.warm)
         return 0
+    chosen = ["--only", ",".join(names)]
+    chosen += ["--checkout", str(args.checkout.resolve())] if args.checkout else []
 
     made = plan(CHIP if args.dry_run else None)
     print(plan_text(made), flush=True)
     pages: dict[str, Shown] = {}
-    for case in CASES:
-        if case.name in names:
-            pages[case.name] = shown(case)
-            print(f"shown: {case.name}", flush=True)
+    for case in cases:
+        pages[case.name] = shown(case)
+        print(f"shown: {case.name}", flush=True)
     problems: dict[str, str] = {}
     facts: dict[str, str] = {}
     launches: dict[str, dict[str, float]] = {}
     lines: dict[str, dict[int, dict[str, int]]] = {}
     if not args.dry_run:
         with tempfile.TemporaryDirectory() as folder:
-            counted = recorded(Path(folder) / "launches.tprof", names, made.metrics, warm=True)
+            counted = recorded(Path(folder) / "launches.tprof", chosen, made.metrics, warm=True)
             if isinstance(counted, str):
                 problems["counters of launches"] = counted
             else:
                 launches = of_launches(counted, names, made.metrics)
                 facts |= counter_facts(counted)
-            counted = recorded(Path(folder) / "lines.tprof", names, made.lines, warm=False)
+            counted = recorded(Path(folder) / "lines.tprof", chosen, made.lines, warm=False)
             if isinstance(counted, str):
                 problems["counts of instructions"] = counted
             else:
@@ -592,22 +686,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels = {
         case.name: {
             "about": case.about,
-            "launch": {
-                name: each.row()
-                for name, each in compared(
-                    pages[case.name], made, launches.get(case.name)
-                ).items()
-            },
-            "lines": {
-                str(line): {name: each.row() for name, each in found.items()}
-                for line, found in compared_lines(
-                    pages[case.name], lines.get(case.name)
-                ).items()
-            },
+            "group": next(name for name, found in groups.items() if case in found),
+            **beside(pages[case.name], made, launches.get(case.name), lines.get(case.name)),
         }
-        for case in CASES
-        if case.name in names
-    }  # fmt: skip
+        for case in cases
+    }
     result = {
         "description": "Numbers that `tileprof show` gives for a launch (bytes, requests, sectors, "
         "wavefronts, conflicts), beside hardware counters of the same launch and, by line, counts "
@@ -619,11 +702,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "passes": made.passes,
         "metrics": {name: list(map(list, each)) for name, each in made.chosen.items()},
         "counters": launches,
+        "line_counters": lines,
         "metrics_not_known": list(made.unknown),
         "reasons": REASONS,
         "problems": problems,
         "facts": facts,
         "summary": summary(kernels),
+        "summaries": {
+            group: summary({n: each for n, each in kernels.items() if each["group"] == group})
+            for group in groups
+        },
         "kernels": kernels,
     }  # fmt: skip
     print(json.dumps(result["summary"], indent=1))
@@ -633,6 +721,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if out is not None:
         out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
         print(f"wrote {out}")
+    if args.keep is not None and not problems and not args.dry_run:
+        told = {key: result[key] for key in ("date", "device")}
+        args.keep.write_text(json.dumps({**told, **kept(pages, made, launches, lines)}) + "\n")
+        print(f"wrote {args.keep}")
     return 1 if problems else 0
 
 

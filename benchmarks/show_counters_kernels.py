@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -33,6 +33,8 @@ class Case:
     kernel: Callable[..., Any]
     arguments: Callable[[np.random.Generator], list[Any]]
     about: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Other arguments by name: sizes and types."""
 
     @property
     def name(self) -> str:
@@ -144,7 +146,9 @@ def masked_copy(A, limit: int = 1000):
     return B
 
 
-def _normal(*shapes: tuple[int, ...], dtype: Any = np.float32) -> Any:
+def normal(*shapes: tuple[int, ...], dtype: Any = np.float32) -> Any:
+    """Return what draws normal numbers of these shapes."""
+
     def make(draw: np.random.Generator) -> list[Any]:
         return [draw.standard_normal(shape, np.float32).astype(dtype) for shape in shapes]
 
@@ -174,19 +178,19 @@ TRANSPOSE_PLAIN = tileprof.jit(transpose_plain.function, controls={"swizzle": Fa
 MATMUL_TMA = tileprof.jit(matmul_nt.function)
 
 CASES: tuple[Case, ...] = (
-    Case(vector_add, _normal((1_000_003,), (1_000_003,)), "vector add with a masked tail"),
-    Case(masked_copy, _normal((512, 2048)), "copy of which a mask leaves out half"),
-    Case(softmax, _normal((512, 2048), dtype=_BF16), "softmax of rows"),
-    Case(rms_norm, _normal((512, 4096), (4096,), dtype=_BF16), "RMSNorm"),
-    Case(transpose, _normal((1024, 1024), dtype=_BF16), "transpose, swizzle chosen"),
-    Case(TRANSPOSE_PLAIN, _normal((512, 512)), "transpose without a swizzle"),
-    Case(matmul, _normal((512, 512), (512, 512)), "float32 GEMM, cp.async"),
-    Case(MATMUL_TMA, _normal((512, 512), (512, 512), dtype=_BF16), "bfloat16 GEMM, TMA and wgmma"),
+    Case(vector_add, normal((1_000_003,), (1_000_003,)), "vector add with a masked tail"),
+    Case(masked_copy, normal((512, 2048)), "copy of which a mask leaves out half"),
+    Case(softmax, normal((512, 2048), dtype=_BF16), "softmax of rows"),
+    Case(rms_norm, normal((512, 4096), (4096,), dtype=_BF16), "RMSNorm"),
+    Case(transpose, normal((1024, 1024), dtype=_BF16), "transpose, swizzle chosen"),
+    Case(TRANSPOSE_PLAIN, normal((512, 512)), "transpose without a swizzle"),
+    Case(matmul, normal((512, 512), (512, 512)), "float32 GEMM, cp.async"),
+    Case(MATMUL_TMA, normal((512, 512), (512, 512), dtype=_BF16), "bfloat16 GEMM, TMA and wgmma"),
     Case(attention, lambda draw: list(attention_inputs(1, 512, 512, 4, 2, 64)), "attention, TMA"),
     Case(gather_rows, _rows, "gather of rows"),
     Case(gather_words, _words, "gather of words"),
-    Case(bank_conflicts, _normal((1 << 17,)), "deliberate bank conflicts"),
-    Case(strided_read, _normal((5 << 16,)), "strided read"),
+    Case(bank_conflicts, normal((1 << 17,)), "deliberate bank conflicts"),
+    Case(strided_read, normal((5 << 16,)), "strided read"),
     Case(histogram, _bins, "atomic additions"),
     Case(int4_unpack, _bytes, "int4 unpacked"),
     Case(fp8_matmul, lambda draw: fp8_inputs(512, 512, 512), "fp8 weights, scaled and multiplied"),

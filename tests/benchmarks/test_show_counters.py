@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,10 @@ from tileprof.profiler.cupti import cupti_library
 counters: Any = importlib.import_module("benchmarks.show_counters")
 kernels: Any = importlib.import_module("benchmarks.show_counters_kernels")
 CASES = {each.name: each for each in kernels.CASES}
+EVERY = {each.name: each for found in counters.GROUPS.values() for each in found}
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "show-counters.json").read_text())
+"""Counters of an H200, from `python -m benchmarks.show_counters --keep`: a kernel that is compiled
+in another way since then needs them anew."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,7 @@ def plan() -> Any:
 
 def test_names_tell_kernels_apart() -> None:
     """The longest name that is in that of a function owns it."""
-    assert len(CASES) == len(kernels.CASES) >= 14
+    assert len(EVERY) == sum(map(len, counters.GROUPS.values())) >= 24
     assert counters.owner("matmul_nt_0", CASES) == "matmul_nt"
     assert counters.owner("transpose_0", CASES) == "transpose"
     assert counters.owner("elementwise", CASES) == ""
@@ -48,6 +54,36 @@ def test_numbers_of_a_page(conflicts: Any) -> None:
     assert held["conflicts of shared loads"] == 128 * 4 * 7
     assert held["requests of stores"] == 128 * 4
     assert conflicts.uncounted == frozenset()
+
+
+@pytest.mark.parametrize("name", RECORDED["counters"])
+def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
+    """Every number that can be compared is exact; sectors of atomics are within 1 %."""
+    page = counters.shown(EVERY[name])
+    chosen = {
+        each.name: tuple(tuple(f"{n}.sum" for n in names) for names in each.metrics)
+        for each in counters.QUANTITIES
+    }
+    measured = {**dict.fromkeys(RECORDED["names"], 0.0), **RECORDED["counters"][name]}
+    plan = counters.Plan("GH100", chosen, (), 1, counters.LINE_METRICS)
+    found = counters.compared(page, plan, measured)
+    for quantity, each in found.items():
+        known = any(set(names) <= set(measured) for names in chosen[quantity])
+        assert (each.reason != "not-measured") == known, quantity
+        bar = counters.BAR if quantity == "sectors of atomics" else 0
+        assert (each.difference or 0) <= bar, (quantity, each)
+    assert sum(each.difference is not None for each in found.values()) >= 4
+    if not page.uncounted & {"exchange of threads", "copied matrices", "other"}:
+        # Of stores the L1 counts threads and matrices together.
+        stores = page.quantities["wavefronts of shared stores"]
+        stores += page.quantities["wavefronts of stmatrix"]
+        assert stores == measured["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"]
+    lines = RECORDED["line_counters"].get(name)
+    if lines is not None:
+        counts = {page.first + int(line): found for line, found in lines.items()}
+        for line, row in counters.compared_lines(page, counts).items():
+            for quantity, each in row.items():
+                assert not each.difference, (line, quantity, each)
 
 
 def test_loops_of_fewer_axes_than_others_are_counted_whole() -> None:
@@ -109,7 +145,8 @@ def test_lines_are_compared_but_for_what_other_instructions_do(conflicts: Any) -
     """Counts of a line that nobody measured have a code."""
     (line,) = (n for n, each in conflicts.lines.items() if each["shared_wavefronts"] == 4096
                and each["shared_wavefronts_ideal"] == 512)  # fmt: skip
-    found = counters.compared_lines(conflicts, {line: dict(conflicts.lines[line])})
+    zeros = dict.fromkeys(map(counters.name_of, counters.LINE_METRICS), 0)
+    found = counters.compared_lines(conflicts, {line: {**zeros, **conflicts.lines[line]}})
     assert {each.difference for each in found[line].values()} == {0.0}
     others = [each for at, row in found.items() if at != line for each in row.values()]
     assert {each.reason for each in others} == {"not-measured"}
@@ -123,7 +160,7 @@ def test_counts_of_a_profile_go_to_lines_of_the_kernels_file() -> None:
     place = next(each.place for each in function.code if each.place is not None)
     while place.caller is not None:
         place = place.caller
-    page = counters.Shown({}, frozenset(), {}, frozenset(), frozenset(), place.file)
+    page = counters.Shown({}, frozenset(), {}, frozenset(), frozenset(), place.file, 0)
     found = counters.of_lines(profile, {function.name: page})[function.name]
     number = list(pc.functions).index(function)
     sums = pc.counts.by_function(len(pc.functions))[number]

@@ -228,7 +228,7 @@ CALLS = (
     Call(
         "cp_async",
         "tp_cp_async<16>(sh + 16 * i, f + 4 * i); tp_cp_async<8>(sh, f); tp_cp_async<4>(sh, f);"
-        "tp_cp_async<16>(sh, f, n[0] > 0); tp_cp_async_part<16>(sh, f, n[1]);"
+        "tp_cp_async<16>(sh, f, n[0] > 0);"
         "tp_cp_async_commit(); tp_cp_async_wait<2>(); tp_barrier(); f[0] = sh[i];",
         (r"LDGSTS\.E\.BYPASS\.LTC128B\.128", r"LDGSTS\.E\.64", r"LDGSTS\.E ", r"LDGDEPBAR",
          r"DEPBAR\.LE SB0, 0x2"),

@@ -92,3 +92,32 @@ def ring(A, B, tile: int = 128, deep: int = 64):
             T.gemm(a, b, c, transpose_B=True)
         T.copy(c, C[by * tile, bx * tile])
     return C
+
+
+@tileprof.jit
+def repeated(X, W):
+    """Rows that are read twice, a factor that stays in the loop, and words that lie backwards."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    W: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(2, threads=128) as bx:
+        s = T.alloc_shared((N,), T.float32)
+        for k in T.serial(M // 2):
+            for j in T.Parallel(N):
+                s[j] = X[bx * (M // 2) + k, j]
+            for j in T.Parallel(N):
+                Y[bx * (M // 2) + k, j] = s[N - 1 - j] * W[j] + X[bx * (M // 2) + k, j]
+    return Y
+
+
+@tileprof.jit
+def pairs(X):
+    """Two neighbours of the result share an element."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Y = T.empty((M, 2 * N), T.float16)
+    with T.Kernel(M, threads=128) as bx:
+        for j in T.Parallel(2 * N):
+            Y[bx, j] = X[bx, j // 2]
+    return Y

@@ -16,8 +16,12 @@ import tileprof
 from benchmarks.show_counters_kernels import bank_conflicts
 from benchmarks.studies import study
 from case_studies.vector_add import vector_add
-from tests.drawing.kernels import clashing, large, product, scattered, turned
+from tests.cuda.compiled_kernels import function, need_machine_code
+from tests.drawing.kernels import clashing, large, pairs, product, repeated, scattered, turned
+from tileprof import ir
 from tileprof.compiler.cuda.layouts import cost
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show, transactions
 from tileprof.drawing.traffic import Moved, Traffic
 
@@ -83,11 +87,11 @@ def test_controls_of_the_kernel_hold_for_its_page() -> None:
 
 
 def test_a_gather_takes_the_sectors_that_its_indices_name() -> None:
-    """Rows 12 and 15, then 15 and 2, each a sector. Two lanes read each point, one writes it; odd
-    columns only."""
+    """Rows 12 and 15, then 15 and 2, each a sector. Two lanes read each point, which is asked for
+    once, and one writes it; odd columns only."""
     rows = np.arange(128, dtype=np.float32).reshape(16, 8), np.array([12, 15, 15, 2], np.int32)
     held = named(traffic(scattered, *rows))
-    assert held["read", "A", "threads"] == Moved(2, 4, 2, 2 * 16 * 4)
+    assert held["read", "A", "threads"] == Moved(2, 4, 2, 2 * 8 * 4)
     assert held["write", "A", "threads"] == Moved(2, 4, 2, 2 * 8 * 4)
 
 
@@ -101,10 +105,55 @@ def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None
     assert launch.traffic is not None
     assert launch.traffic.total("global", "read").bytes == launch.read.sum()
     assert launch.traffic.total("global", "write").bytes == launch.written.sum()
-    assert {each[2] for each in launch.traffic.uncounted} == {"matrix operands"}
+    assert not launch.traffic.uncounted
+    # 4 warps of 6 blocks take 4 tiles along K in 4 steps: of A an ldmatrix, of B 4 words.
+    reads = launch.traffic.total("shared", "read", "ldmatrix")
+    assert (reads.requests, reads.taken, reads.needed) == (384, 4 * 384, 4 * 384)
+    assert launch.traffic.total("shared", "read", "threads").taken == 2 * 1536
     ways = Counter(place.way for place in launch.traffic.places)
     assert ways["cp.async"] == 4
     assert bool(ways["TMA"]) == (target == "sm_90a")
+
+
+def test_what_threads_hold_is_loaded_once() -> None:
+    """A row that is read twice in other vectors is loaded twice, a factor once for all rows of a
+    block; words of shared memory that lie backwards are loaded one by one."""
+    ones = np.ones((8, 512), np.float32)
+    found = traffic(repeated, ones, ones[0])
+    held = named(found)
+    assert held["read", "W", "threads"] == Moved(2 * 8, 2 * 64, 2 * 64, 2 * 4 * 512)
+    assert held["read", "s", "threads"] == Moved(16 * 8, 32 * 8, 16 * 8, 8 * 4 * 512)
+    assert found.total("global", "read").bytes == 2 * ones.nbytes + 2 * 4 * 512
+
+
+def test_points_that_share_an_element_load_it_once() -> None:
+    """Each lane's vector of the result has half as many elements to load."""
+    halves = np.ones((4, 2048), np.float16)
+    held = named(traffic(pairs, halves))
+    assert held["read", "X", "threads"].bytes == halves.nbytes
+
+
+def test_loads_of_machine_code_are_those_of_the_page() -> None:
+    """Each instruction outside of loops is run once by each warp, inside 4 times."""
+    need_machine_code()
+    made = {each: show(each, *given) for each, given in (
+        (repeated, (np.ones((8, 512), np.float32), np.ones(512, np.float32))),
+        (pairs, (np.ones((4, 2048), np.float16),)),
+    )}  # fmt: skip
+    for each in made.values():
+        (launch,) = each.watch.launches
+        code = function(compile_cuda(each.watch.kernels[0], find_target("sm_90a")))
+        opcodes: dict[ir.Space, str] = {"global": "LDG", "shared": "LDS"}
+        for space, opcode in opcodes.items():
+            # NVRTC 13.5 makes one access of two words of shared memory.
+            runs = sum(
+                4 ** code.depth(i.offset) * (2 if i.opcode == "LDS.64" else 1)
+                for i in code.instructions
+                if i.name == opcode
+            )
+            assert launch.traffic is not None
+            requests = launch.traffic.total(space, "read").requests
+            assert requests == runs * launch.blocks * 4, (space, each)
 
 
 def test_attention_loads_tiles_by_the_copy_engine() -> None:

@@ -86,7 +86,11 @@ class _Run:
             self.machines.append(machine_of(new, self.target, self.controls))
         at = next(at for at, each in enumerate(self.watch.kernels) if each is kernel)
         form = self.machines[at].laid_out
-        self._traffic = traffic_of(form, values, symbols) if form is not None else []
+        self._traffic = (
+            traffic_of(form, values, symbols, find_target(self.target), self.controls)
+            if form is not None
+            else []
+        )
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch; those of the counted run come in the same order."""

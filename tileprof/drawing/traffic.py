@@ -12,30 +12,37 @@ threads that exchange values through shared memory.  `Traffic.uncounted` names t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import row_major
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
-from tileprof.compiler.cuda.emit.loops.vectors import Planner
+from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
-from tileprof.compiler.cuda.target import SECTOR
+from tileprof.compiler.cuda.layouts.matrix import Operand
+from tileprof.compiler.cuda.target import SECTOR, Target
 from tileprof.errors import TileprofError
-from tileprof.ir.instructions import CpAsync, Fma, Matrices, Tma
+from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
 from tileprof.ir.memory import base
 from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
-from .transactions import Ints, sectors, wavefronts
+from .operands import MatrixAccess, operand_reads, stored_matrices
+from .repeated_loads import Numbers
+from .transactions import Ints, different, sectors, wavefronts
 
-Way = Literal["threads", "cp.async", "TMA"]
-"""Who moves the bytes: instructions of all threads, or copies that run beside them."""
-Uncounted = Literal["matrix operands", "products in threads", "exchange of threads", "other"]
+Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA"]
+"""Who moves the bytes: instructions of all threads or warps, or copies that run beside them."""
+Uncounted = Literal[
+    "matrix operands", "copied matrices", "products in threads", "exchange of threads", "other"
+]
 _WARP = 32
 
 
@@ -62,7 +69,7 @@ class Moved:
     needed: int = 0
     """Fewest that the bytes need, request by request."""
     bytes: int = 0
-    """Bytes that lanes ask for; different lanes may ask for the same."""
+    """Bytes that requests ask for; what several lanes of one ask for counts once."""
 
     def add(self, other: Moved) -> None:
         """Add another place's or block's numbers."""
@@ -97,11 +104,17 @@ class Traffic:
         return made
 
 
-def traffic_of(kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> list[Traffic]:
-    """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic of each
-    of its launches.  There is none where that run fails: the author's program, which runs next,
-    then says why."""
-    listener = _Listener()
+def traffic_of(
+    kernel: ir.Kernel,
+    values: Sequence[Any],
+    symbols: Sequence[int],
+    target: Target,
+    controls: Controls | None = None,
+) -> list[Traffic]:
+    """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic that
+    each of its launches has on the target.  There is none where that run fails: the author's
+    program, which runs next, then says why."""
+    listener = _Listener(target, controls or Controls())
     try:
         with listening(listener):
             InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
@@ -149,52 +162,123 @@ class _Form:
     lane that takes no part."""
     width: int
     """Elements of one lane's access."""
+    stays: bool = False
+    """Whether loops around may ask for the same again, which the threads then hold."""
+    together: int = 1
+    """Instructions that follow each other, of which some may ask for the same."""
 
 
 class _Forms:
     """The accesses of a kernel's loops by op."""
 
-    def __init__(self, kernel: ir.Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel, target: Target, controls: Controls) -> None:
+        self._target, self._controls = target, controls
         self._buffers = _buffers(kernel)
+        self._numbers: Numbers
         self.of: dict[ir.OpBase, _Form] = {}
+        self.matrices: dict[ir.OpBase, MatrixAccess] = {}
+        """Copies that stmatrix makes."""
         self.warps: dict[ir.OpBase, int] = {}
         """Warps of the block around an op."""
         self.points: set[ir.OpBase] = set()
         """Ops that run once for each point of a loop."""
+        params = set(kernel.param_values())
         for launch in kernel.ops():
             if isinstance(launch, ir.Launch):
                 for op in ir.walk(launch.body):
                     self.warps[op] = max(launch.block_threads // _WARP, 1)
-        for op in kernel.ops():
-            if isinstance(op, ir.Parallel):
-                self.points.update(ir.walk(op.body))
-                if op.layout:
-                    self._loop(op)
+                    if isinstance(op, ir.Copy) and (made := self._stored(op)):
+                        self.matrices[op] = made
+                self._numbers = Numbers(launch, params)
+                self._block(launch.body, set(), ())
+
+    def _stored(self, op: ir.Copy) -> MatrixAccess | None:
+        """Return how stmatrix writes a fragment to shared memory, where it does."""
+        made, target = op.source.owner, self.layout(op.target)
+        if not self._target.has_tma or target is None or not isinstance(made, ir.Alloc):
+            return None
+        if not isinstance(op.lowering, Matrices | None) or made.space != "fragment":
+            return None
+        return stored_matrices(op, parse_layout(made.layout, made.shape), target)
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
         held = self._buffers.get(value)
         return held.layout if isinstance(held, SharedBuffer) else None
 
-    def _loop(self, op: ir.Parallel) -> None:
+    def _block(self, block: ir.Block, loaded: set[Hashable], around: tuple[ir.OpBase, ...]) -> None:
+        """Plan the loops of a block.  loaded: what threads hold already; around: the loops that the
+        block stands in unconditionally, the innermost first."""
+        for op in block.ops:
+            if isinstance(op, ir.Parallel):
+                self.points.update(ir.walk(op.body))
+                if op.layout:
+                    self._loop(op, loaded, around)
+                continue
+            inside = (op, *around) if isinstance(op, ir.For | ir.While) else ()
+            for each in op.blocks():
+                self._block(each, set(loaded), inside)
+
+    def _loop(self, op: ir.Parallel, loaded: set[Hashable], around: tuple[ir.OpBase, ...]) -> None:
         shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
         if len(shape) != len(op.extents):
             return
         layout = parse_layout(op.layout, shape)
         # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
-        planner = Planner(op, layout, self._buffers, lambda value: "x")
+        planner = Planner(
+            op, layout, self._buffers, lambda value: "x", vectorize=self._controls.vectorize,
+            adds=self._target.adds_vectors,
+        )  # fmt: skip
         loads = planner.loads()
         widths: dict[ir.OpBase, int] = {
             each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
         }
-        front = {each.op for each in loads}
+        front = {each.op: each for each in loads}
+        joins = not any(
+            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
+            for each in ir.walk(op.body)
+        )
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
-                width = widths.get(each, 1)
-                points = _points(layout, width, not isinstance(each, ir.Load))
-                if each in front:
-                    points = _once(points, layout.shape, _moving(each, op))
+                width, moved = widths.get(each, 1), front.get(each)
+                step = max(width, moved.repeats if moved else 1)
+                points = _points(layout, step, not isinstance(each, ir.Load))
                 self.of[each] = _Form(shape, points, width)
+                if moved is None and joins and isinstance(each, ir.Load):
+                    self.of[each] = self._joined(planner, each, self.of[each])
+                elif moved is not None:
+                    self.of[each] = self._loaded(op, moved, self.of[each], loaded, around)
+
+    def _joined(self, planner: Planner, load: ir.Load, form: _Form) -> _Form:
+        """How threads make loads of single elements of shared memory that stay with their points:
+        NVRTC loads the same once."""
+        if load.buffer.buffer.space != "shared" or planner.guards.get(load):
+            return form
+        axes = _moving(load, planner.op)
+        points, _ = _once(form.points, form.shape, axes)
+        together = planner.width if planner.dim in axes else 1
+        return replace(form, points=points, together=together)
+
+    def _loaded(
+        self,
+        loop: ir.Parallel,
+        access: VectorAccess,
+        form: _Form,
+        loaded: set[Hashable],
+        around: tuple[ir.OpBase, ...],
+    ) -> _Form:
+        """How threads make a load in front of a loop's points, but for what they hold already."""
+        op, numbers = access.op, self._numbers
+        points, places = _once(form.points, form.shape, _moving(op, loop))
+        free = not access.guards and not access.conditions and op.in_bounds
+        if not free or not numbers.is_fixed(op.buffer):
+            return replace(form, points=points)
+        text = op.buffer, form.width, *map(numbers.of, op.indices), places.tobytes()
+        if text in loaded:
+            return replace(form, points=points[:0])
+        loaded.add(text)
+        stays = bool(around) and around[0] not in numbers.changes(op.indices)
+        return replace(form, points=points, stays=stays)
 
 
 def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
@@ -209,11 +293,25 @@ def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[i
     return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
 
 
-def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
-    """Return the instructions that differ along `axes`: one text of an address is loaded once."""
+def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> tuple[Ints, Ints]:
+    """Return the instructions that differ along `axes`: one text of an address is loaded once; and
+    their places along these axes."""
     places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)[..., axes]
     keys = np.where(points[..., None] >= 0, places, -1).reshape(len(points), -1)
-    return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
+    first = np.sort(np.unique(keys, axis=0, return_index=True)[1])
+    return points[first], keys[first]
+
+
+def _different(asked: Ints, count: int) -> Ints:
+    """Return the instructions without those that ask again for what one of the same `count` asks
+    for, in every lane.
+
+    asked: bytes, int64[blocks, instructions, warps, 32], -1 for a lane that takes no part.
+    """
+    groups = np.sort(asked.reshape(len(asked), -1, count, *asked.shape[2:]), axis=2)
+    kept = np.ones(count, np.bool_)
+    kept[1:] = (np.diff(groups, axis=2) != 0).any(axis=(0, 1, 3, 4))
+    return groups[:, :, kept].reshape(len(asked), -1, *asked.shape[2:])
 
 
 def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
@@ -252,23 +350,31 @@ def _by_layout_alone(op: ir.OpBase) -> bool:
     """Return whether layouts of its operands alone say how threads make an op's accesses."""
     if isinstance(op, ir.Load | ir.Store | ir.Atomic | ir.TileAtomic):
         return False
+    if isinstance(op, ir.Gemm):
+        return not isinstance(op.lowering, Mma)
     return not (isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync | Tma))
 
 
-def _uncounted(launch: ir.Launch) -> Iterator[tuple[int, str, Uncounted]]:
+def _uncounted(
+    launch: ir.Launch, counted: Container[ir.OpBase]
+) -> Iterator[tuple[int, str, Uncounted]]:
     """Yield what accesses shared memory of a launch beside what is counted."""
     for op in ir.walk(launch.body):
+        if op in counted:
+            continue
         line = op.span.line if op.span else 0
         shared = any(each.value.buffer.space == "shared" for each in op.accesses())
         match op:
             case ir.Gemm(lowering=Fma()) if shared:
                 yield line, op.mnemonic, "products in threads"
+            case ir.Gemm(lowering=Mma()):
+                pass
             case ir.Gemm() if shared:
                 yield line, op.mnemonic, "matrix operands"
             case ir.ConvertLayout() | ir.Reduce() | ir.Scan() if shared:
                 yield line, op.mnemonic, "exchange of threads"
             case ir.Copy(lowering=Matrices() | None) if shared:
-                yield line, op.mnemonic, "matrix operands"
+                yield line, op.mnemonic, "copied matrices"
             case ir.Load() | ir.Store() | ir.Atomic() | ir.Copy() | ir.TileAtomic():
                 pass
             case _ if shared:
@@ -289,6 +395,18 @@ def _places(sizes: Sequence[int], step: int) -> Ints:
     axes = [*(np.arange(size) for size in sizes[:-1]), np.arange(0, sizes[-1], step)]
     found = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(sizes))
     return np.pad(found, ((0, -len(found) % _WARP), (0, 0)), constant_values=np.iinfo(np.int32).min)
+
+
+def _starts(access: Access) -> Ints:
+    """Return where the tiles of blocks that take part begin: int64[blocks, rank]."""
+    count = access.lanes[0]
+    starts = np.stack(
+        [np.broadcast_to(np.asarray(s, np.int64).reshape(-1), count) for s in access.starts],
+        axis=-1,
+    )
+    if access.mask is not True:
+        starts = starts[np.broadcast_to(np.asarray(access.mask).reshape(-1), count)]
+    return starts
 
 
 def _long(extents: Sequence[int]) -> list[int]:
@@ -314,32 +432,42 @@ def _boxes(access: Access) -> Moved:
 class _Listener:
     """Adds up what accesses take, while the interpreter runs the lowered kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target, controls: Controls) -> None:
         self.found: list[Traffic] = []
+        self._target, self._controls = target, controls
         self._forms: _Forms
         self._known: dict[ir.OpBase, tuple[Ints, dict[int, Moved]]] = {}
         """For the accesses of loops: bytes of the points from the first one on, and what they take
         by the place of the first one in its sector."""
         self._chunked: dict[tuple[Any, ...], Moved] = {}
         """What the tiles of cp.async take, by op and by how they lie."""
+        self._held: dict[ir.OpBase, tuple[Ints, Ints]] = {}
+        """Blocks, and what they asked for last, of loads that a loop around repeats."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Read the layouts of the kernel that starts."""
-        self._forms = _Forms(kernel)
+        self._forms = _Forms(kernel, self._target, self._controls)
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""
-        self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op))))
+        self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op, self._forms.matrices))))
 
     def note(self, access: Access) -> None:
         """Add an access of global or shared memory."""
         op, space = access.op, access.buffer.type.space
-        if access.launch < 0 or space not in ("global", "shared") or _by_layout_alone(op):
+        stored = self._forms.matrices.get(op)
+        if access.launch < 0 or space not in ("global", "shared"):
+            return
+        if stored is None and _by_layout_alone(op):
             return
         match op:
             case ir.Load() | ir.Store() | ir.Atomic():
                 way: Way = "threads"
                 moved = self._elements(access)
+            case ir.Gemm():
+                way, moved = self._operand(access, op)
+            case ir.Copy() if stored is not None:
+                way, moved = "stmatrix", self._matrices(access, stored)
             case ir.Copy(lowering=CpAsync(bytes=width)):
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
@@ -358,6 +486,9 @@ class _Listener:
         rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
         # Axes of extent 1 stand for loops that are not around this op.
         if form is not None and _long(access.lanes[1:]) == _long(form.shape):
+            if form.stays:
+                rows, blocks = np.broadcast_to(rows, (access.lanes[0], rows.shape[1])), 1
+                rows = rows[self._is_new(access, rows)]
             return self._in_form(access, form, rows).times(blocks)
         each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
@@ -366,6 +497,16 @@ class _Listener:
         # Outside of a loop every thread does it.
         warps = forms.warps.get(access.op, 1)
         return self._summed(access, np.repeat(each, _WARP, axis=1), 1).times(warps * times)
+
+    def _is_new(self, access: Access, rows: Ints) -> NDArray[np.bool_]:
+        """Return of which blocks the iteration before did not ask for the same."""
+        new = np.ones(len(rows), np.bool_)
+        if access.op in self._held:
+            blocks, before = self._held[access.op]
+            at = np.minimum(np.searchsorted(blocks, access.blocks), len(blocks) - 1)
+            new = (blocks[at] != access.blocks) | (before[at] != rows).any(axis=1)
+        self._held[access.op] = np.asarray(access.blocks, np.int64), rows
+        return new
 
     def _in_form(self, access: Access, form: _Form, rows: Ints) -> Moved:
         """What an access in a loop with a layout takes.  rows: bytes by block and point.
@@ -376,6 +517,8 @@ class _Listener:
 
         def count(some: Ints) -> Moved:
             asked = np.where(form.points >= 0, some[:, np.maximum(form.points, 0)], -1)
+            if form.together > 1:
+                asked = _different(asked, form.together)
             return self._summed(access, asked.reshape(-1, _WARP), form.width)
 
         if access.buffer.type.space == "shared" or not rows.size:
@@ -399,15 +542,31 @@ class _Listener:
             made.add(known[1][place].times(times))
         return made
 
+    def _operand(self, access: Access, op: ir.Gemm) -> tuple[Way, Moved]:
+        """What the operand of a product takes, and who reads it."""
+        layout = self._layout(access)
+        assert layout is not None
+        which: Operand = "a" if base(op.a).name == access.buffer.name else "b"
+        reads = operand_reads(op, which, layout, self._forms.warps[op] * _WARP)
+        return "ldmatrix" if reads.by_matrices else "threads", self._matrices(access, reads)
+
+    def _matrices(self, access: Access, made: MatrixAccess) -> Moved:
+        """What matrices take, which lie alike in all tiles."""
+        starts, counts = np.unique(_starts(access), axis=0, return_counts=True)
+        found = Moved()
+        for start, times in zip(starts, counts.tolist()):
+            held = access.op, access.buffer.name, *start.tolist()
+            if held not in self._chunked:
+                asked = self._bytes(access, made.places + start)
+                asked[..., made.lanes :] = -1
+                elements = made.bytes // access.buffer.type.dtype.bytes
+                self._chunked[held] = self._summed(access, asked.reshape(-1, _WARP), elements)
+            found.add(self._chunked[held].times(times))
+        return found
+
     def _chunks(self, access: Access, width: int) -> Moved:
         """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
-        count, shape = access.lanes[0], np.array(access.buffer.shape, np.int64)
-        starts = np.stack(
-            [np.broadcast_to(np.asarray(s, np.int64).reshape(-1), count) for s in access.starts],
-            axis=-1,
-        )
-        if access.mask is not True:
-            starts = starts[np.broadcast_to(np.asarray(access.mask).reshape(-1), count)]
+        shape, starts = np.array(access.buffer.shape, np.int64), _starts(access)
         # Tiles take the same where they are cut alike and begin at the same place in a sector.
         keys = starts
         if access.buffer.type.space == "global":
@@ -472,5 +631,5 @@ class _Listener:
             return Moved()
         count = wavefronts if access.buffer.type.space == "shared" else sectors
         taken, needed = count(lanes, width)
-        asked = int(np.count_nonzero(lanes >= 0)) * width
+        asked = int(different(lanes).sum()) * width
         return Moved(len(lanes), int(taken.sum()), int(needed.sum()), asked)

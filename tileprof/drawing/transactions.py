@@ -23,6 +23,12 @@ def _different(values: Ints) -> NDArray[np.bool_]:
     return first
 
 
+def different(addresses: Ints) -> Ints:
+    """Return how many different addresses the lanes of each request ask for; as `sectors`."""
+    held = np.sort(np.where(addresses >= 0, addresses, _NONE), axis=1)
+    return np.asarray(_different(held).sum(axis=1))
+
+
 def sectors(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     """Return the sectors that each request touches and the fewest that its bytes need.
 

@@ -31,6 +31,15 @@ class Writer:
         self.lines.append(Line(f"{self._indent}{text}" if text else "", self.location))
 
     @contextmanager
+    def at(self, location: Location | None) -> Iterator[None]:
+        """Give a location to the lines inside, where there is one."""
+        before, self.location = self.location, location or self.location
+        try:
+            yield
+        finally:
+            self.location = before
+
+    @contextmanager
     def braces(self, head: str, tail: str = "}") -> Iterator[None]:
         """`head {`, what is written inside one level deeper, and `tail`."""
         self.line(f"{head} {{".lstrip())

@@ -7,24 +7,28 @@
 
 // -- cp.async: each thread its own bytes, 4, 8 or 16, from global to shared memory
 
-// The first `bytes` of BYTES are read, the others become 0.
-template <int BYTES> TP_INLINE void tp_cp_async_part(void *to, const void *from, int bytes) {
-  if constexpr (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
-                 ::"r"(tp_shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes)
-                 : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                 ::"r"(tp_shared_address(to)), "l"(__cvta_generic_to_global(from)), "n"(BYTES),
-                   "r"(bytes) : "memory");
-}
+// The first `count` of BYTES are read, the others become 0.  Text, not a function: ptxas 13.0 takes
+// the line of a copy two calls deep for that of a neighbour.
+#define TP_CP_ASYNC(count)                                                                        \
+  if constexpr (BYTES == 16)                                                                      \
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"                         \
+                 ::"r"(at), "l"(begin), "r"(count) : "memory");                                   \
+  else                                                                                            \
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"                                  \
+                 ::"r"(at), "l"(begin), "n"(BYTES), "r"(count) : "memory")
 template <int BYTES> TP_INLINE void tp_cp_async(void *to, const void *from) {
-  tp_cp_async_part<BYTES>(to, from, BYTES);
+  const auto at = tp_shared_address(to);
+  const auto begin = __cvta_generic_to_global(from);
+  TP_CP_ASYNC(BYTES);
 }
 // Zeros where not `valid`; nothing is read there.
 template <int BYTES> TP_INLINE void tp_cp_async(void *to, const void *from, bool valid) {
-  tp_cp_async_part<BYTES>(to, from, valid ? BYTES : 0);
+  const auto at = tp_shared_address(to);
+  const auto begin = __cvta_generic_to_global(from);
+  const int count = valid ? BYTES : 0;
+  TP_CP_ASYNC(count);
 }
+#undef TP_CP_ASYNC
 TP_INLINE void tp_cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until at most N of this thread's youngest groups are under way.
 template <int N> TP_INLINE void tp_cp_async_wait() {

@@ -25,6 +25,7 @@ function unitOf(place) {
 
 // `2,048 of 1,024 wavefronts`; the copy engine asks for boxes, and its bytes are all that counts.
 function movedText(place, moved) {
+  if (!moved.requests && moved.way !== "TMA") return "none: threads hold it already";
   if (moved.way === "TMA") return `${format(moved.bytes, "bytes")} by TMA`;
   const all = moved.taken.toLocaleString("en");
   return `${all} of ${moved.needed.toLocaleString("en")} ${unitOf(place)}`;
@@ -67,7 +68,7 @@ const accessesView = {
         "Sums over all blocks. Must move: each different element once. Outside: elements beyond a",
         " tensor's edge, which are guarded. Left out: points that a mask leaves out. A warp's",
         " request: taken of needed, as the compiler counts for the target. All requests: the same,",
-        " summed over every request of every warp.",
+        " summed over every request of every warp; what threads hold is not loaded again.",
       ),
       this.list,
       this.totals,

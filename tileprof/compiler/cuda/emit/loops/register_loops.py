@@ -237,7 +237,8 @@ class RegisterLoops(VectorLoops):
         if loads:
             with self._nest(inner), self._vector_begins():
                 for access in loads:
-                    self._load(access)
+                    with self.ctx.writer.at(access.op.span):
+                        self._load(access)
 
     # -- one vector
 
@@ -250,7 +251,8 @@ class RegisterLoops(VectorLoops):
         """The points of one vector, with its loads from shared memory and its stores."""
         for access in near:
             self.frame.early[access.op] = Held(self._array(access, self.planner.width, "in"))
-            self._load(access)
+            with self.ctx.writer.at(access.op.span):
+                self._load(access)
         for access in (*far, *near):
             self._widen(access)
         for access in stores:
@@ -264,7 +266,8 @@ class RegisterLoops(VectorLoops):
                 with self._led():
                     self.point()
         for access in stores:
-            self._store(access)
+            with self.ctx.writer.at(access.op.span):
+                self._store(access)
 
     @contextmanager
     def _led(self) -> Iterator[None]:
@@ -322,6 +325,11 @@ class RegisterLoops(VectorLoops):
             if count == 1:
                 text = f"*({address})"
                 text = f"{guard} ? {text} : {safe}" if guard else text
+                if access.repeats > 1:
+                    self.ctx.headers.add("elementwise.cuh")
+                    kind = f"{access.repeats}, {storage(buffer.dtype)}"
+                    self.ctx.writer.line(f"tp_fill_vector<{kind}>({to}, {text});")
+                    return
                 self.ctx.writer.line(f"{held.name}[{at}] = {text};")
                 return
             self.ctx.headers.add("elementwise.cuh")

@@ -157,17 +157,20 @@ class VectorLoops:
         instruction begins; one place where the whole vector is moved without a question."""
         ctx, width = self.ctx, self.planner.width
         count = self._elements(access)
-        if count == width:
-            with self._at(0), self._guarded(access, keep=True):
+        # Points of which the first one's element is that of all, too.
+        points = max(count, access.repeats)
+        if points == width:
+            with self._at(0), self._guarded(access, keep=True), ctx.writer.at(access.op.span):
                 yield self._place(access, count)
             return
-        step = tuple(count * (d == self.planner.dim) for d in range(self.layout.rank))
+        step = tuple(points * (d == self.planner.dim) for d in range(self.layout.rank))
         with ctx.scope():
-            loop = self._named([Run(width // count, step)], "e")
+            loop = self._named([Run(width // points, step)], "e")
             with (
                 self._nest(loop),
-                self._at(times(loop[0].name, count), self.op.body.args),
+                self._at(times(loop[0].name, points), self.op.body.args),
                 self._guarded(access, keep=False),
+                ctx.writer.at(access.op.span),
             ):
                 yield self._place(access, count)
 

@@ -44,6 +44,8 @@ class VectorAccess:
     """The ops of the body that compute its indices."""
     guards: tuple[Guard, ...] = ()
     """What decides whether it is made, outermost first."""
+    repeats: int = 1
+    """Consecutive points that ask for the same element, of which the first one loads it."""
 
 
 @dataclass
@@ -136,8 +138,10 @@ class Planner:
                 access = self._access(op, self.movable)
                 if access is None:
                     continue
-                if access.width > 1 or (self._is_global(op.buffer) and not access.guards):
+                if access.width > 1:
                     found.append(access)
+                elif self._is_global(op.buffer) and not access.guards:
+                    found.append(replace(access, repeats=self._repeats(op.indices)))
         return found
 
     def stores(
@@ -300,6 +304,33 @@ class Planner:
         made = place.value.owner
         fixed = isinstance(made, ir.Constant) and (int(made.value) + place.offset) % width == 0
         return [] if fixed else None
+
+    def _repeats(self, indices: Sequence[ir.Value]) -> int:
+        """How many consecutive points of a vector ask for the same element: a power of two."""
+        count = self.width
+        while count > 1 and not all(self._repeat(each, count) for each in indices):
+            count //= 2
+        return count
+
+    def _repeat(self, value: ir.Value, count: int) -> bool:
+        """Whether a value is the same for each `count` consecutive points of a vector."""
+        if value not in self.moving:
+            return True
+        match value.owner:
+            case None:
+                return False
+            case ir.Binary(kind="floordiv" | "shr" as kind, left=left, right=right) if (
+                isinstance(right.owner, ir.Constant) and self._coefficient(left) == 1
+            ):
+                by = int(right.owner.value)
+                by = 1 << min(max(by, 0), 62) if kind == "shr" else by
+                return by % count == 0 and self._multiple(left, count) == []
+            case ir.Load() as made:
+                return made in self.movable and all(self._repeat(i, count) for i in made.indices)
+            case made:
+                return is_pure(made) and all(
+                    self._repeat(each, count) for each in made.operand_values()
+                )
 
     def _coefficient(self, value: ir.Value) -> int | None:
         """How much an index goes up with the moving variable; None where it is no such sum."""
