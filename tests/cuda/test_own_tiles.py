@@ -10,6 +10,7 @@ import pytest
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import Watch, emulate
@@ -152,3 +153,66 @@ def test_one_long_row_is_stored_by_all_threads(function, bulk: bool) -> None:
         y = np.zeros_like(x)
         emulate(program.source, program.kernel, [x, y], seed=seed)
         np.testing.assert_array_equal(y, x)
+
+
+@T.prim_func
+def centred(
+    X: T.Tensor((5, 4096), T.bfloat16),
+    Shift: T.Tensor((4096,), T.bfloat16),
+    Y: T.Tensor((5, 4096), T.bfloat16),
+):
+    """Rows less their mean, 64 bytes of each for a thread; a shift that is kept over the sum."""
+    with T.Kernel(5, threads=128) as block:
+        tile = T.alloc_shared((1, 4096), T.bfloat16)
+        shift = T.alloc_shared((4096,), T.bfloat16)
+        row = T.alloc_fragment((1, 4096), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.copy(X[block, 0], tile)
+        T.copy(Shift, shift)
+        for i, j in T.Parallel(1, 4096):
+            row[i, j] = tile[i, j]
+        T.reduce_sum(row, total, dim=1)
+        for i, j in T.Parallel(1, 4096):
+            tile[i, j] = row[i, j] - total[i] / 4096 + shift[j]
+        T.copy(tile, Y[block, 0])
+
+
+@T.prim_func
+def centred_in_turn(X: T.Tensor((5, 4096), T.bfloat16), Y: T.Tensor((5, 4096), T.bfloat16)):
+    """The same rows, one after the other."""
+    with T.Kernel(1, threads=128):
+        tile = T.alloc_shared((1, 4096), T.bfloat16)
+        row = T.alloc_fragment((1, 4096), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        for block in T.serial(5):
+            T.copy(X[block, 0], tile)
+            for i, j in T.Parallel(1, 4096):
+                row[i, j] = tile[i, j]
+            T.reduce_sum(row, total, dim=1)
+            for i, j in T.Parallel(1, 4096):
+                tile[i, j] = row[i, j] - total[i] / 4096
+            T.copy(tile, Y[block, 0])
+
+
+@pytest.mark.parametrize(("function", "kept"), [(centred, True), (centred_in_turn, False)])
+def test_large_tiles_outside_of_loops(function, kept: bool) -> None:
+    """In registers, and as many blocks at once as shared memory had room for."""
+    program = compile_cuda(tileprof.compile(function).program.kernel, find_target("sm_90a"))
+    assert tiles(program)["tile"] == ("fragment" if kept else "shared")
+    # Twice 8 KB and 1 KB of the system's leave room for 13; 32 + 16 + 16 registers for 8.
+    assert f"__launch_bounds__(128, {8 if kept else 1})" in program.source.text
+    x = np.random.default_rng(0).standard_normal((5, 4096)).astype(ml_dtypes.bfloat16)
+    shift = np.random.default_rng(1).standard_normal(4096).astype(ml_dtypes.bfloat16)
+    wide = x.astype(np.float32)
+    want = wide - wide.mean(1, keepdims=True) + (shift.astype(np.float32) if kept else 0)
+    for seed in range(2):
+        y = np.zeros_like(x)
+        emulate(program.source, program.kernel, [x, shift, y] if kept else [x, y], seed=seed)
+        np.testing.assert_allclose(y.astype(np.float32), want, rtol=2e-2, atol=2e-2)
+
+
+def test_as_many_blocks_as_are_asked_for() -> None:
+    """The author's number of registers stays."""
+    kernel = tileprof.compile(centred).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"), Controls(registers=128))
+    assert "__launch_bounds__(128, 1)" in program.source.text

@@ -72,9 +72,14 @@ EARLY_BYTES = 96
 """Bytes of a thread that hold what is loaded before a product and used behind it.  By hand,
 2026-11-28."""
 
-OWN_TILE_BYTES = 32
+OWN_TILE_BYTES, OWN_TILE_ONCE = 32, 64
 """Bytes of a thread up to which a tile of shared memory that each thread has for itself is kept in
-registers.  By hand, 2026-11-28."""
+registers, and the same outside of loops, which hold other tiles from one iteration to the next.  By
+hand, 2026-11-28."""
+
+ADDRESS_REGISTERS = 16
+"""Registers of a thread for addresses and scalars of a launch that only moves tiles.  By hand,
+2026-11-28."""
 
 WIDE_FRAGMENT = 32
 """Registers of a thread beyond which a fragment that is indexed by numbers is better in shared

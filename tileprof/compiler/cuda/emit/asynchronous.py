@@ -154,11 +154,12 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     head = f"for (int tp_round = 0; tp_round < {rounds}; ++tp_round)"
     with ctx.writer.braces(head), ctx.scope():
         chunk = ctx.names.fresh("chunk")
-        line(f"const int {chunk} = tp_round * {ctx.threads} + tp_thread;")
+        # Without a sign, a division by a power of 2 is one shift.
+        line(f"const unsigned {chunk} = tp_round * {ctx.threads} + tp_thread;")
         if total % ctx.threads:
             line(f"if ({chunk} < {total})")
         with ctx.writer.braces(""):
-            row, column = f"({chunk} / {columns})", f"({chunk} % {columns})"
+            row, column = f"(int)({chunk} / {columns})", f"(int)({chunk} % {columns})"
             inner = _spread(row, [int(s) for s in source.sizes[:-1]])
             local = [*inner, times(column, step)]
             at = [plus(o, i) for o, i in zip(source.offsets, local, strict=True)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.codegen.captures import captured, users
 from tileprof.compiler.codegen.places import Place
-from tileprof.compiler.codegen.types import is_narrow, storage, value_type
+from tileprof.compiler.codegen.types import is_narrow, storage
 from tileprof.compiler.codegen.writer import Line, Names, Writer
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.lowering import has_open_rows
@@ -68,6 +68,8 @@ class _Parameter:
     name: str
     source: Argument | ir.Value
     """The argument, or the value that the host computes."""
+    dtype: ir.DType | None = None
+    """Of such a value, as the function takes it."""
 
 
 @dataclass
@@ -227,7 +229,12 @@ class _Unit:
             if value in ctx.values or value in ctx.buffers or value.dtype.kind == "handle":
                 continue
             text = ctx.values[value] = ctx.names.fresh(value.name or "host")
-            made.append(_Parameter(f"const {value_type(value.dtype)}", text, value))
+            # In 32 bits where it fits: a division by 64 bits, as those of the grid's indices, takes
+            # a hundred instructions and their registers.
+            kind, dtype = ctx.type_of(value), value.dtype
+            if dtype.kind == "index":
+                dtype = ir.dtype("int32" if kind == "int" else "int64")
+            made.append(_Parameter(f"const {kind}", text, value, dtype))
         return made
 
     def _argument(self, parameter: _Parameter) -> Argument:
@@ -237,8 +244,7 @@ class _Unit:
         if isinstance(value, Argument):
             return value
         at = self.host.setdefault(value, len(self.host))
-        dtype = ir.dtype("int64") if value.dtype.kind == "index" else value.dtype
-        return Argument("host", at, dtype)
+        return Argument("host", at, parameter.dtype)
 
     def _tensor(self, ctx: Context, param: ir.Param, type_: ir.BufferType, at: int) -> GlobalBuffer:
         count = 1

@@ -5,7 +5,8 @@
                                                        le j, min(max(limit, -1), 64)
 
 In a thread j differs from element to element by a constant, so what is left for each element is one
-comparison of 32 bits; the number is the same for all elements of a row.
+comparison of 32 bits; the number is the same for all elements of a row.  A comparison that holds
+for all points of all iterations goes: it would seem to change from element to element.
 In: elementwise ops as `parallel`.  Out: the same, where a comparison of indices in a loop over a
 fragment has one side that grows by 1 with one of its points' indices.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tileprof import ir
+from tileprof.compiler.codegen.ranges import Interval, interval
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import folded
 from tileprof.ir.rewriter import per_launch, with_originals
@@ -30,20 +32,65 @@ def narrow_masks(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 def _narrowed(launch: ir.Launch) -> ir.Launch:
     limits: dict[ir.OpBase, _Limit] = {}
+    holds: set[ir.OpBase] = set()
+    joins: set[ir.OpBase] = set()
+    known = _known(launch)
+    bounds: dict[ir.Value, Interval] = {}
     for op in ir.walk(launch.body):
         if isinstance(op, ir.Parallel) and _fills_fragments(op):
             points = _points(op)
             for inner in ir.walk(op.body):
-                if isinstance(inner, ir.Compare) and (found := _split(inner, points)) is not None:
+                if isinstance(inner, ir.Compare) and _always(inner, known, bounds):
+                    holds.add(inner)
+                elif isinstance(inner, ir.Compare) and (found := _split(inner, points)) is not None:
                     limits[inner] = found
-    if not limits:
+                elif isinstance(inner, ir.Binary) and inner.kind in ("and", "or"):
+                    joins.add(inner)
+    if not limits and not holds:
         return launch
 
     def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if old in holds:
+            return [builder.constant(True, ir.dtype("bool"))]
+        if old in joins and isinstance(new, ir.Binary):
+            return [folded(new, builder)]
         return [limits[old].emit(mapping, builder)] if old in limits else None
 
     mapping: dict[ir.Value, ir.Value] = {}
     return with_originals(launch, rule, mapping)
+
+
+def _known(launch: ir.Launch) -> dict[ir.Value, Interval]:
+    """Bounds of block indices and of the variables of loops."""
+
+    def upto(stop: ir.Value) -> int | None:
+        return int(stop.owner.value) - 1 if isinstance(stop.owner, ir.Constant) else None
+
+    known: dict[ir.Value, Interval] = {}
+    for op in (launch, *ir.walk(launch.body)):
+        if isinstance(op, ir.Launch | ir.Parallel):
+            extents = op.grid if isinstance(op, ir.Launch) else op.extents
+            known |= {v: (0, upto(e)) for v, e in zip(op.body.args, extents, strict=True)}
+        elif isinstance(op, ir.For) and len(op.body.args) == 1:
+            step, first = upto(op.step), upto(op.start)
+            given = bool(op.body.ops) and isinstance(op.body.ops[-1], ir.Yield)
+            if step is not None and step >= 0 and first is not None and not given:
+                known[op.body.args[0]] = first + 1, upto(op.stop)
+    return known
+
+
+def _always(
+    op: ir.Compare, known: dict[ir.Value, Interval], found: dict[ir.Value, Interval]
+) -> bool:
+    """Whether a comparison of indices holds whatever their variables are."""
+    if op.kind not in _MIRRORED or op.left.type != ir.dtype("index"):
+        return False
+    (low, high), (least, most) = (interval(v, known, found) for v in (op.left, op.right))
+    match op.kind:
+        case "lt" | "le":
+            return high is not None and least is not None and high < least + (op.kind == "le")
+        case _:
+            return low is not None and most is not None and low > most - (op.kind == "ge")
 
 
 def _fills_fragments(loop: ir.Parallel) -> bool:

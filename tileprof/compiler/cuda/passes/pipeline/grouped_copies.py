@@ -79,15 +79,19 @@ class _Grouping:
                 self._survey(op)
 
     def _survey(self, loop: ir.For) -> None:
-        stages = self.lowering.stages(loop)
+        stages = self.lowering.useful_stages(loop)
         every = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
         reasons = {c: self._reason(loop, c) for c in every}
         able: list[_Load] = [c for c in every if stages > 1 and not reasons[c]]
         stages = self._fitting(stages, [c for c in able if isinstance(c, ir.Copy)])
         able = able if stages > 1 else []
         gathers = self._gathers(loop)
-        if gathers and min(self.most, self.lowering.stages(loop)) > 1:
-            stages = min(stages, self.most) if able else min(self.most, self.lowering.stages(loop))
+        if gathers and min(self.most, self.lowering.useful_stages(loop)) > 1:
+            stages = (
+                min(stages, self.most)
+                if able
+                else min(self.most, self.lowering.useful_stages(loop))
+            )
             self.gathered |= {g.op: g for g in gathers}
             for each in gathers:
                 self._tell_gather(each)
