@@ -439,8 +439,8 @@ def wrong_eviction(A, B, n, bx):
 
 BODIES = {
     "names": [
-        unknown_operation, thread_operation, unknown_dtype, type_before_shape, unknown_argument, missing_argument,
-        wrong_policy, wrong_eviction, wrong_order,
+        unknown_operation, thread_operation, unknown_dtype, type_before_shape, unknown_argument,
+        missing_argument, wrong_policy, wrong_eviction, wrong_order,
     ],
     "shapes": [
         copy_shapes, copy_rank, gemm_shapes, reduce_shape, reduce_dim, too_many_indices,
