@@ -31,8 +31,10 @@ HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 LOCKS = "TILEPROF_TEST_LOCKS"
 """Environment variable with the folder in which the workers of a run keep their locks."""
-QUICKLY = "-O1"
-"""The flag with which compilers optimise little."""
+QUICKLY = "-Og"
+"""The flag with which compilers optimise little.
+
+To compile and to run emulated attention takes a third less processor time than with -O1."""
 LONGEST = (
     "test_case_studies_attention.py", "cuda/test_attention_emulated.py", "test_programs.py",
     "native/test_native_sanitized.py", "cuda/test_late_sums.py", "analyzer/test_host_causes.py",
