@@ -47,9 +47,9 @@ def _walked(
     ) -> tuple[ir.Value, ir.Value]:
         """Quotient and rest.  A divisor that only the launch knows costs a division of 64 bits,
         dozens of instructions: one is enough for both."""
-        if isinstance(b.owner, ir.Constant):
-            left = make("floormod", a, b, rest)
-            return make("floordiv", a, b, quotient), left
+        if _is_number(b):
+            made = make("floordiv", a, b, quotient)
+            return made, make("floormod", a, b, rest)
         made = make("floordiv", a, b, quotient)
         return made, make("sub", a, make("mul", made, b), rest)
 
@@ -75,3 +75,14 @@ def _walked(
     column, rest = divided(within, height, names[0])
     row = make("add", first, rest, names[1])
     return [column, row, *tail]
+
+
+def _is_number(value: ir.Value) -> bool:
+    """Whether a value is a constant or a product of constants."""
+    match value.owner:
+        case ir.Constant():
+            return True
+        case ir.Binary(kind="mul", left=left, right=right):
+            return _is_number(left) and _is_number(right)
+        case _:
+            return False
