@@ -44,6 +44,30 @@ def product(
     return matmul
 
 
+def scaled() -> Any:
+    """A product of a tile that is scaled on its way to shared memory: nothing is asynchronous."""
+
+    @T.prim_func
+    def sums(
+        A: T.Tensor((32, 128), T.float16),
+        B: T.Tensor((512, 128), T.float16),
+        C: T.Tensor((32, 32), T.float32),
+    ):
+        with T.Kernel(1, threads=128):
+            A_shared = T.alloc_shared((32, 128), T.float16)
+            B_shared = T.alloc_shared((32, 128), T.float16)
+            C_local = T.alloc_fragment((32, 32), T.float32)
+            T.clear(C_local)
+            T.copy(A[0, 0], A_shared)
+            for k in T.serial(16):
+                for i, j in T.Parallel(32, 128):
+                    B_shared[i, j] = B[k * 32 + i, j] * 2
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C[0, 0])
+
+    return sums
+
+
 def wished(**wish: Any) -> Any:
     """A matrix product whose load of B has a wish."""
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import tileprof
+import tileprof.lang as T
 from tests.cuda.compiled_kernels import need_machine_code
-from tests.cuda.public_kernels import product
+from tests.cuda.public_kernels import product, scaled
 from tileprof import ir
 from tileprof.compiler import compile_kernel
 from tileprof.compiler.cuda.controls import Controls
@@ -78,8 +79,13 @@ def test_blocks_with_few_fragments_keep_one_warp_that_loads() -> None:
     """The assembler is told for how many blocks there have to be registers."""
     program = lowered(product(**{**WAVES, "tile": (64, 64, 64)}))
     (spec,) = program.source.launches
-    assert spec.persistent > 2
-    assert "__launch_bounds__(160, 2)" in program.source.text
+    # Five blocks have shared memory; each may have 72 registers a thread, of which 32 are sums.
+    assert spec.persistent == 5
+    assert "__launch_bounds__(160, 4)" in program.source.text
+    need_machine_code()
+    (held,) = program.cubin.resources.values()
+    assert held.registers <= 96
+    assert held.spill_stores == held.spill_loads == 0
 
 
 def test_registers_of_both_fit() -> None:
@@ -90,3 +96,47 @@ def test_registers_of_both_fit() -> None:
     assert held.registers <= 128
     assert held.spill_stores == held.spill_loads == 0
     assert not [n for n in program.cubin.notes if n.kind == "setmaxnreg"]
+
+
+def bounds(program: CudaProgram) -> str:
+    """What a block may have and how many there have to be."""
+    return program.source.text.partition("__launch_bounds__(")[2].partition(")")[0]
+
+
+def test_more_blocks_where_a_product_waits_for_its_own_loads() -> None:
+    """As many as shared memory holds and as leave registers; the results are the same."""
+    program = lowered(scaled())
+    threads, blocks = map(int, bounds(program).split(", "))
+    assert threads == 128
+    assert blocks > 4
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((32, 128), (512, 128)))
+    c = np.zeros((32, 32), np.float32)
+    emulate(program.source, program.kernel, [a, b, c], resident=1)
+    expected = sum(a.astype(np.float32) @ (2 * t.astype(np.float32)).T for t in np.split(b, 16))
+    np.testing.assert_allclose(c, expected, rtol=2e-3, atol=2e-2)
+    need_machine_code()
+    (held,) = program.cubin.resources.values()
+    assert held.registers <= 65536 // (threads * blocks)
+    assert held.spill_stores == held.spill_loads == 0
+
+
+def test_no_more_blocks_where_loads_run_ahead_or_registers_are_given() -> None:
+    """Copies that run beside a product, and a limit of the author's, leave the bound as it is."""
+    assert bounds(lowered(product(), warp_specialization=False)) == "128, 1"
+    assert bounds(lowered(scaled(), registers=128)) == "128, 1"
+
+
+@pytest.mark.parametrize("rows", [64, 640, 1088])
+def test_tiles_of_a_grid_known_at_the_launch(rows: int) -> None:
+    """Every tile is computed; a division by what the launch knows gives quotient and rest."""
+    function = product(extents=(T.dynamic("m"), 256, 128), tile=(64, 64, 64))
+    program = lowered(function, persistent=True)
+    divisions = {kind: program.source.text.count(f"tp_floor{kind}") for kind in ("div", "mod")}
+    # For each role: both by a constant, and one by the height of the last group of rows.
+    assert divisions == {"div": 4, "mod": 2}
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((rows, 128), (128, 256)))
+    c = np.zeros((rows, 256), np.float16)
+    emulate(program.source, program.kernel, [a, b, c], symbols={"m": rows}, resident=2)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=2e-3, atol=2e-2)

@@ -30,6 +30,25 @@ CASES = {
     "m blocks": ("%m", "m", "%r = add %bx, %zero : index", True),
     "below": ("%m", "m", "%one = constant 1 : index\n%r = sub %bx, %one : index", False),
     "swizzled": ("%c4", "64", "%r = xor %i, %bx : index", True),
+    "shifted by the block": (
+        "%c4",
+        "64",
+        "%one = constant 1 : index\n%o = shl %one, %bx : index\n%r = xor %i, %o : index",
+        True,
+    ),
+    "shifted too far": (
+        "%c64",
+        "64",
+        "%one = constant 1 : index\n%o = shl %one, %bx : index\n%r = xor %i, %o : index",
+        False,
+    ),
+    "shifted down": ("%c4", "64", "%r = shr %i, %bx : index", True),
+    "shifted by less than nothing": (
+        "%c4",
+        "64",
+        "%one = constant 1 : index\n%d = sub %bx, %one : index\n%r = shr %i, %d : index",
+        False,
+    ),
     "quotient and remainder": (
         "%c4",
         "64",
@@ -263,3 +282,33 @@ def test_proofs_of_a_hostile_kernel_add_up_a_bounded_number_of_terms(
     monkeypatch.setattr(affine.Linear, "__add__", counted)
     prove_bounds(kernel)
     assert touched < 4 * affine.MOST_TERMS
+
+
+BITS = """
+kernel @k(%x: global<128, float32>) {{
+  %zero = constant 0 : index
+  %one = constant 1 : index
+  %c7 = constant 7 : index
+  %c128 = constant 128 : index
+  launch [%one] {{threads = [64]}} body(%bx: index) {{
+    for serial %zero, %c7, %one body(%p: index) {{
+      %q = add %p, %one : index
+      for serial %zero, {stop}, %one body(%s: index) {{
+        %d = sub %p, %s : index
+        %bit = shl %one, %d : index
+        parallel [%c128] body(%i: index) {{
+          %j = xor %i, %bit : index
+          %v = load %x, [%j] : float32
+          print v %v
+        }}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("stop", "expected"), [("%q", True), ("%c7", False)])
+def test_a_partner_in_a_sorting_network(stop: str, expected: bool) -> None:
+    """The bit falls from that of the outer loop to the lowest; below, it would be no bit."""
+    assert _proved(prove_bounds(ir.parse(BITS.format(stop=stop)))) == [expected]

@@ -4,6 +4,7 @@
     loop from a below z by s        a + s·t,  0 ≤ t ≤ (z - 1 - a) // s
     e // d, for a number d > 0      e/d - (d - 1)/d ≤ q ≤ e/d;  e % d is e - d·q
     min, max, select, if            one of the choices
+    e << n, 0 ≤ n ≤ k, e ≥ 0        0 ≤ q ≤ max(e) · 2**k, also where n is no number
     a symbol that is an extent      0 ≤ m < 2**48: no larger tensor exists
 
 An expression that could wrap around at the width of its type is replaced by an unknown number, so
@@ -16,9 +17,11 @@ from fractions import Fraction
 
 from tileprof import ir
 
-from .affine import Atom, Linear
+from .affine import Atom, Effort, Linear, is_nonnegative
 
 EXTENT_LIMIT = 1 << 48
+SHIFT_LIMIT = 63
+"""Bits by which no type is shifted without a loss."""
 MOST_TERMS = 64
 """Terms of one expression; a longer one is replaced by an unknown number between its bounds."""
 
@@ -159,6 +162,11 @@ class Ranges:
                 return left.times(1 << number)
             case "shr" if number is not None and 0 <= number < 63:
                 return self._floordiv(left, 1 << number)
+            case "shl" | "shr" if left.low >= 0 and self._shifts(right):
+                least, most = max(int(right.low), 0), int(right.high)
+                if kind == "shl":
+                    return self._atom(int(left.low) << least, int(left.high) << most)
+                return self._atom(int(left.low) >> most, int(left.high) >> least)
             case "and" if number is not None and number >= 0 and (number + 1) & number == 0:
                 return left - self._floordiv(left, number + 1).times(number + 1)
             case "and" if left.low >= 0 or right.low >= 0:
@@ -173,6 +181,14 @@ class Ranges:
     def _floors(kind: str, left: Linear) -> bool:
         """Whether the quotient is the one rounded down."""
         return kind.startswith("floor") or left.low >= 0
+
+    @staticmethod
+    def _shifts(count: Linear) -> bool:
+        """Whether a shift by so many bits is one of whole numbers: between bounds that may hang
+        together, as `i - j` of a loop over i and of one inside from 0 to i."""
+        if count.high >= SHIFT_LIMIT:
+            return False
+        return count.low >= 0 or is_nonnegative(count, (), Effort())
 
     def _product(self, left: Linear, right: Linear) -> Linear:
         for number, other in ((right.known, left), (left.known, right)):

@@ -1,4 +1,4 @@
-"""Two blocks on a multiprocessor, where each has one warp group that computes.
+"""Several blocks on a multiprocessor, where each has one warp group that computes.
 
 The warps of one group wait for every product, every exponential and every barrier of their own
 iteration, and nothing else runs meanwhile.  A second block fills that time.  What keeps it away is
@@ -9,6 +9,10 @@ registers for each pair of their threads, although the producer needs no more th
       roles producer, consumer      ⇒       roles producer (24 registers), consumer (232)
 
 The blocks then start with 128 registers a thread, and `setmaxnreg` moves them between the groups.
+
+Where a thread needs few registers the assembler is told how many blocks there have to be, and
+leaves room for them: persistent blocks with a warp that loads, and blocks without roles whose
+products wait for what their own iteration stores.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from tileprof.compiler.cuda.tuning import (
     PAIRED_BLOCKS,
     PAIRED_REGISTERS,
 )
+from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch
 from tileprof.remarks.launches import PairedBlocks
 
@@ -43,10 +48,10 @@ def pair_blocks(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 def _paired(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     roles = next((o for o in launch.body.ops if isinstance(o, ir.Roles)), None)
     if roles is None:
-        return launch
-    if launch.schedule.persistent >= PAIRED_BLOCKS and _is_narrow(launch, lowering):
+        return _filled(launch, lowering)
+    if (blocks := _narrow_blocks(launch, lowering)) >= PAIRED_BLOCKS:
         # Blocks with a producer of one warp fit as they are, if the assembler takes no more.
-        return launch.scheduled(replace(launch.schedule, residents=PAIRED_BLOCKS))
+        return launch.scheduled(replace(launch.schedule, residents=blocks))
     if not _fits(launch, lowering):
         return launch
     producer, consumer = PAIRED_REGISTERS
@@ -59,6 +64,36 @@ def _paired(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     )
     lowering.remarks.add("launch", "", launch.span, PairedBlocks(PAIRED_BLOCKS, consumer))
     return launch.scheduled(schedule, ir.Block(launch.body.args, ops))
+
+
+def _filled(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """A launch whose products wait for what their own iteration stores, as one with as many blocks
+    as shared memory holds: nothing else runs while one waits.  The assembler would take registers
+    for loads ahead of the products, which then keep blocks away."""
+    if lowering.controls.registers or dict(launch.hints).get("blocks"):
+        return launch
+    if not any(isinstance(o, ir.For) and _waits_for_itself(o) for o in ir.walk(launch.body)):
+        return launch
+    threads, held = launch.block_threads, _held(launch) + OTHER_REGISTERS
+    most = occupancy(OTHER_REGISTERS, launch.schedule.shared, threads, lowering.target).blocks
+    fit = (n for n in range(most, 1, -1) if held < registers_for(n, threads, lowering.target))
+    return launch.scheduled(replace(launch.schedule, residents=next(fit, 0)))
+
+
+def _waits_for_itself(loop: ir.For) -> bool:
+    """Whether a product of a loop reads shared memory that plain stores of the loop fill."""
+    stored, read = set(), set()
+    for op in ir.walk(loop.body):
+        match op:
+            case ir.AsyncCopy():
+                return False
+            case ir.Store(buffer=buffer) | ir.Copy(target=buffer):
+                stored.add(base(buffer))
+            case ir.Gemm(a=a, b=b):
+                read |= {base(each) for each in (a, b)}
+            case _:
+                pass
+    return any(each.buffer.space == "shared" for each in stored & read)
 
 
 def _fits(launch: ir.Launch, lowering: Lowering) -> bool:
@@ -77,15 +112,21 @@ def _fits(launch: ir.Launch, lowering: Lowering) -> bool:
     return blocks >= PAIRED_BLOCKS and crowded and held <= FRAGMENT_REGISTERS
 
 
-def _is_narrow(launch: ir.Launch, lowering: Lowering) -> bool:
-    """Whether two blocks of this many threads and a warp that loads leave registers to spare."""
-    limit = registers_for(PAIRED_BLOCKS, launch.block_threads + WARP, lowering.target)
-    return _held(launch) + OTHER_REGISTERS < limit
+def _narrow_blocks(launch: ir.Launch, lowering: Lowering) -> int:
+    """The most of a persistent launch's blocks, each with a warp that loads, that leave a thread
+    registers to spare; below two of them, 1."""
+    threads, held = launch.block_threads + WARP, _held(launch) + OTHER_REGISTERS
+    fit = (
+        blocks
+        for blocks in range(launch.schedule.persistent, 1, -1)
+        if held < registers_for(blocks, threads, lowering.target)
+    )
+    return next(fit, 1)
 
 
 def _held(launch: ir.Launch) -> float:
-    """Registers of a thread for all fragments of a launch of one warp group."""
+    """Registers of a thread for all fragments of a launch that all of its threads hold."""
     fragments = (
         o.result for o in ir.walk(launch.body) if isinstance(o, ir.Alloc) and o.space == "fragment"
     )
-    return fragment_registers(fragments, WARP_GROUP)
+    return fragment_registers(fragments, launch.block_threads)

@@ -42,26 +42,47 @@ def _walked(
     def make(kind: BinaryKind, a: ir.Value, b: ir.Value, name: str = "") -> ir.Value:
         return builder.emit(ir.Binary(kind, a, b, hint=name)).result
 
+    def divided(
+        a: ir.Value, b: ir.Value, quotient: str = "", rest: str = ""
+    ) -> tuple[ir.Value, ir.Value]:
+        """Quotient and rest.  A divisor that only the launch knows costs a division of 64 bits,
+        dozens of instructions: one is enough for both."""
+        if _is_number(b):
+            made = make("floordiv", a, b, quotient)
+            return made, make("floormod", a, b, rest)
+        made = make("floordiv", a, b, quotient)
+        return made, make("sub", a, make("mul", made, b), rest)
+
     if not group:
         found, left = [], tile
         for name, extent in zip(names[:-1], grid):
-            found.append(make("floormod", left, extent, name))
-            left = make("floordiv", left, extent)
+            left, index = divided(left, extent, rest=name)
+            found.append(index)
         return [*found, left]
     rows = builder.constant(group)
     tail = []
     if len(grid) > 2:
         plane = make("mul", grid[0], grid[1])
-        tail = [make("floordiv", tile, plane, names[2])]
-        tile = make("floormod", tile, plane)
+        index, tile = divided(tile, plane, names[2])
+        tail = [index]
     wide = make("mul", grid[0], rows)
-    number = make("floordiv", tile, wide)
-    within = make("floormod", tile, wide)
+    number, within = divided(tile, wide)
     first = make("mul", number, rows)
     height = rows
     count = grid[1].owner
     if not isinstance(count, ir.Constant) or int(count.value) % group:
         height = make("min", make("sub", grid[1], first), rows)
-    column = make("floordiv", within, height, names[0])
-    row = make("add", first, make("floormod", within, height), names[1])
+    column, rest = divided(within, height, names[0])
+    row = make("add", first, rest, names[1])
     return [column, row, *tail]
+
+
+def _is_number(value: ir.Value) -> bool:
+    """Whether a value is a constant or a product of constants."""
+    match value.owner:
+        case ir.Constant():
+            return True
+        case ir.Binary(kind="mul", left=left, right=right):
+            return _is_number(left) and _is_number(right)
+        case _:
+            return False
