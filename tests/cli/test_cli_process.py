@@ -108,7 +108,8 @@ def test_signals_that_ask_to_end(folder: Path, write: Any, number: int, code: in
         import pathlib, tileprof, time
         with tileprof.scope("waits"):
             pathlib.Path("ready").touch()
-            time.sleep(60)
+            for _ in range(600):  # a signal just before a sleep is looked at after it
+                time.sleep(0.1)
         """
     )
     running = started("-m", "tileprof", "run", "--quiet", "prog.py", stderr=subprocess.PIPE)

@@ -55,7 +55,7 @@ def test_a_swizzle_takes_the_conflicts_away() -> None:
 
 def test_a_buffer_of_a_kernel_has_the_layout_that_the_compiler_chose(tmp_path: Path) -> None:
     """The buffer is found by its name; `save` writes the figure as SVG."""
-    kernel = product.compile(M=64, N=64, K=64)
+    kernel = product.compile(M=64, N=64, K=96)
     figure = figures.buffer_layout(kernel, "a")
     assert "a 3 × 32 × 32 float32: swizzle=128" in figure.svg
     figure.save(tmp_path / "a.svg")

@@ -79,7 +79,8 @@ def test_the_native_recorder_counts_in_the_same_buckets(tmp_path: Path) -> None:
         '  std::printf("%u\\n", unsigned(tileprof::Sketch::bucket_of(v))); }\n'
     )
     binary = str(tmp_path / "buckets")
-    subprocess.run([compiler, "-std=c++20", "-o", binary, str(program)], check=True, timeout=120)
+    command = [compiler, "-std=c++20", f"-I{HEADER.parents[1]}", "-o", binary, str(program)]
+    subprocess.run(command, check=True, timeout=120)
     random = np.random.default_rng(7).integers(0, 2**64, 2000, np.uint64)
     edges = [2**n + d for n in range(64) for d in (-1, 0, 1)] + [2**64 - 1]
     shifted = random >> np.arange(2000, dtype=np.uint64) % np.uint64(64)

@@ -31,7 +31,7 @@ class SketchSums:
         self._waiting: list[tuple[int, Sketch]] = []
         self._table = _Table(0)
         self._spare = _Table(0)
-        """Where the table is written anew when there are new buckets."""
+        """Table that takes the place of the first when there are new buckets."""
 
     @property
     def room(self) -> int:

@@ -145,16 +145,28 @@ def _with_deep_rings(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         return launch
     if not lowering.controls.delayed_release:
         return launch
-    for loop in [o for o in ir.walk(launch.body) if isinstance(o, ir.For)]:
-        asked = lowering.stages(loop) if loop.kind == "pipelined" else 0
-        for stages in range(stages_to_hide_loads(loop), max(asked, 1), -1):
-            deeper = partial(replace, num_stages=stages)
-            if asked > 1 and (made := _with_changed(launch, {loop: deeper}, lowering)):
+    for (asked, _), loops in _by_tiles(launch).items():
+        for stages in range(max(map(stages_to_hide_loads, loops)), max(asked, 1), -1):
+            changes = dict.fromkeys(loops, partial(replace, num_stages=stages))
+            if asked > 1 and (made := _with_changed(launch, changes, lowering)):
+                for loop in loops:
+                    name = loop.body.args[0].name
+                    lowering.remarks.add("loop", name, loop.span, DeepRing(stages))
                 # Loops of the new launch are other ones: the next call finds what is left.
-                name = loop.body.args[0].name
-                lowering.remarks.add("loop", name, loop.span, DeepRing(stages))
                 return _with_deep_rings(made, lowering)
     return launch
+
+
+def _by_tiles(launch: ir.Launch) -> dict[tuple[int, frozenset[ir.Value]], list[ir.For]]:
+    """Return the pipelined loops of a launch by their stages and the tiles that they load: those of
+    the same ones share rings."""
+    found: dict[tuple[int, frozenset[ir.Value]], list[ir.For]] = {}
+    for op in ir.walk(launch.body):
+        if isinstance(op, ir.For) and op.kind == "pipelined":
+            loads = filter(is_ring_load, loads_of_iteration(op))
+            tiles = frozenset(base(load.target) for load in loads)
+            found.setdefault((op.num_stages, tiles), []).append(op)
+    return found
 
 
 def _with_changed(
