@@ -8,6 +8,7 @@ import gc
 import importlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -147,6 +148,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[LOCKS] = tempfile.mkdtemp(prefix="tileprof-tests-")
         # Threads of libraries would fight for the processors that the workers share.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+        # A shell starts jobs in the background with it ignored, and programs of tests inherit that.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(LOCKS)))
 
 

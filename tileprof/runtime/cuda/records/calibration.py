@@ -69,6 +69,8 @@ class Calibration:
         self._known: RecordCost | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._place: Path | None = None
+        """File of the number; of the cache that there was when it was first asked for."""
 
     def cost(self) -> RecordCost:
         """Return the number, for which it waits a while."""
@@ -83,7 +85,8 @@ class Calibration:
         return self._known or RecordCost(0.0, "the device is busy")
 
     def _kept(self) -> RecordCost | None:
-        cycles = read_kept(_place(self._device))
+        self._place = _place(self._device)
+        cycles = read_kept(self._place)
         return None if cycles is None else RecordCost(cycles)
 
     def _begin(self) -> None:
@@ -110,9 +113,9 @@ class Calibration:
             self._known = RecordCost(0.0, "the kernel that measures it wrote no records")
             return
         self._known = RecordCost(cost.cycles)
-        if cost.spread <= _AGREED:
+        if cost.spread <= _AGREED and self._place is not None:
             with suppress(OSError, TileprofError):
-                keep(_place(self._device), self._device, cost)
+                keep(self._place, self._device, cost)
 
 
 # -- what is kept
