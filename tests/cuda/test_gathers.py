@@ -84,14 +84,6 @@ def test_gathered_rows_run_ahead(target: str) -> None:
     np.testing.assert_array_equal(o, (q.astype(np.float32) @ padded.T * factors) @ padded)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_first_gather_starts_before_what_threads_load_themselves(target: str) -> None:
-    """Its rows come while `Q` does."""
-    text = _compiled(_attended, target)[1].source.text
-    kernel = text[text.index("__global__") :]
-    assert kernel.index("tp_cp_async_commit()") < kernel.index("Q_in") < kernel.index("for (int k")
-
-
 def _summed(rows: int, stages: int, written: bool = False, offset: int = 0) -> Any:
     @T.prim_func
     def summed(

@@ -7,8 +7,7 @@ for k (pipelined S)             load of the first S − 1 iterations, a group ea
                                   work on A_s[i mod S]
 
 Parallel loops that gather a tile (`gathers.py`) run ahead with the copies, in as many stages as
-fit.  Their first groups have to wait for addresses before they start; they start in front of the
-tiles that the threads load themselves before the loop, and are on their way meanwhile.
+fit.
 """
 
 from __future__ import annotations
@@ -219,41 +218,6 @@ def _in_place(op: ir.Copy, builder: ir.Builder) -> None:
     builder.emit(ir.Wait("cp.async", [], [], 0, reason="nothing to overlap with"))
 
 
-def _start_early(block: ir.Block, begin: int) -> None:
-    """Move the ops from `begin` on, which start loads, in front of those that neither compute what
-    they need nor start or wait for loads themselves.
-
-    Nothing else touches the tiles that they fill, and no op of the launch writes what they read.
-    """
-    before, moved = block.ops[:begin], block.ops[begin:]
-    needed = {v for op in moved for v in _operands(op)}
-    behind: list[ir.OpBase] = []
-    while before:
-        op = before[-1]
-        if needed.isdisjoint(op.results):
-            if not _lets_pass(op):
-                break
-            behind.insert(0, before.pop())
-        elif is_pure(op) or isinstance(op, ir.Alloc):
-            moved.insert(0, before.pop())
-            needed |= _operands(op)
-        else:
-            break
-    block.ops[:] = [*before, *moved, *behind]
-
-
-def _operands(op: ir.OpBase) -> set[ir.Value]:
-    inside = (o for block in op.blocks() for o in ir.walk(block))
-    return {v for each in (op, *inside) for v in each.operand_values()}
-
-
-def _lets_pass(op: ir.OpBase) -> bool:
-    """Whether loads may start in front of an op that was to come before them."""
-    if isinstance(op, ir.Parallel):
-        return not any(isinstance(o, ir.AsyncCopy) for o in ir.walk(op.body))
-    return is_pure(op) or (isinstance(op, ir.Alloc | ir.View | ir.Copy) and not _is_async(op))
-
-
 class _Loop:
     """One loop whose copies run ahead."""
 
@@ -268,14 +232,11 @@ class _Loop:
     def emit(self) -> None:
         """Emit the loads ahead of the loop, and the loop."""
         loop, builder = self.loop, self.builder
-        begin = len(builder.block.ops)
         for ring in self.rings:  # the author may have allocated inside the loop
             builder.emit(ring)
         for number in range(self.stages - 1):
             distance = builder.constant(number)
             self._load(self._step(loop.start, distance), builder.constant(number))
-        if any(isinstance(load, Gather) for load in self.loads):
-            _start_early(builder.block, begin)
         variable = loop.body.args[0]
         block = ir.Block([ir.Value(variable.type, variable.name)])
         (here,) = block.args
