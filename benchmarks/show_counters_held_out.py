@@ -1,7 +1,9 @@
 """Kernels that were written for other benchmarks, or by others, for `show_counters`.
 
-Nothing in the page's counting was written with them at hand.  `HELD_OUT` are in this repository;
-those of `of_tilelang` are in a checkout of TileLang and are read as `tileprof show` reads them.
+The page's counting was written for other kernels first.  What machine code of these showed then
+(sums of vectors, joined loads) is counted too, so they are no test that nobody looked at.
+`HELD_OUT` are in this repository; those of `of_tilelang` are in a checkout of TileLang and are read
+as `tileprof show` reads them.
 """
 
 # mypy: ignore-errors
