@@ -57,6 +57,8 @@ REASONS = {
     "share it",
     "line-of-neighbour": "instructions that follow each other and come from one line of a header "
     "have one place in ptxas' table, that of the first; the lines together are equal",
+    "warps-left-out": "counts of instructions have cp.async of warps in which a guard leaves out "
+    "every lane, as if some took part; the L1's own sum of sectors is equal",
     "bytes-by-TMA": "the copy engine moves it in boxes, which no counter of a line has",
 }
 
@@ -495,6 +497,7 @@ def _line(place: Any, file: str) -> int:
 def compared(page: Shown, made: Plan, measured: Mapping[str, float] | None) -> dict[str, Compared]:
     """Return each number of a kernel's page beside the counters of its launch."""
     found: dict[str, Compared] = {}
+    left_out = warps_left_out(page, measured or {})
     for quantity in QUANTITIES:
         number, alternatives = page.quantities[quantity.name], made.chosen[quantity.name]
         metrics, value = _counted(alternatives, measured or {})
@@ -508,10 +511,25 @@ def compared(page: Shown, made: Plan, measured: Mapping[str, float] | None) -> d
             reason = "held-by-threads"
         elif number == value == 0:
             reason = "nothing"
+        elif number != value and left_out and quantity.name in _OF_CP_ASYNC:
+            reason = "warps-left-out"
         else:
             reason = ""
         found[quantity.name] = Compared(number, value, reason, metrics)
     return found
+
+
+_OF_CP_ASYNC = (
+    "bytes read", "bytes asked for by reads", "sectors of cp.async", "wavefronts of cp.async",
+)  # fmt: skip
+
+
+def warps_left_out(page: Shown, measured: Mapping[str, float]) -> bool:
+    """Return whether warps run cp.async in which a guard leaves out every lane."""
+    executed = measured.get("smsp__inst_executed_op_ldgsts.sum", 0.0)
+    requests = measured.get("sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum", 0.0)
+    sectors = measured.get("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum")
+    return executed > requests > 0 and sectors == page.quantities["sectors of loads"]
 
 
 def _counted(
@@ -529,9 +547,10 @@ def _counted(
 
 
 def compared_lines(
-    page: Shown, measured: Mapping[int, Mapping[str, int]] | None
+    page: Shown, measured: Mapping[int, Mapping[str, int]] | None, left_out: bool = False
 ) -> dict[int, dict[str, Compared]]:
-    """Return each line's requests beside the counts of its instructions."""
+    """Return each line's requests beside the counts of its instructions; `left_out`: whether warps
+    run cp.async in which no lane takes part."""
     found: dict[int, dict[str, Compared]] = {}
     alike = {} if measured is None else {
         name: _sum(measured, name) == sum(each[name] for each in page.lines.values())
@@ -555,6 +574,8 @@ def compared_lines(
                 reason = "nothing"
             elif number != value and alike[name]:
                 reason = "line-of-neighbour"
+            elif number != value and left_out and counts.get(name_of(f"{_EXECUTED}_ldgsts")):
+                reason = "warps-left-out"
             else:
                 reason = ""
             found[line][name] = Compared(number, value, reason)
@@ -574,11 +595,12 @@ def beside(
     lines: Mapping[int, Mapping[str, int]] | None,
 ) -> dict[str, Any]:
     """Return all numbers of a kernel's page beside counters, as JSON values."""
+    left_out = warps_left_out(page, launch or {})
     return {
         "launch": {name: each.row() for name, each in compared(page, made, launch).items()},
         "lines": {
             str(line): {name: each.row() for name, each in found.items()}
-            for line, found in compared_lines(page, lines).items()
+            for line, found in compared_lines(page, lines, left_out).items()
         },
     }
 

@@ -56,20 +56,7 @@ def test_numbers_of_a_page(conflicts: Any) -> None:
     assert conflicts.uncounted == frozenset()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            each,
-            marks=pytest.mark.xfail(
-                strict=True, reason="cp.async of a vector: 56 sectors an iteration, 32 shown"
-            ),
-        )
-        if each == "matvec"
-        else each
-        for each in RECORDED["counters"]
-    ],
-)
+@pytest.mark.parametrize("name", RECORDED["counters"])
 def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
     """Every number that can be compared is exact; sectors of atomics are within 1 %."""
     page = counters.shown(EVERY[name])
