@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _LEFT_ALONE = ("__init__", "manual_seed", "print", "super", "get_default_dtype", "range", "main")
@@ -19,9 +20,7 @@ _OTHER: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
 _ROUNDED = "_rounded"
-_HELPER = ast.parse(
-    f"def {_ROUNDED}(x):\n    import torch\n    return x.to(torch.bfloat16).to(x.dtype)\n"
-).body[0]
+_HELPER = f"def {_ROUNDED}(x):\n    import torch\n    return x.to(torch.bfloat16).to(x.dtype)\n"
 
 
 @dataclass(frozen=True)
@@ -42,39 +41,35 @@ Change = Callable[[ast.AST], ast.AST | None]
 def mutants(text: str) -> Iterator[Mutant]:
     """Yield every mutant of a program, one for each operator and place."""
     tree = ast.parse(text)
-    count = sum(1 for _ in ast.walk(tree))
+    places = list(_places(tree))
     seen = {ast.unparse(tree)}
     for operator, change in OPERATORS.items():
-        for place in range(count):
-            made = copy.deepcopy(tree)
-            applied = _applied(made, place, change)
-            if applied is None:
+        for parent, field, at, node in places:
+            new = change(node)
+            if new is None:
                 continue
-            line, before, after = applied
+            before, after = ast.unparse(node), ast.unparse(new)
+            with _in_place(parent, field, at, new):
+                written = ast.unparse(tree)
             if _ROUNDED in after:
-                made.body.insert(0, _HELPER)
-            written = ast.unparse(ast.fix_missing_locations(made))
+                written = f"{_HELPER}{written}"
             if written not in seen:
                 seen.add(written)
-                yield Mutant(operator, line, before, after, written)
+                yield Mutant(operator, getattr(node, "lineno", 0), before, after, written)
 
 
-def _applied(tree: ast.Module, place: int, change: Change) -> tuple[int, str, str] | None:
-    """Change the node at a place of the walk; returns its line and both texts."""
-    for number, (parent, field, at, node) in enumerate(_places(tree)):
-        if number != place:
-            continue
-        before = ast.unparse(node)
-        new = change(node)
-        if new is None:
-            return None
-        held = getattr(parent, field)
-        if at is None:
-            setattr(parent, field, new)
-        else:
-            held[at] = new
-        return getattr(node, "lineno", 0), before, ast.unparse(new)
-    return None
+@contextmanager
+def _in_place(parent: ast.AST, field: str, at: int | None, new: ast.AST) -> Iterator[None]:
+    """Let a node stand in the field of its parent meanwhile."""
+    held = getattr(parent, field)
+    if at is None:
+        setattr(parent, field, new)
+        yield
+        setattr(parent, field, held)
+    else:
+        old, held[at] = held[at], new
+        yield
+        held[at] = old
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
