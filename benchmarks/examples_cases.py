@@ -20,7 +20,7 @@ __all__ = ["CASES", "Example", "Run", "Verdict"]
 
 
 class Verdict(enum.StrEnum):
-    """What a comparison with the example's reference says of one side's results."""
+    """Result of comparing the results of tileprof or of TileLang with the example's reference."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -519,7 +519,7 @@ _SCANS = (
     Example(
         "gdn/example_chunk_delta_h.py",
         _codes(
-            # As the example draws them, and with a state to begin with, without which the kernel
+            # Inputs are drawn as the example draws them, with a first state: without one the kernel
             # reads shared memory that it has never written.
             _UNIT + "call(tilelang_chunk_gated_delta_rule_fwd_h({}, {}, {}, 128, 128, " + _GDN +
             ", 'float32', 64, True, True, True, True, block_DK=32, block_DV=32, threads=128,"

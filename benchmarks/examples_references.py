@@ -46,38 +46,52 @@ class _Chunks:
 
 
 def _kept(last: Tensor, gate: Tensor) -> Tensor:
-    """What is left at the end of a chunk of each of its rows, [batch, heads, 64, 1]."""
+    """Return the share of each row of a chunk that is left at its end: [batch, heads, 64, 1]."""
     apart = last - gate
     return torch.where(apart <= 0, apart, -torch.inf).exp().unsqueeze(-1)
 
 
 def delta_states(K: Tensor, W: Tensor, U: Tensor, G: Tensor, state: Tensor) -> list[Tensor]:
     """Return the state before each chunk, the last one, and the new values."""
-    chunks, held = _Chunks(K.shape[1]), state.double()
-    before: list[Tensor] = []
-    values: list[Tensor] = []
-    for at in range(chunks.count):
-        before.append(held.float())
-        value = chunks.of(U, at) - chunks.of(W, at) @ held
-        values.append(value.float())
+    chunks = _Chunks(K.shape[1])
+
+    def after(at: int, held: Tensor, value: Tensor) -> Tensor:
         gate = chunks.of(G, at)
         last = gate[..., -1:]
         held = held * last.exp().unsqueeze(-1)
-        held = held + chunks.of(K, at).mT @ (value * _kept(last, gate))
-    return [torch.stack(before, 1), held.float(), chunks.joined(values)]
+        return held + chunks.of(K, at).mT @ (value * _kept(last, gate))
+
+    return _states(chunks, W, U, state, after)
 
 
 def delta_states_keys(K: Tensor, W: Tensor, U: Tensor, GK: Tensor, state: Tensor) -> list[Tensor]:
     """As `delta_states`, with a gate for each key dimension."""
-    chunks, held = _Chunks(K.shape[1]), state.double()
+    chunks = _Chunks(K.shape[1])
+
+    def after(at: int, held: Tensor, value: Tensor) -> Tensor:
+        last = chunks.of(GK, at)[..., -1, :]
+        return held * last.exp2().unsqueeze(-1) + chunks.of(K, at).mT @ value
+
+    return _states(chunks, W, U, state, after)
+
+
+def _states(
+    chunks: _Chunks,
+    W: Tensor,
+    U: Tensor,
+    state: Tensor,
+    after: Callable[[int, Tensor, Tensor], Tensor],
+) -> list[Tensor]:
+    """Go through the chunks; `after` returns the state behind a chunk, from that before it and the
+    chunk's new values."""
+    held = state.double()
     before: list[Tensor] = []
     values: list[Tensor] = []
     for at in range(chunks.count):
         before.append(held.float())
         value = chunks.of(U, at) - chunks.of(W, at) @ held
         values.append(value.float())
-        last = chunks.of(GK, at)[..., -1, :]
-        held = held * last.exp2().unsqueeze(-1) + chunks.of(K, at).mT @ value
+        held = after(at, held, value)
     return [torch.stack(before, 1), held.float(), chunks.joined(values)]
 
 
@@ -122,4 +136,4 @@ REFERENCES: dict[str, Callable[..., list[Tensor]]] = {
     each.__name__: each
     for each in (delta_states, delta_states_keys, delta_gradients, delta_gradients_keys)
 }
-"""By the names that the code of cases has for them."""
+"""References, by the names that the code of cases has for them."""

@@ -74,11 +74,11 @@ class Row:
     error: one side did not run."""
     error: str = ""
     checked: str = ""
-    """What our results agree with: reference, or TileLang where there is none."""
+    """Whose results ours agree with: the reference's, or TileLang's where there is none."""
     ours: Verdict = Verdict.UNKNOWN
-    """What a comparison with the reference says of our results."""
+    """Whether our results are those of the reference."""
     tilelang: Verdict = Verdict.UNKNOWN
-    """And of TileLang's: where they are wrong, its time is not one of the same work."""
+    """Whether TileLang's results are: where they are wrong, its time is not that of the work."""
     notes: list[str] = field(default_factory=list)
     kernels: list[KernelRow] = field(default_factory=list)
     ratio: float | None = None

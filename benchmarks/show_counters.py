@@ -217,7 +217,7 @@ LINE_QUANTITIES = {
     "shared_wavefronts": ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",),
     "shared_wavefronts_ideal": ("smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal",),
 }
-"""What a line of the page has, and the counts of instructions whose sum is the same."""
+"""Numbers of a line of the page, each with the counts of instructions that add up to it."""
 OTHERS = tuple(f"{_EXECUTED}_{each}" for each in ("shared_gmma",))
 """Instructions whose wavefronts count at a line, too.  ptxas often gives a wgmma the line of a
 neighbour, so that the lines of the program do not say where they are."""

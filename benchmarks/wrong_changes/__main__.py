@@ -69,7 +69,7 @@ class Tried:
     mutant: Mutant
     shares: dict[str, float]
     verdicts: dict[Accuracy, str]
-    """By kind of change: `equal`, `different`, `not compared`, or `failed`."""
+    """Answer by kind of change: `equal`, `different`, `not compared`, or `failed`."""
     told: dict[Accuracy, str]
 
     def as_json(self) -> dict[str, Any]:

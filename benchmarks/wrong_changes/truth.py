@@ -1,4 +1,4 @@
-"""What a mutant really computes, in 64 bits and without `tileprof try`.
+"""Results of a mutant, computed in 64 bits and without `tileprof try`.
 
 In: a program's text.  Out: its `Outcome`: losses, gradients of the first step, and how parameters
 have moved, or what the named function returned.  It runs in this process, from the same random
@@ -32,7 +32,7 @@ class Outcome:
     values: Arrays = field(default_factory=list)
     """Losses, one for each step, or what the compared function returned."""
     gradients: Arrays = field(default_factory=list)
-    """Of the first step, one for each parameter."""
+    """Gradients of the first step, one for each parameter."""
     first_updates: Arrays = field(default_factory=list)
     updates: Arrays = field(default_factory=list)
     """How each parameter has moved in all steps that are compared."""

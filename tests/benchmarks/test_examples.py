@@ -161,7 +161,7 @@ def test_the_reference_decides_whose_result_is_wrong(
     status: str,
     checked: str,
 ) -> None:
-    """Of two results that differ; a row whose own is right counts, and names TileLang's."""
+    """A row of two results that differ counts where ours is right, and names TileLang's."""
     path = checkout / "examples" / "part" / "example.py"
     path.write_text(path.read_text() + "\nimport builtins\nmade = builtins.given_sides\n")
     factors = {"right": 2.0, "wrong": 3.0, "unknown": 4.0}
@@ -185,7 +185,7 @@ def test_the_reference_decides_whose_result_is_wrong(
 
 
 def test_arguments_made_up_are_compared_with_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the norm, and never with one that overflows; nothing is where nothing is launched."""
+    """Results may differ by 2 % in the norm; one that overflows is wrong; none is no verdict."""
     monkeypatch.setattr(sides, "supply", lambda kernel, **rest: [torch.ones(32)])
     found = []
     for factor in (2.0, 2.001, 3.0, math.inf):

@@ -67,14 +67,6 @@ class Lowering:
         asked = self.controls.stages
         return loop.num_stages if asked is None else asked
 
-    def useful_stages(self, loop: ir.For) -> int:
-        """Return the stages of a loop whose loads need memory: no more than it has iterations."""
-        stages, ends = self.stages(loop), [v.owner for v in (loop.start, loop.stop, loop.step)]
-        numbers = [int(e.value) for e in ends if isinstance(e, ir.Constant)]
-        if len(numbers) < len(ends) or not numbers[2]:
-            return stages
-        return min(stages, max(len(range(*numbers)), 1))
-
 
 def has_open_rows(type_: ir.BufferType) -> bool:
     """Return whether elements between neighbours of a dimension, but the last, are known at launch

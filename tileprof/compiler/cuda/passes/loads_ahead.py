@@ -15,6 +15,8 @@ from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.rewriter import clone
 
+from .layout.graph import constant_range
+
 
 def places(head: Sequence[ir.OpBase], early: Sequence[ir.OpBase]) -> list[ir.OpBase] | None:
     """Return the arithmetic before the early ops that these need; None where they need more."""
@@ -52,11 +54,8 @@ def rotated(
 ) -> tuple[list[ir.OpBase], list[ir.OpBase]]:
     """Return the ops in front of a loop that counts up or down by constants, and those of its body
     from the first early one on; `found`: the arithmetic before them that they need."""
-    start, stop, step = (v.owner for v in (loop.start, loop.stop, loop.step))
-    assert isinstance(start, ir.Constant)
-    assert isinstance(stop, ir.Constant)
-    assert isinstance(step, ir.Constant)
-    trips = range(int(start.value), int(stop.value), int(step.value))
+    trips = constant_range(loop)
+    assert trips is not None
     variable = loop.body.args[0]
     made = _Rotated(ir.Builder(ir.Block(), loop.span), {})
     made.fill([*found, *early], {variable: loop.start})

@@ -146,9 +146,11 @@ def _with_deep_rings(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if not lowering.controls.delayed_release:
         return launch
     for (asked, _), loops in _by_tiles(launch).items():
-        for stages in range(max(map(stages_to_hide_loads, loops)), max(asked, 1), -1):
+        if asked < 2:
+            continue
+        for stages in range(max(map(stages_to_hide_loads, loops)), asked, -1):
             changes = dict.fromkeys(loops, partial(replace, num_stages=stages))
-            if asked > 1 and (made := _with_changed(launch, changes, lowering)):
+            if made := _with_changed(launch, changes, lowering):
                 for loop in loops:
                     name = loop.body.args[0].name
                     lowering.remarks.add("loop", name, loop.span, DeepRing(stages))

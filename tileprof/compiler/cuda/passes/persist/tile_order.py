@@ -45,12 +45,14 @@ def _walked(
     def divided(
         a: ir.Value, b: ir.Value, quotient: str = "", rest: str = ""
     ) -> tuple[ir.Value, ir.Value]:
-        """Quotient and rest.  A divisor that only the launch knows costs a division of 64 bits,
-        dozens of instructions: one is enough for both."""
-        if _is_number(b):
-            made = make("floordiv", a, b, quotient)
-            return made, make("floormod", a, b, rest)
+        """Return quotient and rest.
+
+        A divisor that only the launch knows costs a division of 64 bits, dozens of instructions:
+        one is enough for both.
+        """
         made = make("floordiv", a, b, quotient)
+        if _is_number(b):
+            return made, make("floormod", a, b, rest)
         return made, make("sub", a, make("mul", made, b), rest)
 
     if not group:

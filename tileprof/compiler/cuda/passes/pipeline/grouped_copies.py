@@ -19,6 +19,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering, Remarks
+from tileprof.compiler.cuda.passes.layout.graph import constant_range
 from tileprof.compiler.cuda.passes.memory import shared_bytes
 from tileprof.compiler.cuda.passes.waits import wait_in_launch
 from tileprof.compiler.passes.identities import folded, number_of
@@ -77,20 +78,21 @@ class _Grouping:
             if isinstance(op, ir.For) and op.kind == "pipelined":
                 self._survey(op)
 
+    def _useful_stages(self, loop: ir.For) -> int:
+        """The stages of a loop whose loads need memory: no more than it has iterations."""
+        stages, trips = self.lowering.stages(loop), constant_range(loop)
+        return stages if trips is None else min(stages, max(len(trips), 1))
+
     def _survey(self, loop: ir.For) -> None:
-        stages = self.lowering.useful_stages(loop)
+        asked = self._useful_stages(loop)
         every = [o for o in loop.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
         reasons = {c: self._reason(loop, c) for c in every}
-        able: list[_Load] = [c for c in every if stages > 1 and not reasons[c]]
-        stages = self._fitting(stages, [c for c in able if isinstance(c, ir.Copy)])
+        able: list[_Load] = [c for c in every if asked > 1 and not reasons[c]]
+        stages = self._fitting(asked, [c for c in able if isinstance(c, ir.Copy)])
         able = able if stages > 1 else []
         gathers = self._gathers(loop)
-        if gathers and min(self.most, self.lowering.useful_stages(loop)) > 1:
-            stages = (
-                min(stages, self.most)
-                if able
-                else min(self.most, self.lowering.useful_stages(loop))
-            )
+        if gathers and min(self.most, asked) > 1:
+            stages = min(stages if able else asked, self.most)
             self.gathered |= {g.op: g for g in gathers}
             for each in gathers:
                 self._tell_gather(each)
