@@ -2,6 +2,7 @@
 
     python -m plant.generated.running --split dev-1          in `benchmarks`
         [--part 1/2] [--only RE] [--jobs N] [--budget SECONDS] [--keep DIR] [-o FILE]
+    python -m plant.generated.running --again FILE --keep DIR [-o FILE]   kept profiles, read again
     python -m plant.generated.running --score FILE [FILE ...]   scores of files, pooled
 
 Each case is a process of its own. Processes start, compile and analyse side by side; one at a time
@@ -320,8 +321,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def again(path: Path, kept: Path, only: str, output: Path | None) -> int:
+    """Read a split's kept profiles by the analyzer as it is; times are those of the file."""
+    result: dict[str, Any] = json.loads(path.read_text())
+    _, mutants = drawing.read(result["split"])
+    by_name = {each.name: each for each in mutants}
+    for row in result["rows"]:
+        profiled = kept / re.sub(r"\W+", "_", row["case"]) / "profiled.tprof"
+        if re.search(only, row["case"]) and profiled.exists():
+            row |= _findings(profiled, FAMILIES[row["family"]], by_name.get(row["case"]))
+            print(scoring.told(row), flush=True)
+    result |= {"analyzer": freezing.analyzer_hash(), "read_again": True}
+    if output:
+        output.write_text(json.dumps(result, indent=1) + "\n")
+    print(scoring.page(scoring.pooled([result]), scoring.dev_gains([])))
+    return 0
+
+
 def main() -> int:
-    """Run, or score."""
+    """Run, read again, or score."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--split", help="the name of a file in `splits`")
     parser.add_argument("--part", default="1/1", metavar="I/N")
@@ -329,6 +347,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=min(16, os.cpu_count() or 1))
     parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where profiles stay")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="results of kept profiles")
     parser.add_argument("--score", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--dev", type=Path, nargs="*", default=[], metavar="FILE",
                         help="results of development, for baselines")  # fmt: skip
@@ -343,8 +362,12 @@ def main() -> int:
         known = scoring.dev_gains([json.loads(path.read_text()) for path in args.dev])
         print(scoring.page(scoring.pooled(held), known))
         return 0
+    if args.again:
+        if not args.keep:
+            parser.error("--again needs --keep")
+        return again(args.again, args.keep, args.only, args.output)
     if not args.split:
-        parser.error("--split or --score is needed")
+        parser.error("--split, --again or --score is needed")
     return run(args)
 
 
