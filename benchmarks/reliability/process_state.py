@@ -1,4 +1,4 @@
-"""State of this process on Linux: what its threads wait for, and what its memory is resident for.
+"""State of this process on Linux: what its threads wait for, and who holds its memory.
 
 In: `/proc/self`, the allocator, the native recorder and PyTorch.  Out: a line for each thread, and
 sizes of memory.
@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,6 @@ from tileprof.native import _recorder as _native
 
 _FUTEX = "202"
 """Number of the system's call in which threads wait for locks, on x86-64."""
-LARGE_KB = 512
-"""Memory that an anonymous mapping must take to be listed by itself: an arena of `malloc` is a
-mapping, so that shows which of them grow."""
 
 
 def print_state() -> None:
@@ -106,23 +102,9 @@ def _processor_ticks() -> dict[int, int]:
     return found
 
 
-def memory_parts() -> dict[str, Any]:
-    """Return what memory is resident for, in MB: by mapping, allocator, holder and library."""
-    found: Counter[str] = Counter()
-    large: dict[str, float] = {}
-    mapping, begin = "anonymous", ""
-    # Line by line: the whole text is a megabyte, and would be seen in what it tells of.
-    with open("/proc/self/smaps") as lines:
-        for line in lines:
-            name, *rest = line.split()
-            if not name.endswith(":"):
-                mapping, begin = mapped_as(rest[4] if len(rest) > 4 else ""), name.partition("-")[0]
-            elif name == "Rss:":
-                found[mapping] += int(rest[0])
-                if mapping == "anonymous" and int(rest[0]) >= LARGE_KB:
-                    large[begin] = round(int(rest[0]) / 1024, 2)
-    parts: dict[str, Any] = {f"resident {name}": round(kb / 1024, 2) for name, kb in found.items()}
-    parts["large anonymous"] = large
+def held_parts() -> dict[str, Any]:
+    """Return what this process holds, in MB: by allocator, holder and library."""
+    parts: dict[str, Any] = {}
     for name, held in (("allocated", allocated_bytes()), *_native.gpu_held_bytes().items()):
         parts[name] = round(held / 2**20, 2)
     libraries, blocks = by_library()
@@ -135,22 +117,7 @@ def memory_parts() -> dict[str, Any]:
     return parts
 
 
-def mapped_as(path: str) -> str:
-    """Return what a mapping of /proc/self/smaps is, from the path at its end."""
-    if not path:
-        return "anonymous"
-    if path.startswith("["):
-        return "heap" if path == "[heap]" else "stacks and others"
-    return "devices" if path.startswith("/dev/") else "files"
-
-
 def allocated_bytes() -> int:
     """Return bytes that `malloc` has given out and that were not freed; 0 where it cannot tell."""
     found = mallinfo()
     return 0 if found is None else int(found.uordblks + found.hblkhd)
-
-
-def resident_mb() -> float:
-    """Memory of this process that is resident, in MB of 2**20 bytes."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

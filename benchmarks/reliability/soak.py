@@ -33,7 +33,8 @@ from typing import Any
 import torch
 
 import tileprof
-from benchmarks.reliability.process_state import memory_parts, print_state, resident_mb
+from benchmarks.reliability.memory_watch import resident_mb, watched
+from benchmarks.reliability.process_state import held_parts, print_state
 from benchmarks.reliability.soak_kernels import shift_and_scale
 from tileprof.bench import read_gpu
 from tileprof.profile import Profile, load
@@ -47,8 +48,8 @@ IN_GRAPH = 7
 """Kernels of the captured graph."""
 WARM_UP_S = 60.0
 """After that memory is to be constant; a run shorter than two of these takes half of its time."""
-PARTS_EACH_S = 15.0
-"""Between two looks at what memory is resident for, which take milliseconds."""
+LOOKS = 600
+"""Times that memory is looked at in a run."""
 STALL_S = 20.0
 """So long without a launch, and threads count as hung: what they wait for is printed."""
 GROWTH_MB = 5.0
@@ -127,11 +128,7 @@ class Worker:
         return BATCH // 2 * 2
 
 
-Save = Callable[[list[list[float]], list[dict[str, Any]]], None]
-"""Keeps memory over time as far as it is known, so that a run that is cut off tells something."""
-
-
-def unrecorded_growth(seconds: float, threads: int, device: str) -> dict[str, Any]:
+def unrecorded_growth(seconds: float, threads: int, device: str, looks: Path) -> dict[str, Any]:
     """Return how memory grows where the same workers run and nobody records."""
     workers = [Worker(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)
@@ -139,10 +136,12 @@ def unrecorded_growth(seconds: float, threads: int, device: str) -> dict[str, An
     running = [threading.Thread(target=worker.run, args=(started + seconds,)) for worker in workers]
     for thread in running:
         thread.start()
-    memory, parts = watch(running, workers, started, seconds)
+    with watched(looks, max(seconds / LOOKS, 0.05)) as seen:
+        watch(running, workers, started, seconds)
     for thread in running:
         thread.join(timeout=120)
-    return {**growth(memory, seconds), "first": parts[0], "last": parts[-1]}
+    return {**growth(seen.memory_mb, seconds), "first": seen.parts_mb[0],
+            "last": seen.parts_mb[-1]}  # fmt: skip
 
 
 def soak(
@@ -150,16 +149,18 @@ def soak(
     threads: int,
     device: str,
     profile: Path,
+    looks: Path,
     unrecorded_s: float = 0,
-    save: Save = lambda memory, parts: None,
 ) -> dict[str, Any]:
     """Record `threads` workers for so many seconds; returns the campaign's JSON object.
 
+    Another process writes what memory it sees into the file `looks`, which is there whatever ends
+    this one.
     With `unrecorded_s` the same runs before, for so many seconds without a recording: what grows
     there is not the recorder's.
     """
     began = time.monotonic()
-    unrecorded = unrecorded_growth(unrecorded_s, threads, device) if unrecorded_s else None
+    unrecorded = unrecorded_growth(unrecorded_s, threads, device, looks) if unrecorded_s else None
     session = tileprof.start(profile, instrument="scopes")
     workers = [Worker(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)  # compiled before threads meet
@@ -170,7 +171,8 @@ def soak(
     running = [threading.Thread(target=worker.run, args=(until,)) for worker in workers]
     for thread in running:
         thread.start()
-    memory, parts = watch(running, workers, started, seconds, save)
+    with watched(looks, max(seconds / LOOKS, 0.05)) as seen:
+        held = watch(running, workers, started, seconds)
     hangs = 0
     for thread in running:
         thread.join(timeout=120)
@@ -180,7 +182,7 @@ def soak(
     session.finalize()
     recorded = load(profile)
     rows = [row for worker in workers for row in compared(recorded, worker)]
-    grown = growth(memory, seconds)
+    grown = growth(seen.memory_mb, seconds)
     failures = [row for row in rows if row["lost"]]
     failures += [{"thread": w.number, "error": w.error} for w in workers if w.error]
     if grown["range_mb"] > GROWTH_MB:
@@ -199,8 +201,9 @@ def soak(
         "lost": sum(abs(row["lost"]) for row in rows),
         "rows": rows,
         "memory": grown,
-        "memory_mb": memory,
-        "memory_parts_mb": parts,
+        "memory_mb": seen.memory_mb,
+        "memory_parts_mb": seen.parts_mb,
+        "memory_held_mb": held,
         "unrecorded": unrecorded,
         "file_bytes": profile.stat().st_size,
         "provenance": {
@@ -213,27 +216,19 @@ def soak(
 
 
 def watch(
-    running: Sequence[threading.Thread],
-    workers: Sequence[Worker],
-    began: float,
-    seconds: float,
-    save: Save = lambda memory, parts: None,
-) -> tuple[list[list[float]], list[dict[str, Any]]]:
-    """Watch memory while threads run.
+    running: Sequence[threading.Thread], workers: Sequence[Worker], began: float, seconds: float
+) -> list[dict[str, Any]]:
+    """Watch threads while they run, and print where they are once a minute.
 
-    Returns [seconds since the begin, MB in memory] about 600 times a run, and its parts less often.
+    Returns who held memory in these minutes; little, as it is part of the memory that is measured.
     """
-    rows: list[list[float]] = []
-    parts: list[dict[str, Any]] = []
+    held: list[dict[str, Any]] = []
     told = moved = began
     launched = 0
     while any(thread.is_alive() for thread in running):
         now = time.monotonic()
         if now > began + seconds + 60:
             break
-        rows.append([round(now - began, 2), round(resident_mb(), 3)])
-        if not parts or now - began - parts[-1]["at_s"] >= PARTS_EACH_S:
-            parts.append({"at_s": round(now - began, 1), **memory_parts()})
         before, launched = launched, sum(sum([*each.launched.values()]) for each in workers)
         if launched != before:
             moved = now
@@ -243,10 +238,11 @@ def watch(
             print_state()
         if now - told >= 60:
             told = now
-            print(f"{now - began:6.0f} s: {launched:,} launched, {rows[-1][1]:.1f} MB", flush=True)
-            save(rows, parts)
-        running[0].join(timeout=max(seconds / 600, 0.05))
-    return rows, parts
+            held.append({"at_s": round(now - began, 1), **held_parts()})
+            resident = resident_mb(os.getpid())
+            print(f"{now - began:6.0f} s: {launched:,} launched, {resident:.1f} MB", flush=True)
+        running[0].join(timeout=max(seconds / LOOKS, 0.05))
+    return held
 
 
 def growth(memory: Sequence[Sequence[float]], seconds: float) -> dict[str, float]:
@@ -341,12 +337,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as held:
         profile = Path(held) / "soak.tprof"
 
-        def save(memory: list[list[float]], parts: list[dict[str, Any]]) -> None:
-            cut_off = {"name": "soak", "unfinished": True, "memory_mb": memory}
-            write({**cut_off, "memory_parts_mb": parts}, options.output)
-
+        # Beside the result, so that a run that is cut off tells something.
+        looks = options.output.with_suffix(".memory.jsonl") if options.output else Path(held) / "m"
         result = soak(
-            options.seconds, options.threads, options.device, profile, options.unrecorded, save
+            options.seconds, options.threads, options.device, profile, looks, options.unrecorded
         )
     write(result, options.output)
     print(f"{result['runs']:,} launched, {result['lost']:,} lost, memory within "

@@ -30,7 +30,7 @@ def test_threads_with_own_buffers_leave_no_holes_in_the_heaps(fake: Fake) -> Non
         fake.own_buffers(8, 50_000)
     assert free_bytes() - before < 8 * 2**20
     held = fake.recorder.gpu_held_bytes()
-    assert held["buffers"] <= 16 * 2**19  # spare ones alone: none is lost
+    assert held["buffers"] <= 24 * 2**19  # spare ones alone: none is lost
     # As many kernels as wait to be put in order at most, twice: 2 * 2**18 of 56 bytes; and the
     # work since the last late launch, which is merged from 2**12 of 32 bytes on.
     assert 0 < held["waiting"] <= 2 * 2**19 * 56 + 2**12 * 32

@@ -21,7 +21,7 @@ uint8_t *Buffers::take(size_t &size) {
     buffer = spare_.back();
     spare_.pop_back();
   } else {
-    buffer = static_cast<uint8_t *>(take_pages(size_));
+    buffer = static_cast<uint8_t *>(take_pages(size_, true));
     if (!buffer) return nullptr;
     bytes_ += size_;
   }

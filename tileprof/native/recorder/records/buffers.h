@@ -2,8 +2,10 @@
 //
 // They are pages of their own: the threads that take buffers and the one that gives them back have
 // different heaps, in which malloc finds less and less room of this size (8 threads, 4 million
-// records: 112 MB that were free and stayed resident).  A burst's buffers go back to the system; as
-// many stay as 8 threads have and take anew when all are asked for at once, every few seconds.
+// records: 112 MB that were free and stayed resident).  They are resident from the begin: how full
+// CUPTI makes them differs, so memory would grow for minutes to what the fullest have held.  A burst's
+// buffers go back to the system; as many stay as 8 threads have and take anew when all are asked for
+// at once, every few seconds, and half as many again for those that CUPTI has not given back by then.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +19,7 @@ class Buffers {
 public:
   // Bytes.  Each thread that launches has a buffer; what is not full of 8 threads is 4 MB.
   static constexpr size_t kSize = 512u << 10;
-  static constexpr size_t kMost = 512, kSpare = 16;
+  static constexpr size_t kMost = 512, kSpare = 24;
 
   void set_size(size_t bytes);
   // A buffer and its size; nullptr where there are too many already, and records will be dropped.

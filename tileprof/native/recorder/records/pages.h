@@ -10,9 +10,11 @@
 
 namespace tileprof {
 
-// Zeroed pages; nullptr where there are none.
-inline void *take_pages(size_t bytes) {
-  void *pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+// Zeroed pages; nullptr where there are none. Resident ones are so from the begin, others when they
+// are first written to.
+inline void *take_pages(size_t bytes, bool resident = false) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (resident ? MAP_POPULATE : 0);
+  void *pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   return pages == MAP_FAILED ? nullptr : pages;
 }
 
