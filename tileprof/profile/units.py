@@ -6,10 +6,17 @@ In: a value in the unit its metric declares.  Out: short text, or the aligned ce
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from tileprof.profile.storage.plain_text import clean_text
+
+T = TypeVar("T")
+Values: TypeAlias = npt.NDArray[np.float64]
 
 _LARGEST_PLAIN_COUNT = 10_000_000
 
@@ -43,7 +50,8 @@ def format_value(value: float, unit: str) -> str:
 def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]:
     """Return the values of one column, padded so that right-aligned digits stand above each other.
     `signed` puts a plus before positive values, as differences want it."""
-    pairs = [_split(value, unit) for value in values]
+    column = np.fromiter(values, np.float64)
+    pairs = each_once(column, _shown(column, unit), lambda value: _split(value, unit))
     if signed:
         pairs = [(f"+{n}" if n and n != "0" and n[0] != "-" else n, name) for n, name in pairs]
     width = max((len(name) for _, name in pairs), default=0)
@@ -55,6 +63,41 @@ def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]
 def format_percent(share: float) -> str:
     """Return a share of one as a percentage with one decimal; empty for NaN."""
     return "" if math.isnan(share) else f"{share * 100:.1f}"
+
+
+def percents(shares: Values) -> list[str]:
+    """Return what `format_percent` makes of each share."""
+    return each_once(shares, _rounded(shares * 1000), format_percent)
+
+
+def each_once(
+    values: Values, shown: npt.NDArray[np.generic], text: Callable[[float], T]
+) -> list[T]:
+    """Return the texts of values, made once for all that show the same number."""
+    _, one, place = np.unique(shown, return_index=True, return_inverse=True)
+    texts = [text(value) for value in values[one].tolist()]
+    return [texts[at] for at in place.tolist()]
+
+
+_NEAR_TIE = 1e-6
+"""Numbers so near to the middle of two that can be shown are not rounded here: what a text rounds
+them to is the text's affair."""
+
+
+def _shown(values: Values, unit: str) -> Values:
+    """Return numbers that are equal only where `_split` shows the same."""
+    if unit == "1":
+        return values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = 10.0 ** (np.floor(np.log10(np.abs(values))) - 2)
+        return np.where(np.isfinite(size) & (size > 0), _rounded(values / size) * size, values)
+
+
+def _rounded(values: Values) -> Values:
+    """Return values as whole numbers, those near a tie as they are."""
+    with np.errstate(invalid="ignore"):
+        is_near = np.abs(np.abs(values - np.floor(values)) - 0.5) < _NEAR_TIE
+    return np.where(is_near, values, np.rint(values))
 
 
 def _split(value: float, unit: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tileprof.profile import Diff, Frames, Profile, diff, with_frames
+from tileprof.profile.transform.frames import Shown
 from tileprof.viewer import ViewOptions, available_metrics
 from tileprof.viewer.diff import diff_rows
 from tileprof.viewer.grid import wrap
@@ -46,6 +47,9 @@ class OneProfile:
 
     profile: Profile
     menus: Sequence[str] = ("metric", "group", "mode", "frames", "threshold")
+    _shown: dict[tuple[Frames, str | None, str | None], Shown] = field(
+        default_factory=dict, repr=False
+    )
 
     def metrics(self) -> Sequence[str]:
         """Return the columns that can be asked for."""
@@ -53,7 +57,19 @@ class OneProfile:
 
     def rows(self, options: ViewOptions, glyphs: Glyphs) -> TreeRows | str:
         """Return the lines of the tree, or a sentence on why there are none."""
-        return nothing_in(self.profile, 10_000).strip() or rows_of(self.profile, options, glyphs)
+        nothing = nothing_in(self.profile, 10_000).strip()
+        return nothing or rows_of(self.profile, options, glyphs, self._framed)
+
+    def _framed(
+        self, profile: Profile, frames: Frames, include: str | None, layers: str | None
+    ) -> Shown:
+        """Leave frames out; of the whole profile once for all of its orders and groups."""
+        if profile is not self.profile:
+            return with_frames(profile, frames, include, layers)
+        key = (frames, include, layers)
+        if key not in self._shown:
+            self._shown[key] = with_frames(profile, *key)
+        return self._shown[key]
 
     def title(self, width: int, glyphs: Glyphs, color: bool) -> list[str]:
         """Return the command, what the program did, and what was not recorded."""

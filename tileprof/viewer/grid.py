@@ -38,7 +38,7 @@ class Field:
     @property
     def width(self) -> int:
         """Cells of the terminal that the field takes."""
-        return max(map(width_of, (self.title, *self.cells)))
+        return max(map(width_of, {self.title, *self.cells}))
 
 
 @dataclass(frozen=True, slots=True)

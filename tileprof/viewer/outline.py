@@ -41,22 +41,20 @@ class Outline:
         if len(siblings):
             above = parents[siblings]
             self.is_last[siblings] = np.append(above[1:] != above[:-1], True)
-            self._place(siblings.tolist())
+            self._place(siblings)
 
-    def _place(self, siblings: list[int]) -> None:
+    def _place(self, siblings: npt.NDArray[np.int64]) -> None:
         """Fill sizes and lines; `siblings` has the nodes by parent, then in their order."""
-        # Lists, for numbers are read and written one by one.
-        parents, sizes = self.parents.tolist(), [1] * len(siblings)
-        for node in range(len(parents) - 1, -1, -1):
-            if parents[node] >= 0:
-                sizes[parents[node]] += sizes[node]
-        positions, free = [0] * len(siblings), [0] * (len(siblings) + 1)  # the last one: the top
-        for node in siblings:
-            above = parents[node]
-            positions[node] = free[above]
-            free[node] = free[above] + 1
-            free[above] += sizes[node]
-        self.sizes[:], self.positions[:] = sizes, positions
+        by_level = levels(self.depths)
+        for level in reversed(by_level[1:]):
+            np.add.at(self.sizes, self.parents[level], self.sizes[level])
+        # Lines from the first one below a parent to each node: what its elder siblings take.
+        sizes = self.sizes[siblings]
+        before, is_first = np.cumsum(sizes) - sizes, np.ones(len(siblings), bool)
+        is_first[1:] = self.is_last[siblings[:-1]]
+        self.positions[siblings] = before - before[is_first][np.cumsum(is_first) - 1]
+        for level in by_level[1:]:
+            self.positions[level] += self.positions[self.parents[level]] + 1
         self.order[self.positions] = np.arange(len(siblings))
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ In: a profile and the options of a view.  Out: the profile to draw, and what eac
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Protocol, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from tileprof.profile import (
     prune,
     with_frames,
 )
+from tileprof.profile.transform.frames import Shown
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
 from tileprof.viewer.options import ViewOptions
@@ -76,8 +77,22 @@ def select(
     return pruned(arranged(profile, options, frames), threshold)
 
 
-def arranged(profile: Profile, options: ViewOptions, frames: Frames = "all") -> Selection:
-    """Apply `options` but the threshold; errors as of `select`."""
+class Framed(Protocol):
+    """Leaves frames out of a profile, as `with_frames` does."""
+
+    def __call__(
+        self, profile: Profile, frames: Frames, include: str | None, layers: str | None
+    ) -> Shown:
+        """Return the profile with the frames that are wanted."""
+
+
+def arranged(
+    profile: Profile, options: ViewOptions, frames: Frames = "all", framed: Framed = with_frames
+) -> Selection:
+    """Apply `options` but the threshold; errors as of `select`.
+
+    `framed` is for who remembers what `with_frames` returned for the profile before.
+    """
     metric = _ranking(profile, options)
     folds: list[Fold] = []
     current = profile
@@ -88,7 +103,7 @@ def arranged(profile: Profile, options: ViewOptions, frames: Frames = "all") -> 
     left_out = 0
     match options.mode:
         case "top-down":
-            shown = with_frames(current, options.frames or frames, options.include, options.layers)
+            shown = framed(current, options.frames or frames, options.include, options.layers)
             current, left_out = shown.profile, shown.left_out
             current = current if options.group is None else grouped(current, options.group)
         case "bottom-up":

@@ -8,6 +8,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from tileprof.profile.storage.plain_text import CONTROL, clean_text, escape
 
@@ -17,6 +21,9 @@ OWN_STYLE = r"\x1b\[(?:[012]|[12];3[0-7]|3[0-7])m"
 """Colours, bold and dim, as `paint` writes them. None of them hides text."""
 _UNSAFE = re.compile(f"({OWN_STYLE})|(?![\\n\\t]|\\r\\n)[{CONTROL}]")
 """Our own styles are the group, so that the replacement can keep them."""
+
+
+Steps: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +118,15 @@ def _take(text: str, width: int) -> str:
 
 def bar(share: float, width: int, glyphs: Glyphs) -> str:
     """Return a bar of `share` (0 to 1) in `width` cells; anything above 0 shows a mark."""
-    share = min(max(share, 0.0), 1.0) if share == share else 0.0
-    steps = len(glyphs.part)
-    filled = round(share * width * steps)
-    if share > 0:
-        filled = max(filled, 1)
-    whole, rest = divmod(filled, steps)
+    filled = int(bar_steps(np.array([share]), width, glyphs)[0])
+    whole, rest = divmod(filled, len(glyphs.part))
     return (glyphs.full * whole + (glyphs.part[rest] if rest else "")).ljust(width)
+
+
+def bar_steps(shares: npt.NDArray[np.float64], width: int, glyphs: Glyphs) -> Steps:
+    """Return how much of each share's bar is drawn, in parts of a cell."""
+    held = np.clip(np.nan_to_num(shares), 0.0, 1.0)
+    return np.maximum(np.rint(held * width * len(glyphs.part)), held > 0).astype(np.int64)
 
 
 _HEAT = ((0.5, "1;31"), (0.2, "31"), (0.05, "33"), (0.01, "32"))
@@ -127,6 +136,11 @@ _COLD = "2"
 def heat(share: float) -> str:
     """Return the colour of a share, from dim below 1 % to bold red from 50 % on."""
     return next((style for floor, style in _HEAT if share >= floor), _COLD)
+
+
+def heat_steps(shares: npt.NDArray[np.float64]) -> Steps:
+    """Return for each share how many limits it reaches of those at which the colour changes."""
+    return np.searchsorted([limit for limit, _ in _HEAT[::-1]], np.nan_to_num(shares), "right")
 
 
 def paint(text: str, style: str, color: bool) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tileprof.profile import PcRecording, Profile
+from tileprof.profile import PcRecording, Profile, with_frames
 from tileprof.profile.transform.regroup import HIDDEN
-from tileprof.profile.units import cells, format_percent, format_value
+from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
 from tileprof.viewer.chains import Chains, chains, every_node, joined
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, wrap
@@ -26,8 +26,25 @@ from tileprof.viewer.options import (
 from tileprof.viewer.outline import Outline
 from tileprof.viewer.rows import TreeRows
 from tileprof.viewer.sample_shares import LEGEND, share_names
-from tileprof.viewer.selection import Selection, arranged, pruned, select, shown_metrics
-from tileprof.viewer.text import ASCII, UNICODE, Glyphs, bar, clean, heat, plain
+from tileprof.viewer.selection import (
+    Framed,
+    Selection,
+    arranged,
+    pruned,
+    select,
+    shown_metrics,
+)
+from tileprof.viewer.text import (
+    ASCII,
+    UNICODE,
+    Glyphs,
+    bar,
+    bar_steps,
+    clean,
+    heat,
+    heat_steps,
+    plain,
+)
 
 from .notes import headline, label_of, missing_from, nothing_in, steps_in, title_of, visit_times
 
@@ -74,13 +91,15 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
     return "\n".join(lines) + "\n"
 
 
-def rows_of(profile: Profile, options: ViewOptions, glyphs: Glyphs) -> TreeRows:
+def rows_of(
+    profile: Profile, options: ViewOptions, glyphs: Glyphs, framed: Framed = with_frames
+) -> TreeRows:
     """Return all lines of the tree that options ask for, whatever their threshold.
 
-    Raises UsageError for options that do not fit the profile.
+    Raises UsageError for options that do not fit the profile. `framed` is that of `arranged`.
     """
     profile = with_facts(profile, options.metrics)
-    selection = arranged(profile, options, "user")
+    selection = arranged(profile, options, "user", framed)
     return tree_rows(selection, columns_of(profile, selection, options), options, glyphs)
 
 
@@ -159,20 +178,21 @@ def _headline(profile: Profile, options: ViewOptions) -> str:
 def _fields(profile: Profile, columns: list[Column], mode: Mode, glyphs: Glyphs) -> list[Field]:
     """One cell for every node, and a last one for the whole."""
     first, *others = columns
-    shares = [*first.shares().tolist(), 1.0 if first.sums and first.whole else np.nan]
-    heats = [heat(share) for share in shares]
+    shares = np.append(first.shares(), 1.0 if first.sums and first.whole else np.nan)
+    heats = each_once(shares, heat_steps(shares), heat)
     fields = [_totals(first, 0, heats, glyphs)]
     if first.sums:
-        bars = [bar(share, _BAR_WIDTH, glyphs) for share in shares]
-        fields.append(Field("%", [format_percent(share) for share in shares], 2, heats))
+        steps = bar_steps(shares, _BAR_WIDTH, glyphs)
+        bars = each_once(shares, steps, lambda share: bar(share, _BAR_WIDTH, glyphs))
+        fields.append(Field("%", percents(shares), 2, heats))
         fields.append(Field("", bars, 9, heats, left=True))
     if (own_values := _own(first, mode)) is not None:
-        own = cells([*own_values.tolist(), np.nan], first.unit)
+        own = cells(np.append(own_values, np.nan), first.unit)
         fields.append(Field("own", [plain(cell, glyphs) for cell in own], 4))
     if "count" in profile.metrics and all(c.name != "count" for c in columns):
         counts = visits(profile, per_visit=mode != "bottom-up").astype(np.float64)
         counts[counts == 0] = np.nan
-        fields.append(Field("count", cells([*counts.tolist(), np.nan], "1"), 5))
+        fields.append(Field("count", cells(np.append(counts, np.nan), "1"), 5))
     return fields + [_totals(other, 3, None, glyphs) for other in others]
 
 
@@ -182,8 +202,8 @@ def _own(first: Column, mode: Mode) -> Values | None:
 
 
 def _totals(shown: Column, rank: int, heats: list[str] | None, glyphs: Glyphs) -> Field:
-    values = [*shown.total.tolist(), shown.whole]
-    texts = [plain(cell, glyphs) for cell in cells(values, shown.unit)]
+    texts = cells(np.append(shown.total, shown.whole), shown.unit)
+    texts = [plain(cell, glyphs) for cell in texts] if glyphs is ASCII else texts
     return Field(clean(shown.name, glyphs), texts, rank, heats)
 
 
