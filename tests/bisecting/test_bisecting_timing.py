@@ -61,6 +61,26 @@ def test_noise_alone_names_no_kernel() -> None:
     assert verdicts[:100].count("same") == 100
 
 
+def test_side_that_has_memory_first_is_not_named_faster() -> None:
+    """Whose tensors are made first is 4 % faster: sides are in turn, and no kernel is named."""
+    drawn = random.Random(1)
+
+    @contextlib.contextmanager
+    def pairs(number: int) -> Iterator[Any]:
+        ready = list[Side]()
+
+        class Placed(Side):
+            def ready(self, kernel: str, batch_ns: float) -> int:
+                ready.append(self)
+                self.factor = 0.96 if len(ready) == 1 else 1.0
+                return super().ready(kernel, batch_ns)
+
+        yield Placed(1.0, 0.002, drawn), Placed(1.0, 0.002, drawn)
+
+    times, _ = timed(["slow"], pairs, Timing(), lambda: None)
+    assert times["slow"].verdict == "undecided"
+
+
 @pytest.mark.parametrize(("factor", "verdict"), [(1.1, "slower"), (0.9, "faster"), (1.01, "same")])
 def test_change_beyond_the_floor_is_named(factor: float, verdict: str) -> None:
     """A tenth is far beyond noise of 0.2 %; a hundredth lies below the floor."""

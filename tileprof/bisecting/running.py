@@ -176,7 +176,9 @@ class _Comparison:
     # -- workers
 
     @contextlib.contextmanager
-    def _workers(self, pair: tuple[Side, Side] | None = None) -> Iterator[tuple[Worker, Worker]]:
+    def _workers(
+        self, pair: tuple[Side, Side] | None = None, is_new_first: bool = False
+    ) -> Iterator[tuple[Worker, Worker]]:
         self._made += 1
         folder = self._sides.folder / f"workers-{self._made}"
         old, new = pair or self._pair
@@ -186,7 +188,7 @@ class _Comparison:
         ]
         try:
             # Both load the suite at the same time.
-            for each in made:
+            for each in made[::-1] if is_new_first else made:
                 each.start()
             with made[0] as first, made[1] as second:
                 yield first, second
@@ -246,7 +248,7 @@ class _Comparison:
             self._tell(f"timing, pair of processes {number + 1}")
             if number == 0 and first is not None:
                 return contextlib.nullcontext(first)
-            return self._workers(sides)
+            return self._workers(sides, is_new_first=number % 2 == 1)
 
         on_gpu = self._settings.device.startswith("cuda")
         look = read_gpu if on_gpu else (lambda: None)
@@ -256,7 +258,11 @@ class _Comparison:
         """Return pairs of every kernel."""
         with self._workers() as (old, new):
             names = [each.name for each in old.kernels if new.kernel(each.name)]
-        return repeated(names, lambda _: self._workers(), self._settings.timing, count)
+
+        def pairs(number: int) -> contextlib.AbstractContextManager[tuple[Worker, Worker]]:
+            return self._workers(is_new_first=number % 2 == 1)
+
+        return repeated(names, pairs, self._settings.timing, count)
 
     # -- what brought a change
 

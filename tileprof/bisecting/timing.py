@@ -3,8 +3,10 @@
 In: two workers for each pair.  Out: `Times` of each kernel.
 
 Both processes of a pair live at the same time, and do batches in turn, every second round in the
-other order: what slows the machine down slows both. From process to process more differs than from
-round to round, so the interval is made of pairs alone, as that of `tileprof try`. A kernel changed
+other order: what slows the machine down slows both. In every second pair the new side is the first
+to start and to have memory, which can make a kernel faster on one side of all pairs otherwise. From
+process to process more differs than from round to round, so the interval is made of pairs alone, as
+that of `tileprof try`. A kernel changed
 only if the whole interval lies beyond the floor: the interval's end that is nearer to 1 counts.
 """
 
@@ -151,9 +153,10 @@ def timed(
 def _take(taken: _Taken, name: str, old: Worker, new: Worker, timing: Timing, look: Look) -> None:
     kernels = [(worker, worker.kernel(name)) for worker in (old, new)]
     try:
+        # Who has its tensors first changes, as what the memory is like decides some times.
         calls = max(
             worker.ready(kernel, timing.batch_ns)
-            for worker, kernel in kernels
+            for worker, kernel in (kernels[::-1] if len(taken.pairs) % 2 else kernels)
             if kernel is not None
         )
         batches = [
