@@ -63,6 +63,15 @@ def test_narrow_parts(causal):
         assert error(lse, expected[1]) < LIMIT
 
 
+def test_columns_of_other_warps_are_no_part():
+    """Warps that hold other columns have nothing of a part: tiles of 96 keys go out as a whole."""
+    made = importlib.import_module("case_studies.attention_backward")
+    shape = {"batch": 1, "length": 512, "heads": 8, "dim": 128, "keys": 4096, "groups": 8}
+    program = lowered(made.attention_backward.compile(**shape, block_N=96).program.kernel)
+    assert program.cubin.resources
+    assert (96, 64) not in staged(program)
+
+
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_results_share_buffers(causal):
     """Gradients of keys and of values, one after the other, beside sums of those of queries."""

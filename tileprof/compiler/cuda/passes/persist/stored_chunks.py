@@ -111,6 +111,8 @@ def may_be_chunked(store: Store, chunk: int) -> bool:
     width = chunk // store.staged.dtype.bytes
     if store.staged.layout != f"swizzle={STORED_CHUNKS[0]}" or fragment.shape[-1] % width:
         return False
+    if any(d.step[-1] * d.radix > width for d in (*layout.lanes, *layout.warps)):
+        return False  # some threads hold other columns, and have nothing of a part
     outer = [d for d in layout.registers if d.step[-1] >= width]
     return layout.registers[len(layout.registers) - len(outer) :] == tuple(outer)
 
