@@ -13,17 +13,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tileprof
-from benchmarks.show_counters_kernels import bank_conflicts
+from benchmarks.show_counters_kernels import bank_conflicts, norm_in_parts
 from benchmarks.studies import study
 from case_studies.vector_add import vector_add
-from tests.cuda.compiled_kernels import function, need_machine_code
-from tests.drawing.kernels import clashing, large, pairs, product, repeated, scattered, turned
-from tileprof import ir
+from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
+from tests.drawing.kernels import (
+    clashing,
+    doubled,
+    large,
+    left_early,
+    neighbours,
+    pairs,
+    product,
+    repeated,
+    scattered,
+    turned,
+    weighted,
+)
+from tileprof import binary, ir
 from tileprof.compiler.cuda.layouts import cost
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show, transactions
 from tileprof.drawing.traffic import Moved, Traffic
+from tileprof.drawing.watch import LaunchRun
 
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 
@@ -133,27 +146,71 @@ def test_points_that_share_an_element_load_it_once() -> None:
     assert held["read", "X", "threads"].bytes == halves.nbytes
 
 
-def test_loads_of_machine_code_are_those_of_the_page() -> None:
-    """Each instruction outside of loops is run once by each warp, inside 4 times."""
+ROW, SHORT = np.ones(2048, np.float32), np.ones(512, np.float32)
+
+
+@pytest.fixture(scope="module")
+def held() -> list[tuple[LaunchRun, binary.Function, int]]:
+    """Launches of kernels that ask again for what threads hold, their machine code, and how often
+    its loop runs."""
+    calls: list[tuple[Any, tuple[Any, ...], int]] = [
+        (repeated, (np.ones((8, 512), np.float32), SHORT), 4),
+        (pairs, (np.ones((4, 2048), np.float16),), 1),
+        (norm_in_parts, (np.ones((256, 2048), np.float32),), 1),
+        (neighbours, (np.ones((4, 9 * 512), np.float32),), 1),
+        (neighbours, (np.ones((4, 17 * 512), np.float32),), 2),
+        (doubled, (np.ones((4, 7 * 512), np.float32),), 1),
+        (doubled, (np.ones((4, 18 * 512), np.float32),), 2),
+        (weighted, (np.ones((8, 2048), np.float32), ROW), 4),
+    ]
     need_machine_code()
-    made = {each: show(each, *given) for each, given in (
-        (repeated, (np.ones((8, 512), np.float32), np.ones(512, np.float32))),
-        (pairs, (np.ones((4, 2048), np.float16),)),
-    )}  # fmt: skip
-    for each in made.values():
-        (launch,) = each.watch.launches
-        code = function(compile_cuda(each.watch.kernels[0], find_target("sm_90a")))
-        opcodes: dict[ir.Space, str] = {"global": "LDG", "shared": "LDS"}
+    made = [show(kernel, *given).watch for kernel, given, _ in calls]
+    programs = [compile_cuda(each.kernels[0], find_target("sm_90a")) for each in made]
+    compile_together(programs)
+    return [
+        (watch.launches[0], function(program), trips)
+        for watch, program, (_, _, trips) in zip(made, programs, calls)
+    ]
+
+
+def test_loads_of_machine_code_are_those_of_the_page(
+    held: list[tuple[LaunchRun, binary.Function, int]],
+) -> None:
+    """Each instruction outside of loops is run once by each warp, inside once an iteration."""
+    opcodes: dict[ir.Space, str] = {"global": "LDG", "shared": "LDS"}
+    for launch, code, trips in held:
+        assert launch.traffic is not None
         for space, opcode in opcodes.items():
             # NVRTC 13.5 makes one access of two words of shared memory.
             runs = sum(
-                4 ** code.depth(i.offset) * (2 if i.opcode == "LDS.64" else 1)
+                trips ** code.depth(i.offset) * (2 if i.opcode == "LDS.64" else 1)
                 for i in code.instructions
                 if i.name == opcode
             )
-            assert launch.traffic is not None
             requests = launch.traffic.total(space, "read").requests
-            assert requests == runs * launch.blocks * 4, (space, each)
+            if space == "global" or not launch.traffic.uncounted:
+                assert requests == runs * launch.blocks * 4, (code.name, space)
+
+
+def test_rows_read_twice_are_what_an_h200_counted() -> None:
+    """All loads are those of the first loop."""
+    launch = show(norm_in_parts, np.ones((256, 2048), np.float32)).watch.launches[0]
+    assert launch.traffic is not None
+    # Sectors, requests and bytes of loads of TileLang's `rms_norm_splitk`, which has the same
+    # accesses, on an H200, 2026-11-28: l1tex__t_sectors_pipe_lsu_mem_global_op_ld and others.
+    counted = Moved(4096, 65_536, 65_536, 2_097_152)
+    assert launch.traffic.total("global", "read") == counted
+    assert launch.traffic.total("global", "write") == counted
+    first, second = sorted({p.line for p in launch.traffic.places})
+    by_line = {p.line: moved for p, moved in launch.traffic.places.items() if p.access == "read"}
+    assert by_line[first] == counted
+    assert by_line[second] == Moved()
+
+
+def test_what_a_loop_asks_for_that_ends_early_is_asked_for_again() -> None:
+    """Block b of 4 runs 3 - b of 4 iterations, each of a request a warp; behind it all run 4."""
+    found = traffic(left_early, np.ones((4, 2048), np.float32))
+    assert found.total("global", "read").requests == 4 * (3 + 2 + 1 + 0) + 4 * 4 * 4
 
 
 def test_attention_loads_tiles_by_the_copy_engine() -> None:
