@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tileprof
-from benchmarks.show_counters_kernels import bank_conflicts, norm_in_parts
+from benchmarks.show_counters.kernels import bank_conflicts, norm_in_parts
 from benchmarks.studies import study
 from case_studies.vector_add import vector_add
 from tests.cuda.compiled_kernels import compile_together, function, need_machine_code

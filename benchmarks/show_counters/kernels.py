@@ -35,11 +35,13 @@ class Case:
     about: str
     options: dict[str, Any] = field(default_factory=dict)
     """Other arguments by name: sizes and types."""
+    title: str = ""
+    """Name of the kernel in the IR; that of its function by default."""
 
     @property
     def name(self) -> str:
         """Name of the kernel in the IR."""
-        return str(self.kernel.function.__name__)
+        return self.title or str(self.kernel.function.__name__)
 
 
 @tileprof.jit
