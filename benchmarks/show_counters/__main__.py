@@ -3,6 +3,7 @@
     python -m benchmarks.show_counters               writes benchmarks/results/show-counters.json
     python -m benchmarks.show_counters --dry-run     everything but the GPU; prints the plan
     python -m benchmarks.show_counters --only histogram,held-out --out /tmp/some.json
+    python -m benchmarks.show_counters --sass        loads and stores of the machine code, by line
     python -m benchmarks.show_counters --freeze      pages of kernels that no GPU has run yet
     python -m benchmarks.show_counters --keep tests/data/show-counters.json    counters for a test
 
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import tileprof
+from benchmarks.show_counters import machine_code
 from benchmarks.show_counters.comparing import REASONS, beside, summary
 from benchmarks.show_counters.freezing import FROZEN_PAGES, changed, freeze, frozen_pages
 from benchmarks.show_counters.frozen import FROZEN, frozen_of_tilelang
@@ -81,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show, count and compare all kernels."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.show_counters")
     parser.add_argument("--dry-run", action="store_true", help="do everything but the GPU's part")
+    parser.add_argument("--sass", action="store_true", help="print machine code beside pages")
     parser.add_argument("--freeze", action="store_true", help="write down new pages, without a GPU")
     parser.add_argument("--only", default="", help=f"kernels or groups: {', '.join(GROUPS)}")
     parser.add_argument("--checkout", type=Path, help="of TileLang, for kernels of its examples")
@@ -100,6 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no such kernel or group: {', '.join(sorted(unknown))}")
     wanted = {each.name for name in only for each in groups.get(name, ())} | set(only)
     cases = [each for name, each in every.items() if name in wanted]
+    if args.sass:
+        for each in machine_code.text(cases):
+            print(each, flush=True)
+        return 0
     names = [each.name for each in cases]
     if args.freeze:
         added = freeze((*groups["frozen"], *groups["tilelang-frozen"]))
