@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -35,9 +36,11 @@ from tileprof.compiler.cuda.layouts import cost
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show, transactions
+from tileprof.drawing.roles import scalar_loads
 from tileprof.drawing.traffic import Moved, Traffic
 from tileprof.drawing.watch import LaunchRun
 
+sparse: Any = importlib.import_module("case_studies.sparse_attention")
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 
 
@@ -219,6 +222,31 @@ def test_attention_loads_tiles_by_the_copy_engine() -> None:
     for launch in made.watch.launches:
         assert launch.traffic is not None
         assert launch.traffic.total("global", "read", "TMA").bytes == launch.read.sum()
+
+
+def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself() -> None:
+    """Of 12 blocks 8 warps and that thread read how many tiles there are; that thread alone reads
+    which, for K and for V."""
+    q, k, v, mask = sparse.inputs(1, 384, 4, 2, 64)
+    counts, tiles = sparse.lists(mask)
+    drawing = show(sparse.sparse_attention, q, k, v, counts, tiles)
+    (launch,) = drawing.watch.launches
+    assert launch.traffic is not None
+    found = named(launch.traffic)
+    assert found["read", "Counts", "threads"].requests == 12 * (8 + 1)
+    loads = 2 * int(counts.sum())
+    assert found["read", "Tiles", "threads"] == Moved(loads, loads, loads, 4 * loads)
+    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    # Counts by both; Tiles before, twice in and once behind the loop over K and V at once.
+    assert sum(each.name == "LDG" for each in code.instructions) == 2 + 4
+
+
+def test_scalars_of_roles_are_asked_for_where_there_are_roles() -> None:
+    """A kernel of one role has its loads where its program has them."""
+    ones = np.ones(128, np.float32)
+    (machine,) = show(vector_add, ones, ones).machines
+    assert machine.lowered is not None
+    assert scalar_loads(machine.lowered, [ones, ones, ones], [128]) is None
 
 
 def test_counting_leaves_arguments_alone() -> None:

@@ -33,6 +33,7 @@ from tileprof.runtime.interpreter import InterpreterExecutable
 
 from .forms import Form, Forms
 from .operands import MatrixAccess, operand_reads
+from .roles import ScalarLoad, fixed_buffers, is_scalar_load, scalar_loads
 from .transactions import Ints, different, sectors, wavefronts
 
 Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA"]
@@ -107,12 +108,15 @@ def traffic_of(
     symbols: Sequence[int],
     target: Target,
     controls: Controls | None = None,
+    last: ir.Kernel | None = None,
 ) -> list[Traffic]:
     """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic that
     each of its launches has on the target.  There is none where that run fails: the author's
-    program, which runs next, then says why."""
+    program, which runs next, then says why.  last: the kernel after all passes."""
     listener = _Listener(target, controls or Controls())
     try:
+        if last is not None:
+            listener.scalars = scalar_loads(last, _copies(values), symbols)
         with listening(listener):
             InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
                 _copies(values), symbols
@@ -249,6 +253,7 @@ class _Listener:
     def __init__(self, target: Target, controls: Controls) -> None:
         self.found: list[Traffic] = []
         self._target, self._controls = target, controls
+        self._kernel: ir.Kernel
         self._forms: Forms
         self._known: dict[tuple[ir.OpBase, Hashable], tuple[Ints, dict[int, Moved]]] = {}
         """For the accesses of loops, by the text that runs: bytes of the points from the first one
@@ -257,14 +262,23 @@ class _Listener:
         """What the tiles of cp.async take, by op and by how they lie."""
         self._held: dict[tuple[ir.OpBase, Hashable], tuple[Ints, Ints]] = {}
         """Blocks, and what they asked for last, of loads that a loop around repeats."""
+        self.scalars: list[ScalarLoad] | None = None
+        """Loads of scalars of the roles of a launch; None where it has no roles."""
+        self._by_roles: set[ir.Value] = set()
+        """Buffers of which these are all loads outside of loops over points."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Read the layouts of the kernel that starts."""
+        self._kernel = kernel
         self._forms = Forms(kernel, self._target, self._controls)
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""
         self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op, self._forms.matrices))))
+        for each in self.scalars or ():
+            moved = Moved(each.requests, each.requests, each.requests, each.requests * each.bytes)
+            self._add(each.op, "read", each.buffer, "global", "threads", moved)
+        self._by_roles = set() if self.scalars is None else fixed_buffers(self._kernel, op)
 
     def note(self, access: Access) -> None:
         """Add an access of global or shared memory."""
@@ -273,6 +287,8 @@ class _Listener:
         if access.launch < 0 or space not in ("global", "shared"):
             return
         if stored is None and _by_layout_alone(op):
+            return
+        if is_scalar_load(op, self._by_roles) and op not in self._forms.points:
             return
         match op:
             case ir.Load() | ir.Store() | ir.Atomic():
@@ -286,11 +302,14 @@ class _Listener:
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
                 way, moved = "TMA", _boxes(access)
-        span = op.span
-        place = Place(
-            span.file if span else "", span.line if span else 0, access.kind, access.buffer.name,
-            space, way,
-        )  # fmt: skip
+        self._add(op, access.kind, access.buffer.name, space, way, moved)
+
+    def _add(
+        self, op: ir.OpBase, kind: AccessKind, buffer: str, space: ir.Space, way: Way, moved: Moved
+    ) -> None:
+        """Add requests of an op to its place."""
+        file, line = (op.span.file, op.span.line) if op.span else ("", 0)
+        place = Place(file, line, kind, buffer, space, way)
         self.found[-1].places.setdefault(place, Moved()).add(moved)
 
     def _elements(self, access: Access) -> Moved:
