@@ -17,6 +17,7 @@ from tileprof.profiler.cupti import cupti_library
 
 comparing: Any = importlib.import_module("benchmarks.show_counters.comparing")
 freezing: Any = importlib.import_module("benchmarks.show_counters.freezing")
+machine_code: Any = importlib.import_module("benchmarks.show_counters.machine_code")
 kernels: Any = importlib.import_module("benchmarks.show_counters.kernels")
 main: Any = importlib.import_module("benchmarks.show_counters.__main__")
 pages: Any = importlib.import_module("benchmarks.show_counters.pages")
@@ -171,6 +172,49 @@ def test_counters_of_a_profile_go_to_its_kernels() -> None:
     node = profile.node(profile.find("matmul", "kernel")[0])
     assert found == {"matmul": {"time": float(node.own("time")), "l1tex__none.sum": 0.0}}
     assert node.own("time") > 0
+
+
+def test_frozen_pages_are_written_once_and_compared_with_those_of_now(tmp_path: Path) -> None:
+    """A page that says something else since then is named; what is in the file stays."""
+    path = tmp_path / "frozen.json"
+    case = CASES["strided_read"]
+    assert freezing.freeze([case], path) == ["strided_read"]
+    now = {"strided_read": pages.shown(case)}
+    frozen = freezing.frozen_pages(now, path)
+    assert frozen == now
+    assert freezing.changed(now, frozen) == []
+    held = json.loads(path.read_text())
+    held["kernels"]["strided_read"]["launch"]["bytes read"] += 32
+    path.write_text(json.dumps(held))
+    assert freezing.freeze([case], path) == []
+    frozen = freezing.frozen_pages(now, path)
+    assert freezing.changed(now, frozen) == ["strided_read"]
+    assert frozen["strided_read"].quantities["bytes read"] == 4 * (1 << 16) + 32
+
+
+def test_every_kernel_of_the_frozen_list_has_a_page_in_the_file() -> None:
+    """Of this repository 13, of TileLang's examples at least 5; their lines are of the launch."""
+    held = json.loads(freezing.FROZEN_PAGES.read_text())["kernels"]
+    here = {each.name for each in main.FROZEN}
+    assert len(here) >= 8
+    assert here <= set(held)
+    assert len(held) >= len(here) + 5
+    for row in held.values():
+        assert set(row["launch"]) == {each.name for each in quantities.QUANTITIES}
+        assert all(set(line) == set(quantities.LINE_QUANTITIES) for line in row["lines"].values())
+
+
+def test_machine_code_beside_a_page_names_lines_without_their_loads() -> None:
+    """Both loops of the kernel ask for the rows; the code has the loads of the first one."""
+    need_machine_code()
+    found = machine_code.beside_code(CASES["norm_in_parts"])
+    reads = [each for (_, key), each in sorted(found.items()) if key[:2] == ("global", "read")]
+    assert [each.requests for each in reads] == [4, 0]
+    assert [dict(each.instructions) for each in reads] == [{0: 4}, {}]
+    assert not any(each.differs for each in reads)
+    text = list(machine_code.text([CASES["norm_in_parts"]]))
+    assert text[0] == "norm_in_parts"
+    assert any("global read, threads: 4 requests a warp; 4 in 0 loops" in line for line in text)
 
 
 def test_metrics_that_cupti_knows() -> None:

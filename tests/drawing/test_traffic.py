@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -41,6 +42,7 @@ from tileprof.drawing.traffic import Moved, Traffic
 from tileprof.drawing.watch import LaunchRun
 
 sparse: Any = importlib.import_module("case_studies.sparse_attention")
+BF16 = ml_dtypes.bfloat16
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 
 
@@ -193,6 +195,20 @@ def test_loads_of_machine_code_are_those_of_the_page(
             requests = launch.traffic.total(space, "read").requests
             if space == "global" or not launch.traffic.uncounted:
                 assert requests == runs * launch.blocks * 4, (code.name, space)
+
+
+def test_points_of_a_vector_load_a_byte_of_shared_memory_once() -> None:
+    """Two weights a byte: 64 × 64 of them for 128 threads in each of 8 iterations."""
+    need_machine_code()
+    given = np.ones((128, 512), BF16), np.ones((192, 256), np.uint8), np.ones((192, 16), np.float32)
+    drawing = show(study("int4_matmul").int4_matmul, *given)
+    (launch,) = drawing.watch.launches
+    assert launch.traffic is not None
+    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    loads = sum(each.name == "LDS" and code.depth(each.offset) == 1 for each in code.instructions)
+    assert loads == 16
+    requests = launch.traffic.total("shared", "read", "threads").requests
+    assert requests == loads * 8 * 4 * launch.blocks
 
 
 def test_rows_read_twice_are_what_an_h200_counted() -> None:

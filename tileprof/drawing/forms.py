@@ -157,33 +157,37 @@ class Forms:
             adds=self._target.adds_vectors,
         )  # fmt: skip
         loads = planner.loads()
-        widths: dict[ir.OpBase, int] = {
-            each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
-        }
+        stores = planner.stores(loads, lambda s: False)
+        widths: dict[ir.OpBase, int] = {each.op: each.width for each in (*loads, *stores)}
         front = {each.op: each for each in loads}
-        joins = not any(
-            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
+        behind = {each.op for each in stores}
+        written = [
+            each
             for each in ir.walk(op.body)
-        )
+            if isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
+        ]
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
                 step = max(width, moved.repeats if moved else 1)
                 points = points_of(layout, step, not isinstance(each, ir.Load))
                 form = Form(shape, points, width)
-                if moved is None and joins and isinstance(each, ir.Load):
-                    form = self._joined(planner, each, form)
+                if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
+                    form = self._joined(planner, each, form, through=not written)
                 elif moved is not None:
                     form = replace(form, points=_once(points, shape, _moving(each, op)))
                     yield moved
                 self._of[each] = form
 
-    def _joined(self, planner: Planner, load: ir.Load, form: Form) -> Form:
+    def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
         """How threads make loads of single elements of shared memory that stay with their points:
-        NVRTC loads the same once."""
+        NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
+        which shared memory is written."""
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
         axes = _moving(load, planner.op)
+        if not through:
+            return replace(form, together=planner.width)
         together = planner.width if planner.dim in axes else 1
         return replace(form, points=_once(form.points, form.shape, axes), together=together)
 
