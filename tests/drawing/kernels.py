@@ -173,6 +173,19 @@ def left_early(X):
 
 
 @tileprof.jit
+def scaled(X, count: T.int32, factor: T.float32):
+    """The first elements of each row, by a number."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        for j in T.Parallel(N):
+            if j < count:
+                Y[bx, j] = X[bx, j] * factor
+    return Y
+
+
+@tileprof.jit
 def pairs(X):
     """Two neighbours of the result share an element."""
     M, N = T.const("M, N")

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tileprof
@@ -19,6 +19,8 @@ from benchmarks.show_counters.kernels import bank_conflicts, norm_in_parts
 from benchmarks.studies import study
 from case_studies.vector_add import vector_add
 from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
+from tests.cuda.random_pipelines import Pipeline
+from tests.cuda.test_cuda_random import both
 from tests.drawing.kernels import (
     clashing,
     doubled,
@@ -28,17 +30,20 @@ from tests.drawing.kernels import (
     pairs,
     product,
     repeated,
+    scaled,
     scattered,
     turned,
     weighted,
 )
 from tileprof import binary, ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import cost
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show, transactions
+from tileprof.drawing.machine import machine_of
 from tileprof.drawing.roles import scalar_loads
-from tileprof.drawing.traffic import Moved, Traffic
+from tileprof.drawing.traffic import Moved, Traffic, traffic_of
 from tileprof.drawing.watch import LaunchRun
 
 sparse: Any = importlib.import_module("case_studies.sparse_attention")
@@ -263,6 +268,34 @@ def test_scalars_of_roles_are_asked_for_where_there_are_roles() -> None:
     (machine,) = show(vector_add, ones, ones).machines
     assert machine.lowered is not None
     assert scalar_loads(machine.lowered, [ones, ones, ones], [128]) is None
+
+
+def test_numbers_are_arguments_as_arrays_are() -> None:
+    """Of 4 rows the first 300 elements are read and written."""
+    found = traffic(scaled, np.ones((4, 512), np.float32), 300, 2.0)
+    assert found.total("global", "read").bytes == 4 * 4 * 300
+    assert found.total("global", "write").bytes == 4 * 4 * 300
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
+def test_random_pipelines_have_requests(target: str, drawn: tuple[Pipeline, Controls]) -> None:
+    """Whatever loops and roles the compiler makes of them, all sums are those of requests."""
+    pipeline, controls = drawn
+    kernel, extents = pipeline.kernel(), pipeline.extents()
+    machine = machine_of(kernel, target, controls)
+    if machine.laid_out is None:
+        assert "of shared memory" in machine.problem
+        return
+    (found,) = traffic_of(
+        machine.laid_out, pipeline.arguments(), [extents[s] for s in kernel.symbols],
+        find_target(target), controls, machine.lowered,
+    )  # fmt: skip
+    written = found.total("global", "write").bytes + found.total("global", "atomic").bytes
+    assert written > 0
+    for place, moved in found.places.items():
+        assert moved.taken >= moved.needed or place.way == "TMA"
+        assert (moved.requests == 0) == (moved.taken == 0)
 
 
 def test_counting_leaves_arguments_alone() -> None:

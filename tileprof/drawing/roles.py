@@ -56,7 +56,8 @@ def scalar_loads(
     kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]
 ) -> list[ScalarLoad] | None:
     """Return the loads of scalars of a kernel's launch by both roles; None where it has no roles,
-    where it has several launches, or where scalars follow from more than scalars."""
+    where it has several launches, or where scalars follow from more than scalars.  Nothing is
+    written to the arguments."""
     launches = [op for op in kernel.body.ops if isinstance(op, ir.Launch)]
     if len(launches) != 1:
         return None
@@ -72,8 +73,9 @@ def scalar_loads(
         ):
             program = _program(kernel, launch, roles[0], block)
             listener = _Listener(warps)
-            with listening(listener):
-                InterpreterExecutable(program).run(values, symbols)
+            if any(isinstance(each, ir.Load) for each in program.ops()):
+                with listening(listener):
+                    InterpreterExecutable(program).run(values, symbols)
             found += listener.found
     except _UnknownError:
         return None

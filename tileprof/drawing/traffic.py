@@ -116,10 +116,10 @@ def traffic_of(
     listener = _Listener(target, controls or Controls())
     try:
         if last is not None:
-            listener.scalars = scalar_loads(last, _copies(values), symbols)
+            listener.scalars = scalar_loads(last, values, symbols)
         with listening(listener):
             InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
-                _copies(values), symbols
+                _copies(kernel, values), symbols
             )
     except TileprofError:
         return []
@@ -139,17 +139,15 @@ def _without_layouts(op: ir.OpBase, builder: ir.Builder) -> Sequence[ir.Value] |
     return ()
 
 
-def _copies(values: Sequence[Any]) -> list[Any]:
+def _copies(kernel: ir.Kernel, values: Sequence[Any]) -> list[Any]:
     """Return the arguments with arrays copied; one that is passed twice stays one."""
     made: dict[int, Any] = {}
-    found = []
-    for value in values:
-        array = as_array(value)
-        if array is None:
-            found.append(value)
-            continue
-        found.append(made.setdefault(id(value), array.copy(order="K")))
-    return found
+    return [
+        made.setdefault(id(value), as_array(value).copy(order="K"))
+        if isinstance(param.type, ir.BufferType)
+        else value
+        for param, value in zip(kernel.params, values, strict=True)
+    ]
 
 
 def _different(asked: Ints, count: int) -> Ints:
