@@ -112,6 +112,80 @@ def repeated(X, W):
 
 
 @tileprof.jit
+def neighbours(X, part: int = 512):
+    """Sums of neighbouring parts: each part but the first and last is asked for twice."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        for k in T.serial(N // part - 1):
+            for j in T.Parallel(part):
+                Y[bx, k * part + j] = X[bx, k * part + j] + X[bx, (k + 1) * part + j]
+    return Y
+
+
+@tileprof.jit
+def doubled(X, part: int = 512):
+    """Each part for two iterations."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, 2 * N), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        for k in T.serial(2 * N // part):
+            for j in T.Parallel(part):
+                Y[bx, k * part + j] = X[bx, (k // 2) * part + j]
+    return Y
+
+
+@tileprof.jit
+def weighted(X, W, part: int = 512, rows: int = 4):
+    """Rows by weights that stay in the loop, which is written out along a row only."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    W: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M // rows, threads=128) as bx:
+        for k in T.serial(rows):
+            for u in T.unroll(N // part):
+                for j in T.Parallel(part):
+                    at = u * part + j
+                    Y[bx * rows + k, at] = X[bx * rows + k, at] * W[at]
+        for j in T.Parallel(N):
+            Y[bx * rows, j] = W[j] + X[bx * rows, j]
+    return Y
+
+
+@tileprof.jit
+def left_early(X):
+    """A loop that some blocks leave: what it asks for is not there behind it."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        for k in T.unroll(4):
+            if k + bx > 2:
+                break
+            for j in T.Parallel(512):
+                Y[bx, k * 512 + j] = X[bx, k * 512 + j]
+        for j in T.Parallel(N):
+            Y[bx, j] = X[bx, j] + 1.0
+    return Y
+
+
+@tileprof.jit
+def scaled(X, count: T.int32, factor: T.float32):
+    """The first elements of each row, by a number."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        for j in T.Parallel(N):
+            if j < count:
+                Y[bx, j] = X[bx, j] * factor
+    return Y
+
+
+@tileprof.jit
 def pairs(X):
     """Two neighbours of the result share an element."""
     M, N = T.const("M, N")

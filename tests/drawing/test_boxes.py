@@ -35,7 +35,7 @@ def access(
     op, kernel = ir.Yield([]), parse_nothing()
     held = Held("A", ir.BufferType(SHAPE, FLOAT, "global"), SHAPE)
     blocks = np.arange(lanes[0])
-    return Access(kernel, op, "read", held, 0, blocks, lanes, mask, starts, sizes, -1, 0)
+    return Access(kernel, op, "read", held, 0, blocks, lanes, mask, starts, sizes, -1, 0, ())
 
 
 def parse_nothing() -> ir.Kernel:

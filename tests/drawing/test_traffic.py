@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tileprof
-from benchmarks.show_counters_kernels import bank_conflicts
+from benchmarks.show_counters.kernels import bank_conflicts, norm_in_parts
 from benchmarks.studies import study
 from case_studies.vector_add import vector_add
-from tests.cuda.compiled_kernels import function, need_machine_code
-from tests.drawing.kernels import clashing, large, pairs, product, repeated, scattered, turned
-from tileprof import ir
+from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
+from tests.cuda.random_pipelines import Pipeline
+from tests.cuda.test_cuda_random import both
+from tests.drawing.kernels import (
+    clashing,
+    doubled,
+    large,
+    left_early,
+    neighbours,
+    pairs,
+    product,
+    repeated,
+    scaled,
+    scattered,
+    turned,
+    weighted,
+)
+from tileprof import binary, ir
+from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import cost
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show, transactions
-from tileprof.drawing.traffic import Moved, Traffic
+from tileprof.drawing.machine import machine_of
+from tileprof.drawing.roles import scalar_loads
+from tileprof.drawing.traffic import Moved, Traffic, traffic_of
+from tileprof.drawing.watch import LaunchRun
 
+sparse: Any = importlib.import_module("case_studies.sparse_attention")
+BF16 = ml_dtypes.bfloat16
 WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 
 
@@ -133,27 +156,85 @@ def test_points_that_share_an_element_load_it_once() -> None:
     assert held["read", "X", "threads"].bytes == halves.nbytes
 
 
-def test_loads_of_machine_code_are_those_of_the_page() -> None:
-    """Each instruction outside of loops is run once by each warp, inside 4 times."""
+ROW, SHORT = np.ones(2048, np.float32), np.ones(512, np.float32)
+
+
+@pytest.fixture(scope="module")
+def held() -> list[tuple[LaunchRun, binary.Function, int]]:
+    """Launches of kernels that ask again for what threads hold, their machine code, and how often
+    its loop runs."""
+    calls: list[tuple[Any, tuple[Any, ...], int]] = [
+        (repeated, (np.ones((8, 512), np.float32), SHORT), 4),
+        (pairs, (np.ones((4, 2048), np.float16),), 1),
+        (norm_in_parts, (np.ones((256, 2048), np.float32),), 1),
+        (neighbours, (np.ones((4, 9 * 512), np.float32),), 1),
+        (neighbours, (np.ones((4, 17 * 512), np.float32),), 2),
+        (doubled, (np.ones((4, 7 * 512), np.float32),), 1),
+        (doubled, (np.ones((4, 18 * 512), np.float32),), 2),
+        (weighted, (np.ones((8, 2048), np.float32), ROW), 4),
+    ]
     need_machine_code()
-    made = {each: show(each, *given) for each, given in (
-        (repeated, (np.ones((8, 512), np.float32), np.ones(512, np.float32))),
-        (pairs, (np.ones((4, 2048), np.float16),)),
-    )}  # fmt: skip
-    for each in made.values():
-        (launch,) = each.watch.launches
-        code = function(compile_cuda(each.watch.kernels[0], find_target("sm_90a")))
-        opcodes: dict[ir.Space, str] = {"global": "LDG", "shared": "LDS"}
+    made = [show(kernel, *given).watch for kernel, given, _ in calls]
+    programs = [compile_cuda(each.kernels[0], find_target("sm_90a")) for each in made]
+    compile_together(programs)
+    return [
+        (watch.launches[0], function(program), trips)
+        for watch, program, (_, _, trips) in zip(made, programs, calls)
+    ]
+
+
+def test_loads_of_machine_code_are_those_of_the_page(
+    held: list[tuple[LaunchRun, binary.Function, int]],
+) -> None:
+    """Each instruction outside of loops is run once by each warp, inside once an iteration."""
+    opcodes: dict[ir.Space, str] = {"global": "LDG", "shared": "LDS"}
+    for launch, code, trips in held:
+        assert launch.traffic is not None
         for space, opcode in opcodes.items():
             # NVRTC 13.5 makes one access of two words of shared memory.
             runs = sum(
-                4 ** code.depth(i.offset) * (2 if i.opcode == "LDS.64" else 1)
+                trips ** code.depth(i.offset) * (2 if i.opcode == "LDS.64" else 1)
                 for i in code.instructions
                 if i.name == opcode
             )
-            assert launch.traffic is not None
             requests = launch.traffic.total(space, "read").requests
-            assert requests == runs * launch.blocks * 4, (space, each)
+            if space == "global" or not launch.traffic.uncounted:
+                assert requests == runs * launch.blocks * 4, (code.name, space)
+
+
+def test_points_of_a_vector_load_a_byte_of_shared_memory_once() -> None:
+    """Two weights a byte: 64 × 64 of them for 128 threads in each of 8 iterations."""
+    need_machine_code()
+    given = np.ones((128, 512), BF16), np.ones((192, 256), np.uint8), np.ones((192, 16), np.float32)
+    drawing = show(study("int4_matmul").int4_matmul, *given)
+    (launch,) = drawing.watch.launches
+    assert launch.traffic is not None
+    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    loads = sum(each.name == "LDS" and code.depth(each.offset) == 1 for each in code.instructions)
+    assert loads == 16
+    requests = launch.traffic.total("shared", "read", "threads").requests
+    assert requests == loads * 8 * 4 * launch.blocks
+
+
+def test_rows_read_twice_are_what_an_h200_counted() -> None:
+    """All loads are those of the first loop."""
+    launch = show(norm_in_parts, np.ones((256, 2048), np.float32)).watch.launches[0]
+    assert launch.traffic is not None
+    # Sectors, requests and bytes of loads of TileLang's `rms_norm_splitk`, which has the same
+    # accesses, on an H200, 2026-11-28: l1tex__t_sectors_pipe_lsu_mem_global_op_ld and others.
+    counted = Moved(4096, 65_536, 65_536, 2_097_152)
+    assert launch.traffic.total("global", "read") == counted
+    assert launch.traffic.total("global", "write") == counted
+    first, second = sorted({p.line for p in launch.traffic.places})
+    by_line = {p.line: moved for p, moved in launch.traffic.places.items() if p.access == "read"}
+    assert by_line[first] == counted
+    assert by_line[second] == Moved()
+
+
+def test_what_a_loop_asks_for_that_ends_early_is_asked_for_again() -> None:
+    """Block b of 4 runs 3 - b of 4 iterations, each of a request a warp; behind it all run 4."""
+    found = traffic(left_early, np.ones((4, 2048), np.float32))
+    assert found.total("global", "read").requests == 4 * (3 + 2 + 1 + 0) + 4 * 4 * 4
 
 
 def test_attention_loads_tiles_by_the_copy_engine() -> None:
@@ -162,6 +243,59 @@ def test_attention_loads_tiles_by_the_copy_engine() -> None:
     for launch in made.watch.launches:
         assert launch.traffic is not None
         assert launch.traffic.total("global", "read", "TMA").bytes == launch.read.sum()
+
+
+def test_the_thread_that_loads_ahead_reads_lists_of_tiles_for_itself() -> None:
+    """Of 12 blocks 8 warps and that thread read how many tiles there are; that thread alone reads
+    which, for K and for V."""
+    q, k, v, mask = sparse.inputs(1, 384, 4, 2, 64)
+    counts, tiles = sparse.lists(mask)
+    drawing = show(sparse.sparse_attention, q, k, v, counts, tiles)
+    (launch,) = drawing.watch.launches
+    assert launch.traffic is not None
+    found = named(launch.traffic)
+    assert found["read", "Counts", "threads"].requests == 12 * (8 + 1)
+    loads = 2 * int(counts.sum())
+    assert found["read", "Tiles", "threads"] == Moved(loads, loads, loads, 4 * loads)
+    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    # Counts by both; Tiles before, twice in and once behind the loop over K and V at once.
+    assert sum(each.name == "LDG" for each in code.instructions) == 2 + 4
+
+
+def test_scalars_of_roles_are_asked_for_where_there_are_roles() -> None:
+    """A kernel of one role has its loads where its program has them."""
+    ones = np.ones(128, np.float32)
+    (machine,) = show(vector_add, ones, ones).machines
+    assert machine.lowered is not None
+    assert scalar_loads(machine.lowered, [ones, ones, ones], [128]) is None
+
+
+def test_numbers_are_arguments_as_arrays_are() -> None:
+    """Of 4 rows the first 300 elements are read and written."""
+    found = traffic(scaled, np.ones((4, 512), np.float32), 300, 2.0)
+    assert found.total("global", "read").bytes == 4 * 4 * 300
+    assert found.total("global", "write").bytes == 4 * 4 * 300
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
+def test_random_pipelines_have_requests(target: str, drawn: tuple[Pipeline, Controls]) -> None:
+    """Whatever loops and roles the compiler makes of them, all sums are those of requests."""
+    pipeline, controls = drawn
+    kernel, extents = pipeline.kernel(), pipeline.extents()
+    machine = machine_of(kernel, target, controls)
+    if machine.laid_out is None:
+        assert "of shared memory" in machine.problem
+        return
+    (found,) = traffic_of(
+        machine.laid_out, pipeline.arguments(), [extents[s] for s in kernel.symbols],
+        find_target(target), controls, machine.lowered,
+    )  # fmt: skip
+    written = found.total("global", "write").bytes + found.total("global", "atomic").bytes
+    assert written > 0
+    for place, moved in found.places.items():
+        assert moved.taken >= moved.needed or place.way == "TMA"
+        assert (moved.requests == 0) == (moved.taken == 0)
 
 
 def test_counting_leaves_arguments_alone() -> None:

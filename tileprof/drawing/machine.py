@@ -97,6 +97,8 @@ class Machine:
     laid_out: ir.Kernel | None = None
     """The kernel whose loops and buffers have layouts, which the interpreter can still run; None
     where it cannot run on the target."""
+    lowered: ir.Kernel | None = None
+    """The kernel after all passes."""
 
 
 def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None) -> Machine:
@@ -115,7 +117,9 @@ def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None)
         if not isinstance(each.decision, GlobalAccess | SharedAccess) or each.severity == "missed"
     )
     buffers = tuple(dict.fromkeys(_buffers(made.kernel)))
-    return Machine(target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"])
+    return Machine(
+        target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"], made.kernel
+    )
 
 
 def _line(remark: Remark) -> int:

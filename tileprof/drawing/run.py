@@ -85,9 +85,10 @@ class _Run:
         for new in self.watch.kernels[len(self.machines) :]:
             self.machines.append(machine_of(new, self.target, self.controls))
         at = next(at for at, each in enumerate(self.watch.kernels) if each is kernel)
-        form = self.machines[at].laid_out
+        machine = self.machines[at]
+        form, target = machine.laid_out, find_target(self.target)
         self._traffic = (
-            traffic_of(form, values, symbols, find_target(self.target), self.controls)
+            traffic_of(form, values, symbols, target, self.controls, machine.lowered)
             if form is not None
             else []
         )

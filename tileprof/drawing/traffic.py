@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
-from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
-from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.matrix import Operand
 from tileprof.compiler.cuda.target import SECTOR, Target
 from tileprof.errors import TileprofError
@@ -34,8 +31,9 @@ from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
-from .operands import MatrixAccess, operand_reads, stored_matrices
-from .repeated_loads import Numbers
+from .forms import Form, Forms
+from .operands import MatrixAccess, operand_reads
+from .roles import ScalarLoad, fixed_buffers, is_scalar_load, scalar_loads
 from .transactions import Ints, different, sectors, wavefronts
 
 Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA"]
@@ -110,15 +108,18 @@ def traffic_of(
     symbols: Sequence[int],
     target: Target,
     controls: Controls | None = None,
+    last: ir.Kernel | None = None,
 ) -> list[Traffic]:
     """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic that
     each of its launches has on the target.  There is none where that run fails: the author's
-    program, which runs next, then says why."""
+    program, which runs next, then says why.  last: the kernel after all passes."""
     listener = _Listener(target, controls or Controls())
     try:
+        if last is not None:
+            listener.scalars = scalar_loads(last, values, symbols)
         with listening(listener):
             InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
-                _copies(values), symbols
+                _copies(kernel, values), symbols
             )
     except TileprofError:
         return []
@@ -138,168 +139,15 @@ def _without_layouts(op: ir.OpBase, builder: ir.Builder) -> Sequence[ir.Value] |
     return ()
 
 
-def _copies(values: Sequence[Any]) -> list[Any]:
+def _copies(kernel: ir.Kernel, values: Sequence[Any]) -> list[Any]:
     """Return the arguments with arrays copied; one that is passed twice stays one."""
     made: dict[int, Any] = {}
-    found = []
-    for value in values:
-        array = as_array(value)
-        if array is None:
-            found.append(value)
-            continue
-        found.append(made.setdefault(id(value), array.copy(order="K")))
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Form:
-    """How threads make an access inside a loop with a layout."""
-
-    shape: tuple[int, ...]
-    """Extents of the loop."""
-    points: Ints
-    """Row-major number of the point of each instruction: int64[instructions, warps, 32], -1 for a
-    lane that takes no part."""
-    width: int
-    """Elements of one lane's access."""
-    stays: bool = False
-    """Whether loops around may ask for the same again, which the threads then hold."""
-    together: int = 1
-    """Instructions that follow each other, of which some may ask for the same."""
-
-
-class _Forms:
-    """The accesses of a kernel's loops by op."""
-
-    def __init__(self, kernel: ir.Kernel, target: Target, controls: Controls) -> None:
-        self._target, self._controls = target, controls
-        self._buffers = _buffers(kernel)
-        self._numbers: Numbers
-        self.of: dict[ir.OpBase, _Form] = {}
-        self.matrices: dict[ir.OpBase, MatrixAccess] = {}
-        """Copies that stmatrix makes."""
-        self.warps: dict[ir.OpBase, int] = {}
-        """Warps of the block around an op."""
-        self.points: set[ir.OpBase] = set()
-        """Ops that run once for each point of a loop."""
-        params = set(kernel.param_values())
-        for launch in kernel.ops():
-            if isinstance(launch, ir.Launch):
-                for op in ir.walk(launch.body):
-                    self.warps[op] = max(launch.block_threads // _WARP, 1)
-                    if isinstance(op, ir.Copy) and (made := self._stored(op)):
-                        self.matrices[op] = made
-                self._numbers = Numbers(launch, params)
-                self._block(launch.body, set(), ())
-
-    def _stored(self, op: ir.Copy) -> MatrixAccess | None:
-        """Return how stmatrix writes a fragment to shared memory, where it does."""
-        made, target = op.source.owner, self.layout(op.target)
-        if not self._target.has_tma or target is None or not isinstance(made, ir.Alloc):
-            return None
-        if not isinstance(op.lowering, Matrices | None) or made.space != "fragment":
-            return None
-        return stored_matrices(op, parse_layout(made.layout, made.shape), target)
-
-    def layout(self, value: ir.Value) -> SharedLayout | None:
-        """Return the layout of a shared buffer."""
-        held = self._buffers.get(value)
-        return held.layout if isinstance(held, SharedBuffer) else None
-
-    def _block(self, block: ir.Block, loaded: set[Hashable], around: tuple[ir.OpBase, ...]) -> None:
-        """Plan the loops of a block.  loaded: what threads hold already; around: the loops that the
-        block stands in unconditionally, the innermost first."""
-        for op in block.ops:
-            if isinstance(op, ir.Parallel):
-                self.points.update(ir.walk(op.body))
-                if op.layout:
-                    self._loop(op, loaded, around)
-                continue
-            inside = (op, *around) if isinstance(op, ir.For | ir.While) else ()
-            for each in op.blocks():
-                self._block(each, set(loaded), inside)
-
-    def _loop(self, op: ir.Parallel, loaded: set[Hashable], around: tuple[ir.OpBase, ...]) -> None:
-        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-        if len(shape) != len(op.extents):
-            return
-        layout = parse_layout(op.layout, shape)
-        # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
-        planner = Planner(
-            op, layout, self._buffers, lambda value: "x", vectorize=self._controls.vectorize,
-            adds=self._target.adds_vectors,
-        )  # fmt: skip
-        loads = planner.loads()
-        widths: dict[ir.OpBase, int] = {
-            each.op: each.width for each in (*loads, *planner.stores(loads, lambda s: False))
-        }
-        front = {each.op: each for each in loads}
-        joins = not any(
-            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
-            for each in ir.walk(op.body)
-        )
-        for each in ir.walk(op.body):
-            if isinstance(each, ir.Load | ir.Store | ir.Atomic):
-                width, moved = widths.get(each, 1), front.get(each)
-                step = max(width, moved.repeats if moved else 1)
-                points = _points(layout, step, not isinstance(each, ir.Load))
-                self.of[each] = _Form(shape, points, width)
-                if moved is None and joins and isinstance(each, ir.Load):
-                    self.of[each] = self._joined(planner, each, self.of[each])
-                elif moved is not None:
-                    self.of[each] = self._loaded(op, moved, self.of[each], loaded, around)
-
-    def _joined(self, planner: Planner, load: ir.Load, form: _Form) -> _Form:
-        """How threads make loads of single elements of shared memory that stay with their points:
-        NVRTC loads the same once."""
-        if load.buffer.buffer.space != "shared" or planner.guards.get(load):
-            return form
-        axes = _moving(load, planner.op)
-        points, _ = _once(form.points, form.shape, axes)
-        together = planner.width if planner.dim in axes else 1
-        return replace(form, points=points, together=together)
-
-    def _loaded(
-        self,
-        loop: ir.Parallel,
-        access: VectorAccess,
-        form: _Form,
-        loaded: set[Hashable],
-        around: tuple[ir.OpBase, ...],
-    ) -> _Form:
-        """How threads make a load in front of a loop's points, but for what they hold already."""
-        op, numbers = access.op, self._numbers
-        points, places = _once(form.points, form.shape, _moving(op, loop))
-        free = not access.guards and not access.conditions and op.in_bounds
-        if not free or not numbers.is_fixed(op.buffer):
-            return replace(form, points=points)
-        text = op.buffer, form.width, *map(numbers.of, op.indices), places.tobytes()
-        if text in loaded:
-            return replace(form, points=points[:0])
-        loaded.add(text)
-        stays = bool(around) and around[0] not in numbers.changes(op.indices)
-        return replace(form, points=points, stays=stays)
-
-
-def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
-    """Return the axes of a loop on which the place of an access depends."""
-    seen: set[ir.Value] = set()
-    waiting = list(access.indices)
-    while waiting:
-        value = waiting.pop()
-        if value not in seen:
-            seen.add(value)
-            waiting += value.owner.operand_values() if value.owner is not None else ()
-    return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
-
-
-def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> tuple[Ints, Ints]:
-    """Return the instructions that differ along `axes`: one text of an address is loaded once; and
-    their places along these axes."""
-    places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)[..., axes]
-    keys = np.where(points[..., None] >= 0, places, -1).reshape(len(points), -1)
-    first = np.sort(np.unique(keys, axis=0, return_index=True)[1])
-    return points[first], keys[first]
+    return [
+        made.setdefault(id(value), as_array(value).copy(order="K"))
+        if isinstance(param.type, ir.BufferType)
+        else value
+        for param, value in zip(kernel.params, values, strict=True)
+    ]
 
 
 def _different(asked: Ints, count: int) -> Ints:
@@ -312,38 +160,6 @@ def _different(asked: Ints, count: int) -> Ints:
     kept = np.ones(count, np.bool_)
     kept[1:] = (np.diff(groups, axis=2) != 0).any(axis=(0, 1, 3, 4))
     return groups[:, :, kept].reshape(len(asked), -1, *asked.shape[2:])
-
-
-def _points(layout: RegisterLayout, width: int, once: bool) -> Ints:
-    """Return the point of the first element of each lane's access: int64[instructions, warps, 32].
-    Of threads that hold one point only the first takes part where it is done `once`."""
-    table = layout.table()[:, ::width]
-    inside = (table < np.array(layout.shape, np.int64)).all(axis=-1)
-    clipped = np.minimum(table, np.array(layout.shape, np.int64) - 1)
-    strides = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
-    number = np.where(inside, (clipped * strides).sum(axis=-1), -1)
-    if once:
-        first = np.zeros(number.size, np.bool_)
-        first[np.unique(number.reshape(-1), return_index=True)[1]] = True
-        number = np.where(first.reshape(number.shape), number, -1)
-    return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
-
-
-def _buffers(kernel: ir.Kernel) -> dict[ir.Value, Buffer]:
-    """Return parameters and shared buffers as the emission will know them."""
-    found: dict[ir.Value, Buffer] = {}
-    for param, value in zip(kernel.params, kernel.param_values()):
-        kind = param.type
-        if isinstance(kind, ir.BufferType):
-            strides = row_major(kind.shape) if kind.strides is None else kind.strides
-            found[value] = GlobalBuffer(
-                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape
-            )
-    for op in kernel.ops():
-        if isinstance(op, ir.Alloc) and op.space == "shared":
-            layout = parse_shared(op.layout, op.shape, op.dtype)
-            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
-    return found
 
 
 def _by_layout_alone(op: ir.OpBase) -> bool:
@@ -435,22 +251,32 @@ class _Listener:
     def __init__(self, target: Target, controls: Controls) -> None:
         self.found: list[Traffic] = []
         self._target, self._controls = target, controls
-        self._forms: _Forms
-        self._known: dict[ir.OpBase, tuple[Ints, dict[int, Moved]]] = {}
-        """For the accesses of loops: bytes of the points from the first one on, and what they take
-        by the place of the first one in its sector."""
+        self._kernel: ir.Kernel
+        self._forms: Forms
+        self._known: dict[tuple[ir.OpBase, Hashable], tuple[Ints, dict[int, Moved]]] = {}
+        """For the accesses of loops, by the text that runs: bytes of the points from the first one
+        on, and what they take by the place of the first one in its sector."""
         self._chunked: dict[tuple[Any, ...], Moved] = {}
         """What the tiles of cp.async take, by op and by how they lie."""
-        self._held: dict[ir.OpBase, tuple[Ints, Ints]] = {}
+        self._held: dict[tuple[ir.OpBase, Hashable], tuple[Ints, Ints]] = {}
         """Blocks, and what they asked for last, of loads that a loop around repeats."""
+        self.scalars: list[ScalarLoad] | None = None
+        """Loads of scalars of the roles of a launch; None where it has no roles."""
+        self._by_roles: set[ir.Value] = set()
+        """Buffers of which these are all loads outside of loops over points."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Read the layouts of the kernel that starts."""
-        self._forms = _Forms(kernel, self._target, self._controls)
+        self._kernel = kernel
+        self._forms = Forms(kernel, self._target, self._controls)
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""
         self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op, self._forms.matrices))))
+        for each in self.scalars or ():
+            moved = Moved(each.requests, each.requests, each.requests, each.requests * each.bytes)
+            self._add(each.op, "read", each.buffer, "global", "threads", moved)
+        self._by_roles = set() if self.scalars is None else fixed_buffers(self._kernel, op)
 
     def note(self, access: Access) -> None:
         """Add an access of global or shared memory."""
@@ -459,6 +285,8 @@ class _Listener:
         if access.launch < 0 or space not in ("global", "shared"):
             return
         if stored is None and _by_layout_alone(op):
+            return
+        if is_scalar_load(op, self._by_roles) and op not in self._forms.points:
             return
         match op:
             case ir.Load() | ir.Store() | ir.Atomic():
@@ -472,24 +300,28 @@ class _Listener:
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
                 way, moved = "TMA", _boxes(access)
-        span = op.span
-        place = Place(
-            span.file if span else "", span.line if span else 0, access.kind, access.buffer.name,
-            space, way,
-        )  # fmt: skip
+        self._add(op, access.kind, access.buffer.name, space, way, moved)
+
+    def _add(
+        self, op: ir.OpBase, kind: AccessKind, buffer: str, space: ir.Space, way: Way, moved: Moved
+    ) -> None:
+        """Add requests of an op to its place."""
+        file, line = (op.span.file, op.span.line) if op.span else ("", 0)
+        place = Place(file, line, kind, buffer, space, way)
         self.found[-1].places.setdefault(place, Moved()).add(moved)
 
     def _elements(self, access: Access) -> Moved:
         """What loads and stores of single points take."""
-        forms, form = self._forms, self._forms.of.get(access.op)
+        forms = self._forms
+        form, text = forms.of(access.op, access.iterations)
         address = self._addresses(access)
         rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
         # Axes of extent 1 stand for loops that are not around this op.
         if form is not None and _long(access.lanes[1:]) == _long(form.shape):
             if form.stays:
                 rows, blocks = np.broadcast_to(rows, (access.lanes[0], rows.shape[1])), 1
-                rows = rows[self._is_new(access, rows)]
-            return self._in_form(access, form, rows).times(blocks)
+                rows = rows[self._is_new(access, text, rows)]
+            return self._in_form(access, form, text, rows).times(blocks)
         each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
         if access.op in forms.points:
@@ -498,17 +330,19 @@ class _Listener:
         warps = forms.warps.get(access.op, 1)
         return self._summed(access, np.repeat(each, _WARP, axis=1), 1).times(warps * times)
 
-    def _is_new(self, access: Access, rows: Ints) -> NDArray[np.bool_]:
-        """Return of which blocks the iteration before did not ask for the same."""
+    def _is_new(self, access: Access, text: Hashable, rows: Ints) -> NDArray[np.bool_]:
+        """Return of which blocks the iteration before, that ran the same text, did not ask for the
+        same."""
         new = np.ones(len(rows), np.bool_)
-        if access.op in self._held:
-            blocks, before = self._held[access.op]
+        key = access.op, text
+        if key in self._held:
+            blocks, before = self._held[key]
             at = np.minimum(np.searchsorted(blocks, access.blocks), len(blocks) - 1)
             new = (blocks[at] != access.blocks) | (before[at] != rows).any(axis=1)
-        self._held[access.op] = np.asarray(access.blocks, np.int64), rows
+        self._held[key] = np.asarray(access.blocks, np.int64), rows
         return new
 
-    def _in_form(self, access: Access, form: _Form, rows: Ints) -> Moved:
+    def _in_form(self, access: Access, form: Form, text: Hashable, rows: Ints) -> Moved:
         """What an access in a loop with a layout takes.  rows: bytes by block and point.
 
         Blocks whose points lie alike, and at the same place in a sector, take the same: one of them
@@ -529,9 +363,9 @@ class _Listener:
         pattern = relative[int(whole.argmax())]
         alike = whole & (relative == pattern).all(axis=1)
         made = count(rows[~alike]) if not alike.all() else Moved()
-        known = self._known.get(access.op)
+        known = self._known.get((access.op, text))
         if known is None or not np.array_equal(known[0], pattern):
-            known = self._known[access.op] = pattern, {}
+            known = self._known[access.op, text] = pattern, {}
         places, begins, counts = np.unique(
             first[alike] % SECTOR, return_index=True, return_counts=True
         )

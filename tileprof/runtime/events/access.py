@@ -70,6 +70,8 @@ class Access:
     """Iteration of the innermost pipelined loop around, from 0; -1 outside of any."""
     stages: int
     """Stages of that loop."""
+    iterations: tuple[int, ...]
+    """Iteration of each `for` around, from 0, the outermost first."""
 
     def of_blocks(self, chosen: Ints) -> Access:
         """Return the access of the blocks at the positions `chosen`; numbers are copied."""
@@ -81,7 +83,7 @@ class Access:
         lanes, starts = (len(chosen), *self.lanes[1:]), tuple(map(part, self.starts))
         return Access(
             self.kernel, self.op, self.kind, self.buffer, self.launch, self.blocks[chosen], lanes,
-            part(self.mask), starts, self.sizes, self.trip, self.stages,
+            part(self.mask), starts, self.sizes, self.trip, self.stages, self.iterations,
         )  # fmt: skip
 
     def active(self) -> Lanes:

@@ -36,18 +36,19 @@ def loop(state: State, op: ir.For) -> None:
     """`ir.For`: to the last iteration of any lane; lanes whose own is past are masked."""
     entry, outer = state.mask, state.loop
     state.loop = frame = Loop()
-    ring = state.trip, state.stages
+    ring, around = (state.trip, state.stages), state.iterations
     for trip, (index, takes_part) in enumerate(_iterations(state, op)):
         active = both(without(entry, frame.broken), takes_part)
         if not some(active):
             break
         state.mask = active
         state.env[op.body.args[0]] = index
+        state.iterations = (*around, trip)
         if op.kind == "pipelined":
             state.trip, state.stages = trip, op.num_stages
         run(state, op.body)
     state.mask, state.loop = entry, outer
-    state.trip, state.stages = ring
+    (state.trip, state.stages), state.iterations = ring, around
 
 
 def _iterations(state: State, op: ir.For) -> Iterator[tuple[Scalar, Mask]]:

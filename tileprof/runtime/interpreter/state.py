@@ -98,6 +98,8 @@ class State:
     """Iteration of the innermost pipelined loop around, from 0; -1 outside of any."""
     stages: int = 0
     """Stages of that loop."""
+    iterations: tuple[int, ...] = ()
+    """Iteration of each `for` around, from 0, the outermost first."""
     yielded: list[Scalar] = field(default_factory=list)
     parallels: list[Parallel] = field(default_factory=list)
     axis_of: dict[ir.Value, int] = field(default_factory=dict)
@@ -282,7 +284,7 @@ class State:
             self.events.note(
                 Access(
                     self.kernel, op, kind, buffer, launch, self.blocks, self.lanes, self.mask,
-                    tuple(starts), sizes, self.trip, self.stages,
+                    tuple(starts), sizes, self.trip, self.stages, self.iterations,
                 )
             )  # fmt: skip
 

@@ -11,7 +11,6 @@ from tileprof.compiler.codegen.expressions import bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.compiler.cuda.target import LARGEST_CLUSTER, RESIDENT_BLOCKS
-from tileprof.compiler.cuda.tuning import UNROLLED_AT_ONCE, UNROLLED_TRIPS
 from tileprof.errors import InternalError
 
 from . import access, asynchronous, handovers, output, reduce, rings, tilecopy
@@ -21,7 +20,7 @@ from .convert import emit_convert
 from .gemm import common as gemm
 from .grid import emit_next_tile
 from .loops import parallel
-from .loops.in_flight import iterations_at_once
+from .loops.in_flight import iterations_at_once, iterations_of, numbers_registers
 from .marks import emit_mark
 from .reshape import reinterpreted
 from .scan import emit_scan
@@ -214,10 +213,7 @@ def _for(ctx: Context, op: ir.For) -> None:
         kind = ctx.type_of(variable)
         if not isinstance(step, int) and not _stays_small(ctx, op):
             kind = "int64_t"
-        pragma = _unrolling(ctx, op, start, stop, step)
-        if op in ctx.unrolled or _numbers_registers(op):
-            pragma = "#pragma unroll"
-        if pragma:
+        if pragma := _unrolling(ctx, op):
             ctx.writer.line(pragma)
         last = op.body.ops[-1] if op.body.ops else None
         if isinstance(last, ir.Yield):
@@ -249,31 +245,11 @@ def _range(ctx: Context, op: ir.For) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _unrolling(ctx: Context, op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:
-    known = isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step
-    count = len(range(int(start), int(stop), int(step))) if known else 0
-    if op.kind in ("unroll", "vectorized") and known:
-        return "#pragma unroll" if count <= UNROLLED_TRIPS else f"#pragma unroll {UNROLLED_AT_ONCE}"
-    if op.kind in ("serial", "pipelined") and count > 1:
-        together = iterations_at_once(ctx, op, count)
-        if together > 1:
-            return "#pragma unroll" if together == count else f"#pragma unroll {together}"
-    # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
-    works = any(
-        isinstance(o, ir.Parallel | ir.DeviceOp) and not isinstance(o, ir.Mark)
-        for o in ir.walk(op.body)
-    )
-    return "#pragma unroll 1" if works else ""
-
-
-def _numbers_registers(op: ir.For) -> bool:
-    """Whether the loop's variable chooses a register: its number has to be known when compiled."""
-    (variable,) = op.body.args
-    found = {variable}
-    for each in ir.walk(op.body):
-        if isinstance(each, ir.Load | ir.Store) and found.intersection(each.indices):
-            if each.buffer.buffer.space == "fragment":
-                return True
-        elif not found.isdisjoint(each.operand_values()):
-            found |= set(each.results)
-    return False
+def _unrolling(ctx: Context, op: ir.For) -> str:
+    if op in ctx.unrolled or numbers_registers(op):
+        return "#pragma unroll"
+    together = iterations_at_once(op, ctx.aliased)
+    if together > 1 or (together and op.kind in ("unroll", "vectorized")):
+        whole = together == len(iterations_of(op) or ())
+        return "#pragma unroll" if whole else f"#pragma unroll {together}"
+    return "#pragma unroll 1" if together else ""

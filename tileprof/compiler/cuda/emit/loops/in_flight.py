@@ -1,7 +1,11 @@
-"""Serial loops whose iterations are written out, so that loads of several are in flight at once.
+"""How many iterations of a loop of the author's stand one after the other in the machine code.
 
-A loop that reads tiles from global memory straight into registers has nothing that runs ahead: as
-one body, each iteration waits for its loads before the next one begins its own.
+In: a loop after layouts.  Out: the number that its `#pragma unroll` asks for.  The emission writes
+it, and who counts what the machine code does asks for the same.
+
+Serial loops are written out so that loads of several iterations are in flight at once.  A loop
+that reads tiles from global memory straight into registers has nothing that runs ahead: as one
+body, each iteration waits for its loads before the next one begins its own.
 
     #pragma unroll                       // 4 iterations of 16 bytes: four loads, then their sums
     for (int k = 0; k < 4; ++k) {
@@ -15,22 +19,70 @@ from collections.abc import Iterator
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.layouts import parse_layout
-from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT, UNROLLED_POINTS
+from tileprof.compiler.cuda.tuning import (
+    BYTES_IN_FLIGHT,
+    UNROLLED_AT_ONCE,
+    UNROLLED_POINTS,
+    UNROLLED_TRIPS,
+)
 from tileprof.ir.memory import base
 
 
-def iterations_at_once(ctx: Context, loop: ir.For, trips: int) -> int:
-    """Return how many iterations of a loop with so many are written out one after the other; 1
-    where nothing is gained."""
-    if not all(_is_simple(op) for op in loop.body.ops) or _orders_loads(ctx, loop):
+def iterations_of(loop: ir.For) -> range | None:
+    """Return the loop variable's values where they are known when the kernel is compiled."""
+    bounds = _numbers(loop.start, loop.stop, loop.step)
+    return range(*bounds) if len(bounds) == 3 and bounds[2] else None
+
+
+def iterations_at_once(loop: ir.For, aliased: bool) -> int:
+    """Return how many iterations of a loop are written out one after the other: 1 for one by one,
+    0 where NVRTC decides.  aliased: whether a tensor that is written may overlap another."""
+    values = iterations_of(loop)
+    count = len(values or ())
+    if numbers_registers(loop):
+        return count
+    if loop.kind in ("unroll", "vectorized") and values is not None:
+        return count if count <= UNROLLED_TRIPS else UNROLLED_AT_ONCE
+    if loop.kind in ("serial", "pipelined") and count > 1:
+        together = _in_flight(loop, count, aliased)
+        if together > 1:
+            return together
+    # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
+    works = any(
+        isinstance(o, ir.Parallel | ir.DeviceOp) and not isinstance(o, ir.Mark)
+        for o in ir.walk(loop.body)
+    )
+    return int(works)
+
+
+def numbers_registers(loop: ir.For) -> bool:
+    """Return whether the loop's variable chooses a register: its number has to be known when
+    compiled."""
+    (variable,) = loop.body.args
+    found = {variable}
+    for each in ir.walk(loop.body):
+        if isinstance(each, ir.Load | ir.Store) and found.intersection(each.indices):
+            if each.buffer.buffer.space == "fragment":
+                return True
+        elif not found.isdisjoint(each.operand_values()):
+            found |= set(each.results)
+    return False
+
+
+def _numbers(*values: ir.Value) -> tuple[int, ...]:
+    """Return the numbers of those that are constants."""
+    return tuple(int(v.owner.value) for v in values if isinstance(v.owner, ir.Constant))
+
+
+def _in_flight(loop: ir.For, trips: int, aliased: bool) -> int:
+    """Return how many iterations of a loop with so many load at once; 1 where nothing is gained."""
+    if not all(_is_simple(op) for op in loop.body.ops) or _orders_loads(loop, aliased):
         return 1
     points = size = 0
     for each in loop.body.ops:
         if isinstance(each, ir.Parallel):
-            shape = tuple(int(ctx.index(e)) for e in each.extents)
-            count = parse_layout(each.layout, shape).registers_per_thread
+            count = parse_layout(each.layout, _numbers(*each.extents)).registers_per_thread
             points += count
             size += count * sum(load.buffer.dtype.bytes for load in _loads(each))
     if not size:
@@ -59,7 +111,7 @@ def _loads(op: ir.Parallel) -> Iterator[ir.Load]:
             yield each
 
 
-def _orders_loads(ctx: Context, loop: ir.For) -> bool:
+def _orders_loads(loop: ir.For, aliased: bool) -> bool:
     """Whether an iteration writes what the loads of the next one may read, or shared memory, whose
     barriers stand between them."""
     touches = [t for op in loop.body.ops for t in op.all_accesses()]
@@ -68,4 +120,4 @@ def _orders_loads(ctx: Context, loop: ir.For) -> bool:
         return True
     outside = {v for v in written if v.buffer.space == "global"}
     read = {base(t.value) for t in touches if t.reads}
-    return bool(outside) and (ctx.aliased or bool(outside & read))
+    return bool(outside) and (aliased or bool(outside & read))

@@ -25,7 +25,7 @@ from benchmarks.plant.kernels.matvec import matvec
 from benchmarks.plant.kernels.quantise import quantise
 from benchmarks.plant.kernels.rotary import rotary
 from benchmarks.plant.kernels.row_top import row_top
-from benchmarks.show_counters_kernels import Case, normal
+from benchmarks.show_counters.kernels import Case, normal
 
 _BF16 = ml_dtypes.bfloat16
 

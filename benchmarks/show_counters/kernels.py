@@ -35,11 +35,13 @@ class Case:
     about: str
     options: dict[str, Any] = field(default_factory=dict)
     """Other arguments by name: sizes and types."""
+    title: str = ""
+    """Name of the kernel in the IR; that of its function by default."""
 
     @property
     def name(self) -> str:
         """Name of the kernel in the IR."""
-        return str(self.kernel.function.__name__)
+        return self.title or str(self.kernel.function.__name__)
 
 
 @tileprof.jit
@@ -146,6 +148,30 @@ def masked_copy(A, limit: int = 1000):
     return B
 
 
+@tileprof.jit
+def norm_in_parts(A, part: int = 512):
+    """RMSNorm of rows that are read twice, part by part: from the front, then from the back.
+
+    NVRTC writes both loops out and loads each part once.
+    """
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), T.float32)
+    B = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        squares = T.alloc_fragment((part,), T.float32)
+        total = T.alloc_fragment((1,), T.float32)
+        T.clear(squares)
+        for k in T.serial(N // part):
+            for j in T.Parallel(part):
+                squares[j] += A[bx, k * part + j] * A[bx, k * part + j]
+        T.reduce_sum(squares, total)
+        for k in T.serial(N // part):
+            for j in T.Parallel(part):
+                at = (N // part - 1 - k) * part + j
+                B[bx, at] = A[bx, at] * T.rsqrt(total[0] / N + 1e-12)
+    return B
+
+
 def normal(*shapes: tuple[int, ...], dtype: Any = np.float32) -> Any:
     """Return what draws normal numbers of these shapes."""
 
@@ -182,6 +208,7 @@ CASES: tuple[Case, ...] = (
     Case(masked_copy, normal((512, 2048)), "copy of which a mask leaves out half"),
     Case(softmax, normal((512, 2048), dtype=_BF16), "softmax of rows"),
     Case(rms_norm, normal((512, 4096), (4096,), dtype=_BF16), "RMSNorm"),
+    Case(norm_in_parts, normal((256, 2048)), "RMSNorm of rows read twice"),
     Case(transpose, normal((1024, 1024), dtype=_BF16), "transpose, swizzle chosen"),
     Case(TRANSPOSE_PLAIN, normal((512, 512)), "transpose without a swizzle"),
     Case(matmul, normal((512, 512), (512, 512)), "float32 GEMM, cp.async"),

@@ -1,0 +1,299 @@
+"""How the threads of a block make the accesses of a kernel's loops.
+
+In: a kernel in the form that the compiler gave its loops, with layouts.  Out: for each access the
+points of its instructions, how wide they are, and which of them the machine code has in each text
+of the loops around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import row_major
+from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.target import Target
+from tileprof.ir.instructions import Matrices
+
+from .operands import MatrixAccess, stored_matrices
+from .repeated_loads import Loops, Numbers, Written, runs_through, texts, written
+
+Ints = NDArray[np.int64]
+_WARP = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """How threads make an access inside a loop with a layout."""
+
+    shape: tuple[int, ...]
+    """Extents of the loop."""
+    points: Ints
+    """Row-major number of the point of each instruction: int64[instructions, warps, 32], -1 for a
+    lane that takes no part."""
+    width: int
+    """Elements of one lane's access."""
+    stays: bool = False
+    """Whether loops around may ask for the same again, which the threads then hold."""
+    together: int = 1
+    """Instructions that follow each other, of which some may ask for the same."""
+
+
+class Forms:
+    """The accesses of a kernel's loops by op."""
+
+    def __init__(self, kernel: ir.Kernel, target: Target, controls: Controls) -> None:
+        self._target, self._controls = target, controls
+        self._buffers = _buffers(kernel)
+        self._numbers: Numbers
+        self._of: dict[ir.OpBase, Form] = {}
+        self._fronts: dict[ir.Parallel, list[VectorAccess]] = {}
+        """Loads of each loop that are made in front of its points."""
+        self._texts: dict[ir.OpBase, dict[tuple[int, ...], Form]] = {}
+        """Forms of loads of global memory in each text of the loops around."""
+        self._written: dict[ir.OpBase, tuple[Written, ...]] = {}
+        """Loops around these loads that are written out."""
+        self.matrices: dict[ir.OpBase, MatrixAccess] = {}
+        """Copies that stmatrix makes."""
+        self.warps: dict[ir.OpBase, int] = {}
+        """Warps of the block around an op."""
+        self.points: set[ir.OpBase] = set()
+        """Ops that run once for each point of a loop."""
+        params = set(kernel.param_values())
+        for launch in kernel.ops():
+            if isinstance(launch, ir.Launch):
+                for op in ir.walk(launch.body):
+                    self.warps[op] = max(launch.block_threads // _WARP, 1)
+                    if isinstance(op, ir.Copy) and (made := self._stored(op)):
+                        self.matrices[op] = made
+                self._numbers = Numbers(launch, params)
+                self._block(launch.body, _Around(), set())
+
+    def _stored(self, op: ir.Copy) -> MatrixAccess | None:
+        """Return how stmatrix writes a fragment to shared memory, where it does."""
+        made, target = op.source.owner, self.layout(op.target)
+        if not self._target.has_tma or target is None or not isinstance(made, ir.Alloc):
+            return None
+        if not isinstance(op.lowering, Matrices | None) or made.space != "fragment":
+            return None
+        return stored_matrices(op, parse_layout(made.layout, made.shape), target)
+
+    def layout(self, value: ir.Value) -> SharedLayout | None:
+        """Return the layout of a shared buffer."""
+        held = self._buffers.get(value)
+        return held.layout if isinstance(held, SharedBuffer) else None
+
+    def of(self, op: ir.OpBase, iterations: Sequence[int]) -> tuple[Form | None, Hashable]:
+        """Return how threads make an access in an iteration of the loops around, the outermost
+        first, and which text of these loops it is; None for an access outside of layouts."""
+        if op not in self._texts:
+            return self._of.get(op), ()
+        text = tuple(each.text(iterations[each.depth]) for each in self._written[op])
+        return self._texts[op][text], text
+
+    def _block(self, block: ir.Block, around: _Around, loaded: set[Hashable]) -> None:
+        """Plan the loops of a block.  loaded: what threads hold already, to which is added what
+        they load here."""
+        for op in block.ops:
+            self._numbers.visit(op, around.varying)
+            match op:
+                case ir.Parallel():
+                    self.points.update(ir.walk(op.body))
+                    if op.layout:
+                        self._loop(op, around, loaded)
+                case ir.Scope():
+                    self._block(op.body, around, loaded)
+                case ir.For():
+                    # What is asked for by iterations that run for certain is there behind them.
+                    held = loaded if runs_through(op) else set(loaded)
+                    self._iterations(op, around, held)
+                case _:
+                    whiles = (op,) if isinstance(op, ir.While) else ()
+                    inside = replace(
+                        around, varying=around.varying | {*whiles},
+                        certain=(*whiles, *around.certain) if whiles else (),
+                    )  # fmt: skip
+                    for each in op.blocks():
+                        for value in each.args:
+                            self._numbers.bind(value, self._numbers.fresh(inside.varying))
+                        self._block(each, inside, set(loaded))
+
+    def _iterations(self, op: ir.For, around: _Around, loaded: set[Hashable]) -> None:
+        """Plan the body of a loop, once for each text that the machine code has of it."""
+        numbers, inside = self._numbers, around.inside(op)
+        made = written(op, around.depth, around.copies)
+        if made is None:
+            numbers.bind(op.body.args[0], numbers.fresh(inside.varying))
+            self._block(op.body, inside, loaded)
+            return
+        for text, is_run in texts(op, made, numbers, around.varying):
+            self._block(op.body, around.text(made, text, inside if is_run else None), loaded)
+
+    def _loop(self, op: ir.Parallel, around: _Around, loaded: set[Hashable]) -> None:
+        if op not in self._fronts:
+            self._fronts[op] = list(self._front(op))
+        for access in self._fronts[op]:
+            made = self._loaded(op, access, around, loaded)
+            self._texts.setdefault(access.op, {})[around.texts] = made
+            self._written[access.op] = around.written
+
+    def _front(self, op: ir.Parallel) -> Iterator[VectorAccess]:
+        """Yield the loads that a loop makes in front of its points; note how threads make all of
+        its accesses."""
+        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
+        if len(shape) != len(op.extents):
+            return
+        layout = parse_layout(op.layout, shape)
+        # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
+        planner = Planner(
+            op, layout, self._buffers, lambda value: "x", vectorize=self._controls.vectorize,
+            adds=self._target.adds_vectors,
+        )  # fmt: skip
+        loads = planner.loads()
+        stores = planner.stores(loads, lambda s: False)
+        widths: dict[ir.OpBase, int] = {each.op: each.width for each in (*loads, *stores)}
+        front = {each.op: each for each in loads}
+        behind = {each.op for each in stores}
+        written = [
+            each
+            for each in ir.walk(op.body)
+            if isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
+        ]
+        for each in ir.walk(op.body):
+            if isinstance(each, ir.Load | ir.Store | ir.Atomic):
+                width, moved = widths.get(each, 1), front.get(each)
+                step = max(width, moved.repeats if moved else 1)
+                points = points_of(layout, step, not isinstance(each, ir.Load))
+                form = Form(shape, points, width)
+                if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
+                    form = self._joined(planner, each, form, through=not written)
+                elif moved is not None:
+                    form = replace(form, points=_once(points, shape, _moving(each, op)))
+                    yield moved
+                self._of[each] = form
+
+    def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
+        """How threads make loads of single elements of shared memory that stay with their points:
+        NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
+        which shared memory is written."""
+        if load.buffer.buffer.space != "shared" or planner.guards.get(load):
+            return form
+        axes = _moving(load, planner.op)
+        if not through:
+            return replace(form, together=planner.width)
+        together = planner.width if planner.dim in axes else 1
+        return replace(form, points=_once(form.points, form.shape, axes), together=together)
+
+    def _loaded(
+        self, loop: ir.Parallel, access: VectorAccess, around: _Around, loaded: set[Hashable]
+    ) -> Form:
+        """How threads make a load in front of a loop's points, but for what they hold already."""
+        op, numbers, form = access.op, self._numbers, self._of[access.op]
+        free = not access.guards and not access.conditions and op.in_bounds
+        if not free or not numbers.is_fixed(op.buffer):
+            return form
+        places = _places(form.points, form.shape)
+        keys = [
+            (op.buffer, form.width, each)
+            for each in numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
+        ]
+        new = np.array([each not in loaded for each in keys], np.bool_)
+        loaded.update(keys)
+        stays = bool(around.certain) and around.certain[0] not in numbers.changes(op.indices)
+        return replace(form, points=form.points[new], stays=stays)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Where a block stands in a launch."""
+
+    depth: int = 0
+    """Number of `for` loops around."""
+    copies: int = 1
+    """How often the machine code has it."""
+    written: tuple[Written, ...] = ()
+    """Loops around of which iterations are told apart, the outermost first."""
+    texts: tuple[int, ...] = ()
+    """Text of each of them."""
+    varying: Loops = frozenset()
+    """Loops around of which iterations are not told apart."""
+    certain: tuple[ir.OpBase, ...] = ()
+    """Those of them in which the block stands unconditionally, the innermost first."""
+
+    def inside(self, loop: ir.For) -> _Around:
+        """Return where the body of a loop stands whose iterations are not told apart."""
+        return replace(
+            self, depth=self.depth + 1, varying=self.varying | {loop}, certain=(loop, *self.certain)
+        )
+
+    def text(self, made: Written, text: int, inside: _Around | None) -> _Around:
+        """Return where a text of a loop stands; inside: where that is if a loop runs it."""
+        held = inside or replace(self, depth=self.depth + 1)
+        return replace(
+            held, copies=self.copies * made.texts, written=(*self.written, made),
+            texts=(*self.texts, text),
+        )  # fmt: skip
+
+
+def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
+    """Return the axes of a loop on which the place of an access depends."""
+    seen: set[ir.Value] = set()
+    waiting = list(access.indices)
+    while waiting:
+        value = waiting.pop()
+        if value not in seen:
+            seen.add(value)
+            waiting += value.owner.operand_values() if value.owner is not None else ()
+    return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
+
+
+def _places(points: Ints, shape: tuple[int, ...]) -> Ints:
+    """Return the index of each lane's point along each axis of a loop, -1 for a lane that takes no
+    part: int64[instructions, warps, 32, axes]."""
+    places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)
+    return np.where(points[..., None] >= 0, places, -1)
+
+
+def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
+    """Return the instructions that differ along `axes`: one text of an address is loaded once."""
+    keys = _places(points, shape)[..., axes].reshape(len(points), -1)
+    return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
+
+
+def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
+    """Return the point of the first element of each lane's access: int64[instructions, warps, 32].
+    Of threads that hold one point only the first takes part where it is done `once`."""
+    table = layout.table()[:, ::width]
+    inside = (table < np.array(layout.shape, np.int64)).all(axis=-1)
+    clipped = np.minimum(table, np.array(layout.shape, np.int64) - 1)
+    strides = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
+    number = np.where(inside, (clipped * strides).sum(axis=-1), -1)
+    if once:
+        first = np.zeros(number.size, np.bool_)
+        first[np.unique(number.reshape(-1), return_index=True)[1]] = True
+        number = np.where(first.reshape(number.shape), number, -1)
+    return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
+
+
+def _buffers(kernel: ir.Kernel) -> dict[ir.Value, Buffer]:
+    """Return parameters and shared buffers as the emission will know them."""
+    found: dict[ir.Value, Buffer] = {}
+    for param, value in zip(kernel.params, kernel.param_values()):
+        kind = param.type
+        if isinstance(kind, ir.BufferType):
+            strides = row_major(kind.shape) if kind.strides is None else kind.strides
+            found[value] = GlobalBuffer(
+                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape
+            )
+    for op in kernel.ops():
+        if isinstance(op, ir.Alloc) and op.space == "shared":
+            layout = parse_shared(op.layout, op.shape, op.dtype)
+            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
+    return found
