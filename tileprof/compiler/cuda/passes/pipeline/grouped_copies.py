@@ -27,7 +27,7 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
-from tileprof.compiler.cuda.lowering import Lowering, Remarks
+from tileprof.compiler.cuda.lowering import Lowering, Remarks, line_of
 from tileprof.compiler.cuda.passes.layout.graph import constant_range
 from tileprof.compiler.cuda.passes.memory import shared_bytes
 from tileprof.compiler.cuda.passes.waits import wait_in_launch
@@ -40,9 +40,10 @@ from tileprof.ir.rewriter import clone, with_originals
 from tileprof.remarks import Reason, copies
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
 from tileprof.remarks.layouts import LoadedAhead
-from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
+from tileprof.remarks.loops import BeginsBefore, RunsAhead, WaitedAtOnce
 
 from .addresses import AddressLoad, address_loads, taken_from
+from .first_loads import begun_early
 from .gathers import Gather, Tensors, gather_of
 from .roles import Replay, ring_reason, tile_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
@@ -58,26 +59,45 @@ def group_copies(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.
         told = Remarks()
         grouping = _Grouping(launch, tensors, replace(lowering, remarks=told), most)
         made = with_originals(launch, grouping.rule)
-        if not grouping.gathered or _fits(made, lowering):
+        if not grouping.gathered or _bytes(made, lowering) <= lowering.target.shared_per_block:
             break
         # What threads would load themselves, too, need not have so many stages.
         most = min(most, max(grouping.stages.values())) - 1
+    if grouping.passed:
+        told_early = Remarks()
+        early = _Grouping(launch, tensors, replace(lowering, remarks=told_early), most, early=True)
+        begun = with_originals(launch, early.rule)
+        # Rings that are alive earlier may keep bytes that other tiles had.
+        if _bytes(begun, lowering) <= _bytes(made, lowering):
+            made, told = begun, told_early
     lowering.remarks.extend(told)
     return made
 
 
-def _fits(launch: ir.Launch, lowering: Lowering) -> bool:
-    waited = wait_in_launch(launch, replace(lowering, remarks=Remarks()))
-    return shared_bytes(waited) <= lowering.target.shared_per_block
+def _bytes(launch: ir.Launch, lowering: Lowering) -> int:
+    """Shared memory that a block needs, in bytes."""
+    return shared_bytes(wait_in_launch(launch, replace(lowering, remarks=Remarks())))
 
 
 class _Grouping:
-    def __init__(self, launch: ir.Launch, tensors: Tensors, lowering: Lowering, most: int) -> None:
+    def __init__(
+        self,
+        launch: ir.Launch,
+        tensors: Tensors,
+        lowering: Lowering,
+        most: int,
+        *,
+        early: bool = False,
+    ) -> None:
         self.launch = launch
         self.tensors = tensors
         self.lowering = lowering
         self.most = most
         """Most stages of a loop that gathers."""
+        self.early = early
+        """Whether the first loads of loops overtake those that they could."""
+        self.passed: list[ir.OpBase] = []
+        """What the first loads of loops could overtake."""
         self.written = written_globals(launch)
         self.plain = Replay(self.written, set())
         self.ahead: dict[ir.For, list[_Load]] = {}
@@ -195,7 +215,9 @@ class _Grouping:
             loads: list[_Load] = [o for o in op.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
             loads += [self.kept[o] for o in op.body.ops if o in self.kept]
             stages = self.stages[self.ahead[before][0].target]
-            _Loop(op, loads, stages, before in self.refilled, builder).emit()
+            loop = _Loop(op, loads, stages, before in self.refilled, builder)
+            self._begin(loop, builder)
+            loop.emit()
             return []
         if before in self.gathered and isinstance(op, ir.Parallel):
             self.kept[op] = self.gathered[before].of_copy(op)
@@ -205,6 +227,21 @@ class _Grouping:
             _in_place(op, builder)
             return []
         return None
+
+    def _begin(self, loop: _Loop, builder: ir.Builder) -> None:
+        """Emit the first loads of a loop."""
+        ops = builder.block.ops
+        start = len(ops)
+        loop.begin()
+        ordered, passed = begun_early(ops[:start], ops[start:], self.written)
+        if passed is None:
+            return
+        self.passed.append(passed)
+        if self.early:
+            ops[:] = ordered
+            name = loop.loop.body.args[0].name
+            decision = BeginsBefore(line_of(passed))
+            self.lowering.remarks.add("loop", name, loop.loop.span, decision)
 
 
 def _offsets(copy: ir.Copy) -> list[ir.Value]:
@@ -273,13 +310,17 @@ class _Loop:
         self.rings = [o for o in loop.body.ops if isinstance(o, ir.Alloc) and o.result in targets]
         self.addresses = address_loads([c for c in loads if isinstance(c, Gather)])
         """What is loaded for the addresses of the next loads."""
+        self.held: list[list[ir.Value]] = []
+        """Fragments for the elements of `addresses`, by iteration."""
 
-    def emit(self) -> None:
-        """Emit the loads ahead of the loop, and the loop."""
+    def begin(self) -> None:
+        """Emit the loads ahead of the loop."""
         loop, builder = self.loop, self.builder
         for ring in self.rings:  # the author may have allocated inside the loop
             builder.emit(ring)
-        held = [[a[0].allocated(builder) for a in self.addresses] for _ in range(self.ahead)]
+        held = self.held = [
+            [a[0].allocated(builder) for a in self.addresses] for _ in range(self.ahead)
+        ]
         for number in range(self.ahead):
             self._load_addresses(loop.start, number, held[number])
         for number in range(self.ahead):
@@ -287,6 +328,10 @@ class _Loop:
             self._load(at, builder.constant(number), held[number])
         # The fragments of the first iteration are used up.
         self._load_addresses(loop.start, self.ahead, held[0])
+
+    def emit(self) -> None:
+        """Emit the loop, behind its first loads."""
+        loop, builder, held = self.loop, self.builder, self.held
         variable = loop.body.args[0]
         block = ir.Block([ir.Value(variable.type, variable.name)])
         (here,) = block.args
