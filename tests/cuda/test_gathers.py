@@ -14,7 +14,7 @@ import tileprof
 import tileprof.lang as T
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
-from tileprof.emulator import Watch, emulate
+from tileprof.emulator import EmulationError, Watch, emulate
 from tileprof.remarks.copies import CpAsync
 from tileprof.remarks.layouts import LoadedAhead
 from tileprof.remarks.loops import RunsAhead
@@ -252,3 +252,37 @@ def test_a_slot_is_loaded_anew_behind_its_last_use(
     rows = kv.astype(np.float32)[names[at] if table else at]
     np.testing.assert_array_equal(y, (rows @ q.astype(np.float32).T).sum(-1))
     assert not watch.found
+
+
+@T.prim_func
+def _blocks(
+    X: T.Tensor((128, COLUMNS), "float32"),
+    At: T.Tensor((3,), "int32"),
+    Y: T.Tensor((BLOCK, COLUMNS), "float32"),
+) -> None:
+    with T.Kernel(1, threads=128):
+        x = T.alloc_shared((BLOCK, COLUMNS), "float32")
+        y = T.alloc_fragment((BLOCK, COLUMNS), "float32")
+        T.clear(y)
+        for k in T.Pipelined(3, num_stages=2):
+            T.copy(X[At[k], 0], x)
+            for i, j in T.Parallel(BLOCK, COLUMNS):
+                y[i, j] += x[i, j]
+        T.copy(y, Y)
+
+
+@pytest.mark.parametrize("first", [64, 112, -16])
+def test_a_tile_that_begins_before_its_tensor_is_noted(first: int) -> None:
+    """What is behind the tensor reads as zeros, as it does elsewhere; a negative index is an
+    error, and nothing before the tensor is read."""
+    kernel, made = _compiled(_blocks, "sm_80")
+    assert _stages(made) == [2]
+    x = np.arange(128 * COLUMNS, dtype=np.float32).reshape(128, COLUMNS)
+    at, y = np.array([0, first, 32], np.int32), np.zeros((BLOCK, COLUMNS), np.float32)
+    if first < 0:
+        with pytest.raises(EmulationError, match="noted"):
+            emulate(made.source, kernel, [x, at, y])
+        return
+    emulate(made.source, kernel, [x, at, y])
+    padded = np.vstack([x, np.zeros((BLOCK, COLUMNS), np.float32)])
+    np.testing.assert_array_equal(y, sum(padded[a : a + BLOCK] for a in at))

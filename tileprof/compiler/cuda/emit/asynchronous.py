@@ -6,6 +6,7 @@ import math
 from typing import cast
 
 from tileprof import ir
+from tileprof.compiler.codegen.access import element_place
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2
 from tileprof.compiler.cuda.source import RowsSpec, TensorMapSpec
@@ -146,6 +147,11 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
         raise InternalError(f"{op!r} does not go from global to shared memory")
     step = width // buffer.dtype.bytes
     _note_rows(ctx, source, buffer, step)
+    negative = _may_be_negative(ctx, op)
+    if negative:
+        # The first element is outside where any is.
+        inside = " && ".join(f"{paren(source.offsets[dim])} >= 0" for dim in negative)
+        ctx.note_unless(inside, element_place(op, buffer.name, buffer.dims), source.offsets)
     columns = int(source.sizes[-1]) // step
     rows = math.prod(int(size) for size in source.sizes[:-1])
     total, line = rows * columns, ctx.writer.line
@@ -164,7 +170,8 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             local = [*inner, times(column, step)]
             at = [plus(o, i) for o, i in zip(source.offsets, local, strict=True)]
             into = _target_indices(target, source, local)
-            valid = [
+            valid = [f"{paren(at[dim])} >= 0" for dim in negative]
+            valid += [
                 f"{paren(a)} < {paren(e)}"
                 for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)
                 if not inside
@@ -178,6 +185,15 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             # An address outside is not read, but has to be one.
             safe = f"tp_there ? {address} : {buffer.pointer}"
             line(f"tp_cp_async<{width}>({place}, {safe}, tp_there);")
+
+
+def _may_be_negative(ctx: Context, op: ir.AsyncCopy) -> list[int]:
+    """The dimensions in which nothing says that a tile begins inside of its tensor."""
+    view = op.source.owner
+    if not isinstance(view, ir.View) or view.in_bounds:
+        return []
+    lows = [ctx.interval(offset)[0] for offset in view.offsets]
+    return [dim for dim, low in enumerate(lows) if low is None or low < 0]
 
 
 def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
