@@ -15,6 +15,7 @@ import tileprof.lang as T
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.emulator import Watch, emulate
+from tileprof.remarks.copies import CpAsync
 from tileprof.remarks.loops import BeginsBefore
 
 ROWS, COLUMNS, CHUNKS = 16, 64, 4
@@ -96,4 +97,72 @@ def test_first_loads_overtake_what_they_do_not_depend_on(form: Form, target: str
     chunks = x[start : start + CHUNKS].sum(0)
     factors = w[0] - w[-1] if form == "overlaid" else np.tile(w, (16, 1))
     np.testing.assert_array_equal(y, chunks * factors)
+    assert not watch.found
+
+
+Use = Literal["inside", "changed", "behind", "known"]
+
+
+def _multiplied(use: Use) -> Any:
+    """Products of Q with chunks of X.
+
+    inside    as many chunks as are given at launch; Q is used by the products alone
+    changed   Q is changed in front of the loop
+    behind    Q is used behind a loop that may not run
+    known     Q is used behind a loop that surely runs
+    """
+    count = CHUNKS if use == "known" else T.dynamic("count")
+
+    @T.prim_func
+    def multiplied(
+        Q: T.Tensor((ROWS, COLUMNS), "float16"),
+        X: T.Tensor((count, 32, COLUMNS), "float16"),
+        Y: T.Tensor((ROWS, 32), "float32"),
+        Z: T.Tensor((ROWS, COLUMNS), "float16"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            q = T.alloc_shared((ROWS, COLUMNS), "float16")
+            x = T.alloc_shared((32, COLUMNS), "float16")
+            y = T.alloc_fragment((ROWS, 32), "float32")
+            T.clear(y)
+            T.copy(Q, q)
+            if use == "changed":
+                for i, j in T.Parallel(ROWS, COLUMNS):
+                    q[i, j] = q[i, j] * 2
+            for k in T.Pipelined(count, num_stages=2):
+                T.copy(X[k, :, :], x)
+                T.gemm(q, x, y, transpose_B=True)
+            T.copy(y, Y)
+            if use in ("behind", "known"):
+                for i, j in T.Parallel(ROWS, COLUMNS):
+                    Z[i, j] = q[ROWS - 1 - i, j]
+
+    return multiplied
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("use", "chunks"),
+    [("inside", 0), ("inside", 4), ("changed", 4), ("behind", 0), ("behind", 4), ("known", 4)],
+)
+def test_operand_of_all_iterations_comes_with_the_first_group(
+    use: Use, chunks: int, target: str
+) -> None:
+    """Unless something touches it before the loop waits, or the loop may not run."""
+    kernel = tileprof.compile(_multiplied(use)).program.kernel
+    made = compile_cuda(kernel, TARGETS[target])
+    together = use in ("inside", "known")
+    copies = {r.name: r.decision for r in made.remarks if r.op == "copy"}
+    assert isinstance(copies["Q → q"], CpAsync) == together
+    random = np.random.default_rng(chunks)
+    q = random.integers(-2, 3, (ROWS, COLUMNS)).astype(np.float16)
+    x = random.integers(-2, 3, (chunks, 32, COLUMNS)).astype(np.float16)
+    y, z, watch = np.zeros((ROWS, 32), np.float32), np.zeros_like(q), Watch()
+    symbols = {} if use == "known" else {"count": chunks}
+    emulate(made.source, kernel, [q, x, y, z], symbols, watch=watch)
+    factor = 2 if use == "changed" else 1
+    products = np.einsum("ij,kmj->im", q.astype(np.float32) * factor, x.astype(np.float32))
+    np.testing.assert_array_equal(y, products)
+    if use in ("behind", "known"):
+        np.testing.assert_array_equal(z, q[::-1])
     assert not watch.found

@@ -80,7 +80,7 @@ def _attended(
 def test_gathered_rows_run_ahead(target: str) -> None:
     """Rows beyond the tensor read as zeros, as those of a load do."""
     kernel, made = _compiled(_attended, target)
-    assert _copied(made) == {"KV → kv": 16, "Scale → scale": 4}
+    assert _copied(made) == {"Q → q": 16, "KV → kv": 16, "Scale → scale": 4}
     assert _stages(made) == [2]
     random = np.random.default_rng(0)
     q = random.integers(-2, 3, (64, COLUMNS)).astype(np.float16)

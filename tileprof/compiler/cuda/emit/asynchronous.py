@@ -145,16 +145,18 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     buffer, held = source.buffer, target.buffer
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} does not go from global to shared memory")
-    step = width // buffer.dtype.bytes
+    step, line = width // buffer.dtype.bytes, ctx.writer.line
     _note_rows(ctx, source, buffer, step)
-    negative = _may_be_negative(ctx, op)
-    if negative:
-        # The first element is outside where any is.
+    begins = ""
+    if negative := _may_be_negative(ctx, op):
+        # The launch fails, whatever is copied then; the first element is outside where any is.
+        begins = ctx.names.fresh("begins")
         inside = " && ".join(f"{paren(source.offsets[dim])} >= 0" for dim in negative)
-        ctx.note_unless(inside, element_place(op, buffer.name, buffer.dims), source.offsets)
+        line(f"const bool {begins} = {inside};")
+        ctx.note_unless(begins, element_place(op, buffer.name, buffer.dims), source.offsets)
     columns = int(source.sizes[-1]) // step
     rows = math.prod(int(size) for size in source.sizes[:-1])
-    total, line = rows * columns, ctx.writer.line
+    total = rows * columns
     rounds = -(-total // ctx.threads)
     line("#pragma unroll")
     head = f"for (int tp_round = 0; tp_round < {rounds}; ++tp_round)"
@@ -170,7 +172,7 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             local = [*inner, times(column, step)]
             at = [plus(o, i) for o, i in zip(source.offsets, local, strict=True)]
             into = _target_indices(target, source, local)
-            valid = [f"{paren(at[dim])} >= 0" for dim in negative]
+            valid = [begins] if begins else []
             valid += [
                 f"{paren(a)} < {paren(e)}"
                 for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.ir.instructions import CpAsync
 from tileprof.ir.memory import base
 
 
@@ -31,10 +32,11 @@ def begun_early(
     at = len(before)
     while at:
         op = before[at - 1]
-        if not needed.isdisjoint(op.results):
+        if _is_waited_for(op) or not needed.isdisjoint(op.results):
             if not _is_movable(op, written):
                 break
             needed.update(op.all_operand_values())
+            touched |= {base(t.value) for t in op.accesses() if not _is_global(t.value)}
             kept.insert(0, op)
         elif _may_be_passed(op) and touched.isdisjoint(base(t.value) for t in op.all_accesses()):
             passed.insert(0, op)
@@ -48,12 +50,17 @@ def begun_early(
     return ops, passed[waiting]
 
 
+def _is_waited_for(op: ir.OpBase) -> bool:
+    """Whether an op starts a copy of the loop's first group."""
+    return isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, CpAsync)
+
+
 def _is_movable(op: ir.OpBase, written: Collection[ir.Value]) -> bool:
     """Whether an op gives the same wherever it stands."""
     if isinstance(op, ir.Load):
         held = base(op.buffer)
         return held.buffer.space == "global" and held not in written
-    return is_pure(op) or isinstance(op, ir.View | ir.Alloc)
+    return is_pure(op) or _is_waited_for(op) or isinstance(op, ir.View | ir.Alloc)
 
 
 def _may_be_passed(op: ir.OpBase) -> bool:

@@ -47,6 +47,7 @@ from .first_loads import begun_early
 from .gathers import Gather, Tensors, gather_of
 from .roles import Replay, ring_reason, tile_reason, written_globals
 from .split import Mapping, Slots, consumed, slot_view
+from .with_first import copies_with_first
 
 _Load = ir.Copy | Gather
 """What runs ahead of its use."""
@@ -111,6 +112,11 @@ class _Grouping:
         for op in ir.walk(launch.body):
             if isinstance(op, ir.For) and op.kind == "pipelined":
                 self._survey(op)
+        found = copies_with_first(launch, lambda loop: loop in self.ahead)
+        self.with_first = {c: loop for c, loop in found.items() if _is_async(c)}
+        """Copies in front of loops that these wait for."""
+        self.brought: dict[ir.For, set[ir.Value]] = {}
+        """Their tiles, among the new ops."""
 
     def _useful_stages(self, loop: ir.For) -> int:
         """The stages of a loop whose loads need memory: no more than it has iterations."""
@@ -215,7 +221,8 @@ class _Grouping:
             loads: list[_Load] = [o for o in op.body.ops if _is_async(o) and isinstance(o, ir.Copy)]
             loads += [self.kept[o] for o in op.body.ops if o in self.kept]
             stages = self.stages[self.ahead[before][0].target]
-            loop = _Loop(op, loads, stages, before in self.refilled, builder)
+            brought = self.brought.get(before, set())
+            loop = _Loop(op, loads, brought, stages, before in self.refilled, builder)
             self._begin(loop, builder)
             loop.emit()
             return []
@@ -224,6 +231,10 @@ class _Grouping:
         if isinstance(before, ir.Copy) and _is_async(before) and isinstance(op, ir.Copy):
             if before.target in self.stages:
                 return None  # the loop around it takes it
+            if before in self.with_first:
+                self.brought.setdefault(self.with_first[before], set()).add(op.target)
+                _start(op, builder)
+                return []
             _in_place(op, builder)
             return []
         return None
@@ -281,10 +292,15 @@ def _product_cycles(block: ir.Block) -> float:
     return total
 
 
+def _start(op: ir.Copy, builder: ir.Builder) -> None:
+    """Start a copy, as a part of the group that is committed next."""
+    assert isinstance(op.lowering, CpAsync)
+    builder.emit(ir.AsyncCopy(op.source, op.target, None, op.lowering, op.hints, span=op.span))
+
+
 def _in_place(op: ir.Copy, builder: ir.Builder) -> None:
     """A copy that nothing overlaps with."""
-    assert isinstance(op.lowering, CpAsync)
-    builder.emit(ir.AsyncCopy(op.source, op.target, None, op.lowering, op.hints))
+    _start(op, builder)
     builder.emit(ir.Commit("cp.async"))
     builder.emit(ir.Wait("cp.async", [], [], 0, reason="nothing to overlap with"))
 
@@ -296,12 +312,15 @@ class _Loop:
         self,
         loop: ir.For,
         loads: list[_Load],
+        brought: set[ir.Value],
         stages: int,
         refilled: bool,
         builder: ir.Builder,
     ) -> None:
         self.loop = loop
         self.loads = loads
+        self.brought = brought
+        """Tiles that are in the first group."""
         self.stages = stages
         self.ahead = stages if refilled else stages - 1
         """Iterations between a load and its use."""
@@ -434,8 +453,8 @@ class _Loop:
         return made
 
     def _uses(self, work: Sequence[ir.OpBase]) -> range:
-        """The ops from the first to the last one that touch a tile that is loaded."""
-        tiles = {c.target for c in self.loads}
+        """The ops from the first to the last one that touch a tile that is waited for."""
+        tiles = {c.target for c in self.loads} | self.brought
         touches = [any(base(t.value) in tiles for t in op.all_accesses()) for op in work]
         found = [at for at, touched in enumerate(touches) if touched]
         return range(found[0], found[-1] + 1) if found else range(0)
