@@ -1,4 +1,4 @@
-"""First loads of a loop that overtake what a block would wait for in front of it."""
+"""What a loop by cp.async needs in front of it: row numbers, and operands of all iterations."""
 
 # mypy: disable-error-code="valid-type"
 # A kernel annotates its arguments with tensors, which is not Python's typing.
@@ -12,38 +12,37 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
+from tileprof import ir
+from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.emulator import Watch, emulate
 from tileprof.remarks.copies import CpAsync
-from tileprof.remarks.loops import BeginsBefore
+from tileprof.remarks.layouts import BeginsBefore
 
-ROWS, COLUMNS, CHUNKS = 16, 64, 4
-Form = Literal["plain", "variable", "written", "overlaid"]
+ROWS, COLUMNS, CHUNKS, BLOCK = 16, 64, 4, 32
+Form = Literal["plain", "variable", "written"]
 
 
 def _weighted(form: Form) -> Any:
-    """Chunks of X times a weight for each element.
+    """Gathered rows times a weight for each element.
 
     variable  the first chunk is in a variable that is set behind the load of the weights
-    written   what is loaded before the loop is also stored, so that tensors are written there
-    overlaid  what is loaded before the loop is large, and no longer needed in it
+    written   what is loaded before the loop is also stored, so that a tensor is written there
     """
-    rows = 640 if form == "overlaid" else ROWS
 
     @T.prim_func
     def weighted(
-        X: T.Tensor((8, 256, COLUMNS), "float32"),
-        W: T.Tensor((rows, COLUMNS), "float32"),
+        X: T.Tensor((96, COLUMNS), "float32"),
+        At: T.Tensor((8, BLOCK), "int32"),
+        W: T.Tensor((ROWS, COLUMNS), "float32"),
         First: T.Tensor((1,), "int32"),
-        Out: T.Tensor((rows, COLUMNS), "float32"),
-        Y: T.Tensor((256, COLUMNS), "float32"),
+        Out: T.Tensor((ROWS, COLUMNS), "float32"),
+        Y: T.Tensor((BLOCK, COLUMNS), "float32"),
     ) -> None:
         with T.Kernel(1, threads=128):
-            w = T.alloc_shared((rows, COLUMNS), "float32")
-            x = T.alloc_shared((256, COLUMNS), "float32")
-            y = T.alloc_fragment((256, COLUMNS), "float32")
-            v = T.alloc_fragment((COLUMNS,), "float32")
+            w = T.alloc_shared((ROWS, COLUMNS), "float32")
+            x = T.alloc_shared((BLOCK, COLUMNS), "float32")
+            y = T.alloc_fragment((BLOCK, COLUMNS), "float32")
             first = T.alloc_var("int32")
             T.clear(y)
             T.copy(W, w)
@@ -51,52 +50,41 @@ def _weighted(form: Form) -> Any:
                 T.copy(W, Out)
             if form == "variable":
                 first = First[0]
-            if form == "overlaid":
-                for j in T.Parallel(COLUMNS):
-                    v[j] = w[0, j] - w[rows - 1, j]
             for k in T.Pipelined(CHUNKS, num_stages=2):
-                if form == "variable":
-                    T.copy(X[first + k, :, :], x)
-                else:
-                    T.copy(X[k, :, :], x)
-                for i, j in T.Parallel(256, COLUMNS):
-                    if form == "overlaid":
-                        y[i, j] += x[i, j] * v[j]
+                for i, j in T.Parallel(BLOCK, COLUMNS):
+                    if form == "variable":
+                        x[i, j] = X[At[first + k, i], j]
                     else:
-                        y[i, j] += x[i, j] * w[i % ROWS, j]
+                        x[i, j] = X[At[k, i], j]
+                for i, j in T.Parallel(BLOCK, COLUMNS):
+                    y[i, j] += x[i, j] * w[i % ROWS, j]
             T.copy(y, Y)
 
     return weighted
 
 
-def _compiled(form: Form, target: str) -> tuple[Any, CudaProgram]:
-    kernel = tileprof.compile(_weighted(form)).program.kernel
-    return kernel, compile_cuda(kernel, TARGETS[target])
-
-
-def _passed(made: CudaProgram) -> list[BeginsBefore]:
-    return [r.decision for r in made.remarks if isinstance(r.decision, BeginsBefore)]
-
-
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("form", ["plain", "variable", "written", "overlaid"])
-def test_first_loads_overtake_what_they_do_not_depend_on(form: Form, target: str) -> None:
-    """They begin before a tile that threads load, unless a variable or a tensor is written in
-    between, or tiles would no longer share memory."""
-    kernel, made = _compiled(form, target)
+@pytest.mark.parametrize("form", ["plain", "variable", "written"])
+def test_row_numbers_overtake_what_they_do_not_depend_on(form: Form, target: str) -> None:
+    """They are loaded before a tile that threads wait for, unless a variable or a tensor is written
+    in between; the rows stay behind it."""
+    kernel = tileprof.compile(_weighted(form)).program.kernel
+    made = compile_cuda(kernel, TARGETS[target])
+    ir.verify(made.kernel)
+    told = [r.name for r in made.remarks if isinstance(r.decision, BeginsBefore)]
+    assert told == (["At"] if form == "plain" else [])
     text = made.source.text
-    assert bool(_passed(made)) == (form == "plain")
-    begins = text.index("tp_cp_async<16>") < text.index("tp_get_global<4>(W_in")
-    assert begins == (form == "plain")
+    numbers, weights, rows = map(text.index, ("At_ahead", "W_in", "tp_cp_async<16>"))
+    assert (numbers < weights) == (form == "plain")
+    assert weights < rows
     random = np.random.default_rng(0)
-    x = random.integers(-4, 5, (8, 256, COLUMNS)).astype(np.float32)
-    w = random.integers(-4, 5, kernel.params[1].type.shape).astype(np.float32)
-    y, out, watch = np.zeros((256, COLUMNS), np.float32), np.zeros_like(w), Watch()
-    emulate(made.source, kernel, [x, w, np.array([3], np.int32), out, y], watch=watch)
+    x = random.integers(-4, 5, (96, COLUMNS)).astype(np.float32)
+    w = random.integers(-4, 5, (ROWS, COLUMNS)).astype(np.float32)
+    at = random.integers(0, 96, (8, BLOCK)).astype(np.int32)
+    y, out, watch = np.zeros((BLOCK, COLUMNS), np.float32), np.zeros_like(w), Watch()
+    emulate(made.source, kernel, [x, at, w, np.array([3], np.int32), out, y], watch=watch)
     start = 3 if form == "variable" else 0
-    chunks = x[start : start + CHUNKS].sum(0)
-    factors = w[0] - w[-1] if form == "overlaid" else np.tile(w, (16, 1))
-    np.testing.assert_array_equal(y, chunks * factors)
+    np.testing.assert_array_equal(y, x[at[start : start + CHUNKS]].sum(0) * np.tile(w, (2, 1)))
     assert not watch.found
 
 
@@ -151,6 +139,7 @@ def test_operand_of_all_iterations_comes_with_the_first_group(
     """Unless something touches it before the loop waits, or the loop may not run."""
     kernel = tileprof.compile(_multiplied(use)).program.kernel
     made = compile_cuda(kernel, TARGETS[target])
+    ir.verify(made.kernel)
     together = use in ("inside", "known")
     copies = {r.name: r.decision for r in made.remarks if r.op == "copy"}
     assert isinstance(copies["Q → q"], CpAsync) == together

@@ -12,6 +12,7 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
+from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
 from tileprof.emulator import EmulationError, Watch, emulate
@@ -24,7 +25,9 @@ ROWS, COLUMNS, BLOCK = 96, 64, 32
 
 def _compiled(program: Any, target: str) -> tuple[Any, CudaProgram]:
     kernel = tileprof.compile(program).program.kernel
-    return kernel, compile_cuda(kernel, TARGETS[target])
+    made = compile_cuda(kernel, TARGETS[target])
+    ir.verify(made.kernel)
+    return kernel, made
 
 
 def _copied(made: CudaProgram) -> dict[str, int]:

@@ -16,11 +16,6 @@ class RunsAhead(Decision):
     """Whether a slot is loaded again behind its last use, not an iteration later."""
 
 
-class BeginsBefore(Decision, text="its first loads begin before the load[[ of line {line}]]"):
-    line: Line
-    """Where a load stands that they overtake."""
-
-
 class WaitedAtOnce(Decision, text="cp.async, waited for at once"): ...
 
 

@@ -102,6 +102,16 @@ class AddressLoad:
         loop = ir.Parallel(extents, block, (), str(self.layout), span=self.op.span)
         builder.emit(loop)
 
+    def move(self, source: ir.Value, target: ir.Value, builder: ir.Builder) -> None:
+        """Emit the loop that moves the elements from one fragment to another."""
+        args = [ir.Value(self.op.body.args[d].type, self.op.body.args[d].name) for d in self.dims]
+        block = ir.Block(args)
+        extents = [builder.constant(extent) for extent in self.layout.shape]
+        with builder.inside(block):
+            value = builder.emit(ir.Load(source, list(args), True)).result
+            builder.emit(ir.Store(value, target, list(args), True))
+        builder.emit(ir.Parallel(extents, block, (), str(self.layout), span=self.op.span))
+
 
 def address_loads(gathers: Sequence[Gather]) -> list[list[AddressLoad]]:
     """Return the elements that are loaded from global memory for the addresses of gathers, equal

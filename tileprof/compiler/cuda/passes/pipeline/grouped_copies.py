@@ -39,8 +39,8 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone, with_originals
 from tileprof.remarks import Reason, copies
 from tileprof.remarks.common import AddressComputed, LeftEarly, Stages
-from tileprof.remarks.layouts import LoadedAhead
-from tileprof.remarks.loops import BeginsBefore, RunsAhead, WaitedAtOnce
+from tileprof.remarks.layouts import BeginsBefore, LoadedAhead
+from tileprof.remarks.loops import RunsAhead, WaitedAtOnce
 
 from .addresses import AddressLoad, address_loads, taken_from
 from .first_loads import begun_early
@@ -64,13 +64,6 @@ def group_copies(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.
             break
         # What threads would load themselves, too, need not have so many stages.
         most = min(most, max(grouping.stages.values())) - 1
-    if grouping.passed:
-        told_early = Remarks()
-        early = _Grouping(launch, tensors, replace(lowering, remarks=told_early), most, early=True)
-        begun = with_originals(launch, early.rule)
-        # Rings that are alive earlier may keep bytes that other tiles had.
-        if _bytes(begun, lowering) <= _bytes(made, lowering):
-            made, told = begun, told_early
     lowering.remarks.extend(told)
     return made
 
@@ -81,24 +74,12 @@ def _bytes(launch: ir.Launch, lowering: Lowering) -> int:
 
 
 class _Grouping:
-    def __init__(
-        self,
-        launch: ir.Launch,
-        tensors: Tensors,
-        lowering: Lowering,
-        most: int,
-        *,
-        early: bool = False,
-    ) -> None:
+    def __init__(self, launch: ir.Launch, tensors: Tensors, lowering: Lowering, most: int) -> None:
         self.launch = launch
         self.tensors = tensors
         self.lowering = lowering
         self.most = most
         """Most stages of a loop that gathers."""
-        self.early = early
-        """Whether the first loads of loops overtake those that they could."""
-        self.passed: list[ir.OpBase] = []
-        """What the first loads of loops could overtake."""
         self.written = written_globals(launch)
         self.plain = Replay(self.written, set())
         self.ahead: dict[ir.For, list[_Load]] = {}
@@ -223,7 +204,8 @@ class _Grouping:
             stages = self.stages[self.ahead[before][0].target]
             brought = self.brought.get(before, set())
             loop = _Loop(op, loads, brought, stages, before in self.refilled, builder)
-            self._begin(loop, builder)
+            self._load_addresses(loop, builder)
+            loop.begin()
             loop.emit()
             return []
         if before in self.gathered and isinstance(op, ir.Parallel):
@@ -239,20 +221,17 @@ class _Grouping:
             return []
         return None
 
-    def _begin(self, loop: _Loop, builder: ir.Builder) -> None:
-        """Emit the first loads of a loop."""
+    def _load_addresses(self, loop: _Loop, builder: ir.Builder) -> None:
+        """Emit what the first loads of a loop need, before anything that threads wait for."""
+        if not loop.addresses:
+            return
         ops = builder.block.ops
         start = len(ops)
-        loop.begin()
-        ordered, passed = begun_early(ops[:start], ops[start:], self.written)
-        if passed is None:
-            return
-        self.passed.append(passed)
-        if self.early:
-            ops[:] = ordered
-            name = loop.loop.body.args[0].name
-            decision = BeginsBefore(line_of(passed))
-            self.lowering.remarks.add("loop", name, loop.loop.span, decision)
+        loop.load_addresses()
+        ops[:], passed = begun_early(ops[:start], ops[start:], self.written)
+        if passed is not None:
+            load, decision = loop.addresses[0][0].load, BeginsBefore(line_of(passed))
+            self.lowering.remarks.add("load", buffer_name(load.buffer), load.span, decision)
 
 
 def _offsets(copy: ir.Copy) -> list[ir.Value]:
@@ -330,27 +309,26 @@ class _Loop:
         self.addresses = address_loads([c for c in loads if isinstance(c, Gather)])
         """What is loaded for the addresses of the next loads."""
         self.held: list[list[ir.Value]] = []
-        """Fragments for the elements of `addresses`, by iteration."""
+        """Fragments for the elements of `addresses`: of the first iterations, then of the next."""
+
+    def load_addresses(self) -> None:
+        """Emit the loads of what the first loads need, and those after them."""
+        for number in range(self.ahead + 1 if self.addresses else 0):
+            self.held.append([each[0].allocated(self.builder) for each in self.addresses])
+            self._load_addresses(self.loop.start, number, self.held[number])
 
     def begin(self) -> None:
         """Emit the loads ahead of the loop."""
-        loop, builder = self.loop, self.builder
+        builder = self.builder
         for ring in self.rings:  # the author may have allocated inside the loop
             builder.emit(ring)
-        held = self.held = [
-            [a[0].allocated(builder) for a in self.addresses] for _ in range(self.ahead)
-        ]
         for number in range(self.ahead):
-            self._load_addresses(loop.start, number, held[number])
-        for number in range(self.ahead):
-            at = self._step(loop.start, builder.constant(number))
-            self._load(at, builder.constant(number), held[number])
-        # The fragments of the first iteration are used up.
-        self._load_addresses(loop.start, self.ahead, held[0])
+            at = self._step(self.loop.start, builder.constant(number))
+            self._load(at, builder.constant(number), number)
 
     def emit(self) -> None:
         """Emit the loop, behind its first loads."""
-        loop, builder, held = self.loop, self.builder, self.held
+        loop, builder = self.loop, self.builder
         variable = loop.body.args[0]
         block = ir.Block([ir.Value(variable.type, variable.name)])
         (here,) = block.args
@@ -370,8 +348,8 @@ class _Loop:
             if self.ahead < self.stages:
                 later = builder.emit(ir.Binary("add", iteration, distance)).result
                 free = builder.emit(ir.Binary("floormod", later, count, hint="free")).result
-            self._load(self._step(here, distance), free, held[0])
-            self._load_addresses(here, self.ahead + 1, held[0])
+            self._next_addresses(here)
+            self._load(self._step(here, distance), free, 0)
             block.ops += work[uses.stop :]
         builder.emit(replace(loop, kind="serial", body=block, num_stages=0))
 
@@ -379,10 +357,18 @@ class _Loop:
         moved = folded(ir.Binary("mul", distance, self.loop.step), self.builder)
         return folded(ir.Binary("add", start, moved), self.builder)
 
+    def _next_addresses(self, here: ir.Value) -> None:
+        """Take what was loaded in the iteration before, and load for the next one: in front of
+        large loads, behind which it might come."""
+        if self.addresses:
+            for (first, *_), kept, loaded in zip(
+                self.addresses, self.held[0], self.held[self.ahead], strict=True
+            ):
+                first.move(loaded, kept, self.builder)
+            self._load_addresses(here, self.ahead + 1, self.held[self.ahead])
+
     def _load_addresses(self, start: ir.Value, distance: int, held: Sequence[ir.Value]) -> None:
         """What the loads of an iteration need; anything beyond the last."""
-        if not self.addresses:
-            return
         builder, trips = self.builder, constant_range(self.loop)
         at = self._step(start, builder.constant(distance))
         if trips:
@@ -403,10 +389,11 @@ class _Loop:
                 self._replayed(value, mapping)
             first.fill(fragment, mapping, self.builder)
 
-    def _load(self, at: ir.Value, slot: ir.Value, held: Sequence[ir.Value]) -> None:
-        """The group of one iteration; an empty one beyond the last.  `held`: what was loaded for
-        its addresses."""
-        builder, taken = self.builder, taken_from(self.addresses, held)
+    def _load(self, at: ir.Value, slot: ir.Value, number: int) -> None:
+        """The group of one iteration; an empty one beyond the last.  `number`: which of the
+        fragments have its addresses."""
+        builder = self.builder
+        taken = taken_from(self.addresses, self.held[number] if self.addresses else ())
         there = folded(ir.Compare("lt", at, self.loop.stop), builder)
         surely = number_of(there) is True
         then = builder.block if surely else ir.Block()
