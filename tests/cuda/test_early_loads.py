@@ -11,7 +11,7 @@ import tileprof.lang as T
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import PASSES, CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.emulator import emulate
+from tileprof.emulator import Watch, emulate
 
 ROUNDS = 3
 
@@ -131,3 +131,68 @@ def test_kernel_without_products_is_as_it_was() -> None:
     compile_cuda(scaled.compile().program.kernel, find_target("sm_90a"), observe=observe)
     names = [p.name for p in PASSES]
     assert seen["early_loads"] == seen[names[names.index("early_loads") - 1]]
+
+
+@tileprof.jit
+def selected(Q, K, V, At, Y, between: bool = False, columns: int = 32):
+    """Attention without a softmax to blocks that are given by number, those that there are."""
+    Q: T.Tensor((16, 32), T.float16)
+    K: T.Tensor((80, 32), T.float16)
+    V: T.Tensor((80, columns), T.float16)
+    At: T.Tensor((ROUNDS,), T.int32)
+    Y: T.Tensor((16, columns), T.float32)
+    with T.Kernel(1, threads=32):
+        q = T.alloc_shared((16, 32), T.float16)
+        k = T.alloc_shared((32, 32), T.float16)
+        v = T.alloc_shared((32, columns), T.float16)
+        s = T.alloc_fragment((16, 32), T.float32)
+        p = T.alloc_fragment((16, 32), T.float16)
+        o = T.alloc_fragment((16, columns), T.float32)
+        T.copy(Q, q)
+        T.clear(o)
+        T.clear(v)
+        for turn in T.serial(ROUNDS):
+            first = At[turn] * 32
+            if first >= 0:
+                T.copy(K[first, 0], k)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                T.copy(s, p)
+                if between:
+                    for i in T.Parallel(32):
+                        p[0, i] += v[i, 0]
+                T.copy(V[first, 0], v)
+                T.gemm(p, v, o)
+        T.copy(o, Y)
+
+
+@pytest.mark.parametrize(
+    ("between", "columns", "together"), [(False, 32, True), (True, 32, False), (False, 16, False)]
+)
+def test_tile_in_a_branch_is_loaded_with_the_one_before_the_product(
+    between: bool, columns: int, together: bool
+) -> None:
+    """All loads of both are on their way before an element is stored, where the tile is used for
+    nothing else and has the same shape; else the tile alone begins before the product."""
+    kernel = selected.compile(between=between, columns=columns).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    told = [r.name for r in program.remarks if "before the product" in str(r)]
+    assert told == ["V"]
+    text = program.source.text
+    product = text.index("tp_mma", text.index("for (int turn"))
+    assert (0 < text.find("tp_put_shared<8>(((TpHalf *)(v") < product) == together
+    rng = np.random.default_rng(1)
+    q, k, v = (
+        rng.integers(-2, 3, s).astype(np.float16) for s in ((16, 32), (80, 32), (80, columns))
+    )
+    at = np.array([2, -1, 0], np.int32)
+    want, seen = np.zeros((16, columns), np.float32), np.zeros(32, np.float32)
+    for number in at[at >= 0]:
+        rows = [np.pad(x, ((0, 16), (0, 0)))[number * 32 :][:32].astype(np.float32) for x in (k, v)]
+        scores = q.astype(np.float32) @ rows[0].T
+        scores[0] += seen if between else 0
+        want += scores @ rows[1]
+        seen = rows[1][:, 0]
+    o, watch = np.zeros((16, columns), np.float32), Watch()
+    emulate(program.source, program.kernel, [q, k, v, at, o], watch=watch)
+    np.testing.assert_array_equal(o, want)
+    assert not watch.found

@@ -12,10 +12,12 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
+from tileprof import ir
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import TARGETS
-from tileprof.emulator import emulate
+from tileprof.emulator import EmulationError, Watch, emulate
 from tileprof.remarks.copies import CpAsync
+from tileprof.remarks.layouts import LoadedAhead
 from tileprof.remarks.loops import RunsAhead
 
 ROWS, COLUMNS, BLOCK = 96, 64, 32
@@ -23,13 +25,24 @@ ROWS, COLUMNS, BLOCK = 96, 64, 32
 
 def _compiled(program: Any, target: str) -> tuple[Any, CudaProgram]:
     kernel = tileprof.compile(program).program.kernel
-    return kernel, compile_cuda(kernel, TARGETS[target])
+    made = compile_cuda(kernel, TARGETS[target])
+    ir.verify(made.kernel)
+    return kernel, made
 
 
 def _copied(made: CudaProgram) -> dict[str, int]:
     """Bytes of each cp.async by what it copies."""
     found = {r.name: r.decision for r in made.remarks}
     return {name: d.width for name, d in found.items() if isinstance(d, CpAsync)}
+
+
+def _refilled(made: CudaProgram) -> list[bool]:
+    return [r.decision.refilled for r in made.remarks if isinstance(r.decision, RunsAhead)]
+
+
+def _ahead(made: CudaProgram) -> list[str]:
+    """Tensors whose elements are loaded an iteration before addresses are computed with them."""
+    return [r.name for r in made.remarks if isinstance(r.decision, LoadedAhead)]
 
 
 def _stages(made: CudaProgram) -> list[int]:
@@ -70,7 +83,7 @@ def _attended(
 def test_gathered_rows_run_ahead(target: str) -> None:
     """Rows beyond the tensor read as zeros, as those of a load do."""
     kernel, made = _compiled(_attended, target)
-    assert _copied(made) == {"KV → kv": 16, "Scale → scale": 4}
+    assert _copied(made) == {"Q → q": 16, "KV → kv": 16, "Scale → scale": 4}
     assert _stages(made) == [2]
     random = np.random.default_rng(0)
     q = random.integers(-2, 3, (64, COLUMNS)).astype(np.float16)
@@ -174,3 +187,105 @@ def test_rows_of_a_batch_whose_length_is_known_at_launch() -> None:
     padded = np.concatenate([x[:, :, 0, 8:], np.zeros((3, 4, 64), np.int32)], 1)
     rows = np.stack([held[index] for held, index in zip(padded, at, strict=True)])
     np.testing.assert_array_equal(y, rows.reshape(3, 4, BLOCK, 64).sum(1)[:, ::-1])
+
+
+def _scored(heads: int, columns: int, chunks: int | None, stages: int, table: bool) -> Any:
+    """Sums of scores of gathered rows: of `chunks` times 32 of them, or of as many as are given."""
+    count = T.dynamic("count") if chunks is None else chunks
+
+    @T.prim_func
+    def scored(
+        Q: T.Tensor((heads, columns), "float16"),
+        KV: T.Tensor((ROWS, columns), "float16"),
+        At: T.Tensor((count, BLOCK), "int32"),
+        Table: T.Tensor((ROWS,), "int32"),
+        Y: T.Tensor((count, BLOCK), "float32"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            q = T.alloc_shared((heads, columns), "float16")
+            kv = T.alloc_shared((BLOCK, columns), "float16")
+            s = T.alloc_fragment((heads, BLOCK), "float32")
+            y = T.alloc_fragment((BLOCK,), "float32")
+            T.copy(Q, q)
+            for k in T.Pipelined(count, num_stages=stages):
+                for i, j in T.Parallel(BLOCK, columns):
+                    if table:
+                        kv[i, j] = KV[Table[At[k, i]], j]
+                    else:
+                        kv[i, j] = KV[At[k, i], j]
+                T.gemm(q, kv, s, transpose_B=True, clear_accum=True)
+                T.reduce_sum(s, y, dim=0)
+                T.copy(y, Y[k, :])
+
+    return scored
+
+
+@pytest.mark.parametrize(
+    ("heads", "columns", "chunks", "known", "stages", "table", "pending"),
+    [
+        (16, 64, 5, True, 2, False, 1),
+        (16, 64, 5, True, 3, True, 2),
+        (16, 64, 2, True, 2, False, 1),
+        (16, 64, 5, False, 2, False, 1),
+        (16, 64, 1, False, 3, False, 2),
+        (16, 64, 0, False, 2, False, 1),
+        # Products of 1024 cycles hide a load: no thread waits before it asks for the next one.
+        (128, 512, 3, True, 2, False, 0),
+    ],
+)
+def test_a_slot_is_loaded_anew_behind_its_last_use(
+    heads: int, columns: int, chunks: int, known: bool, stages: int, table: bool, pending: int
+) -> None:
+    """As many loads are on their way as there are slots where products are short; what addresses
+    are computed with was loaded an iteration before."""
+    program = _scored(heads, columns, chunks if known else None, stages, table)
+    kernel, made = _compiled(program, "sm_90a")
+    assert _refilled(made) == [pending > 0]
+    assert _ahead(made) == ["Table" if table else "At"]
+    loop = made.source.text.partition("for (int k = ")[2]
+    assert f"tp_cp_async_wait<{pending}>();" in loop
+    random = np.random.default_rng(heads + chunks)
+    q = random.integers(-2, 3, (heads, columns)).astype(np.float16)
+    kv = random.integers(-2, 3, (ROWS, columns)).astype(np.float16)
+    names = random.permutation(ROWS).astype(np.int32)
+    at = random.integers(0, ROWS, (chunks, BLOCK)).astype(np.int32)
+    y, watch = np.zeros((chunks, BLOCK), np.float32), Watch()
+    symbols = {} if known else {"count": chunks}
+    emulate(made.source, kernel, [q, kv, at, names, y], symbols, watch=watch)
+    rows = kv.astype(np.float32)[names[at] if table else at]
+    np.testing.assert_array_equal(y, (rows @ q.astype(np.float32).T).sum(-1))
+    assert not watch.found
+
+
+@T.prim_func
+def _blocks(
+    X: T.Tensor((128, COLUMNS), "float32"),
+    At: T.Tensor((3,), "int32"),
+    Y: T.Tensor((BLOCK, COLUMNS), "float32"),
+) -> None:
+    with T.Kernel(1, threads=128):
+        x = T.alloc_shared((BLOCK, COLUMNS), "float32")
+        y = T.alloc_fragment((BLOCK, COLUMNS), "float32")
+        T.clear(y)
+        for k in T.Pipelined(3, num_stages=2):
+            T.copy(X[At[k], 0], x)
+            for i, j in T.Parallel(BLOCK, COLUMNS):
+                y[i, j] += x[i, j]
+        T.copy(y, Y)
+
+
+@pytest.mark.parametrize("first", [64, 112, -16])
+def test_a_tile_that_begins_before_its_tensor_is_noted(first: int) -> None:
+    """What is behind the tensor reads as zeros, as it does elsewhere; a negative index is an
+    error, and nothing before the tensor is read."""
+    kernel, made = _compiled(_blocks, "sm_80")
+    assert _stages(made) == [2]
+    x = np.arange(128 * COLUMNS, dtype=np.float32).reshape(128, COLUMNS)
+    at, y = np.array([0, first, 32], np.int32), np.zeros((BLOCK, COLUMNS), np.float32)
+    if first < 0:
+        with pytest.raises(EmulationError, match="noted"):
+            emulate(made.source, kernel, [x, at, y])
+        return
+    emulate(made.source, kernel, [x, at, y])
+    padded = np.vstack([x, np.zeros((BLOCK, COLUMNS), np.float32)])
+    np.testing.assert_array_equal(y, sum(padded[a : a + BLOCK] for a in at))

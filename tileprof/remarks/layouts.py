@@ -20,6 +20,11 @@ class LoadedEarly(Decision, text="before the product that it stands behind"): ..
 class LoadedAhead(Decision, text="an iteration ahead of its use"): ...
 
 
+class BeginsBefore(Decision, text="for the first iterations before the load[[ of line {line}]]"):
+    line: Line
+    """Where a load stands that these overtake."""
+
+
 class EachItsOwn(Decision, text="in registers, since each thread reads only what it wrote"): ...
 
 

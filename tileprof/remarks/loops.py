@@ -9,8 +9,11 @@ from .statement import Candidate, Decision, Line, Reason, Registers, Share
 # -- loads that run ahead
 
 
-class RunsAhead(Decision, text="cp.async, {stages} stages"):
+class RunsAhead(Decision):
+    text = "cp.async, {stages} stages[[refilled?, each loaded anew as soon as it was used]]"
     stages: int
+    refilled: bool = False
+    """Whether a slot is loaded again behind its last use, not an iteration later."""
 
 
 class WaitedAtOnce(Decision, text="cp.async, waited for at once"): ...

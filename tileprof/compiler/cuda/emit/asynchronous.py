@@ -6,6 +6,7 @@ import math
 from typing import cast
 
 from tileprof import ir
+from tileprof.compiler.codegen.access import element_place
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2
 from tileprof.compiler.cuda.source import RowsSpec, TensorMapSpec
@@ -144,11 +145,18 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     buffer, held = source.buffer, target.buffer
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} does not go from global to shared memory")
-    step = width // buffer.dtype.bytes
+    step, line = width // buffer.dtype.bytes, ctx.writer.line
     _note_rows(ctx, source, buffer, step)
+    begins = ""
+    if negative := _may_be_negative(ctx, op):
+        # The launch fails, whatever is copied then; the first element is outside where any is.
+        begins = ctx.names.fresh("begins")
+        inside = " && ".join(f"{paren(source.offsets[dim])} >= 0" for dim in negative)
+        line(f"const bool {begins} = {inside};")
+        ctx.note_unless(begins, element_place(op, buffer.name, buffer.dims), source.offsets)
     columns = int(source.sizes[-1]) // step
     rows = math.prod(int(size) for size in source.sizes[:-1])
-    total, line = rows * columns, ctx.writer.line
+    total = rows * columns
     rounds = -(-total // ctx.threads)
     line("#pragma unroll")
     head = f"for (int tp_round = 0; tp_round < {rounds}; ++tp_round)"
@@ -164,7 +172,8 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             local = [*inner, times(column, step)]
             at = [plus(o, i) for o, i in zip(source.offsets, local, strict=True)]
             into = _target_indices(target, source, local)
-            valid = [
+            valid = [begins] if begins else []
+            valid += [
                 f"{paren(a)} < {paren(e)}"
                 for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)
                 if not inside
@@ -178,6 +187,15 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
             # An address outside is not read, but has to be one.
             safe = f"tp_there ? {address} : {buffer.pointer}"
             line(f"tp_cp_async<{width}>({place}, {safe}, tp_there);")
+
+
+def _may_be_negative(ctx: Context, op: ir.AsyncCopy) -> list[int]:
+    """The dimensions in which nothing says that a tile begins inside of its tensor."""
+    view = op.source.owner
+    if not isinstance(view, ir.View) or view.in_bounds:
+        return []
+    lows = [ctx.interval(offset)[0] for offset in view.offsets]
+    return [dim for dim, low in enumerate(lows) if low is None or low < 0]
 
 
 def _chunk(ctx: Context, op: ir.AsyncCopy, width: int) -> None:

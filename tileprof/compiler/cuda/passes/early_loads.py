@@ -17,6 +17,10 @@ of known length is loaded an iteration ahead, behind the last use of what was lo
       use early                                    use early
                                                    early = load G, [min(k + 1, n - 1)]
 
+A tile of narrow elements, whose loads may be outside of a tensor, goes to shared memory right in
+front of the tile of the same shape that the product reads (`fuse_copies` makes them one loop):
+where branches meet, such elements are unpacked, which waits for them.
+
 In: elementwise ops as `parallel`, without layouts.  Out: the same; what is loaded early is held in
 fragments, as far as there are registers for it.
 """
@@ -31,8 +35,8 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.target import WARP_GROUP
-from tileprof.compiler.cuda.tuning import EARLY_BYTES
+from tileprof.compiler.cuda.target import WARP_GROUP, WORD
+from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT, EARLY_BYTES
 from tileprof.errors import Location
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
@@ -66,6 +70,8 @@ class _Early:
         self.fixed = fixed
         """Tensors that stay as they are while the launch runs."""
         self.lowering = lowering
+        self.loops = 0
+        """Loops around the block at hand, all of whose tiles have memory of their own."""
 
     def done(self) -> ir.Launch:
         """The launch with its loads moved."""
@@ -83,6 +89,8 @@ class _Early:
         for op in moved.behind_products():
             if isinstance(op, ir.Load):
                 moved.move(op)
+            elif self.loops and isinstance(op, ir.Parallel) and self._joins(op, moved):
+                moved.move_whole(op)
             elif isinstance(op, ir.Parallel) and not any(o.SPEC.regions for o in op.body.ops):
                 self._split(op, moved)
         head, late = ops[:first], moved.late()
@@ -97,9 +105,14 @@ class _Early:
         return [], ir.Block(block.args, [*head, *moved.early, *late])
 
     def _inside(self, op: ir.OpBase) -> list[ir.OpBase]:
+        if isinstance(op, ir.If) and not op.results:
+            then, otherwise = (self._block(block)[1] for block in (op.then, op.otherwise))
+            return [replace(op, then=then, otherwise=otherwise)]
         if not isinstance(op, ir.For):
             return [op]
+        self.loops += 1
         before, body = self._block(op.body, op if self._is_alone(op) else None)
+        self.loops -= 1
         return [*before, replace(op, body=body)]
 
     def _is_alone(self, loop: ir.For) -> bool:
@@ -118,10 +131,33 @@ class _Early:
         )
         return loads or _multiplies(op)
 
+    def _joins(self, op: ir.Parallel, moved: _Moved) -> bool:
+        """Whether a tile is better brought to shared memory with the one that the product reads."""
+        first = moved.ops[0]
+        ours, theirs = self._copied(op), self._copied(first)
+        if ours is None or theirs is None or not isinstance(first, ir.Parallel):
+            return False
+        (load, store), (other, _) = ours, theirs
+        narrow = not load.in_bounds and load.buffer.dtype.bytes < WORD
+        alike = load.buffer.dtype == other.buffer.dtype and _shape(op) == _shape(first)
+        points = math.prod(_shape(op)) // self.launch.block_threads
+        few = 0 < 2 * points * load.buffer.dtype.bytes <= BYTES_IN_FLIGHT
+        return narrow and alike and few and moved.is_untouched(base(store.buffer), op)
+
+    def _copied(self, op: ir.OpBase) -> tuple[ir.Load, ir.Store] | None:
+        """The load and the store of a loop that copies a tile of a tensor to shared memory."""
+        if not isinstance(op, ir.Parallel) or op.origin != "copy" or not _shape(op):
+            return None
+        store, load = op.body.ops[-1], op.body.ops[-2] if len(op.body.ops) > 1 else None
+        if not isinstance(store, ir.Store) or not isinstance(load, ir.Load):
+            return None
+        shared = store.buffer.buffer.space == "shared" and store.value is load.result
+        return (load, store) if shared and load.buffer in self.fixed else None
+
     def _split(self, op: ir.Parallel, moved: _Moved) -> None:
         """Fill fragments with what a loop loads from global memory, before it."""
-        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-        if len(shape) != len(op.extents):
+        shape = _shape(op)
+        if not shape:
             return
         taken: dict[ir.OpBase, ir.Value] = {}
         for load in op.body.ops:
@@ -177,6 +213,19 @@ class _Moved:
         if self._may_move(op) and size <= self.free and self.move_all(op.results):
             self.free -= size
 
+    def move_whole(self, op: ir.Parallel) -> None:
+        """Run a loop early, where what it needs can be computed."""
+        if self.move_all(_outside(op, op.body.ops)):
+            self.early.append(op)
+            load = op.body.ops[-2]
+            assert isinstance(load, ir.Load)
+            self.told.append((buffer_name(load.buffer), load.span))
+
+    def is_untouched(self, tile: ir.Value, op: ir.OpBase) -> bool:
+        """Whether nothing before an op uses a tile."""
+        before = self.ops[: self.ops.index(op)]
+        return not any(base(t.value) is tile for o in before for t in o.all_accesses())
+
     def move_all(self, values: Iterable[ir.Value]) -> bool:
         """Compute values early; False where they depend on what is made in between."""
         needed: list[ir.OpBase] = []
@@ -210,6 +259,12 @@ class _Moved:
                 found.insert(0, op)
                 wanted |= set(op.operand_values())
         return found
+
+
+def _shape(op: ir.Parallel) -> tuple[int, ...]:
+    """The points of a loop by dimension; none where they are not known."""
+    shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
+    return shape if len(shape) == len(op.extents) else ()
 
 
 def _multiplies(op: ir.OpBase) -> bool:

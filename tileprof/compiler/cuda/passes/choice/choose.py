@@ -15,7 +15,9 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.passes.pipeline.gathers import is_plain_gather
 from tileprof.compiler.cuda.passes.pipeline.roles import load_reason, loads_of, role_reason
+from tileprof.compiler.cuda.passes.pipeline.with_first import copies_with_first
 from tileprof.compiler.cuda.tuning import RING_BARRIER_BYTES
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir import instructions
@@ -92,6 +94,8 @@ class _Launch:
         ]
         """Loops around those that load ahead."""
         self.loops = {op: loop for loop in loops for op in loop.body.ops}
+        self.with_first = copies_with_first(self.launch, self._runs_ahead) if self.no_roles else {}
+        """Copies that a loop waits for together with its own first ones."""
 
     def chosen(self) -> ir.Launch:
         """The launch with every choice made."""
@@ -107,6 +111,20 @@ class _Launch:
     def _can_bulk(self, op: ir.Copy) -> Reason | None:
         tensor = tensor_of(op.source, self.kernel)
         return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)
+
+    def _runs_ahead(self, loop: ir.For) -> bool:
+        """Whether a loop loads by cp.async, as far as is known before there are layouts."""
+        if loop.kind != "pipelined" or self.lowering.stages(loop) < 2:
+            return False
+        return any(is_plain_gather(o) or self._is_grouped(o) for o in loop.body.ops)
+
+    def _is_grouped(self, op: ir.OpBase) -> bool:
+        if not isinstance(op, ir.Copy) or wish_against(op, "cp.async"):
+            return False
+        if base(op.target).buffer.space != "shared" or base(op.source).buffer.space != "global":
+            return False
+        tensor = tensor_of(op.source, self.kernel)
+        return cp_async_width(tensor, op.target, self.lowering)[0] > 0
 
     # -- one copy
 
@@ -145,7 +163,7 @@ class _Launch:
         if wish := wish_against(op, "cp.async"):
             width, reason = 0, wish
         stages = 0 if loop is None else self.lowering.stages(loop)
-        if width and stages > 1:
+        if width and (stages > 1 or op in self.with_first):
             missed = self._could_bulk(loop, bulk)
             self._note(op, CpAsync(width), (Tma(), against), missed=missed)
             return instructions.CpAsync(width)

@@ -13,9 +13,10 @@ In: a parallel loop with a layout.  Out: what it copies, and the loop that start
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import NamedTuple
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -28,6 +29,15 @@ from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
+
+
+class Taken(NamedTuple):
+    """What stands for a load of a gather's addresses."""
+
+    fragment: ir.Value
+    """The fragment that has the elements."""
+    dims: tuple[int, ...]
+    """The variables of the loop that index it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,23 +79,39 @@ class Gather:
         assert isinstance(store, ir.Store)
         return replace(self, op=op, load=load, store=store)
 
-    def outside(self) -> Iterator[ir.Value]:
-        """Yield the scalars and memory that the addresses depend on."""
+    def outside(self, taken: Collection[ir.OpBase] = ()) -> Iterator[ir.Value]:
+        """Yield the scalars that the addresses depend on, but those that loads of `taken` need."""
         inside = {v for o in ir.walk(self.op.body) for v in o.results} | set(self.op.body.args)
-        for op in self.op.body.ops:
-            if op is not self.store:
-                yield from (v for v in op.operand_values() if v not in inside)
+        ops = (o for o in self.needed(taken) if o not in taken)
+        for value in (v for o in (*ops, self.load, self.store) for v in o.operand_values()):
+            if value not in inside and not isinstance(value.type, ir.BufferType):
+                yield value
 
     def read(self) -> list[ir.Value]:
         """Return the memory that the addresses are loaded from."""
         loads = (o for o in self.op.body.ops if isinstance(o, ir.Load) and o is not self.load)
         return [base(o.buffer) for o in loads]
 
+    def needed(self, taken: Collection[ir.OpBase]) -> list[ir.OpBase]:
+        """Return the ops that addresses are computed with; those of `taken` need nothing."""
+        wanted = {*self.load.indices, *self.store.indices}
+        found: list[ir.OpBase] = []
+        for op in reversed(self.op.body.ops):
+            if op not in (self.load, self.store) and not wanted.isdisjoint(op.results):
+                wanted.update(() if op in taken else op.operand_values())
+                found.insert(0, op)
+        return found
+
     def started(
-        self, mapping: dict[ir.Value, ir.Value], tile: ir.Value, slot: ir.Value, builder: ir.Builder
+        self,
+        mapping: dict[ir.Value, ir.Value],
+        tile: ir.Value,
+        slot: ir.Value,
+        builder: ir.Builder,
+        taken: Mapping[ir.OpBase, Taken],
     ) -> None:
         """Emit the loop that starts the copies into a slot; `mapping` gives the values of another
-        iteration for those of the loop around."""
+        iteration for those of the loop around, `taken` what was loaded for it before."""
         op, variable = self.op, self.op.body.args[self.dim]
         inner = dict(mapping)
         args = [ir.Value(v.type, v.name) for v in op.body.args]
@@ -99,9 +125,12 @@ class Gather:
                 inner[variable] = builder.emit(
                     ir.Binary("mul", args[self.dim], count, hint=variable.name)
                 ).result
-            for each in op.body.ops:
-                if each not in (self.load, self.store) and not isinstance(each, ir.Yield):
-                    inner.update(zip(each.results, builder.emit(clone(each, inner, {})).results))
+            for each in self.needed(taken):
+                new = clone(each, inner, {})
+                if each in taken:
+                    fragment, dims = taken[each]
+                    new = ir.Load(fragment, [args[d] for d in dims], True, span=each.span)
+                inner.update(zip(each.results, builder.emit(new).results))
             source = _chunk(self.source, self.load, inner, self.width, builder, [])
             target = _chunk(tile, self.store, inner, self.width, builder, [slot])
             start = ir.AsyncCopy(source, target, None, self.instruction, span=self.load.span)
