@@ -46,12 +46,31 @@ def interval(
             case ir.Constant(value=number) if value.dtype.is_integer:
                 found[value] = int(number), int(number)
             case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
+                divided = _divided(kind, left, right)
+                if divided is not None:
+                    kind, left, right = "floormod", *divided
                 a, b = interval(left, known, found), interval(right, known, found)
                 low, high = _binary(kind, a, b)
                 found[value] = _bounded(low), _bounded(high)
             case _:
                 found[value] = UNKNOWN
     return found[value]
+
+
+def _is_counted(a: Interval) -> bool:
+    """Whether a value is surely not negative."""
+    return a[0] is not None and a[0] >= 0
+
+
+def _divided(kind: str, left: ir.Value, right: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+    """Return dividend and divisor where a difference is the rest of a division, `a - a // b * b`;
+    None for everything else."""
+    match right.owner:
+        case ir.Binary(kind="mul", left=quotient, right=by) if kind == "sub":
+            match quotient.owner:
+                case ir.Binary(kind="floordiv", left=of, right=divisor):
+                    return (of, by) if of is left and divisor is by else None
+    return None
 
 
 def _bounded(bound: int | None) -> int | None:
@@ -72,8 +91,14 @@ def _binary(kind: str, a: Interval, b: Interval) -> Interval:
             return tuple(None if x is None else x // b[0] for x in a)  # type: ignore[return-value]
         case "floordiv" if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] > 0:
             return 0, None if a[1] is None else a[1] // b[0]
+        case "floordiv" if _is_counted(a) and _is_counted(b):
+            # What is divided by 0 is 0.
+            return 0, a[1]
         case "floormod" if b[0] is not None and b[0] > 0:
-            return 0, None if b[1] is None else b[1] - 1
+            highs = [x for x in (_add(b[1], -1), a[1] if _is_counted(a) else None) if x is not None]
+            return 0, min(highs, default=None)
+        case "floormod" if _is_counted(a) and _is_counted(b):
+            return 0, a[1]
         case "min":
             highs = [x for x in (a[1], b[1]) if x is not None]
             low = None if a[0] is None or b[0] is None else min(a[0], b[0])
