@@ -92,6 +92,32 @@ def test_indices_of_tiles_take_32_bits() -> None:
     assert not re.findall(r"const int64_t (?:b|i|j)(?:_\d+)? = ", text)
 
 
+def test_bounds_of_a_grid_that_is_known_are_closer() -> None:
+    """The author's loop over tiles of 8 · 32 rows has no group that is not whole."""
+
+    @T.prim_func
+    def product(
+        A: T.Tensor((4096, 512), "float16"),
+        B: T.Tensor((512, 4096), "float16"),
+        C: T.Tensor((4096, 4096), "float16"),
+    ) -> None:
+        with T.Kernel(132, threads=128) as block:
+            a = T.alloc_shared((128, 64), "float16")
+            b = T.alloc_shared((64, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            for bx, by in T.Persistent([32, 32], 132, block):
+                T.clear(c)
+                for k in T.Pipelined(8, num_stages=2):
+                    T.copy(A[bx * 128, k * 64], a)
+                    T.copy(B[k * 64, by * 128], b)
+                    T.gemm(a, b, c)
+                T.copy(c, C[bx * 128, by * 128])
+
+    text = compile_cuda(tileprof.compile(product).program.kernel, find_target("sm_90a")).source.text
+    assert "for (int tile" in text
+    assert "int64_t" not in text.partition("for (int tile")[2].partition("tp_mbarrier_wait")[0]
+
+
 def test_a_slot_is_free_before_its_sums_are_used() -> None:
     """The producer need not wait for what threads make of a product."""
     (roles,) = (o for o in program().kernel.ops() if isinstance(o, ir.Roles))

@@ -45,6 +45,8 @@ def interval(
         match value.owner:
             case ir.Constant(value=number) if value.dtype.is_integer:
                 found[value] = int(number), int(number)
+            case ir.Cast(operand=operand) if value.dtype.kind == "index" and _is_narrow(operand):
+                found[value] = _of_number(operand)
             case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
                 divided = _divided(kind, left, right)
                 if divided is not None:
@@ -55,6 +57,27 @@ def interval(
             case _:
                 found[value] = UNKNOWN
     return found[value]
+
+
+def _is_narrow(value: ir.Value) -> bool:
+    """Whether a value is a whole number of at most 32 bits."""
+    return value.dtype.is_integer and value.dtype.kind != "index" and value.dtype.bits <= 32
+
+
+def _of_number(value: ir.Value) -> Interval:
+    """Return bounds of a number whose arithmetic may wrap around: those of its type, and closer
+    ones where its last operation cannot leave it."""
+    low, high = value.dtype.limits
+    match value.owner:
+        case ir.Constant(value=number):
+            return int(number), int(number)
+        case ir.Binary(kind="shr" | "floordiv" | "floormod" | "and" as kind, right=right):
+            if isinstance(right.owner, ir.Constant):
+                number = int(right.owner.value)
+                least, most = _binary(kind, (low, high), (number, number))
+                low = low if least is None else max(low, least)
+                high = high if most is None else min(high, most)
+    return low, high
 
 
 def _is_counted(a: Interval) -> bool:
@@ -99,6 +122,20 @@ def _binary(kind: str, a: Interval, b: Interval) -> Interval:
             return 0, min(highs, default=None)
         case "floormod" if _is_counted(a) and _is_counted(b):
             return 0, a[1]
+        case "shl" if _is_counted(a):
+            # A shift by less than 0 leaves nothing.
+            if a[1] is None or b[1] is None or b[1] >= 64:
+                return 0, None
+            return 0, a[1] << max(b[1], 0)
+        case "shr" if b[0] is not None and b[0] == b[1] and 0 <= b[0] < 64:
+            return tuple(None if x is None else x >> b[0] for x in a)  # type: ignore[return-value]
+        case "and" if _is_counted(a) or _is_counted(b):
+            highs = [each[1] for each in (a, b) if _is_counted(each) and each[1] is not None]
+            return 0, min(highs, default=None)
+        case "or" | "xor" if _is_counted(a) and _is_counted(b):
+            if a[1] is None or b[1] is None:
+                return 0, None
+            return 0, (1 << max(a[1], b[1]).bit_length()) - 1
         case "min":
             highs = [x for x in (a[1], b[1]) if x is not None]
             low = None if a[0] is None or b[0] is None else min(a[0], b[0])

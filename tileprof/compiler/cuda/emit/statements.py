@@ -212,8 +212,11 @@ def _for(ctx: Context, op: ir.For) -> None:
     (variable,) = op.body.args
     start, stop, step = ctx.index(op.start), ctx.index(op.stop), ctx.index(op.step)
     tiles = op.kind == "persistent"
-    # The launch refuses more tiles.
-    ctx.known[variable] = (0, MOST_TILES - 1) if tiles else _range(ctx, op)
+    ctx.known[variable] = _range(ctx, op)
+    if tiles:
+        # The launch refuses more tiles.
+        known = ctx.known[variable][1]
+        ctx.known[variable] = (0, MOST_TILES - 1 if known is None else min(known, MOST_TILES - 1))
     least, most = ctx.interval(op.step)
     with ctx.scope():
         if tiles and ctx.type_of(op.stop) != "int":
