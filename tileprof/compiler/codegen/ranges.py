@@ -45,13 +45,55 @@ def interval(
         match value.owner:
             case ir.Constant(value=number) if value.dtype.is_integer:
                 found[value] = int(number), int(number)
+            case ir.Cast(operand=operand) if value.dtype.kind == "index" and _is_narrow(operand):
+                found[value] = _of_number(operand)
             case ir.Binary(kind=kind, left=left, right=right) if value.dtype.kind == "index":
+                divided = _divided(kind, left, right)
+                if divided is not None:
+                    kind, left, right = "floormod", *divided
                 a, b = interval(left, known, found), interval(right, known, found)
                 low, high = _binary(kind, a, b)
                 found[value] = _bounded(low), _bounded(high)
             case _:
                 found[value] = UNKNOWN
     return found[value]
+
+
+def _is_narrow(value: ir.Value) -> bool:
+    """Whether a value is a whole number of at most 32 bits."""
+    return value.dtype.is_integer and value.dtype.kind != "index" and value.dtype.bits <= 32
+
+
+def _of_number(value: ir.Value) -> Interval:
+    """Return bounds of a number whose arithmetic may wrap around: those of its type, and closer
+    ones where its last operation cannot leave it."""
+    low, high = value.dtype.limits
+    match value.owner:
+        case ir.Constant(value=number):
+            return int(number), int(number)
+        case ir.Binary(kind="shr" | "floordiv" | "floormod" | "and" as kind, right=right):
+            if isinstance(right.owner, ir.Constant):
+                number = int(right.owner.value)
+                least, most = _binary(kind, (low, high), (number, number))
+                low = low if least is None else max(low, least)
+                high = high if most is None else min(high, most)
+    return low, high
+
+
+def _is_counted(a: Interval) -> bool:
+    """Whether a value is surely not negative."""
+    return a[0] is not None and a[0] >= 0
+
+
+def _divided(kind: str, left: ir.Value, right: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+    """Return dividend and divisor where a difference is the rest of a division, `a - a // b * b`;
+    None for everything else."""
+    match right.owner:
+        case ir.Binary(kind="mul", left=quotient, right=by) if kind == "sub":
+            match quotient.owner:
+                case ir.Binary(kind="floordiv", left=of, right=divisor):
+                    return (of, by) if of is left and divisor is by else None
+    return None
 
 
 def _bounded(bound: int | None) -> int | None:
@@ -72,8 +114,28 @@ def _binary(kind: str, a: Interval, b: Interval) -> Interval:
             return tuple(None if x is None else x // b[0] for x in a)  # type: ignore[return-value]
         case "floordiv" if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] > 0:
             return 0, None if a[1] is None else a[1] // b[0]
+        case "floordiv" if _is_counted(a) and _is_counted(b):
+            # What is divided by 0 is 0.
+            return 0, a[1]
         case "floormod" if b[0] is not None and b[0] > 0:
-            return 0, None if b[1] is None else b[1] - 1
+            highs = [x for x in (_add(b[1], -1), a[1] if _is_counted(a) else None) if x is not None]
+            return 0, min(highs, default=None)
+        case "floormod" if _is_counted(a) and _is_counted(b):
+            return 0, a[1]
+        case "shl" if _is_counted(a):
+            # A shift by less than 0 leaves nothing.
+            if a[1] is None or b[1] is None or b[1] >= 64:
+                return 0, None
+            return 0, a[1] << max(b[1], 0)
+        case "shr" if b[0] is not None and b[0] == b[1] and 0 <= b[0] < 64:
+            return tuple(None if x is None else x >> b[0] for x in a)  # type: ignore[return-value]
+        case "and" if _is_counted(a) or _is_counted(b):
+            highs = [each[1] for each in (a, b) if _is_counted(each) and each[1] is not None]
+            return 0, min(highs, default=None)
+        case "or" | "xor" if _is_counted(a) and _is_counted(b):
+            if a[1] is None or b[1] is None:
+                return 0, None
+            return 0, (1 << max(a[1], b[1]).bit_length()) - 1
         case "min":
             highs = [x for x in (a[1], b[1]) if x is not None]
             low = None if a[0] is None or b[0] is None else min(a[0], b[0])

@@ -19,6 +19,7 @@ from .limits import check_launches
 from .lowering import Lowering, Remarks
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
+from .passes.conditions import join_conditions
 from .passes.dependents import start_early
 from .passes.early_loads import load_early
 from .passes.expand import expand
@@ -62,6 +63,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.
     Pass("expand", expand),
+    # Before ops are copied into several loops: each branch is looked at once.
+    Pass("conditions", join_conditions),
     # Before anything has a place: ops of one iteration are copied into three loops.
     Pass("overlap", overlap),
     # Masks are loops over elements now, and no product is in slices yet.

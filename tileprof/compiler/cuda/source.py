@@ -9,8 +9,14 @@ from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.ir.types import Dim
 
+from .target import RESIDENT_BLOCKS
+
 MOST_BLOCKS = (1 << 31) - 1
 """Of a launch: blocks are numbered along the first axis of CUDA's grid."""
+
+MOST_TILES = MOST_BLOCKS - RESIDENT_BLOCKS
+"""Of a launch whose blocks loop over tiles: the number of the tile after the last that a block
+takes has 31 bits, too."""
 
 ArgumentKind = Literal[
     "pointer",

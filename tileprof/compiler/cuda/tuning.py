@@ -117,6 +117,14 @@ With more, a block would wait for registers for ever.  Since 2026-11-28."""
 
 # -- thresholds
 
+MOST_CHOICES = 6
+"""Truths that the conditions of branches may be made of to be joined into one formula, which is
+looked at for all that they can be: 64 ways.  By hand, 2026-11-28."""
+
+MOST_CHOSEN = 32
+"""Ops inside of a branch up to which both of its ways are computed: about what the branch itself,
+the way back and the second of two ways that lanes take cost.  By hand, 2026-11-28."""
+
 OPERAND_SLICES = 4
 """Slices along K of a product whose A is computed in registers.  More would add waits; with fewer,
 more registers wait for one product.  By hand, 2026-11-21."""

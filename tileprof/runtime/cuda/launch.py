@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tileprof import ir
-from tileprof.compiler.cuda.source import MOST_BLOCKS, Argument, LaunchSpec
+from tileprof.compiler.cuda.source import MOST_BLOCKS, MOST_TILES, Argument, LaunchSpec
 from tileprof.errors import ExecutionError, InternalError
 from tileprof.instrument.decode.samples import NOT_SAMPLED
 from tileprof.runtime.arguments import word_of
@@ -181,16 +181,17 @@ class Function:
         if tiles <= 0:
             return 0
         clusters = -(-tiles // spec.cluster)
-        if clusters * spec.cluster > MOST_BLOCKS:
-            raise self._too_many(grid)
+        most = MOST_TILES if spec.persistent else MOST_BLOCKS
+        if clusters * spec.cluster > most:
+            raise self._too_many(grid, most)
         if spec.persistent:
             clusters = min(clusters, self._resident)
         return clusters * spec.cluster
 
-    def _too_many(self, grid: Sequence[int]) -> ExecutionError:
+    def _too_many(self, grid: Sequence[int], most: int) -> ExecutionError:
         shown = " x ".join(f"{extent:,}" for extent in grid)
         return ExecutionError(
-            f"`{self.kernel.name}` has {shown} blocks; a launch has at most {MOST_BLOCKS:,}",
+            f"`{self.kernel.name}` has {shown} blocks; a launch has at most {most:,}",
             location=self.kernel.location,
             hint="Use larger tiles, or several launches.",
         )

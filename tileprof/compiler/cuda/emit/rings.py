@@ -169,11 +169,13 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
         producer, consumer = role_registers(op, ctx.threads)
     line("tp_fence_mbarrier_init();")
     _meet(ctx, clustered)
-    line(f"if (tp_thread >= {ctx.threads}) {{")
+    # The number of the warp is one for all its lanes, and the assembler knows: inside, it may keep
+    # what is the same for a warp in uniform registers.
+    line(f"if (tp_warp >= {ctx.threads // WARP}) {{")
     with ctx.writer.deeper(), ctx.scope():
         if producer:
             line(f"tp_registers_decrease<{producer}>();")
-        condition = f"tp_warp == {ctx.threads // 32} && tp_elect()"
+        condition = f"tp_warp == {ctx.threads // WARP} && tp_elect()"
         with ctx.writer.braces(f"if ({condition})"), ctx.scope():
             ctx.role = "producer"
             _emit_role(ctx, op.producer, emit_block, alone=True)

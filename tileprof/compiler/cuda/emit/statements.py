@@ -10,6 +10,7 @@ from tileprof.compiler.codegen.branches import emit_if, emit_while
 from tileprof.compiler.codegen.expressions import bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
+from tileprof.compiler.cuda.source import MOST_TILES
 from tileprof.compiler.cuda.target import LARGEST_CLUSTER, RESIDENT_BLOCKS
 from tileprof.errors import InternalError
 
@@ -165,7 +166,18 @@ def scalar_text(ctx: Context, op: ir.OpBase) -> str:
         if any(ctx.type_of(v) == "int64_t" for v in (op.result, op.left, op.right)):
             index = "int64_t"
             operands[0] = f"(int64_t){operands[0]}"
+        elif _is_unsigned_division(ctx, op):
+            return f"(int){render(op, operands).replace('<int64_t>', '<uint32_t>')}"
     return render(op, operands).replace("<int64_t>", f"<{index}>")
+
+
+def _is_unsigned_division(ctx: Context, op: ir.Binary) -> bool:
+    """Whether a number that is not negative is divided by one that the compiler does not know:
+    without signs that takes half of the instructions."""
+    if op.kind not in ("floordiv", "floormod") or isinstance(op.right.owner, ir.Constant):
+        return False
+    lows = [ctx.interval(value)[0] for value in (op.left, op.right)]
+    return all(low is not None and low >= 0 for low in lows)
 
 
 def _alloc(ctx: Context, op: ir.Alloc) -> None:
@@ -198,9 +210,18 @@ def _alloc(ctx: Context, op: ir.Alloc) -> None:
 def _for(ctx: Context, op: ir.For) -> None:
     (variable,) = op.body.args
     start, stop, step = ctx.index(op.start), ctx.index(op.stop), ctx.index(op.step)
+    tiles = op.kind == "persistent"
     ctx.known[variable] = _range(ctx, op)
+    if tiles:
+        # The launch refuses more tiles.
+        known = ctx.known[variable][1]
+        ctx.known[variable] = (0, MOST_TILES - 1 if known is None else min(known, MOST_TILES - 1))
     least, most = ctx.interval(op.step)
     with ctx.scope():
+        if tiles and ctx.type_of(op.stop) != "int":
+            total = ctx.names.fresh("tiles")
+            ctx.writer.line(f"const int {total} = (int)({stop});")
+            stop = total
         name = ctx.names.fresh(variable.name or "k")
         ctx.values[variable] = name
         if least is not None and least > 0:
@@ -211,7 +232,7 @@ def _for(ctx: Context, op: ir.For) -> None:
             test = f"{step} > 0 ? {name} < {stop} : {name} > {stop}"
         forward = {1: f"++{name}", -1: f"--{name}"}.get(step if isinstance(step, int) else 0)
         kind = ctx.type_of(variable)
-        if not isinstance(step, int) and not _stays_small(ctx, op):
+        if not isinstance(step, int) and not tiles and not _stays_small(ctx, op):
             kind = "int64_t"
         if pragma := _unrolling(ctx, op):
             ctx.writer.line(pragma)

@@ -221,7 +221,7 @@ class _Waits(Flow[_State]):
                 self._release_all(made, state, late)
                 self.emit(op, made)
             else:
-                self._op(op, made, state)
+                self._op(op, made, state, late)
             self._release_late(made, state, late)
         self._release_all(made, state, late)
         return made
@@ -235,7 +235,7 @@ class _Waits(Flow[_State]):
 
     # -- one op
 
-    def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+    def _op(self, op: ir.OpBase, made: ir.Block, state: _State, late: _Late) -> None:
         match op:
             case ir.For() | ir.While():
                 self._enter(op, made, state)
@@ -255,6 +255,9 @@ class _Waits(Flow[_State]):
                 self._start(op, made, state)
                 for touch in op.all_accesses():
                     self._before(touch, op, made, state)
+                # What was waited for has read its slots.  A branch behind this op would keep the
+                # assembler from joining its products with sums of the next.
+                self._release_late(made, state, late)
                 regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
                 self.emit(op, made, regions)
 

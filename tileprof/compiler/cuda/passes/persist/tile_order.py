@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tileprof import ir
 from tileprof.compiler.cuda.passes.multicast import cluster_of, in_clusters
+from tileprof.compiler.cuda.source import MOST_TILES
 from tileprof.ir.scalar import BinaryKind
 
 
@@ -47,13 +48,17 @@ def _walked(
     ) -> tuple[ir.Value, ir.Value]:
         """Return quotient and rest.
 
-        A divisor that only the launch knows costs a division of 64 bits, dozens of instructions:
-        one is enough for both.
+        A divisor that only the launch knows costs a division, dozens of instructions: one is enough
+        for both.
         """
         made = make("floordiv", a, b, quotient)
         if _is_number(b):
             return made, make("floormod", a, b, rest)
         return made, make("sub", a, make("mul", made, b), rest)
+
+    def bounded(a: ir.Value, most: int) -> ir.Value:
+        """Return what is no more than `most` in any launch that runs, so that it is known to be."""
+        return a if _is_number(a) else make("min", a, builder.constant(most))
 
     if not group:
         found, left = [], tile
@@ -64,16 +69,22 @@ def _walked(
     rows = builder.constant(group)
     tail = []
     if len(grid) > 2:
-        plane = make("mul", grid[0], grid[1])
+        plane = bounded(make("mul", grid[0], grid[1]), MOST_TILES)
         index, tile = divided(tile, plane, names[2])
         tail = [index]
-    wide = make("mul", grid[0], rows)
+    # More than all tiles: the first group has all of them.
+    wide = bounded(make("mul", grid[0], rows), MOST_TILES)
     number, within = divided(tile, wide)
+    if not _is_number(wide):
+        # So its first row is below the most tiles, and the last one has 31 bits.
+        number = bounded(number, MOST_TILES // group)
     first = make("mul", number, rows)
     height = rows
     count = grid[1].owner
     if not isinstance(count, ir.Constant) or int(count.value) % group:
         height = make("min", make("sub", grid[1], first), rows)
+        # It has a row at least: a division of numbers without signs is half as long.
+        height = make("max", height, builder.constant(1))
     column, rest = divided(within, height, names[0])
     row = make("add", first, rest, names[1])
     return [column, row, *tail]
