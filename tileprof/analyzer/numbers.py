@@ -309,6 +309,10 @@ PACE_FULL = 0.95
 """Of a roof of L2 or of memory, what loops reach that wait for nothing else
 (`benchmarks/results/plant-dev.json`)."""
 
+PACE_TOGETHER = 1.18
+"""Of L2's measured rate, the most at which loops of products took tiles on an H200 (PLANT), as
+requests for one tile meet."""
+
 PACE_UNDER_LOAD = 1450
 """Cycles until a tile is there where all multiprocessors load: 1,260 to 1,580 by turns of products
 of two and of four stages on an H200 that waited for tiles (PLANT)."""

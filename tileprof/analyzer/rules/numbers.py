@@ -654,3 +654,28 @@ written as loops before. Of kernels without a defect that were not tuned for the
 HAND_PRODUCTS_COUNTED = 1.0
 """Operations by issued instructions, as a multiple: they came to 1.1 times those of a program that
 does all of them, at the highest clock, which a device that draws much power is below."""
+
+# -- small_tiles
+
+SMALL_TILES_LARGE = (128, 256)
+"""Rows and columns of a tile of products of 16-bit elements, or smaller ones, that two warp groups
+keep in registers beside three stages of operands in shared memory."""
+
+SMALL_TILES_WIDE = (128, 128)
+"""The same of 32-bit elements."""
+
+SMALL_TILES_FEWER = 1.5
+"""Of what L2 is asked for, how many times less has to be asked for in larger tiles. By hand: tiles
+of 128 × 128 ask for 1.33 times as much as the largest, and are often as fast."""
+
+SMALL_TILES_BOUND = 0.75
+"""Share of the time that L2 takes for what it is asked for, from which on it is the limit: loops of
+products take tiles at up to 1.18 of its measured rate. By hand."""
+
+# -- group_alone
+
+GROUP_ALONE_LATE = 0.1
+"""Share of the time that tiles are late, from which on stages are of use. By hand."""
+
+GROUP_ALONE_SURE = 0.3
+"""Of the likely gain, what comes at least. By hand."""

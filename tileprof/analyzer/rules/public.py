@@ -14,7 +14,6 @@ from tileprof.analyzer.rules import (
     occupancy,
     pipeline_depth,
     precision,
-    redundant_work,
     roofline,
     slow_math,
     small_grid,
@@ -47,6 +46,7 @@ from tileprof.analyzer.rules.program import (
     small_kernels,
     transfers,
 )
+from tileprof.analyzer.rules.tile_program import redundant_work
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]
 

@@ -28,7 +28,6 @@ from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.analyzer.numbers import COLD, HALFWAY
-from tileprof.analyzer.rules.hand_products import hand_products
 from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_AGAIN,
     TENSOR_CORES_MANY,
@@ -38,6 +37,7 @@ from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_SHEET,
     TENSOR_CORES_SURE,
 )
+from tileprof.analyzer.rules.tile_program.hand_products import hand_products
 from tileprof.errors import Location
 from tileprof.remarks import Reason, Remark
 from tileprof.remarks.common import TargetHasNone, TurnedOff

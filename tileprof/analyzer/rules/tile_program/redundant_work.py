@@ -24,6 +24,7 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.rules.numbers import REDUNDANT_SURE
+from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
 from tileprof.errors import Location
 from tileprof.kernel_ir import COPIES
@@ -50,8 +51,11 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 
 def find_copies(case: KernelCase) -> Iterator[Draft]:
-    """Tiles that a kernel's program says are copied again."""
-    return (_draft(case, each) for each in repeated(case.tiles) if _copies(each))
+    """Tiles that a kernel's program says are copied again, or that are too small."""
+    for each in repeated(case.tiles):
+        if _copies(each):
+            yield _draft(case, each)
+    yield from small_tiles(case)
 
 
 def _copies(again: Again) -> bool:
@@ -112,4 +116,4 @@ def _line(case: KernelCase, line: int) -> Location | None:
 
 RULE = KernelRule("redundant-work", find)
 TRAFFIC = KernelRule("redundant-traffic", find_copies)
-"""About copies from and to tensors alone."""
+"""About copies from and to tensors alone, and tiles of products that are read too often."""
