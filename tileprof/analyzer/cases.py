@@ -17,11 +17,14 @@ import numpy as np
 
 from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
+from tileprof.analyzer.machine.issued_products import issued_products
+from tileprof.analyzer.numbers import SCHEDULERS
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.program.training_steps import TrainingSteps, training_steps
 from tileprof.analyzer.program.work_of_ops import WorkOfOps
 from tileprof.analyzer.roofs import Roofs
+from tileprof.analyzer.tiles.conditions import products_by_data
 from tileprof.errors import Location
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
@@ -180,8 +183,19 @@ class KernelCase:
         """What its work takes at its device's roofs."""
         held = self.program.profile.tables.device_peaks
         peaks = {each.name: each for each in held if each.device == self.device}
-        asked = self.total("bytes"), self.total("flops")
-        return Roofs(peaks, self.tiles, self.time, self.launches, *asked)
+        return Roofs(peaks, self.tiles, self.time, self.launches, self.total("bytes"), self._flops)
+
+    @cached_property
+    def _flops(self) -> float:
+        """What its program computes; where data leave products out, what samples say was issued,
+        and nothing where that is not known."""
+        flops, code, device = self.total("flops"), self.sampled, self.device_info
+        if not flops or not products_by_data(self.tiles):
+            return flops
+        if code is None or device is None:
+            return 0.0
+        cycles = self.time * device.clock_mhz / 1e3 * device.multiprocessors * SCHEDULERS
+        return min(flops, issued_products(code, cycles))
 
     # -- places
 

@@ -53,6 +53,9 @@ class Draft:
     late launch waits for that time, and none of it is slack."""
     fixes: tuple[Fix, ...] = ()
     """Changes that can be made without the author."""
+    after_others: bool = False
+    """Whether it tells how far the kernel is from what its device gives, which other causes are a
+    reason of too: of the gain, what is left when the largest of them is gone is its own."""
 
 
 @dataclass(frozen=True, eq=False)

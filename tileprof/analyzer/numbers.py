@@ -187,6 +187,19 @@ BLOCK_ORDER_CANDIDATES = (1, 2, 4, 8, 16, 32)
 BLOCK_ORDER_AGAIN = 1.1
 """Of what is read once, from which on other orders of the axes are worth a look."""
 
+# -- tiles/contractions
+
+CONTRACTIONS_SIDE = 8
+"""Extent of the smallest tile of tensor cores in its smallest dimension, from which on loops that
+multiply and add are a product of matrices (PTX ISA, `mma` of m16n8k8)."""
+
+# -- machine/issued_products
+
+ISSUED_PRODUCTS_SEEN = 1.3
+"""Samples of issued products as a multiple of their number: 1.1 to 1.9 for kernels whose products
+are known, on an H200 (`benchmarks/results/plant-dev-1.json`); warps that issue them are sampled
+more often than their turns."""
+
 # -- kernel/by_turns
 
 BY_TURNS_BOTH = (1.3, 1.17, 1.0)
@@ -295,6 +308,10 @@ products on an H200 (`benchmarks/results/plant-triton.json`)."""
 PACE_FULL = 0.95
 """Of a roof of L2 or of memory, what loops reach that wait for nothing else
 (`benchmarks/results/plant-dev.json`)."""
+
+PACE_TOGETHER = 1.18
+"""Of L2's measured rate, the most at which loops of products took tiles on an H200 (PLANT), as
+requests for one tile meet."""
 
 PACE_UNDER_LOAD = 1450
 """Cycles until a tile is there where all multiprocessors load: 1,260 to 1,580 by turns of products

@@ -164,11 +164,9 @@ def analyze(profile: Profile) -> Report:
 
 def _answers(case: KernelCase, tree: Contexts) -> Answers:
     found: list[tuple[Finding, Saving | None]] = []
-    for rule in KERNEL_RULES:
-        for draft in rule.find(case):
-            found += (
-                (finding, draft.saving) for finding in _of_kernel(rule.name, draft, case, tree)
-            )
+    drafts = [(rule.name, draft) for rule in KERNEL_RULES for draft in rule.find(case)]
+    for name, draft in _after_others(case, drafts):
+        found += ((finding, draft.saving) for finding in _of_kernel(name, draft, case, tree))
     savings = [saving for each, saving in found if saving is not None and each.kernel_gain]
     together = None
     if len(savings) > 1:
@@ -176,6 +174,23 @@ def _answers(case: KernelCase, tree: Contexts) -> Answers:
         gain = gain_of(united(savings, whole, partial(_drawn, case)))
         together = capped(widened(gain), case.roofs.most_gain)
     return Answers(case, tuple(sorted((finding for finding, _ in found), key=_rank)), together)
+
+
+def _after_others(case: KernelCase, drafts: list[tuple[str, Draft]]) -> Iterator[tuple[str, Draft]]:
+    """The drafts, those that come after others with what the largest of these leaves."""
+    others = [
+        capped(gain_of(_drawn(case, each.saving)), each.most).mid
+        for _, each in drafts
+        if each.severity == "suggestion" and each.saving is not None and not each.after_others
+    ]
+    most = max(others, default=1.0)
+    for name, draft in drafts:
+        saving = draft.saving
+        if draft.after_others and saving is not None and most > 1:
+            mid = max(0.0, 1 - (1 - saving.mid) * most)
+            saving = Saving(min(saving.low, mid), mid, saving.high, samples=saving.samples)
+            draft = replace(draft, saving=saving)
+        yield name, draft
 
 
 def _of_kernel(rule: str, draft: Draft, case: KernelCase, tree: Contexts) -> Iterator[Finding]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer.numbers import L2_KEEPS
+from tileprof.analyzer.numbers import HALFWAY, L2_KEEPS
 from tileprof.analyzer.tiles import work
+from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.padding import products_inside
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
@@ -70,7 +71,23 @@ class Roofs:
         memory = self.peaks.get("l2_read") if self.resides else self.memory_peak
         works = ((memory, self.needed_bytes), (self.arithmetic_peak, self.needed_flops))
         found = {roof.name: done / roof.value * 1e9 for roof, done in works if roof and done}
-        return {name: floor for name, floor in found.items() if floor <= self.time}
+        held = {name: floor for name, floor in found.items() if floor <= self.time}
+        own, best = self.arithmetic_peak, self._by_hand_peak
+        if own is not None and best is not None and own.name in held:
+            held[best.name] = held.pop(own.name) * own.value / best.value
+        return held
+
+    @cached_property
+    def _by_hand_peak(self) -> DevicePeak | None:
+        """The roof at which tensor cores would do, as exactly, products that it writes as loops,
+        where these are most of its arithmetic."""
+        if self.matrix_dtype:
+            return None
+        found = max(contractions(self.tiles), key=lambda each: each.flops, default=None)
+        if found is None or found.dtype == "tf32":
+            return None
+        most = found.flops * self.launches >= HALFWAY * self.flops
+        return self.peaks.get(f"tensor_{found.dtype}") if most else None
 
     @cached_property
     def arithmetic_peak(self) -> DevicePeak | None:

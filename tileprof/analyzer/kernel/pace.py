@@ -31,6 +31,7 @@ from tileprof.analyzer.numbers import (
     PACE_LATENCY,
     PACE_PORT,
     PACE_QUEUE,
+    PACE_TOGETHER,
     PACE_UNDER_LOAD,
     PRODUCTS_REACHED,
 )
@@ -66,10 +67,11 @@ class Pace:
     def fed(self) -> float:
         """Share of it that is left where tiles are never late.
 
-        L2's roof is no limit of that: requests of several multiprocessors for one tile meet on
-        their way, and loops of products took tiles at up to 1.18 of it on an H200.
+        L2's roof is a looser limit of that: requests of several multiprocessors for one tile meet
+        on their way.
         """
-        way = max(self.alone, self.memory / PACE_FULL) if self.tensor else self.least
+        shared = max(self.memory / PACE_FULL, self.transfer / PACE_TOGETHER)
+        way = max(self.alone, shared) if self.tensor else self.least
         return max(self.tensor, min(1.0, way))
 
     @property

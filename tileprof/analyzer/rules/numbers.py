@@ -637,3 +637,45 @@ WASTED_LANES_SURE = 0.5
 
 WASTED_LANES_MORE = 0.1
 """Of the rest, what goes away at most as well: smaller tiles leave room for more stages."""
+
+# -- redundant_work
+
+REDUNDANT_SURE = 0.5
+"""Of the samples of work that is done again, the least that goes: what comes from caches the second
+time, or beside other work, costs less. By hand."""
+
+# -- hand_products
+
+HAND_PRODUCTS_REACHED = (0.9, 0.6, 0.25)
+"""Share of the roof of tensor cores that a product reaches, at best, likely, at least, that was
+written as loops before. Of kernels without a defect that were not tuned for their shape, 0.3 to
+0.7 on an H200 (`benchmarks/results/plant-dev-1.json`)."""
+
+HAND_PRODUCTS_COUNTED = 1.0
+"""Operations by issued instructions, as a multiple: they came to 1.1 times those of a program that
+does all of them, at the highest clock, which a device that draws much power is below."""
+
+# -- small_tiles
+
+SMALL_TILES_LARGE = (128, 256)
+"""Rows and columns of a tile of products of 16-bit elements, or smaller ones, that two warp groups
+keep in registers beside three stages of operands in shared memory."""
+
+SMALL_TILES_WIDE = (128, 128)
+"""The same of 32-bit elements."""
+
+SMALL_TILES_FEWER = 1.5
+"""Of what L2 is asked for, how many times less has to be asked for in larger tiles. By hand: tiles
+of 128 × 128 ask for 1.33 times as much as the largest, and are often as fast."""
+
+SMALL_TILES_BOUND = 0.75
+"""Share of the time that L2 takes for what it is asked for, from which on it is the limit: loops of
+products take tiles at up to 1.18 of its measured rate. By hand."""
+
+# -- group_alone
+
+GROUP_ALONE_LATE = 0.1
+"""Share of the time that tiles are late, from which on stages are of use. By hand."""
+
+GROUP_ALONE_SURE = 0.3
+"""Of the likely gain, what comes at least. By hand."""

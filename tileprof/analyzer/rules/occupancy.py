@@ -63,6 +63,7 @@ from tileprof.analyzer.rules.numbers import (
     OCCUPANCY_SURE,
     OCCUPANCY_WAITING,
 )
+from tileprof.analyzer.rules.tile_program.group_alone import group_alone
 from tileprof.analyzer.tiles.gathers import takes_by_number
 
 _MEMORY = "long_scoreboard"
@@ -85,6 +86,8 @@ _COMPILER = (
 def find(case: KernelCase) -> Iterator[Draft]:
     """A kernel that a few registers, or some memory, keep from hiding its latency."""
     launch, share = launch_of(case), case.number("occupancy") or 0.0
+    if launch is not None:
+        yield from group_alone(case, launch)
     if launch is None or not 0 < share <= MOST_WARPS or launch.waves < 1 or is_pipelined(case):
         return
     step, left = next_step(case, launch), reach.left(case)

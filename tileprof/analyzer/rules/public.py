@@ -46,6 +46,7 @@ from tileprof.analyzer.rules.program import (
     small_kernels,
     transfers,
 )
+from tileprof.analyzer.rules.tile_program import redundant_work
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]
 
@@ -58,6 +59,8 @@ KERNEL_RULES: tuple[KernelRule, ...] = (
     occupancy.RULE,
     barriers.RULE,
     slow_math.RULE,
+    redundant_work.RULE,
+    redundant_work.TRAFFIC,
     code_size.RULE,
     wasted_lanes.RULE,
     coalescing.RULE,

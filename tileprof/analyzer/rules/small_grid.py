@@ -19,6 +19,9 @@ half of the multiprocessors at work, blocks in two parts need two rounds of half
 left then is a tile of fewer warp groups, two of three for example: the part of the time that
 arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
 number is told.
+
+Without products memory says how far the kernel is from what its device gives, and what holds up
+each block is a reason of that as well: where another cause is found, what that one leaves counts.
 """
 
 from __future__ import annotations
@@ -86,6 +89,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         "suggestion", title, place, evidence, _AUTHOR, _COMPILER,
         _saving(case, launch, 1 - empty / each),
         most=each / empty, confidence="medium" if case.rate("sm_use") is not None else "low",
+        after_others=not has_products(case),
     )  # fmt: skip
 
 

@@ -8,9 +8,10 @@ that is all its own, waits for data left out: those stay.
 
 Where the product's work is known, all of its samples go, and the roof of the faster instruction
 says how much comes instead. Then waits for operands go too, where no other product has them: tiles
-for tensor cores come while others are multiplied. Else the product takes as much less time as the
-peaks of the two instructions differ: (1 - old / new) of its samples goes. Peaks are the device's
-measured ones, else those of its data sheet.
+for tensor cores come while others are multiplied. Else, and likely where `mma` does it already, as
+what keeps that from its own roof may stay, the product takes as much less time as the peaks of the
+two instructions differ: (1 - old / new) of its samples goes. Peaks are the device's measured ones,
+else those of its data sheet.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
-from tileprof.analyzer.estimates import eliminated
+from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Confidence, Evidence
 from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.numbers import COLD, HALFWAY
 from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_AGAIN,
     TENSOR_CORES_MANY,
@@ -36,6 +37,7 @@ from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_SHEET,
     TENSOR_CORES_SURE,
 )
+from tileprof.analyzer.rules.tile_program.hand_products import hand_products
 from tileprof.errors import Location
 from tileprof.remarks import Reason, Remark
 from tileprof.remarks.common import TargetHasNone, TurnedOff
@@ -100,6 +102,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     for remark, chosen in case.decided(GemmInstruction, "gemm"):
         if missed := _missed(remark, chosen):
             yield _draft(case, _of_remark(case, remark, chosen, *missed))
+    yield from hand_products(case)
     code = case.code
     if code is None or case.remarks:
         return
@@ -151,6 +154,12 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
     if code.share(taken) * (1 - 1 / times) < COLD:
         leave = "Leave it: the product takes no time."
         return cause.ignored(", off the critical path", leave, seen)
+    if told and chosen == "mma":
+        # Both are tensor cores: what keeps `mma` from its own roof may keep `wgmma` from it too.
+        all_of_it = eliminated(taken, code.whole)
+        mid = all_of_it.mid * (1 - 1 / times)
+        saving = Saving(min(all_of_it.low, HALFWAY * mid), mid, all_of_it.high)
+        return cause.costs(saving, seen, confidence=product.confidence)
     saving = eliminated(
         taken, code.whole, *((1.0, TENSOR_CORES_SURE) if told else (1 - 1 / times,))
     )

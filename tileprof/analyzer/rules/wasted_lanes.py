@@ -102,7 +102,10 @@ def _less(case: KernelCase, op: Padded, share: float) -> Saving:
     """Of the time, the part that is spent outside, as far as bytes, and work inside, leave it."""
     left, outside = max(0.0, 1 - case.roofs.copy_floor / case.time), (1 - op.inside) * share
     turns = left_in_turns(case, case.sampled) if case.sampled and takes_turns(case) else None
-    work = turns or reach.left(case) or Saving(0, 1, 1)
+    gone = None
+    if case.sampled is not None and op.op != _PRODUCT:  # lanes outside issue what those inside do
+        gone = (1 - op.inside) * case.sampled.taken(case.sampled.rows())
+    work = turns or reach.left(case, gone) or Saving(0, 1, 1)
     mid = min(outside, left, work.mid)
     high = min(outside + WASTED_LANES_MORE * (1 - outside), left, work.high)
     return Saving(WASTED_LANES_SURE * mid, mid, max(mid, high))

@@ -1,0 +1,98 @@
+"""Products of matrices that a tile program writes as loops of multiplications and additions.
+
+Static: index expressions say that a loop is a product (`tiles/contractions`), whatever it is called
+and however it was compiled. Dynamic: samples at its lines, in the loops that are all its own, and
+waits for its operands; FFMA that were issued say how much of it was done, where a condition leaves
+out a part.
+
+All of these samples go, and what tensor cores take for as many operations comes instead. What is
+left beside them was made for a slow loop, and overlaps with a fast one, so likely half of it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Cause, Draft, sampled
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
+from tileprof.analyzer.kernel.product_samples import taken_by
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING, SCHEDULERS
+from tileprof.analyzer.rules.numbers import (
+    HAND_PRODUCTS_COUNTED,
+    HAND_PRODUCTS_REACHED,
+    TENSOR_CORES_SHEET,
+)
+from tileprof.analyzer.tiles.contractions import Contraction, contractions
+from tileprof.binary.occupancy import WARP
+from tileprof.errors import Location
+
+_COMPILER = "Loops that multiply and add are not taken for a product of tiles."
+_FMA = ("FFMA", "IMAD", "IDP", "HFMA2")
+
+
+def hand_products(case: KernelCase) -> Iterator[Draft]:
+    """Loops of a tile program that are products of matrices."""
+    for each in contractions(case.tiles):
+        yield _draft(case, each)
+
+
+def _draft(case: KernelCase, product: Contraction) -> Draft:
+    exact = product.dtype != "tf32"
+    title = "a matrix product is written as loops, and tensor cores have no part in it"
+    text = (
+        f"`{product.target}` adds {product.rows} × {product.columns} products of elements in each"
+        f" turn, of which each is used {min(product.rows, product.columns)} times or more"
+    )
+    author = (
+        "Write it as `T.gemm` of tiles in shared memory"
+        + ("" if exact else ", if tf32 is exact enough, which keeps 10 bits of mantissa")
+        + f": tensor cores multiply {product.dtype}."
+    )
+    here = case.location
+    place = case.place(Location(here.file, product.op.line) if here and product.op.line else here)
+    cause = Cause(title, place, (Evidence("static", text),), author, _COMPILER)
+    code = case.sampled
+    if code is None or not case.time or not case.launches:
+        return cause.warning()
+    where = code.where(
+        lambda each: (line := case.user_line(each.place)) is not None and line.line in product.lines
+    )
+    if not where:
+        return cause.warning()  # lines of its statements are not known
+    taken = taken_by(code, where, told=True)
+    done = _done(case, code, product)
+    seen = sampled(code, taken, f"are the product's, {done / 1e9:,.3g} GFLOP a launch")
+    if code.share(taken) < COLD:
+        return cause.ignored(", off the critical path", "Leave it: it takes no time.", seen)
+    saving = _saving(case, product, code.share(taken), done)
+    return cause.costs(saving, seen, confidence="medium" if exact else "low")
+
+
+def _done(case: KernelCase, code: KernelCode, product: Contraction) -> float:
+    """Operations of a launch: of the program, or fewer where not all of them were issued."""
+    launch, clock = launch_of(case), clock_mhz(case)
+    if launch is None or not clock or product.certain or not code.issued:
+        return product.flops
+    cycles = case.time / case.launches * clock / 1e3 * launch.multiprocessors * SCHEDULERS
+    part = code.n(code.named(*_FMA), (ISSUED,)) / code.issued
+    return min(product.flops, HAND_PRODUCTS_COUNTED * cycles * busy_share(code) * part * 2 * WARP)
+
+
+def _saving(case: KernelCase, product: Contraction, share: float, done: float) -> Saving:
+    name = f"tensor_{product.dtype}"
+    held = case.roofs.peaks.get(name)
+    peak = (
+        held.value if held else TENSOR_CORES_SHEET.get(name, TENSOR_CORES_SHEET["tensor_bfloat16"])
+    )
+    at_peak = done * case.launches / peak * 1e9 / case.time
+    memory = case.roofs.copy_floor / case.time
+    best, likely, least = (
+        min(1.0, max(memory, at_peak / reached + kept * (1 - share)))
+        for reached, kept in zip(HAND_PRODUCTS_REACHED, (0.0, HALFWAY, 1.0))
+    )
+    high, mid, low = (min(1 - each, LONGEST_SAVING) for each in (best, likely, least))
+    return Saving(low, mid, high)

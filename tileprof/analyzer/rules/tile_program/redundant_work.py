@@ -1,0 +1,119 @@
+"""Work that is done again with the same result, and tiles that are copied again.
+
+Static: statements of a tile program that depend on nothing that the loop around them changes, that
+stand twice, or whose results are written over before they are read (`tiles/repeated`). Dynamic:
+samples at their lines, and waits for what they load.
+
+Of these samples all turns but one go. A tile that threads copy by themselves, through registers,
+holds up all that comes after it in its loop, so those waits go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
+from tileprof.analyzer.estimates import Weights, eliminated
+from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.kernel.by_hand import lost
+from tileprof.analyzer.machine.code import COPIES as AHEAD
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.rules.numbers import REDUNDANT_SURE
+from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
+from tileprof.analyzer.tiles.repeated import Again, How, repeated
+from tileprof.errors import Location
+from tileprof.kernel_ir import COPIES
+
+_TITLES: dict[How, str] = {
+    "each turn": "the same is {done} in each turn of a loop",
+    "whole loop": "all {turns:.0f} turns of a loop do the same",
+    "twice": "the same is {done} twice",
+    "overwritten": "a result is written in each turn of a loop, and only the last one stays",
+}
+_WAYS: dict[How, str] = {
+    "each turn": "Move it in front of the loop: nothing that it depends on changes there.",
+    "whole loop": "Do it once: no turn depends on the loop's index, or on an earlier turn.",
+    "twice": "Remove one of them: nothing changes in between.",
+    "overwritten": "Move it behind the loop: nothing reads what the turns before the last write.",
+}
+_COMPILER = "No pass moves out of a loop what does not change in it, or removes what is done twice."
+_LOADS = ("LDG", "LDGSTS", "LDS", "LD", *AHEAD)
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """Work that a kernel's program says is done again."""
+    return (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
+
+
+def find_copies(case: KernelCase) -> Iterator[Draft]:
+    """Tiles that a kernel's program says are copied again, or that are too small."""
+    for each in repeated(case.tiles):
+        if _copies(each):
+            yield _draft(case, each)
+    yield from small_tiles(case)
+
+
+def _copies(again: Again) -> bool:
+    return again.moves and again.op.name in COPIES
+
+
+def _draft(case: KernelCase, again: Again) -> Draft:
+    done = "copied" if again.op.name in COPIES else "done"
+    title = _TITLES[again.how].format(done=done, turns=again.turns)
+    evidence = Evidence("static", _told(again))
+    place = case.place(_line(case, again.op.line), _named(again))
+    cause = Cause(title, place, (evidence,), _WAYS[again.how], _COMPILER)
+    code = case.sampled
+    if code is None:
+        return cause.warning()
+    where = code.where(
+        lambda each: (here := case.user_line(each.place)) is not None and here.line in again.lines
+    )
+    if not where:
+        return cause.warning()  # lines of its statements are not known
+    taken = _taken(code, again, where)
+    seen = sampled(code, taken, "are at it, or wait for it")
+    if code.share(taken) * again.part < COLD:
+        return cause.ignored(", where it costs nothing", "Leave it: it takes no time.", seen)
+    return cause.costs(eliminated(taken, code.whole, again.part, REDUNDANT_SURE), seen)
+
+
+def _taken(code: KernelCode, again: Again, where: list[int]) -> Weights:
+    loads = [index for index in where if code.instructions[index].name in _LOADS]
+    taken = np.maximum(code.taken(code.rows(where)), code.waiting_for(loads))
+    if again.op.name in COPIES and not set(where) & set(code.named(*AHEAD)):
+        loops = {loop for index in loads if (loop := loop_around(code, index)) is not None}
+        for loop in loops:
+            taken = np.maximum(taken, lost(code, loop, where))
+    return taken
+
+
+def _told(again: Again) -> str:
+    names = " and ".join(f"`{name[1:]}`" for name in again.buffers)
+    if again.how == "twice":
+        return f"{names} has what it is given already"
+    if again.how == "overwritten":
+        return f"{names} is written {again.turns:.0f} times at the same place, and not read between"
+    return f"{names} is given the same {again.turns:.0f} times: it depends on nothing that changes"
+
+
+def _named(again: Again) -> str:
+    op = again.op
+    if op.name in COPIES:
+        return f"copy → {op.operands[1][1:]}"
+    return f"loop {op.arguments[0][1:]}" if op.name == "for" and op.arguments else ""
+
+
+def _line(case: KernelCase, line: int) -> Location | None:
+    here = case.location
+    return Location(here.file, line) if here is not None and line else here
+
+
+RULE = KernelRule("redundant-work", find)
+TRAFFIC = KernelRule("redundant-traffic", find_copies)
+"""About copies from and to tensors alone, and tiles of products that are read too often."""
