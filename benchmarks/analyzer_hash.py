@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 __all__ = ["analyzer_hash", "analyzer_sources"]
@@ -33,17 +34,30 @@ def analyzer_sources(root: Path = ROOT) -> list[Path]:
 def _imported(path: Path, root: Path) -> Iterator[Path]:
     """Yield the modules of the package that a module names in imports, wherever they stand."""
     package = path.relative_to(root).with_suffix("").parts[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: Iterable[tuple[str, ...]] = ()
+    found: dict[tuple[str, ...], None] = {}
+    for level, parts in _names(path.read_text()):
+        start = package[: len(package) - level + 1] if level else ()
+        found[*start, *parts] = None
+    for parts in found:
+        if parts[:1] == ("tileprof",):
+            yield from _files(parts, root)
+
+
+@cache
+def _names(source: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return what a text imports: the dots before a name, and its parts.
+
+    Kept, because most of the time goes into parsing, and results are hashed before and after.
+    """
+    found: list[tuple[int, tuple[str, ...]]] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [tuple(each.name.split(".")) for each in node.names]
+            found += [(0, tuple(each.name.split("."))) for each in node.names]
         elif isinstance(node, ast.ImportFrom):
-            start = package[: len(package) - node.level + 1] if node.level else ()
-            base = (*start, *(node.module.split(".") if node.module else ()))
-            names = [base, *((*base, each.name) for each in node.names)]
-        for parts in names:
-            if parts[:1] == ("tileprof",):
-                yield from _files(parts, root)
+            base = tuple(node.module.split(".")) if node.module else ()
+            found.append((node.level, base))
+            found += [(node.level, (*base, each.name)) for each in node.names]
+    return tuple(found)
 
 
 def _files(parts: tuple[str, ...], root: Path) -> Iterator[Path]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.imported import imports_in
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tileprof"
 SOURCES = {".py", ".h", ".cpp", ".cuh", ".js", ".css", ".html"}
@@ -28,15 +30,13 @@ def read_table() -> dict[str, set[str]]:
 def imports_of(path: Path) -> Iterator[tuple[list[str], int]]:
     """Yield the dotted names of tileprof's that a file imports, at any level, with their lines."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_in(path):
         if isinstance(node, ast.ImportFrom):
             base = list(parts[: len(parts) - node.level]) if node.level else []
             module = base + (node.module.split(".") if node.module else [])
             names = [[*module, a.name] for a in node.names]
-        elif isinstance(node, ast.Import):
-            names = [a.name.split(".") for a in node.names]
         else:
-            continue
+            names = [a.name.split(".") for a in node.names]
         for name in names:
             if name[0] == "tileprof" and len(name) > 1:
                 yield name, node.lineno

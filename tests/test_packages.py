@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tileprof
+from tests.imported import imports_in
 from tests.viewer.samples import matmul
 from tileprof import figures
 from tileprof.errors import MissingDependencyError
@@ -34,10 +35,10 @@ def imported() -> set[str]:
     """The distributions of all packages that are imported anywhere, those of Python's left out."""
     found: set[str] = set()
     for path in (ROOT / "tileprof").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in imports_in(path):
             if isinstance(node, ast.Import):
                 found.update(alias.name.partition(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and not node.level:
+            elif not node.level:
                 found.add(str(node.module).partition(".")[0])
     return {DISTRIBUTIONS.get(n, n) for n in found - sys.stdlib_module_names - {"tileprof"}}
 
@@ -46,8 +47,9 @@ def test_what_is_imported_can_be_installed() -> None:
     """Every dependency is imported somewhere; all else that is imported comes with an extra."""
     core, extras = required(PROJECT["dependencies"]), PROJECT["optional-dependencies"]
     optional = set().union(*(required(extras[name]) for name in extras if name != "test"))
-    assert core <= imported()
-    assert imported() - core - NEEDLESS <= optional
+    found = imported()
+    assert core <= found
+    assert found - core - NEEDLESS <= optional
 
 
 def test_all_has_every_extra() -> None:

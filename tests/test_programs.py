@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.programs import frozen, scores
 from benchmarks.programs.catalog import CHANGES, PROGRAMS, Program, chosen, named
-from benchmarks.programs.run import MEMORY_GB, Room, fits, groups
+from benchmarks.programs.run import MEMORY_GB, Room, fits, groups, main
 from tileprof.analyzer.rules import KERNEL_RULES, PROGRAM_RULES
 
 sys.path[:0] = ["benchmarks"]
@@ -213,22 +213,24 @@ def test_summary_counts_silence_as_a_gain_of_one() -> None:
 # -- the harness
 
 
-@pytest.mark.alone
-def test_a_small_program_is_measured_recorded_and_judged(tmp_path: Path) -> None:
+def test_a_small_program_is_measured_recorded_and_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """On a CPU: a change has a gain and a right result, the report is judged, twice the same."""
     pytest.importorskip("torch")
     output = tmp_path / "found.json"
-    command = [
-        sys.executable, "-m", "benchmarks.programs.run", "--device", "cpu", "--tiny",
+    words = [
+        "run.py", "--device", "cpu", "--tiny",
         "--programs", "heat_simulation", "--changes", "float32",
         "--rounds", "3", "--jobs", "2", "--keep", str(tmp_path / "kept"), "-o", str(output),
     ]  # fmt: skip
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.setattr(sys, "argv", words)
+    assert main() == 0
+    printed = capsys.readouterr().out
     record = json.loads(output.read_text())
     assert record["frozen"] == frozen.hashes()
     # A row is there as soon as it is timed, and again with what the report says.
-    assert done.stdout.count("heat_simulation: ") == 2
+    assert printed.count("heat_simulation: ") == 2
     rows = {row["program"]: row for row in record["rows"]}
     assert set(rows) == {"heat_simulation"}
     heat = rows["heat_simulation"]["changes"]["float32"]
@@ -237,7 +239,8 @@ def test_a_small_program_is_measured_recorded_and_judged(tmp_path: Path) -> None
     for row in rows.values():
         assert "plain" in row["judged"], row
     before = record["rows"]
-    again = [*command[:3], "--judge", str(output), "--keep", str(tmp_path / "kept")]
+    again = [sys.executable, "-m", "benchmarks.programs.run", "--judge", str(output)]
+    again += ["--keep", str(tmp_path / "kept")]
     done = subprocess.run(again, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     after = json.loads(output.read_text())["rows"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import platform
@@ -295,8 +296,9 @@ def circumstances(device: str) -> dict[str, Any]:
         "device": device,
     }
     for name in ("torch", "triton", "transformers", "jax"):
-        if importlib.util.find_spec(name):
-            found[name] = importlib.import_module(name).__version__
+        # Read and not imported, which takes seconds.
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
     if device != "cpu":
         torch = importlib.import_module("torch")
         found["device"] = torch.cuda.get_device_name()

@@ -117,7 +117,7 @@ def test_options_of_a_kernel_for_a_gpu(cli: Any, folder: Path) -> None:
 @pytest.mark.skipif(find_compiler() is None, reason="kernels run on the processor need a compiler")
 def test_times_on_the_processor_and_the_gate(cli: Any, trees: Path) -> None:
     """A kernel that does far more is slower beyond noise, and the gate fails."""
-    words = ("bisect", "old", "new", "kernels.py:scale", "--set", "N=65536", "--target", "cpu")
+    words = ("bisect", "old", "new", "kernels.py:scale", "--set", "N=8192", "--target", "cpu")
     found = cli(*words, "--no-walk", "--json", "--fail-if", "time > +100%")
     assert found.code == 1
     assert "the gate failed for scale: time > +100%" in found.err
