@@ -20,6 +20,9 @@ class LoadedEarly(Decision, text="before the product that it stands behind"): ..
 class LoadedAhead(Decision, text="an iteration ahead of its use"): ...
 
 
+class SecondTile(Decision, text="two tiles: one is filled while TMA stores the other"): ...
+
+
 class EachItsOwn(Decision, text="in registers, since each thread reads only what it wrote"): ...
 
 
