@@ -82,6 +82,16 @@ def test_threads_do_not_wait_for_stores_of_their_iteration(changed: bool, barrie
         assert isinstance(behind[1], ir.Barrier)
 
 
+@pytest.mark.parametrize("changed", [True, False])
+def test_stores_are_started_behind_products_that_read_the_same_tile(changed: bool) -> None:
+    """The product would wait for the warp of the thread that starts the store."""
+    ops = inside(check(changed=changed))
+    product = next(at for at, o in enumerate(ops) if isinstance(o, ir.AsyncGemm))
+    store = next(at for at, o in enumerate(ops) if isinstance(o, ir.AsyncCopy))
+    wait = next(at for at, o in enumerate(ops) if isinstance(o, ir.Wait) and o.queue == "wgmma")
+    assert product < store < wait
+
+
 def test_tile_that_is_stored_before_it_is_filled_stays_one() -> None:
     """It keeps something from iteration to iteration."""
     program = check(changed=True, kept=True)

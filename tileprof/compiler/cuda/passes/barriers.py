@@ -8,19 +8,23 @@ reads, or writes by several ops, are treated alike, as wholes.
 Slots of rings need none of this: their barriers are the ring's.
 
 One thread waits until TMA has read a tile that it stores, and a barrier lets the others know.  In a
-loop, such a wait goes in front of a barrier that is there anyway, if a product has been waited for
-since the store: TMA has then had the time to read.
+loop, such a wait goes in front of a barrier that is there anyway, if TMA has had the time to read:
+products have been waited for since the store, and barriers.  A store in front of a product goes
+behind it: one thread starts it, and the product would wait for this thread's warp.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import READ_BYTES
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
@@ -39,7 +43,7 @@ def _with_barriers(launch: ir.Launch) -> ir.Launch:
     made = _Barriers(launch).done()
     while (better := _with_fewer(launch, made)) is not None:
         launch, made = better
-    return made
+    return _Barriers(launch, products_first=True).done()
 
 
 def _with_fewer(launch: ir.Launch, made: ir.Launch) -> tuple[ir.Launch, ir.Launch] | None:
@@ -53,6 +57,22 @@ def _with_fewer(launch: ir.Launch, made: ir.Launch) -> tuple[ir.Launch, ir.Launc
             if _count(tried) < _count(made):
                 return moved, tried
     return None
+
+
+def _products_first(ops: Sequence[ir.OpBase]) -> list[ir.OpBase]:
+    """Return the ops with products in front of the stores that they stand behind."""
+    made: list[ir.OpBase] = []
+    for op in ops:
+        made.append(op)
+        if not isinstance(op, ir.AsyncGemm):
+            continue
+        at = len(made) - 1
+        while at and (is_pure(made[at - 1]) or isinstance(made[at - 1], ir.RingWait | ir.View)):
+            at -= 1
+        match made[max(at - 2, 0) : at]:
+            case [ir.AsyncCopy(ring=None, lowering=Tma()) as store, ir.Commit(queue="bulk") as end]:
+                made = [*made[: at - 2], *made[at:], store, end]
+    return made
 
 
 def _count(launch: ir.Launch) -> int:
@@ -89,9 +109,16 @@ def _moves(
         stores = [index for index, op in enumerate(way) if _stores(op)]
         if not 0 <= pending < len(stores):
             continue
-        since = way[: stores[pending]]
-        if any(isinstance(o, ir.Wait) and o.queue == "wgmma" for o in since):
+        since, before = way[: stores[pending]], way[stores[pending] + 1 :]
+        products = sum(isinstance(o, ir.Wait) and o.queue == "wgmma" for o in since)
+        passed = sum(o in since for o in (ops[g] for g in guarded if g != place))
+        store = next((o for o in before if isinstance(o, ir.AsyncCopy) and o.ring is None), None)
+        if products and store and _bytes(store) <= (products + passed) * READ_BYTES:
             yield wait, ops[place], pending
+
+
+def _bytes(store: ir.AsyncCopy) -> int:
+    return math.prod(store.source.buffer.static_shape) * store.source.dtype.bytes
 
 
 def _stores(op: ir.OpBase) -> bool:
@@ -170,9 +197,10 @@ class _Use:
 
 
 class _Barriers(Flow[_State]):
-    def __init__(self, launch: ir.Launch) -> None:
+    def __init__(self, launch: ir.Launch, *, products_first: bool = False) -> None:
         super().__init__()
         self.launch = launch
+        self.products_first = products_first
         self.tensors = _shared_tensors(launch)
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
@@ -226,7 +254,7 @@ class _Barriers(Flow[_State]):
         made = self.opened(block)
         for op in block.ops:
             self._op(op, made, state)
-        return made
+        return ir.Block(made.args, _products_first(made.ops)) if self.products_first else made
 
     def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         match op:
