@@ -151,9 +151,10 @@ LOAD_CYCLES = 1000
 memory.  Products that run for less do not hide a load that waits for them.  By hand,
 2026-11-28."""
 
-READ_BYTES = 4 << 10
-"""Bytes of a tile that TMA, which is asked to store it, has surely read while a product of a warp
-group ran, or between two barriers.  With more, threads would wait for it.  By hand, 2026-11-28."""
+READ_STEPS = 3
+"""Products that were waited for, and barriers, after which TMA has surely read a tile that it was
+asked to store, behind the loads that it was asked for before.  With fewer, threads would wait for
+it; with more, for a barrier of its own.  By hand, 2026-11-28."""
 
 BESIDE_SUMS = 32
 """Registers of a thread that multiplies, beside those of its sums: addresses, counters and what

@@ -15,7 +15,6 @@ behind it: one thread starts it, and the product would wait for this thread's wa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.tuning import READ_BYTES
+from tileprof.compiler.cuda.tuning import READ_STEPS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
@@ -109,16 +108,11 @@ def _moves(
         stores = [index for index, op in enumerate(way) if _stores(op)]
         if not 0 <= pending < len(stores):
             continue
-        since, before = way[: stores[pending]], way[stores[pending] + 1 :]
+        since = way[: stores[pending]]
         products = sum(isinstance(o, ir.Wait) and o.queue == "wgmma" for o in since)
         passed = sum(o in since for o in (ops[g] for g in guarded if g != place))
-        store = next((o for o in before if isinstance(o, ir.AsyncCopy) and o.ring is None), None)
-        if products and store and _bytes(store) <= (products + passed) * READ_BYTES:
+        if products and products + passed >= READ_STEPS:
             yield wait, ops[place], pending
-
-
-def _bytes(store: ir.AsyncCopy) -> int:
-    return math.prod(store.source.buffer.static_shape) * store.source.dtype.bytes
 
 
 def _stores(op: ir.OpBase) -> bool:
