@@ -3,6 +3,7 @@ in front of barriers that are there anyway."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,17 @@ def permutations(rng: np.random.Generator) -> Array:
     return np.concatenate(rounds)
 
 
-def check(*, watch: Watch | None = None, **options: bool) -> CudaProgram:
-    """The program, whose states are right with stores that read late."""
-    kernel = kernels.recurrence.compile(N=ROUNDS, **options).program.kernel
-    program = compile_cuda(kernel, find_target("sm_90a"), Controls())
+def check(
+    *, watch: Watch | None = None, blocks: int = 1, sms: int = 132, **options: bool
+) -> CudaProgram:
+    """The program for a GPU of so many multiprocessors, whose states are right with stores that
+    read late."""
+    kernel = kernels.recurrence.compile(N=ROUNDS, C=blocks, **options).program.kernel
+    program = compile_cuda(kernel, replace(find_target("sm_90a"), sms=sms), Controls())
     ir.verify(program.kernel)
     rng = np.random.default_rng(0)
     k, w = permutations(rng), permutations(rng)
-    first = rng.integers(-2, 3, (64, 32)).astype(np.float16)
+    first = rng.integers(-2, 3, (64, blocks * 32)).astype(np.float16)
     states, values, state, before = [], [], first.astype(np.float32), first
     for i in range(ROUNDS):
         rows = slice(i * 64, i * 64 + 64)
@@ -44,7 +48,7 @@ def check(*, watch: Watch | None = None, **options: bool) -> CudaProgram:
         before = value * (2 if options["changed"] else 1)
         state = state + k[rows].astype(np.float32).T @ before
     for seed in range(4):
-        h, v = (np.full((ROUNDS * 64, 32), np.nan, np.float16) for _ in range(2))
+        h, v = (np.full((ROUNDS * 64, blocks * 32), np.nan, np.float16) for _ in range(2))
         emulate(program.source, program.kernel, [k, w, first, h, v], seed=seed, watch=watch)
         np.testing.assert_array_equal(h, np.concatenate(states))
         np.testing.assert_array_equal(v, np.concatenate(values))
@@ -111,3 +115,17 @@ def test_no_second_tile_where_it_keeps_a_block_away(monkeypatch: pytest.MonkeyPa
     program = check(changed=True)
     assert not told(program, SecondTile)
     assert sum(isinstance(o, ir.Barrier) for o in inside(program)) == 4
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sms", "size"),
+    [(4, 2, 4), (6, 3, 2), (4, 132, 1), (12, 1, 1), (3, 2, 1)],
+    ids=["four", "two", "alone", "several waves", "odd"],
+)
+def test_blocks_that_run_at_once_load_for_each_other(blocks: int, sms: int, size: int) -> None:
+    """Where several share a multiprocessor, and mostly load the same for few products."""
+    program = check(changed=False, blocks=blocks, sms=sms)
+    (launch,) = program.source.launches
+    assert launch.cluster == size
+    copies = [o for o in program.kernel.ops() if isinstance(o, ir.AsyncCopy) and o.ring]
+    assert [o.multicast for o in copies] == [size, size]

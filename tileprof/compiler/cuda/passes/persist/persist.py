@@ -38,7 +38,7 @@ from typing import TypeAlias
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
+from tileprof.compiler.cuda.passes.multicast import cluster_of, reports, share_loads
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
 from tileprof.compiler.cuda.passes.pipeline.split import stages_to_hide_loads
 from tileprof.compiler.cuda.resources import shared_for
@@ -90,9 +90,22 @@ def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
         launch = _with_second_stage(_ordered(launch, lowering), lowering)
         launch = _filled_once(launch, lowering)
         launch = _with_deep_rings(launch, lowering)
-        return _Persistent(launch, lowering).done()
+        return _clustered(_Persistent(launch, lowering).done(), lowering)
 
     return per_launch(kernel, change)
+
+
+def _clustered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Let neighbours load for each other, without a wish, where all blocks run at once and several
+    of one warp group on a multiprocessor: these then do not wait for each other's products."""
+    asked = lowering.controls.cluster is not None or dict(launch.hints).get("cluster_dims")
+    if asked or launch.schedule.persistent or launch.block_threads != WARP_GROUP:
+        return launch
+    blocks, tiles = _Persistent(launch, lowering).resident()
+    sms = lowering.target.sms
+    if not launch.schedule.warp_roles or tiles is None or not sms < tiles <= blocks * sms:
+        return launch
+    return share_loads(launch, lowering)
 
 
 def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
@@ -276,6 +289,11 @@ class _Persistent:
             if isinstance(memory := self._memory(blocks), _Memory):
                 return blocks, memory
         return 1, self._memory(1)
+
+    def resident(self) -> tuple[int, int | None]:
+        """Return how many blocks fit on a multiprocessor, and how many there are, where this is
+        known before the launch."""
+        return self.fitting()[0], self._tiles()
 
     def _reason(self, blocks: int) -> Reason | None:
         asked = self.lowering.controls.persistent
