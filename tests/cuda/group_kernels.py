@@ -212,3 +212,43 @@ def carried(A, B, D, G, state: int = 64, stages: int = 1):
                 h[i, j] = more[i, j] - h[i, j]
         T.copy(h, H)
     return E, H
+
+
+@tileprof.jit
+def recurrence(K, W, H0, H, V, changed: bool = True, kept: bool = False):
+    """States of a recurrence: H[i + 1] = H[i] + K[i]ᵀ · c · V[i], where V[i] = W[i] · H[i] and c is
+    2 where it is `changed`, otherwise 1; a block has 32 columns; `kept`: the tile of V is stored
+    before it is filled."""
+    N, C = T.const("N, C")
+    K: T.Tensor((N * 64, 64), T.float16)
+    W: T.Tensor((N * 64, 64), T.float16)
+    H0: T.Tensor((64, C * 32), T.float16)
+    H: T.Tensor((N * 64, C * 32), T.float16)
+    V: T.Tensor((N * 64, C * 32), T.float16)
+    with T.Kernel(C, threads=128) as c:
+        h = T.alloc_fragment((64, 32), T.float32)
+        h_shared = T.alloc_shared((64, 32), T.float16)
+        w = T.alloc_shared((64, 64), T.float16)
+        k = T.alloc_shared((64, 64), T.float16)
+        v = T.alloc_fragment((64, 32), T.float32)
+        v_shared = T.alloc_shared((64, 32), T.float16)
+        T.copy(H0[0, c * 32], h_shared)
+        T.copy(h_shared, h)
+        if kept:
+            T.copy(h, v_shared)
+        for i in T.Pipelined(N, num_stages=2):
+            T.copy(h_shared, H[i * 64, c * 32])
+            if kept:
+                T.copy(v_shared, V[i * 64, c * 32])
+            T.copy(W[i * 64, 0], w)
+            T.gemm(w, h_shared, v, clear_accum=True)
+            T.copy(v, v_shared)
+            if not kept:
+                T.copy(v_shared, V[i * 64, c * 32])
+            T.copy(K[i * 64, 0], k)
+            if changed:
+                for m, n in T.Parallel(64, 32):
+                    v[m, n] *= 2
+            T.copy(v, v_shared)
+            T.gemm(k, v_shared, h, transpose_A=True)
+            T.copy(h, h_shared)

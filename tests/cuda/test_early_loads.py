@@ -17,8 +17,19 @@ ROUNDS = 3
 
 
 @tileprof.jit
-def decayed(A, B, G, D, C, written: bool = False, threads: int = 256, down: bool = False):
-    """Products of the rounds, whose rows and the sum are scaled by what threads load themselves."""
+def decayed(
+    A,
+    B,
+    G,
+    D,
+    C,
+    written: bool = False,
+    threads: int = 256,
+    down: bool = False,
+    again: bool = False,
+):
+    """Products of the rounds, whose rows and the sum are scaled by what threads load themselves;
+    with `again`, each product is added once more."""
     A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
     B: T.Tensor((64, 64), T.bfloat16)
     G: T.Tensor((64 * ROUNDS, 2), T.float32)
@@ -43,6 +54,8 @@ def decayed(A, B, G, D, C, written: bool = False, threads: int = 256, down: bool
                 g[i] = G[step * 64 + i, 1] * 2
             for i, j in T.Parallel(64, 64):
                 total[i, j] += part[i, j] * g[i] + last
+            if again:
+                T.gemm(a, b, total, transpose_B=True)
         for i in T.Parallel(64):
             d[i] = D[i, 0]
         for i, j in T.Parallel(64, 64):
@@ -67,7 +80,7 @@ def check(**options: object) -> CudaProgram:
     for step in range(ROUNDS):
         rows = slice(step * 64, step * 64 + 64)
         part = a[rows].astype(np.float32) @ b.astype(np.float32).T
-        want = want + part * g[rows, 1:] * 2 + g[rows, 1][-1]
+        want = want + part * (g[rows, 1:] * 2 + bool(options.get("again"))) + g[rows, 1][-1]
     for seed in range(3):
         c = np.zeros((64, 64), np.float32)
         emulate(program.source, program.kernel, [a, b, g, d.copy(), c], seed=seed)
@@ -91,20 +104,25 @@ def test_loads_behind_products_begin_before_them(written: bool) -> None:
     assert max(loads) < product
 
 
-@pytest.mark.parametrize("down", [False, True])
-def test_one_warp_group_loads_an_iteration_ahead(down: bool) -> None:
-    """In front of the loop for the first one, then behind the last use; the last loads again what
-    it has.  What stands behind the loop is loaded in front of it, as for other blocks."""
-    program = check(threads=128, down=down)
+@pytest.mark.parametrize(("down", "again"), [(False, False), (True, False), (False, True)])
+def test_one_warp_group_loads_an_iteration_ahead(down: bool, again: bool) -> None:
+    """In front of the loop for the first one, then behind the last use, also by the author's
+    variable, and the product after it; the last loads again what it has.  What stands behind the
+    loop is loaded in front of it, as for other blocks."""
+    program = check(threads=128, down=down, again=again)
     told = {r.name: str(r) for r in program.remarks if "ahead of its use" in str(r)}
     assert list(told) == ["G"]
     loops = [o for o in program.kernel.ops() if isinstance(o, ir.For)]
     (loop,) = (o for o in loops if any(isinstance(i, ir.AsyncGemm) for i in o.body.ops))
     ops = list(ir.walk(loop.body))
-    product = next(at for at, o in enumerate(ops) if isinstance(o, ir.AsyncGemm))
+    products = [at for at, o in enumerate(ops) if isinstance(o, ir.AsyncGemm)]
+    assert len(products) == 1 + again
     loads = [at for at, o in enumerate(ops) if isinstance(o, ir.Load) and o.buffer.name == "G"]
     assert len(loads) == 2
-    assert min(loads) > product
+    used = [at for at, o in enumerate(ops) if isinstance(o, ir.Load) and o.buffer.name == "last"]
+    assert min(loads) > max(used + products)
+    waits = [at for at, o in enumerate(ops) if isinstance(o, ir.Wait) and o.queue == "wgmma"]
+    assert max(loads) < max(waits) or not again
     every = [o for o in program.kernel.ops() if isinstance(o, ir.Load) and o.buffer.name == "G"]
     assert len(every) == 4
 

@@ -31,6 +31,9 @@ class StagedTma(Decision, text="through shared memory and tma[[, `{policy}`, as 
     policy: str = ""
 
 
+class HasIt(Decision, text="left out: the tile has it already"): ...
+
+
 class StoresFromRegisters(Decision, text="stores from registers"): ...
 
 

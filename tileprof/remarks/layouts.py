@@ -25,6 +25,9 @@ class BeginsBefore(Decision, text="for the first iterations before the load[[ of
     """Where a load stands that these overtake."""
 
 
+class SecondTile(Decision, text="two tiles: one is filled while TMA stores the other"): ...
+
+
 class EachItsOwn(Decision, text="in registers, since each thread reads only what it wrote"): ...
 
 

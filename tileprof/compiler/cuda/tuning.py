@@ -159,6 +159,23 @@ LOAD_CYCLES = 1000
 memory.  Products that run for less do not hide a load that waits for them.  By hand,
 2026-11-28."""
 
+READ_STEPS = 3
+"""Products that were waited for, and barriers, after which TMA has surely read a tile that it was
+asked to store, behind the loads that it was asked for before.  With fewer, threads would wait for
+it; with more, for a barrier of its own.  By hand, 2026-11-28."""
+
+CLUSTER_BYTES = 1 / 12
+"""Bytes that TMA moves in a loop for each multiply-add of its products, from which on blocks form
+clusters without a wish.  An H200's multiprocessor multiplies and adds 2,048 pairs of 16 bits a
+cycle, and L2 gives it about 24 bytes: its tensor cores wait six times as long as they work."""
+
+CLUSTER_SHARE = 1 / 2
+"""Share of these bytes that the blocks of such a cluster load together, at least.  By hand,
+2026-11-28."""
+
+CLUSTER_SIZES = (4, 2)
+"""Blocks of such a cluster, tried in this order.  By hand, 2026-11-28."""
+
 BESIDE_SUMS = 32
 """Registers of a thread that multiplies, beside those of its sums: addresses, counters and what
 is computed with a part of them at a time.  By hand, 2026-11-28."""

@@ -6,21 +6,28 @@ by the threads that wrote it, before the barrier.  Global tensors that a launch 
 reads, or writes by several ops, are treated alike, as wholes.
 
 Slots of rings need none of this: their barriers are the ring's.
+
+One thread waits until TMA has read a tile that it stores, and a barrier lets the others know.  In a
+loop, such a wait goes in front of a barrier that is there anyway, if TMA has had the time to read:
+products have been waited for since the store, and barriers.  A store in front of a product goes
+behind it: one thread starts it, and the product would wait for this thread's warp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts import parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import READ_STEPS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch
+from tileprof.ir.rewriter import per_launch, with_originals
 
 from .control_flow import Flow
 from .pipeline.roles import written_globals
@@ -28,7 +35,105 @@ from .pipeline.roles import written_globals
 
 def insert_barriers(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     """`barrier` and `fence` wherever threads, or units, must not overtake each other."""
-    return per_launch(kernel, lambda launch: _Barriers(launch).done())
+    return per_launch(kernel, _with_barriers)
+
+
+def _with_barriers(launch: ir.Launch) -> ir.Launch:
+    made = _Barriers(launch).done()
+    while (better := _with_fewer(launch, made)) is not None:
+        launch, made = better
+    return _Barriers(launch, products_first=True).done()
+
+
+def _with_fewer(launch: ir.Launch, made: ir.Launch) -> tuple[ir.Launch, ir.Launch] | None:
+    """Return a launch in which one wait for stores stands earlier, and that with barriers, if these
+    are fewer than in `made`; None where no move saves one."""
+    loops, guarded = ([o for o in ir.walk(x.body) if isinstance(o, ir.For)] for x in (launch, made))
+    for loop, new in zip(loops, guarded, strict=True):
+        for wait, place, pending in _moves(loop.body.ops, _guarded(loop.body.ops, new.body.ops)):
+            moved = _moved(launch, wait, place, pending)
+            tried = _Barriers(moved).done()
+            if _count(tried) < _count(made):
+                return moved, tried
+    return None
+
+
+def _products_first(ops: Sequence[ir.OpBase]) -> list[ir.OpBase]:
+    """Return the ops with products in front of the stores that they stand behind."""
+    made: list[ir.OpBase] = []
+    for op in ops:
+        made.append(op)
+        if not isinstance(op, ir.AsyncGemm):
+            continue
+        at = len(made) - 1
+        while at and (is_pure(made[at - 1]) or isinstance(made[at - 1], ir.RingWait | ir.View)):
+            at -= 1
+        match made[max(at - 2, 0) : at]:
+            case [ir.AsyncCopy(ring=None, lowering=Tma()) as store, ir.Commit(queue="bulk") as end]:
+                made = [*made[: at - 2], *made[at:], store, end]
+    return made
+
+
+def _count(launch: ir.Launch) -> int:
+    return sum(isinstance(o, ir.Barrier) for o in ir.walk(launch.body))
+
+
+def _guarded(ops: Sequence[ir.OpBase], made: Sequence[ir.OpBase]) -> list[int]:
+    """Return the indices of the ops of a block that have a barrier in front of them in `made`."""
+    found, at, guarded = [], 0, False
+    for op in made:
+        added = isinstance(op, ir.Barrier | ir.Fence)
+        if added and (at == len(ops) or not isinstance(ops[at], ir.Barrier | ir.Fence)):
+            guarded |= isinstance(op, ir.Barrier)
+            continue
+        found += [at] if guarded else []
+        at, guarded = at + 1, False
+    return found
+
+
+def _moves(
+    ops: Sequence[ir.OpBase], guarded: Sequence[int]
+) -> Iterator[tuple[ir.Wait, ir.OpBase, int]]:
+    """Yield waits of a loop's body for stores, the ops in front of which they may stand instead,
+    and how many groups may be pending there."""
+    if any(o.SPEC.regions and any(map(_stores, _inside(o))) for o in ops):
+        return
+    for at, wait in enumerate(ops):
+        place = max((g for g in guarded if g <= at), default=None)
+        if not (isinstance(wait, ir.Wait) and wait.queue == "bulk" and wait.read) or place is None:
+            continue
+        pending = wait.pending - sum(map(_stores, ops[place:at]))
+        # Backwards from the barrier, through the iteration before.
+        way = [*reversed(ops[:place]), *reversed(ops[place:])]
+        stores = [index for index, op in enumerate(way) if _stores(op)]
+        if not 0 <= pending < len(stores):
+            continue
+        since = way[: stores[pending]]
+        products = sum(isinstance(o, ir.Wait) and o.queue == "wgmma" for o in since)
+        passed = sum(o in since for o in (ops[g] for g in guarded if g != place))
+        if products and products + passed >= READ_STEPS:
+            yield wait, ops[place], pending
+
+
+def _stores(op: ir.OpBase) -> bool:
+    """Whether an op counts the groups of stores on."""
+    return isinstance(op, ir.Commit) and op.queue == "bulk"
+
+
+def _inside(op: ir.OpBase) -> Iterator[ir.OpBase]:
+    for block in op.blocks():
+        yield from ir.walk(block)
+
+
+def _moved(launch: ir.Launch, wait: ir.Wait, place: ir.OpBase, pending: int) -> ir.Launch:
+    """Return the launch with a wait in front of another op."""
+
+    def rule(op: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if op is place:
+            builder.emit(replace(wait, pending=pending))
+        return [] if op is wait else None
+
+    return with_originals(launch, rule)
 
 
 class _Place(NamedTuple):
@@ -86,9 +191,10 @@ class _Use:
 
 
 class _Barriers(Flow[_State]):
-    def __init__(self, launch: ir.Launch) -> None:
+    def __init__(self, launch: ir.Launch, *, products_first: bool = False) -> None:
         super().__init__()
         self.launch = launch
+        self.products_first = products_first
         self.tensors = _shared_tensors(launch)
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
@@ -142,7 +248,7 @@ class _Barriers(Flow[_State]):
         made = self.opened(block)
         for op in block.ops:
             self._op(op, made, state)
-        return made
+        return ir.Block(made.args, _products_first(made.ops)) if self.products_first else made
 
     def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
         match op:

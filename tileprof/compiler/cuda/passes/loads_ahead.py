@@ -2,7 +2,8 @@
 
 In: what an iteration loads before anything else (`early_loads`), with the arithmetic of addresses,
 and the ops after it.  Out: the same loads in front of the loop, for its first iteration, and the
-ops of an iteration, which load for the next one behind the last use of what they have.
+ops of an iteration, which load for the next one behind the last use of what they have, and behind
+the product after it.
 """
 
 from __future__ import annotations
@@ -71,19 +72,36 @@ def rotated(
             body.block.ops.append(new)
     after = ir.clone_block(ir.Block([], list(late)), here).ops
     scalars = {here[r] for op in early if isinstance(op, ir.Load) for r in op.results}
-    used = scalars | {value for op, value in made.held.items() if isinstance(op, ir.Alloc)}
-    last = max(
-        (at for at, op in enumerate(after) if not used.isdisjoint(op.all_operand_values())),
-        default=-1,
-    )
+    fragments = {value for op, value in made.held.items() if isinstance(op, ir.Alloc)}
+    at = _place(after, scalars, fragments)
     ahead = ir.Builder(ir.Block(), loop.span)
     following = folded(ir.Binary("add", variable, loop.step), ahead)
     last_one = ahead.constant(trips[-1])
     capped = ir.Binary("min" if trips.step > 0 else "max", following, last_one)
     following = folded(capped, ahead)
     _Rotated(ahead, made.held).fill([*found, *early], {variable: following})
-    ops = [*body.block.ops, *after[: last + 1], *ahead.block.ops, *after[last + 1 :]]
+    ops = [*body.block.ops, *after[:at], *ahead.block.ops, *after[at:]]
     return made.builder.block.ops, ops
+
+
+def _place(after: Sequence[ir.OpBase], scalars: set[ir.Value], fragments: set[ir.Value]) -> int:
+    """Return the index in front of which the loads for the next iteration stand.
+
+    They stand behind the last use of what they replace: otherwise both are held, and the assembler
+    copies one to the other where it waits for the load.  They stand behind the product after it,
+    too: nothing runs meanwhile, and fences of shared memory, which wait for a thread's loads, stand
+    in front of products.
+    """
+    last, variables = -1, set[ir.Value]()
+    for at, op in enumerate(after):
+        if not (scalars | fragments | variables).isdisjoint(op.all_operand_values()):
+            last = at
+        if isinstance(op, ir.Store) and op.buffer.buffer.space == "local":
+            # A variable of the author's is a name for the same register.
+            change = variables.add if op.value in scalars else variables.discard
+            change(op.buffer)
+    behind = (at for at, op in enumerate(after) if at > last and isinstance(op, ir.Gemm))
+    return next(behind, last) + 1
 
 
 class _Rotated:

@@ -8,6 +8,9 @@ slice to all blocks at once.  L2 is read once where it was read by every block.
       copy A[by·128, k·64] → A_s (tma)   ⇒     copy A[by·128, k·64] → A_s (tma)
       copy B[bx·256, k·64] → B_s (tma)         copy B[bx·256, k·64] → B_s (tma multicast=2)
 
+Clusters are formed where they are asked for, and where blocks that all run at once would otherwise
+read the same from L2 in place of multiplying (`share_loads`, called when it is known how many run).
+
 A slot of such a ring is filled by the producers of all blocks, so the loops and branches around the
 load have to go the same way in all of them.
 """
@@ -22,6 +25,7 @@ from functools import partial
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import LINES
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import CLUSTER_BYTES, CLUSTER_SHARE, CLUSTER_SIZES
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
@@ -114,6 +118,31 @@ def form_clusters(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     return per_launch(kernel, lambda launch: _Clusters(launch, lowering).formed())
 
 
+def share_loads(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Form clusters without a wish, where tensor cores wait for what L2 gives, and most of it is
+    what neighbouring blocks load, too.
+
+    All blocks have to run at once: others would wait until a whole cluster has room.
+    """
+    loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
+    inside = [o for loop in loops for o in ir.walk(loop.body)]
+    sums = sum(_multiply_adds(o) for o in inside if isinstance(o, ir.Gemm))
+    copies = [o for o in inside if isinstance(o, ir.Copy) and isinstance(o.lowering, Tma)]
+    moved = sum(map(_bytes, copies))
+    if not sums or moved < CLUSTER_BYTES * sums:
+        return launch
+    clusters = _Clusters(launch, lowering)
+    ways = [Cluster(size, axis) for axis in range(len(launch.grid)) for size in CLUSTER_SIZES]
+    for way in ways:
+        if not clusters.reason(way) and clusters.shared_by(way) > CLUSTER_SHARE * moved:
+            return clusters.made(way)
+    return launch
+
+
+def _multiply_adds(product: ir.Gemm) -> int:
+    return math.prod(product.a.buffer.static_shape) * product.c.buffer.static_shape[-1]
+
+
 class _Clusters:
     def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
         self.launch = launch
@@ -126,14 +155,19 @@ class _Clusters:
         wishes = self._wishes()
         if not wishes:
             return launch
-        chosen = max(wishes, key=lambda c: (self._bytes(c), c.axis))
-        reason = self._reason(chosen)
+        chosen = max(wishes, key=lambda c: (self.shared_by(c), c.axis))
+        reason = self.reason(chosen)
         if reason:
             rejected = (Clusters(chosen.size), reason)
             self.lowering.remarks.add(
                 "launch", "", launch.span, BlocksAlone(), rejected, severity="missed"
             )
             return launch
+        return self.made(chosen)
+
+    def made(self, chosen: Cluster) -> ir.Launch:
+        """The launch in these clusters."""
+        launch = self.launch
         self._note(chosen)
         shared = {c for c, _ in self.loads if not self._load_reason(c, chosen)}
         made = with_originals(launch, partial(_marked, shared, chosen.size))
@@ -151,13 +185,13 @@ class _Clusters:
             found = [Cluster(int(size), axis) for axis, size in enumerate(wish.split())]
         return [c for c in found if c.size > 1]
 
-    def _bytes(self, cluster: Cluster) -> int:
+    def shared_by(self, cluster: Cluster) -> int:
         """Bytes of the tiles that such clusters share."""
         return sum(_bytes(c) for c, _ in self.loads if not self._load_reason(c, cluster))
 
     # -- why not
 
-    def _reason(self, cluster: Cluster) -> Reason | None:
+    def reason(self, cluster: Cluster) -> Reason | None:
         """Why no clusters are formed."""
         if not self.lowering.target.has_tma:
             return TargetHasNone(self.lowering.target.name)
@@ -171,7 +205,7 @@ class _Clusters:
             return BlocksNamed()
         if reason := self._extent_reason(cluster.axis, cluster.size):
             return reason
-        if not self._bytes(cluster):
+        if not self.shared_by(cluster):
             reasons = {
                 buffer_name(copy.source): self._load_reason(copy, cluster) for copy, _ in self.loads
             }

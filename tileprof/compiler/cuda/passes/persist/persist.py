@@ -20,6 +20,9 @@ What a tile loads once and is small has two slots where they fit: the producer t
 until consumers have read the last before it goes on to the loop inside (`slots` in the
 loop's schedule).  So has what a loop of one stage loads, where not all of it has.
 
+What a loop fills twice an iteration is filled once where it is the same, and has a second tile
+where TMA may still store what it had (`second_tiles`).
+
 The tile that is stored waits in shared memory beside the rings, so it goes through two buffers of
 128 or 64 bytes a row alternately where the whole does not fit.  Tiles of one shape share them.
 """
@@ -35,17 +38,19 @@ from typing import TypeAlias
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.passes.multicast import cluster_of, reports
+from tileprof.compiler.cuda.passes.multicast import cluster_of, reports, share_loads
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
 from tileprof.compiler.cuda.passes.pipeline.split import stages_to_hide_loads
 from tileprof.compiler.cuda.resources import shared_for
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import RASTER_ROWS, RING_BARRIER_BYTES, SMALL_TILE, STORED_CHUNKS
+from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.ir.schedule import LoopSchedule
 from tileprof.remarks import Candidate, Decision, Reason
 from tileprof.remarks.common import AsAsked, AuthorLoops, BlocksNamed, TurnedOff
+from tileprof.remarks.copies import HasIt
 from tileprof.remarks.launches import (
     AllAlike,
     BlockPerTile,
@@ -67,8 +72,10 @@ from tileprof.remarks.launches import (
     TilesInTurn,
     TwoSlots,
 )
+from tileprof.remarks.layouts import SecondTile
 
 from .residence import blocks_by_registers
+from .second_tiles import refilled_tiles, repeated_fills, with_second_tiles, without
 from .stored_chunks import bytes_in_chunks, in_chunks, may_be_chunked, stores_of
 from .tile_order import indices_of
 from .tile_work import uneven_work
@@ -81,10 +88,24 @@ def persist(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
     def change(launch: ir.Launch) -> ir.Launch:
         launch = _with_second_stage(_ordered(launch, lowering), lowering)
+        launch = _filled_once(launch, lowering)
         launch = _with_deep_rings(launch, lowering)
-        return _Persistent(launch, lowering).done()
+        return _clustered(_Persistent(launch, lowering).done(), lowering)
 
     return per_launch(kernel, change)
+
+
+def _clustered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Let neighbours load for each other, without a wish, where all blocks run at once and several
+    of one warp group on a multiprocessor: these then do not wait for each other's products."""
+    asked = lowering.controls.cluster is not None or dict(launch.hints).get("cluster_dims")
+    if asked or launch.schedule.persistent or launch.block_threads != WARP_GROUP:
+        return launch
+    blocks, tiles = _Persistent(launch, lowering).resident()
+    sms = lowering.target.sms
+    if not launch.schedule.warp_roles or tiles is None or not sms < tiles <= blocks * sms:
+        return launch
+    return share_loads(launch, lowering)
 
 
 def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
@@ -101,6 +122,26 @@ def _ordered(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     why = AsAsked() if asked else SharedInL2()
     lowering.remarks.add("launch", "", launch.span, GroupedRows(group, why))
     return launch.scheduled(replace(launch.schedule, raster=group))
+
+
+def _filled_once(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Leave out copies of what a tile has, and give what a loop fills while TMA may still store it
+    a second tile where as many blocks stay on a multiprocessor."""
+    tell = lowering.remarks.add
+    if repeated := repeated_fills(launch):
+        for op in repeated:
+            name = f"{buffer_name(op.source)} → {buffer_name(op.target)}"
+            tell("copy", name, op.span, HasIt())
+        launch = without(launch, repeated)
+    found = refilled_tiles(launch)
+    if not found or not launch.schedule.warp_roles:
+        return launch
+    made = with_second_tiles(launch, found)
+    if not _fits_as_well(made, launch, lowering):
+        return launch
+    for each in found:
+        tell("buffer", buffer_name(each.tile.result), each.tile.span, SecondTile())
+    return made
 
 
 def _with_second_stage(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
@@ -184,10 +225,16 @@ def _with_changed(
         return []
 
     made = with_originals(launch, rule)
+    return made if _fits_as_well(made, launch, lowering) else None
+
+
+def _fits_as_well(made: ir.Launch, launch: ir.Launch, lowering: Lowering) -> bool:
+    """Whether as many blocks of the changed launch fit on a multiprocessor, with as much of a
+    stored tile."""
     (blocks, memory), (most, wide) = (_Persistent(x, lowering).fitting() for x in (made, launch))
     if not (isinstance(memory, _Memory) and isinstance(wide, _Memory)):
-        return None
-    return made if (blocks, memory.chunk) == (most, wide.chunk) else None
+        return False
+    return (blocks, memory.chunk) == (most, wide.chunk)
 
 
 def _has_one_stage(loop: ir.For) -> bool:
@@ -242,6 +289,11 @@ class _Persistent:
             if isinstance(memory := self._memory(blocks), _Memory):
                 return blocks, memory
         return 1, self._memory(1)
+
+    def resident(self) -> tuple[int, int | None]:
+        """Return how many blocks fit on a multiprocessor, and how many there are, where this is
+        known before the launch."""
+        return self.fitting()[0], self._tiles()
 
     def _reason(self, blocks: int) -> Reason | None:
         asked = self.lowering.controls.persistent
