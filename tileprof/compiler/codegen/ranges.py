@@ -49,9 +49,18 @@ def interval(
                 a, b = interval(left, known, found), interval(right, known, found)
                 low, high = _binary(kind, a, b)
                 found[value] = _bounded(low), _bounded(high)
+            case ir.Select(then=then, otherwise=otherwise) if value.dtype.kind == "index":
+                found[value] = _either(
+                    interval(then, known, found), interval(otherwise, known, found)
+                )
             case _:
                 found[value] = UNKNOWN
     return found[value]
+
+
+def _either(a: Interval, b: Interval) -> Interval:
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    return low, None if a[1] is None or b[1] is None else max(a[1], b[1])
 
 
 def _bounded(bound: int | None) -> int | None:
