@@ -111,7 +111,7 @@ def _loop_reason(
     loads = loads_of_iteration(loop)
     if not loads:
         return NoTileLoaded()
-    if reason := _control_reason(launch.body, loop, _plain(launch)):
+    if reason := _control_reason(launch.body, loop, replay_of(launch)):
         return reason
     reasons = {copy: load_reason(launch, copy, can_bulk) for copy in loads}
     left = [copy for copy, reason in reasons.items() if reason]
@@ -136,7 +136,7 @@ def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: CanBulk) -> Reason |
     for block, each in homes:
         reason = can_bulk(each)
         reason = reason or ring_reason(launch, block, each, [b for b, _ in homes], owned=True)
-        reason = reason or _control_reason(launch.body, each, _plain(launch))
+        reason = reason or _control_reason(launch.body, each, replay)
         if reason := reason or _address_reason(each, replay):
             return reason
     return None
@@ -316,11 +316,6 @@ class Replay:
         """Return whether an op, or one inside of it, stores to one of the variables."""
         every = (op, *(o for b in op.blocks() for o in ir.walk(b)))
         return any(isinstance(o, ir.Store) and o.buffer in self.variables for o in every)
-
-
-def _plain(launch: ir.Launch) -> Replay:
-    """What a producer computes without variables: loops around loads have to follow from that."""
-    return Replay(written_globals(launch), set())
 
 
 def replay_of(launch: ir.Launch) -> Replay:
