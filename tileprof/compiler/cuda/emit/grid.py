@@ -27,13 +27,14 @@ def emit_indices(ctx: Context, op: ir.Launch) -> None:
         ctx.values[variable] = name
     cluster = cluster_of(op)
     if cluster.size == 1:
-        ctx.writer.line("const int tp_tile = blockIdx.x;")
+        # Unsigned, as a number of a block is: a quotient by a power of two is then one shift.
+        ctx.writer.line("const unsigned tp_tile = blockIdx.x;")
         _walk(ctx, names, extents, op.schedule.raster)
         return
     name, size = names[cluster.axis], cluster.size
     names[cluster.axis] = ctx.names.fresh(f"{name}_cluster")
     extents[cluster.axis], group = in_clusters(op)
-    ctx.writer.line(f"const int tp_tile = blockIdx.x / {size};")
+    ctx.writer.line(f"const unsigned tp_tile = blockIdx.x / {size};")
     _walk(ctx, names, extents, group)
     ctx.writer.line(f"const int {name} = {names[cluster.axis]} * {size} + tp_cluster_rank();")
 
