@@ -78,9 +78,16 @@ def _grouped(ctx: Context, names: list[str], extents: list[Extent], group: int) 
     if len(names) > 2:
         line(f"const int {names[2]} = tp_tile / {paren(plane)};")
         inner = f"(tp_tile % {paren(plane)})"
+    if isinstance(rows, int) and rows <= group:
+        line(f"const int {names[0]} = {inner} / {rows};")
+        line(f"const int {names[1]} = {inner} % {rows};")
+        return
     wide = times(columns, group)
     line(f"const int tp_group = {inner} / {paren(wide)};")
-    line(f"const int tp_inside = {inner} % {paren(wide)};")
-    line(f"const int tp_rows = tp_min<int>({rows} - tp_group * {group}, {group});")
-    line(f"const int {names[0]} = tp_inside / tp_rows;")
-    line(f"const int {names[1]} = tp_group * {group} + tp_inside % tp_rows;")
+    line(f"const unsigned tp_inside = {inner} % {paren(wide)};")
+    height: Extent = group
+    if not isinstance(rows, int) or rows % group:
+        line(f"const int tp_rows = tp_min<int>({rows} - tp_group * {group}, {group});")
+        height = "tp_rows"
+    line(f"const int {names[0]} = tp_inside / {height};")
+    line(f"const int {names[1]} = tp_group * {group} + tp_inside % {height};")

@@ -231,6 +231,9 @@ class _Unit:
             if value in ctx.values or value in ctx.buffers or value.dtype.kind == "handle":
                 continue
             text = ctx.values[value] = ctx.names.fresh(value.name or "host")
+            if value in op.grid and ctx.interval(value)[1] is None:
+                # A launch of more blocks than 31 bits count fails before a block starts.
+                ctx.known[value] = (0, INT32 - 1)
             # In 32 bits where it fits: a division by 64 bits, as those of the grid's indices, takes
             # a hundred instructions and their registers.
             kind, dtype = ctx.type_of(value), value.dtype
