@@ -367,3 +367,15 @@ def test_tensor_maps_are_fetched_before_the_first_copy(name: str) -> None:
     maps = len(program.source.launches[0].maps)
     assert found[:maps] == ["UTMACCTL"] * maps
     assert "UTMACCTL" not in found[maps:]
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm 128", "small matmul"])
+def test_barriers_of_rings_are_made_in_a_row(name: str) -> None:
+    """No loop over lanes stands before the first load, and few instructions for each barrier."""
+    program = lowered(kernel(name), "sm_90a")
+    whole = list(function(program).instructions)
+    made = [at for at, i in enumerate(whole) if i.opcode.startswith("SYNCS.EXCH")]
+    assert made
+    between = whole[made[0] : made[-1]]
+    assert "BRA" not in [i.name for i in between]
+    assert len(between) <= 8 * len(made)
