@@ -20,6 +20,7 @@ from typing import TypeGuard
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering, Remarks
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
@@ -221,7 +222,7 @@ class _Waits(Flow[_State]):
                 self._release_all(made, state, late)
                 self.emit(op, made)
             else:
-                self._op(op, made, state)
+                self._op(op, made, state, late)
             self._release_late(made, state, late)
         self._release_all(made, state, late)
         return made
@@ -235,7 +236,7 @@ class _Waits(Flow[_State]):
 
     # -- one op
 
-    def _op(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+    def _op(self, op: ir.OpBase, made: ir.Block, state: _State, late: _Late) -> None:
         match op:
             case ir.For() | ir.While():
                 self._enter(op, made, state)
@@ -255,6 +256,10 @@ class _Waits(Flow[_State]):
                 self._start(op, made, state)
                 for touch in op.all_accesses():
                     self._before(touch, op, made, state)
+                if self.launch.block_threads <= WARP_GROUP:
+                    # The only group that computes frees slots before it goes on: no other one
+                    # has products that run while the producer waits for them.
+                    self._release_late(made, state, late)
                 regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
                 self.emit(op, made, regions)
 
