@@ -342,3 +342,40 @@ def test_case_studies(name: str) -> None:
         found = opcodes(program)
         assert found >= expected
         assert not found & SPILLS
+
+
+# -- what stands before the first load
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "most"), [("small softmax", 14), ("rms_norm", 18), ("transpose float32", 24)]
+)
+def test_few_instructions_stand_before_the_first_load(name: str, most: int, target: str) -> None:
+    """No shuffle, no quotient of signed numbers, and one address of 64 bits for a sum of terms."""
+    names = [i.name for i in function(lowered(kernel(name), target)).instructions]
+    first = names[: names.index("LDG")]
+    assert "SHFL" not in first
+    assert len(first) <= most
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm 128"])
+def test_tensor_maps_are_fetched_before_the_first_copy(name: str) -> None:
+    """Each map once, those that results are stored through as well."""
+    program = lowered(kernel(name), "sm_90a")
+    found = [i.name for i in function(program).instructions if i.name in ("UTMACCTL", "UTMALDG")]
+    maps = len(program.source.launches[0].maps)
+    assert found[:maps] == ["UTMACCTL"] * maps
+    assert "UTMACCTL" not in found[maps:]
+
+
+@pytest.mark.parametrize("name", ["gemm", "gemm 128", "small matmul"])
+def test_barriers_of_rings_are_made_in_a_row(name: str) -> None:
+    """No loop over lanes stands before the first load, and few instructions for each barrier."""
+    program = lowered(kernel(name), "sm_90a")
+    whole = list(function(program).instructions)
+    made = [at for at, i in enumerate(whole) if i.opcode.startswith("SYNCS.EXCH")]
+    assert made
+    between = whole[made[0] : made[-1]]
+    assert "BRA" not in [i.name for i in between]
+    assert len(between) <= 8 * len(made)

@@ -214,3 +214,60 @@ def test_tile_in_a_branch_is_loaded_with_the_one_before_the_product(
     emulate(program.source, program.kernel, [q, k, v, at, o], watch=watch)
     np.testing.assert_array_equal(o, want)
     assert not watch.found
+
+
+@tileprof.jit
+def rescaled(A, B, G, H, C, threads: int = 128):
+    """Products of the rounds, each scaled by its rows and its columns."""
+    A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
+    B: T.Tensor((64, 64), T.bfloat16)
+    G: T.Tensor((64, ROUNDS), T.float32)
+    H: T.Tensor((ROUNDS, 64), T.float32)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=threads):
+        a = T.alloc_shared((64, 64), T.bfloat16)
+        b = T.alloc_shared((64, 64), T.bfloat16)
+        part = T.alloc_fragment((64, 64), T.float32)
+        total = T.alloc_fragment((64, 64), T.float32)
+        T.copy(B, b)
+        T.clear(total)
+        for step in T.Pipelined(ROUNDS, num_stages=2):
+            T.copy(A[step * 64, 0], a)
+            T.gemm(a, b, part, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 64):
+                total[i, j] += part[i, j] * (G[i, step] * H[step, j])
+        T.copy(total, C)
+
+
+@pytest.mark.parametrize("threads", [128, 256])
+def test_scales_of_rows_and_columns_are_held_once_each(threads: int) -> None:
+    """Not once for each point, for which there would be no registers; where one warp group
+    computes, its slot is free before it scales."""
+    program = compile_cuda(rescaled.compile(threads=threads).program.kernel, find_target("sm_90a"))
+    ir.verify(program.kernel)
+    held = [o for o in program.kernel.ops() if isinstance(o, ir.Alloc) and "early" in o.result.name]
+    assert [o.shape for o in held] == [(64,), (64,)]
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.integers(-2, 3, s).astype(ml_dtypes.bfloat16) for s in ((64 * ROUNDS, 64), (64, 64))
+    )
+    g, h = (rng.integers(-3, 4, s).astype(np.float32) for s in ((64, ROUNDS), (ROUNDS, 64)))
+    parts = (a.astype(np.float32) @ b.astype(np.float32).T).reshape(ROUNDS, 64, 64)
+    want = sum(parts[s] * g[:, s, None] * h[s] for s in range(ROUNDS))
+    for seed in range(3):
+        c = np.zeros((64, 64), np.float32)
+        emulate(program.source, program.kernel, [a, b, g, h, c], seed=seed)
+        np.testing.assert_array_equal(c, want)
+    (loop,) = (
+        o
+        for o in program.kernel.ops()
+        if isinstance(o, ir.For) and any(isinstance(i, ir.AsyncGemm) for i in o.body.ops)
+    )
+    free = next(at for at, o in enumerate(loop.body.ops) if isinstance(o, ir.RingRelease))
+    adds = next(
+        at
+        for at, o in enumerate(loop.body.ops)
+        if isinstance(o, ir.Parallel)
+        and any(isinstance(i, ir.Store) and i.buffer.name == "total" for i in o.body.ops)
+    )
+    assert (free < adds) == (threads == 128)

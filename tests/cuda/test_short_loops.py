@@ -57,3 +57,25 @@ def test_extents_of_the_grid_take_32_bits() -> None:
     (passed,) = [a for a in program.source.launches[0].arguments if a.kind == "host"]
     assert str(passed.dtype) == str(ir.dtype("int32"))
     assert re.search(r"const int host\b", program.source.text)
+
+
+def test_extents_that_follow_from_a_number_take_32_bits() -> None:
+    """The author's number may have 64 bits; a launch of more than 31 bits of blocks fails."""
+
+    @T.prim_func
+    def ragged(
+        X: T.Tensor((64, 32), "float32"), longest: T.int32, Y: T.Tensor((64, 32), "float32")
+    ) -> None:
+        with T.Kernel(T.ceildiv(longest, 8), 4, threads=32) as (bx, by):
+            tile = T.alloc_fragment((8, 8), "float32")
+            T.copy(X[bx * 8, by * 8], tile)
+            T.copy(tile, Y[bx * 8, by * 8])
+
+    program = compile_cuda(tileprof.compile(ragged).program.kernel, find_target("sm_90a"))
+    (passed,) = [a for a in program.source.launches[0].arguments if a.kind == "host"]
+    assert str(passed.dtype) == str(ir.dtype("int32"))
+    assert re.search(r"const int host\b", program.source.text)
+    x, y = np.random.default_rng(0).random((64, 32), np.float32), np.zeros((64, 32), np.float32)
+    emulate(program.source, program.kernel, [x, 19, y])
+    np.testing.assert_array_equal(y[:24], x[:24])
+    assert not y[24:].any()

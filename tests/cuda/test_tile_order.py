@@ -338,3 +338,22 @@ def test_causal_attention() -> None:
         for each, wanted in zip(found, expected):
             error = np.linalg.norm(each.astype(np.float64) - wanted) / np.linalg.norm(wanted)
             assert error < 5e-3
+
+
+@pytest.mark.parametrize("grid", [(5, 2, 1), (3, 4, 2), (3, 8, 1), (2, 12, 2), (7, 6, 1)])
+def test_groups_of_rows_visit_each_tile_once(grid: tuple[int, int, int]) -> None:
+    """Fewer rows than a group has, as many, whole groups, and a last one that is not whole."""
+
+    @T.prim_func
+    def visited(Y: T.Tensor(grid, "int32")) -> None:
+        with T.Kernel(*grid, threads=32) as (bx, by, bz):
+            T.use_swizzle(4)
+            Y[bx, by, bz] = bx + 100 * by + 10000 * bz
+
+    program = compile_cuda(tileprof.compile(visited).program.kernel, find_target("sm_90a"))
+    text = program.source.text
+    assert ("tp_rows" in text) == (grid[1] > 4 and grid[1] % 4 > 0)
+    found = np.full(grid, -1, np.int32)
+    emulate(program.source, program.kernel, [found])
+    x, y, z = np.indices(grid)
+    np.testing.assert_array_equal(found, x + 100 * y + 10000 * z)

@@ -19,6 +19,12 @@ class RunsAhead(Decision):
 class WaitedAtOnce(Decision, text="cp.async, waited for at once"): ...
 
 
+# -- loops that need not run
+
+
+class SkipsIdle(Decision, text="no iterations in blocks that store nothing of it"): ...
+
+
 # -- products of two iterations at once
 
 

@@ -12,6 +12,7 @@ from tileprof.ir.types import Dim
 from .types import is_pair, storage
 
 _LOOSE = re.compile(r"[<>&|^?=]")
+_LOOSER = re.compile(r"[&|^?]")
 
 Extent = int | str
 """A number, or C++ text of an `int64_t`."""
@@ -23,6 +24,11 @@ def paren(text: Extent) -> str:
     if shown.replace("_", "").isalnum() or (shown.startswith("(") and is_pair(shown)):
         return shown
     return f"({shown})"
+
+
+def compared(text: Extent) -> Extent:
+    """The text as an operand of a comparison, which masks and choices bind less than."""
+    return paren(text) if _LOOSER.search(str(text)) else text
 
 
 def times(a: Extent, b: Extent) -> Extent:

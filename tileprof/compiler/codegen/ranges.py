@@ -54,6 +54,10 @@ def interval(
                 a, b = interval(left, known, found), interval(right, known, found)
                 low, high = _binary(kind, a, b)
                 found[value] = _bounded(low), _bounded(high)
+            case ir.Select(then=then, otherwise=otherwise) if value.dtype.kind == "index":
+                found[value] = _either(
+                    interval(then, known, found), interval(otherwise, known, found)
+                )
             case _:
                 found[value] = UNKNOWN
     return found[value]
@@ -94,6 +98,11 @@ def _divided(kind: str, left: ir.Value, right: ir.Value) -> tuple[ir.Value, ir.V
                 case ir.Binary(kind="floordiv", left=of, right=divisor):
                     return (of, by) if of is left and divisor is by else None
     return None
+
+
+def _either(a: Interval, b: Interval) -> Interval:
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    return low, None if a[1] is None or b[1] is None else max(a[1], b[1])
 
 
 def _bounded(bound: int | None) -> int | None:

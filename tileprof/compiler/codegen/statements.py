@@ -11,7 +11,7 @@ from tileprof.errors import InternalError
 from . import tiles
 from .access import emit_atomic, emit_load, emit_store
 from .branches import emit_if, emit_while
-from .buffers import Buffer, reshaped, row_major
+from .buffers import Buffer, compared, reshaped, row_major
 from .context import Context, Place
 from .expressions import bare, needs_functions, render
 from .fusion import Mirror, find_mirror
@@ -166,7 +166,8 @@ def _reinterpret(ctx: Context, op: ir.Reinterpret) -> None:
 
 def _for(ctx: Context, op: ir.For) -> None:
     (variable,) = op.body.args
-    start, stop, step = ctx.index(op.start), ctx.index(op.stop), ctx.index(op.step)
+    start = ctx.index(op.start)
+    stop, step = compared(ctx.index(op.stop)), compared(ctx.index(op.step))
     low, high = ctx.interval(op.start)[0], ctx.interval(op.stop)[1]
     ctx.known[variable] = (low, None)
     if isinstance(step, int):
@@ -197,7 +198,7 @@ def _for(ctx: Context, op: ir.For) -> None:
 
 
 def _check_step(ctx: Context, op: ir.For) -> None:
-    ctx.fail_unless(f"{ctx.index(op.step)} != 0", Place("step", op.span), [])
+    ctx.fail_unless(f"{compared(ctx.index(op.step))} != 0", Place("step", op.span), [])
 
 
 def _pragma(op: ir.For, start: int | str, stop: int | str, step: int | str) -> str:

@@ -27,13 +27,14 @@ def emit_indices(ctx: Context, op: ir.Launch) -> None:
         ctx.values[variable] = name
     cluster = cluster_of(op)
     if cluster.size == 1:
-        ctx.writer.line("const int tp_tile = blockIdx.x;")
+        # Unsigned, as a number of a block is: a quotient by a power of two is then one shift.
+        ctx.writer.line("const unsigned tp_tile = blockIdx.x;")
         _walk(ctx, names, extents, op.schedule.raster)
         return
     name, size = names[cluster.axis], cluster.size
     names[cluster.axis] = ctx.names.fresh(f"{name}_cluster")
     extents[cluster.axis], group = in_clusters(op)
-    ctx.writer.line(f"const int tp_tile = blockIdx.x / {size};")
+    ctx.writer.line(f"const unsigned tp_tile = blockIdx.x / {size};")
     _walk(ctx, names, extents, group)
     ctx.writer.line(f"const int {name} = {names[cluster.axis]} * {size} + tp_cluster_rank();")
 
@@ -77,9 +78,16 @@ def _grouped(ctx: Context, names: list[str], extents: list[Extent], group: int) 
     if len(names) > 2:
         line(f"const int {names[2]} = tp_tile / {paren(plane)};")
         inner = f"(tp_tile % {paren(plane)})"
+    if isinstance(rows, int) and rows <= group:
+        line(f"const int {names[0]} = {inner} / {rows};")
+        line(f"const int {names[1]} = {inner} % {rows};")
+        return
     wide = times(columns, group)
     line(f"const int tp_group = {inner} / {paren(wide)};")
-    line(f"const int tp_inside = {inner} % {paren(wide)};")
-    line(f"const int tp_rows = tp_min<int>({rows} - tp_group * {group}, {group});")
-    line(f"const int {names[0]} = tp_inside / tp_rows;")
-    line(f"const int {names[1]} = tp_group * {group} + tp_inside % tp_rows;")
+    line(f"const unsigned tp_inside = {inner} % {paren(wide)};")
+    height: Extent = group
+    if not isinstance(rows, int) or rows % group:
+        line(f"const int tp_rows = tp_min<int>({rows} - tp_group * {group}, {group});")
+        height = "tp_rows"
+    line(f"const int {names[0]} = tp_inside / {height};")
+    line(f"const int {names[1]} = tp_group * {group} + tp_inside % {height};")

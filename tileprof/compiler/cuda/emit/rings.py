@@ -55,7 +55,7 @@ def emit(ctx: Context, op_: ir.OpBase) -> None:
 
 
 def _open(ctx: Context, op: ir.Ring) -> None:
-    """The barriers, once a block, and the position, which each role keeps for itself."""
+    """Where its barriers lie, and the position, which each role keeps for itself."""
     if op.offset < 0:
         raise InternalError(f"{op!r} has no place in shared memory")
     names, line = ctx.names, ctx.writer.line
@@ -67,12 +67,22 @@ def _open(ctx: Context, op: ir.Ring) -> None:
     line(f"uint64_t *const {empty} = {full} + {op.stages};")
     tail = f", {previous} = -1" if previous else ""
     line(f"int {slot} = 0, {phase} = 0{tail};")
-    with ctx.writer.braces(f"for (int s = tp_thread; s < {op.stages}; s += blockDim.x)"):
-        line(f"tp_mbarrier_init({full} + s, 1);")
-        line(f"tp_mbarrier_init({empty} + s, {op.consumers * op.cluster});")
     ctx.rings[op.result] = RingState(
         full, empty, op.stages, op.bytes, slot, phase, previous, op.cluster
     )
+
+
+def _initialise(ctx: Context) -> None:
+    """One thread makes all barriers: lanes at addresses of their own would take turns, in a loop
+    for each instruction."""
+    line = ctx.writer.line
+    with ctx.writer.braces("if (tp_thread == 0)"):
+        for ring, state in ctx.rings.items():
+            op = ring.owner
+            assert isinstance(op, ir.Ring)
+            with ctx.writer.braces(f"TP_UNROLL_ALL for (int s = 0; s < {op.stages}; ++s)"):
+                line(f"tp_mbarrier_init({state.full} + s, 1);")
+                line(f"tp_mbarrier_init({state.empty} + s, {op.consumers * op.cluster});")
 
 
 def _lags(ctx: Context, op: ir.Ring) -> bool:
@@ -167,6 +177,7 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
     producer, consumer = op.producer_registers, op.consumer_registers
     if ctx.marks:
         producer, consumer = role_registers(op, ctx.threads)
+    _initialise(ctx)
     line("tp_fence_mbarrier_init();")
     _meet(ctx, clustered)
     # The number of the warp is one for all its lanes, and the assembler knows: inside, it may keep

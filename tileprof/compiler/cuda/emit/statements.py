@@ -7,6 +7,7 @@ from typing import cast
 
 from tileprof import ir
 from tileprof.compiler.codegen.branches import emit_if, emit_while
+from tileprof.compiler.codegen.buffers import compared
 from tileprof.compiler.codegen.expressions import bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
@@ -209,7 +210,8 @@ def _alloc(ctx: Context, op: ir.Alloc) -> None:
 
 def _for(ctx: Context, op: ir.For) -> None:
     (variable,) = op.body.args
-    start, stop, step = ctx.index(op.start), ctx.index(op.stop), ctx.index(op.step)
+    start = ctx.index(op.start)
+    stop, step = compared(ctx.index(op.stop)), compared(ctx.index(op.step))
     tiles = op.kind == "persistent"
     ctx.known[variable] = _range(ctx, op)
     if tiles:

@@ -16,7 +16,7 @@ from tileprof.compiler.codegen.writer import Line
 
 _DIRECTIVE = re.compile(r'^#line (?P<line>\d+)(?: (?P<file>".*"))?$')
 _NO_CODE = re.compile(r"^(|\s*(//.*|#pragma .*|TP_UNROLL\w*(\(\d+\))?)|\s+({|}|} else {))$")
-_SCALAR = re.compile(r"^ *const (?:int|int64_t) (?P<name>\w+) = (?P<value>[^;\[]*);$")
+_SCALAR = re.compile(r"^ *const (?:int|int64_t|unsigned) (?P<name>\w+) = (?P<value>[^;\[]*);$")
 _CALL = re.compile(r"(\w+)(?:<\w+>)?\(")
 _PURE = {"tp_uniform", "tp_min", "tp_max", "tp_floordiv", "tp_floormod"}
 

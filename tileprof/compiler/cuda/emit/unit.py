@@ -170,10 +170,12 @@ class _Unit:
         # Where a block stands and which threads it has is what the author's `with` says.
         ctx.writer.location = op.span
         self._prologue(ctx, op)
+        begin = len(ctx.writer.lines)
         with ctx.writer.deeper():
             emit_indices(ctx, op)
             _emit_body(ctx, op.body, roles=bool(_roles_of(op)))
-        return without_unused(ctx.writer.lines)
+        lines = ctx.writer.lines
+        return without_unused([*lines[:begin], *_fetched_maps(ctx, op), *lines[begin:]])
 
     def _implicit(self, ctx: Context, op: ir.Launch) -> list[tuple[str, Argument]]:
         """Parameters that the author's kernel has not, each with what the launch passes."""
@@ -229,6 +231,9 @@ class _Unit:
             if value in ctx.values or value in ctx.buffers or value.dtype.kind == "handle":
                 continue
             text = ctx.values[value] = ctx.names.fresh(value.name or "host")
+            if value in op.grid and ctx.interval(value)[1] is None:
+                # A launch of more blocks than 31 bits count fails before a block starts.
+                ctx.known[value] = (0, INT32 - 1)
             # In 32 bits where it fits: a division by 64 bits, as those of the grid's indices, takes
             # a hundred instructions and their registers.
             kind, dtype = ctx.type_of(value), value.dtype
@@ -274,8 +279,12 @@ class _Unit:
             self._dependencies(writer, op.schedule)
             writer.line("const int tp_thread = threadIdx.x;")
             writer.line("const int tp_lane = tp_thread & 31;")
-            # The same in all lanes, and the compiler may know it.
-            writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
+            if _branches_by_warp(op):
+                # The same in all lanes, and the compiler may know it.
+                writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
+            else:
+                # Nothing but an address, which loads need as soon as the block starts.
+                writer.line("const int tp_warp = tp_thread >> 5;")
 
     def _dependencies(self, writer: Writer, schedule: LaunchSchedule) -> None:
         """Let the next launch start; wait for the one before."""
@@ -285,6 +294,27 @@ class _Unit:
             writer.line("tp_wait_dependencies();")
         if schedule.releases or schedule.waits:
             self.headers.add("barriers.cuh")
+
+
+def _branches_by_warp(op: ir.Launch) -> bool:
+    """Whether warps of a launch do different things, or products take descriptors of their own."""
+    kinds = ir.Roles | ir.Gemm | ir.AsyncGemm | ir.Scan
+    return any(isinstance(o, kinds) for o in ir.walk(op.body))
+
+
+def _fetched_maps(ctx: Context, op: ir.Launch) -> list[Line]:
+    """The first thread of the producer, or of the block, fetches tensor maps as the block starts:
+    the first copy through one would wait for it."""
+    if not ctx.maps:
+        return []
+    writer = Writer()
+    writer.location = op.span
+    with writer.deeper():
+        thread = ctx.threads if any(map(producer_threads, _roles_of(op))) else 0
+        calls = " ".join(f"tp_prefetch_map(&map{at});" for at, _ in enumerate(ctx.maps))
+        several = len(ctx.maps) > 1
+        writer.line(f"if (tp_thread == {thread}) " + (f"{{ {calls} }}" if several else calls))
+    return writer.lines
 
 
 def _roles_of(op: ir.Launch) -> list[ir.Roles]:

@@ -159,27 +159,34 @@ class _Early:
         shape = _shape(op)
         if not shape:
             return
-        taken: dict[ir.OpBase, ir.Value] = {}
+        taken: dict[ir.OpBase, tuple[ir.Value, list[int]]] = {}
         for load in op.body.ops:
             inside = moved.slice_of(load, op.body)
-            size = (
-                -(-math.prod(shape) * load.results[0].dtype.bytes // self.launch.block_threads)
-                if inside
-                else 0
+            if not inside:
+                continue
+            # An element of each row, or column, is held once for all points of it.
+            along = _dims(op, inside) or list(range(len(shape)))
+            size = load.results[0].dtype.bytes * -(
+                -math.prod(shape[d] for d in along) // self.launch.block_threads
             )
-            if not inside or size > moved.free or not moved.move_all(_outside(op, inside)):
+            if size > moved.free or not moved.move_all(_outside(op, inside)):
                 continue
             moved.free -= size
             assert isinstance(load, ir.Load)
             name = buffer_name(load.buffer)
             held = ir.Alloc(
-                "fragment", shape, load.buffer.dtype, hint=f"{name}_early", span=op.span
+                "fragment",
+                tuple(shape[d] for d in along),
+                load.buffer.dtype,
+                hint=f"{name}_early",
+                span=op.span,
             )
-            body = ir.clone_block(ir.Block(op.body.args, inside), {})
+            body = ir.clone_block(ir.Block([op.body.args[d] for d in along], inside), {})
             value = body.ops[-1].result
             body.ops.append(ir.Store(value, held.result, list(body.args), True, span=load.span))
-            moved.early += [held, ir.Parallel(op.extents, body, op.hints, span=op.span)]
-            taken[load] = held.result
+            extents = [op.extents[d] for d in along]
+            moved.early += [held, ir.Parallel(extents, body, op.hints, span=op.span)]
+            taken[load] = held.result, along
             moved.told.append((name, load.span))
         if taken:
             moved.replaced[op] = _with_taken(op, taken)
@@ -279,14 +286,23 @@ def _outside(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[ir.Value]:
     return [*op.extents, *(v for o in inside for v in o.operand_values() if v not in made)]
 
 
-def _with_taken(op: ir.Parallel, taken: Mapping[ir.OpBase, ir.Value]) -> ir.Parallel:
+def _dims(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[int]:
+    """Return the dimensions of a loop on which a part of it depends."""
+    used = {v for o in inside for v in o.operand_values()}
+    return [d for d, variable in enumerate(op.body.args) if variable in used]
+
+
+def _with_taken(
+    op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, list[int]]]
+) -> ir.Parallel:
     """A loop with elements of fragments in place of some of its loads."""
     mapping: dict[ir.Value, ir.Value] = {}
 
     def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if old not in taken:
             return None
-        at = [mapping[v] for v in op.body.args]
-        return [builder.emit(ir.Load(taken[old], at, True)).result]
+        held, along = taken[old]
+        at = [mapping[op.body.args[d]] for d in along]
+        return [builder.emit(ir.Load(held, at, True)).result]
 
     return replace(op, body=rebuilt(op.body, mapping, rule))

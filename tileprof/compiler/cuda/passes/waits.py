@@ -20,6 +20,7 @@ from typing import TypeGuard
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering, Remarks
+from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
@@ -255,9 +256,11 @@ class _Waits(Flow[_State]):
                 self._start(op, made, state)
                 for touch in op.all_accesses():
                     self._before(touch, op, made, state)
-                # What was waited for has read its slots.  A branch behind this op would keep the
-                # assembler from joining its products with sums of the next.
-                self._release_late(made, state, late)
+                if self.launch.block_threads <= WARP_GROUP:
+                    # What was waited for has read its slots. A branch behind this op would keep the
+                    # assembler from joining its products with sums of the next, and no other group
+                    # has products that run while the producer waits for them.
+                    self._release_late(made, state, late)
                 regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
                 self.emit(op, made, regions)
 

@@ -52,6 +52,7 @@ TP_INLINE uint64_t tp_evict_last() {
 
 struct TpTensorMap { alignas(64) unsigned char bytes[128]; };
 
+// Have a map at hand before the first copy through it.
 TP_INLINE void tp_prefetch_map(const TpTensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

@@ -221,4 +221,7 @@ class VectorLoops:
         indices, guard = checked(self.ctx, op, buffer, op.indices, op.in_bounds)
         if isinstance(buffer, SharedBuffer):
             return shared_address(self.ctx, op, buffer, indices), guard, count
-        return str(plus(buffer.pointer, buffer.offset(indices))), guard, count
+        offset = buffer.offset(indices)
+        # As one number: each term that is added to a pointer of its own takes 64 bits.
+        at = paren(offset) if isinstance(offset, str) else offset
+        return str(plus(buffer.pointer, at)), guard, count

@@ -111,7 +111,7 @@ def _loop_reason(
     loads = loads_of_iteration(loop)
     if not loads:
         return NoTileLoaded()
-    if reason := _control_reason(launch.body, loop, _plain(launch)):
+    if reason := _control_reason(launch, launch.body, loop):
         return reason
     reasons = {copy: load_reason(launch, copy, can_bulk) for copy in loads}
     left = [copy for copy, reason in reasons.items() if reason]
@@ -136,7 +136,7 @@ def load_reason(launch: ir.Launch, copy: ir.Copy, can_bulk: CanBulk) -> Reason |
     for block, each in homes:
         reason = can_bulk(each)
         reason = reason or ring_reason(launch, block, each, [b for b, _ in homes], owned=True)
-        reason = reason or _control_reason(launch.body, each, _plain(launch))
+        reason = reason or _control_reason(launch, launch.body, each)
         if reason := reason or _address_reason(each, replay):
             return reason
     return None
@@ -236,9 +236,10 @@ def _is_of_threads(op: ir.OpBase) -> bool:
             return False
 
 
-def _control_reason(block: ir.Block, sought: ir.OpBase, replay: Replay) -> Reason | None:
+def _control_reason(launch: ir.Launch, block: ir.Block, sought: ir.OpBase) -> Reason | None:
     """Why the producer could not run the loops and branches around a load, or around a loop with
     loads and that loop itself."""
+    replay = _plain(launch)
     for op in block.ops:
         if not any(o is sought for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
             continue
@@ -247,6 +248,11 @@ def _control_reason(block: ir.Block, sought: ir.OpBase, replay: Replay) -> Reaso
         match op:
             case ir.For(start=start, stop=stop, step=step):
                 controls = [start, stop, step]
+                if isinstance(stop.owner, ir.Select) and stop.owner.otherwise is start:
+                    # Whether it runs at all may follow from variables: that is asked once.
+                    controls = [start, stop.owner.then, step]
+                    if not replay_of(launch).knows(stop.owner.condition):
+                        return ControlComputed()
             case ir.If(condition=condition) if not op.results:
                 controls = [condition]
             case _:
@@ -258,7 +264,7 @@ def _control_reason(block: ir.Block, sought: ir.OpBase, replay: Replay) -> Reaso
         if op is sought:
             return None
         for inner in op.blocks():
-            if reason := _control_reason(inner, sought, replay):
+            if reason := _control_reason(launch, inner, sought):
                 return reason
     return None
 
