@@ -431,3 +431,16 @@ UNEXPLAINED_LEAST = 0.03
 UNEXPLAINED_FAR = 1.5
 """Times the floor and what causes explain, from which on a kernel is far from it. By hand:
 libraries' products reach 0.6 to 0.9 of their roof."""
+
+# -- machine/repeats
+
+REPEATS_ROUNDS = 12
+"""Passes over a loop, after which it is not known what its turns change. By hand: one for each loop
+in it, and one more."""
+
+REPEATS_CARRIED = 3
+"""Registers that a loop may keep from a turn to the next as its count. By hand."""
+
+REPEATS_EVERY = 0.75
+"""Part of what a loop's loads issue that its turns load again, from which on the rest (behind a
+guard, say) is taken for the same. By hand."""
