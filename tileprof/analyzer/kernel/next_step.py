@@ -52,6 +52,9 @@ def next_step(case: KernelCase, launch: Launch) -> Step | None:
     after, further = there * launch.warps, there * launch.warps
     if launch.held == 1 and launch.waves > 1:
         further = max(after, min(MOST_WARPS * room, launch.each * launch.warps))
+    elif launch.held * launch.warps <= MOST_WARPS * room and limits == ["registers"]:
+        # Who has a thread hold less seldom takes away a few registers: half as much is a tile.
+        further = max(after, min(2 * launch.held * launch.warps, launch.each * launch.warps))
     return Step(blocks, after, _told(case) or needs, left, further)
 
 
