@@ -258,6 +258,14 @@ requests move as many bytes in a pass as wider ones. (An H200 had 0.1 of them at
 rows that it left in shared memory, padded by a word, where as many more passes are those of shared
 memory; and 0.37 where rows were only copied, and 16 bytes took 0.86 of the time.)"""
 
+NARROW_BESIDE = 0.02
+"""Of the samples, what is done for each access and not for each byte, from which on narrow accesses
+cost something though their queue is not full. By hand."""
+
+NARROW_MOST = 1.5
+"""Of what a warp does itself for narrow accesses, how many times as much may go: others wait for
+its turns to issue. By hand."""
+
 NARROW_NEAR_BY = 64
 """Instructions from an access to the next one of the same tile, at most."""
 
@@ -444,3 +452,10 @@ REPEATS_CARRIED = 3
 REPEATS_EVERY = 0.75
 """Part of what a loop's loads issue that its turns load again, from which on the rest (behind a
 guard, say) is taken for the same. By hand."""
+
+# -- kernel/per_thread
+
+PER_THREAD_OF_WORD = 0.6
+"""Part of what makes addresses of 4-byte accesses that goes: of a histogram and of running sums of
+an H200 whose rows lost their alignment 0.44 and 0.73 of it came back
+(`benchmarks/results/plant-dev-1.json`)."""

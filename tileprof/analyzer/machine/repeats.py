@@ -24,7 +24,7 @@ from tileprof.analyzer.numbers import REPEATS_CARRIED, REPEATS_EVERY, REPEATS_RO
 from tileprof.binary.instructions import Instruction, split_operands
 from tileprof.binary.register_effects import effects
 
-__all__ = ["Repeated", "address_in", "address_of", "alike", "changed_in", "repeated_in"]
+__all__ = ["Repeated", "address_in", "address_of", "alike", "changed_in", "parsed", "repeated_in"]
 
 _LOADS = ("LDG", "LDGSTS")
 _STORES = ("STG",)
@@ -50,7 +50,8 @@ class Repeated:
 
 
 @lru_cache(maxsize=4)
-def _parsed(code: KernelCode) -> tuple[Instruction, ...]:
+def parsed(code: KernelCode) -> tuple[Instruction, ...]:
+    """Return the instructions of a kernel with their operands apart."""
     return tuple(_read(each.text) for each in code.instructions)
 
 
@@ -79,20 +80,20 @@ def address_in(operand: str) -> frozenset[str]:
 
 def repeated_in(code: KernelCode, loop: range) -> Repeated | None:
     """Return what each turn of a loop does again; None for nothing."""
-    parsed = _parsed(code)
-    ran = [index for index in loop if parsed[index].name in (*_LOADS, *_STORES) and code.n([index])]
+    held = parsed(code)
+    ran = [index for index in loop if held[index].name in (*_LOADS, *_STORES) and code.n([index])]
     if not ran:
         return None
     changed = changed_in(code, loop)
     same = [index for index in ran if index in changed and not changed[index]]
-    loads = [index for index in same if parsed[index].name in _LOADS]
-    stores = [index for index in same if parsed[index].name in _STORES]
+    loads = [index for index in same if held[index].name in _LOADS]
+    stores = [index for index in same if held[index].name in _STORES]
     loads = [index for index in loads if not _ends(code, loop, index)]
     if not (loads or stores):
         return None
-    loaded = [index for index in ran if parsed[index].name in _LOADS]
+    loaded = [index for index in ran if held[index].name in _LOADS]
     part = code.n(loads, (ISSUED,)) / max(code.n(loaded, (ISSUED,)), 1)
-    every = part >= REPEATS_EVERY and not code.n([i for i in loop if parsed[i].name in _BULK])
+    every = part >= REPEATS_EVERY and not code.n([i for i in loop if held[i].name in _BULK])
     every = every and not _carries(code, loop)
     return Repeated(loop, tuple(loads), tuple(stores), every, is_innermost(code, loop))
 
@@ -109,10 +110,10 @@ def changed_in(
         source: place of an instruction whose result counts as changed; then the branch back is in
             what is returned, with whether it depends on that.
     """
-    parsed, back = _parsed(code), targets(code)
-    made = [effects(parsed[index]) for index in loop]
+    held, back = parsed(code), targets(code)
+    made = [effects(held[index]) for index in loop]
     first = {name for each in made for name in each.writes} if begin is None else set(begin)
-    called = {name for i in subroutines(code) for name in effects(parsed[i]).writes}
+    called = {name for i in subroutines(code) for name in effects(held[i]).writes}
     heads: dict[int, set[str]] = {}
     found: dict[int, bool] = {}
     for _ in range(REPEATS_ROUNDS):
@@ -120,7 +121,7 @@ def changed_in(
         found = {}
         for index in loop:
             state |= joins.pop(index, set()) | heads.get(index, set())
-            each, does = parsed[index], made[index - loop.start]
+            each, does = held[index], made[index - loop.start]
             reads = set(does.reads)
             if each.name in (*_LOADS, *_STORES):
                 address = address_of(each)
@@ -140,10 +141,10 @@ def changed_in(
             if to is None or to not in loop or index == loop[-1]:
                 continue
             if to > index:
-                held = joins.setdefault(to, set())
-                held |= state
+                joined = joins.setdefault(to, set())
+                joined |= state
                 if guard in state:
-                    held.update(
+                    joined.update(
                         name for at in range(index + 1, to)
                         for name in made[at - loop.start].writes
                     )  # fmt: skip
@@ -167,28 +168,27 @@ def _ends(code: KernelCode, loop: range, load: int) -> bool:
 
 def _carries(code: KernelCode, loop: range) -> bool:
     """Whether a turn goes on from what the one before computed."""
-    parsed, written, exposed = _parsed(code), set[str](), set[str]()
+    held, written, exposed = parsed(code), set[str](), set[str]()
     for index in loop:
-        does = effects(parsed[index])
+        does = effects(held[index])
         exposed |= {name for name in does.reads if name not in written}
-        if not parsed[index].predicate:
+        if not held[index].predicate:
             written.update(does.writes)
-    every = {name for index in loop for name in effects(parsed[index]).writes}
+    every = {name for index in loop for name in effects(held[index]).writes}
     carried = {name for name in exposed & every if name.lstrip("U").startswith("R")}
-    adds = any(parsed[index].name in _ATOMICS and code.n([index]) for index in loop)
+    adds = any(held[index].name in _ATOMICS and code.n([index]) for index in loop)
     computed = any(
-        not carried.isdisjoint(effects(parsed[index]).reads)
-        for index in loop if _COMPUTES.match(parsed[index].name)
+        not carried.isdisjoint(effects(held[index]).reads)
+        for index in loop if _COMPUTES.match(held[index].name)
     )  # fmt: skip
     return adds or computed or len(carried) > REPEATS_CARRIED
 
 
 def alike(code: KernelCode) -> list[tuple[int, int]]:
     """Return loads with a later one of the same address, as wide, to which no branch leads."""
-    parsed, back = _parsed(code), targets(code)
-    ends, found = {*back.values()}, list[tuple[int, int]]()
+    ends, found = {*targets(code).values()}, list[tuple[int, int]]()
     held = dict[tuple[str, str, str], int]()
-    for index, each in enumerate(parsed):
+    for index, each in enumerate(parsed(code)):
         if index in ends or each.name in ("BRA", "CALL", "RET", "EXIT"):
             held.clear()
         if each.name == "LDG" and code.n([index]):
