@@ -640,6 +640,11 @@ WASTED_LANES_OUTSIDE = 0.1
 WASTED_LANES_SURE = 0.5
 """Share of the likely gain that is sure. By hand."""
 
+WASTED_LANES_GUARDED = 0.95
+"""Of the lanes that a guard leaves out, the part of the time that goes likely. A kernel of an H200
+with 0.8 of them left out took 4.1 times as long as with none
+(`benchmarks/results/plant-dev-1.json`)."""
+
 WASTED_LANES_MORE = 0.1
 """Of the rest, what goes away at most as well: smaller tiles leave room for more stages."""
 
