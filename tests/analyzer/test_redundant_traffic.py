@@ -42,6 +42,7 @@ def _said(made: Made) -> list[str]:
 
 
 def test_a_second_pass_over_the_same_addresses() -> None:
+    """An inner loop that begins anew at the same address."""
     (said,) = found(program(_passes("IMAD.MOV.U32 R2, RZ, RZ, R12")), _RULE)
     assert "what the turn before did" in said.title
     assert said.kernel_gain is not None
@@ -49,7 +50,7 @@ def test_a_second_pass_over_the_same_addresses() -> None:
 
 
 @pytest.mark.parametrize(
-    "again, carried",
+    ("again", "carried"),
     [
         ("IADD3 R2, P3, R2, 0x100, RZ", "CS2R R24, SRZ"),  # each turn loads further on
         ("IMAD R2, R9, 0x1000, R12", "CS2R R24, SRZ"),  # by the number of the turn
@@ -58,6 +59,7 @@ def test_a_second_pass_over_the_same_addresses() -> None:
     ],
 )
 def test_turns_that_differ_are_no_repetition(again: str, carried: str) -> None:
+    """Other addresses, results of the turn before, and what shared memory says."""
     assert not _said(_passes(again, carried))
 
 
@@ -78,7 +80,7 @@ _LOAD = "LDG.E R4, desc[UR8][R12.64]"
 
 
 @pytest.mark.parametrize(
-    "inside, title",
+    ("inside", "title"),
     [
         (("LDG.E R5, desc[UR8][R14.64]", _LOAD, "FFMA R6, R4, R5, R6"), "loads the same bytes"),
         ((_LOAD, "FADD R6, R4, R6", "STG.E desc[UR8][R14.64], R6"), "stores the same bytes"),
@@ -86,6 +88,7 @@ _LOAD = "LDG.E R4, desc[UR8][R12.64]"
     ],
 )
 def test_accesses_that_are_repeated(inside: tuple[str, ...], title: str) -> None:
+    """One access of an innermost loop, or a pair of loads."""
     (only,) = _said(_loop(*inside, *_STEP))
     assert title in only
 
@@ -100,10 +103,12 @@ def test_accesses_that_are_repeated(inside: tuple[str, ...], title: str) -> None
     ],
 )
 def test_accesses_that_are_not(inside: tuple[str, ...]) -> None:
+    """Addresses that go on, or lie apart, or are loaded; loads behind a branch."""
     assert not _said(_loop(*inside, *_STEP))
 
 
 def test_a_loop_that_waits_for_a_flag() -> None:
+    """It reads one address until that has changed."""
     made = Made(code=_code(
         ("LDG.E.STRONG.GPU R4, desc[UR8][R14.64]", 1, True),
         ("ISETP.NE.AND P1, PT, R4, RZ, PT", 1, True),

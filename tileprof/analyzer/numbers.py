@@ -281,6 +281,9 @@ got back 0.3 to 0.5 of it in three kernels.)"""
 MOST_WARPS = 0.5
 """Of all warps, from which more of them bring little."""
 
+NEXT_STEP_MANY = 4
+"""Blocks of a multiprocessor, from which on one more is a small step. By hand."""
+
 NEXT_STEP_FEWEST_REGISTERS = 24
 """Registers of a thread, fewer than which no change is asked for. By hand."""
 
@@ -455,7 +458,19 @@ guard, say) is taken for the same. By hand."""
 
 # -- kernel/per_thread
 
+PER_THREAD_WORD = 4
+"""Bytes of an access, up to which what makes its address counts: with 8 there are half as many, and
+a block that has fewer threads for it leaves room for others."""
+
 PER_THREAD_OF_WORD = 0.6
 """Part of what makes addresses of 4-byte accesses that goes: of a histogram and of running sums of
 an H200 whose rows lost their alignment 0.44 and 0.73 of it came back
 (`benchmarks/results/plant-dev-1.json`)."""
+
+# -- calibrated
+
+CALIBRATED_NOMINAL = 0.8
+"""Probability with which the true gain of a new family's defect is inside its interval."""
+
+CALIBRATED_NARROWEST = 0.02
+"""Least distance of an end of an interval to its middle, of the logarithm of a gain."""

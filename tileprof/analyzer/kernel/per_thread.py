@@ -28,13 +28,17 @@ from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.repeats import address_of, parsed
-from tileprof.analyzer.numbers import PACE_UNDER_LOAD, PER_THREAD_OF_WORD, WIDEST
+from tileprof.analyzer.numbers import (
+    PACE_UNDER_LOAD,
+    PER_THREAD_OF_WORD,
+    PER_THREAD_WORD,
+    WIDEST,
+)
 from tileprof.binary.instructions import Instruction
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects
 
 _LOADS = ("LDG", "LDGSTS")
-WORD_BYTES = 4
 _ANSWER = ("long_scoreboard",)
 
 
@@ -66,12 +70,12 @@ def by_latency(code: KernelCode, where: Collection[int], short: float) -> Weight
 def by_addresses(code: KernelCode, where: Collection[int]) -> Weights:
     """By row, samples of what makes addresses of accesses of at most 4 bytes, as far as it goes."""
     taken = np.zeros(len(code.counts))
-    narrow = [i for i in where if width_of(code.instructions[i].opcode) <= WORD_BYTES]
+    narrow = [i for i in where if width_of(code.instructions[i].opcode) <= PER_THREAD_WORD]
     for width in {width_of(code.instructions[index].opcode) for index in narrow}:
         same = [i for i in narrow if width_of(code.instructions[i].opcode) == width]
         made = code.rows([*same, *_made_for(code, same)])
         held = code.taken(made & ~code.rows(reasons=_ANSWER))
-        part = (1 - width / WIDEST) * (PER_THREAD_OF_WORD if width == WORD_BYTES else 1.0)
+        part = (1 - width / WIDEST) * (PER_THREAD_OF_WORD if width == PER_THREAD_WORD else 1.0)
         taken = np.maximum(taken, part * held)
     return taken
 

@@ -159,10 +159,12 @@ def _measured(
 def _beside(case: KernelCase, code: KernelCode, where: set[int]) -> tuple[Weights, Weights]:
     """What is done for each thread, and waits for latency as too few bytes are under way.
 
-    Code that a tile compiler made works addresses out for tiles, not for accesses.
+    Code that a tile compiler made works addresses out for tiles, not for accesses; and where the
+    use of memory is not known, nobody knows whether arithmetic matters.
     """
     nothing = np.zeros(len(code.counts))
-    made = nothing if told(case) else per_thread.by_addresses(code, where)
+    known = memory_use(case) is not None and not told(case)
+    made = nothing if not known else per_thread.by_addresses(code, where)
     short = per_thread.short_of(case, code, where)
     return made, per_thread.by_latency(code, where, short) if short else nothing
 

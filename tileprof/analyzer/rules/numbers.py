@@ -158,6 +158,13 @@ NARROW_ACCESS_FULL = 0.2
 OCCUPANCY_WAITING = 0.3
 """Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
 
+OCCUPANCY_OF_IDLE = 1 / 3
+"""Of the cycles in which nobody issues, that warps wait for latency: more of it, and other warps
+have room though it is little."""
+
+OCCUPANCY_FEWEST = 0.05
+"""Of the samples, that wait for latency while nobody issues, at least."""
+
 OCCUPANCY_OTHER = 0.1
 """Of the samples, that are at spills, or in full queues: above, that is what to look at."""
 

@@ -34,7 +34,7 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
-from tileprof.analyzer.numbers import COOL, SPECIAL_CYCLES
+from tileprof.analyzer.numbers import COOL, HALFWAY, SPECIAL_CYCLES
 from tileprof.analyzer.rules.numbers import (
     SLOW_MATH_BUSY,
     SLOW_MATH_FULL,
@@ -153,10 +153,12 @@ def _beside(
         others = set(code.named("MUFU")).difference(where)
         special = busy_share(code) / code.issued * code.n(others, (ISSUED,))
         return case.roofs.tensor_floor / case.time + special * SPECIAL_CYCLES >= SLOW_MATH_FULL
-    left = reach.left(case, gone)
+    left = reach.left(case)
     if left is None or left.low > 0 or share >= SLOW_MATH_NOTABLE:
         return False
-    return gone is None or left.mid < share
+    # Where it is turns to issue that fill the time, what is slow is a part of what does.
+    without = reach.left(case, gone)
+    return gone is None or without is None or without.mid - left.mid < HALFWAY * share
 
 
 def _place(case: KernelCase, code: KernelCode, where: list[int]) -> Place:
