@@ -211,3 +211,11 @@ def test_more_loads_than_are_told_apart(text: str, said: int) -> None:
     """A load that waits for earlier ones waits for memory; elsewhere `misc` says nothing."""
     code = [(text, {"selected": 1250, "misc": 8750, "misc_not_issued": 7500}, 1, 5)]
     assert len(found(on_h200(Made(attributes=FEW, code=code, metrics=SOME), ROOF), RULE)) == said
+
+
+def test_many_blocks_that_registers_limit() -> None:
+    """A fifth block is a small step: a smaller tile has room for eight, so likely six."""
+    four = launch(13200, held=4, threads=128, registers=128, limited_by="registers")
+    finding = only(on_h200(Made(attributes=four, code=WAITS, metrics=SOME), ROOF), RULE)
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(faster(STATIONS, 4, 6.5))

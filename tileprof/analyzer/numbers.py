@@ -271,6 +271,14 @@ requests move as many bytes in a pass as wider ones. (An H200 had 0.1 of them at
 rows that it left in shared memory, padded by a word, where as many more passes are those of shared
 memory; and 0.37 where rows were only copied, and 16 bytes took 0.86 of the time.)"""
 
+NARROW_BESIDE = 0.02
+"""Of the samples, what is done for each access and not for each byte, from which on narrow accesses
+cost something though their queue is not full. By hand."""
+
+NARROW_MOST = 1.5
+"""Of what a warp does itself for narrow accesses, how many times as much may go: others wait for
+its turns to issue. By hand."""
+
 NARROW_NEAR_BY = 64
 """Instructions from an access to the next one of the same tile, at most."""
 
@@ -285,6 +293,9 @@ got back 0.3 to 0.5 of it in three kernels.)"""
 
 MOST_WARPS = 0.5
 """Of all warps, from which more of them bring little."""
+
+NEXT_STEP_MANY = 4
+"""Blocks of a multiprocessor, from which on one more is a small step. By hand."""
 
 NEXT_STEP_FEWEST_REGISTERS = 24
 """Registers of a thread, fewer than which no change is asked for. By hand."""
@@ -448,3 +459,35 @@ UNEXPLAINED_LEAST = 0.03
 UNEXPLAINED_FAR = 1.5
 """Times the floor and what causes explain, from which on a kernel is far from it. By hand:
 libraries' products reach 0.6 to 0.9 of their roof."""
+
+# -- machine/repeats
+
+REPEATS_ROUNDS = 12
+"""Passes over a loop, after which it is not known what its turns change. By hand: one for each loop
+in it, and one more."""
+
+REPEATS_CARRIED = 3
+"""Registers that a loop may keep from a turn to the next as its count. By hand."""
+
+REPEATS_EVERY = 0.75
+"""Part of what a loop's loads issue that its turns load again, from which on the rest (behind a
+guard, say) is taken for the same. By hand."""
+
+# -- kernel/per_thread
+
+PER_THREAD_WORD = 4
+"""Bytes of an access, up to which what makes its address counts: with 8 there are half as many, and
+a block that has fewer threads for it leaves room for others."""
+
+PER_THREAD_OF_WORD = 0.6
+"""Part of what makes addresses of 4-byte accesses that goes: of a histogram and of running sums of
+an H200 whose rows lost their alignment 0.44 and 0.73 of it came back
+(`benchmarks/results/plant-dev-1.json`)."""
+
+# -- calibrated
+
+CALIBRATED_NOMINAL = 0.8
+"""Probability with which the true gain of a new family's defect is inside its interval."""
+
+CALIBRATED_NARROWEST = 0.02
+"""Least distance of an end of an interval to its middle, of the logarithm of a gain."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tileprof.analyzer.account import Account, account
+from tileprof.analyzer.calibrated import stretched
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
@@ -204,7 +205,7 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase, tree: Contexts) -> Ite
     seen = saving.mid >= REPORT_LEAST_SEEN
     most = of_program(gain, case.of_steps).high
     if seen and gain.mid >= REPORT_LEAST_OF_KERNEL and most >= REPORT_LEAST_OF_PROGRAM:
-        told = capped(widened(gain), case.roofs.most_gain)
+        told = capped(stretched(widened(gain), draft.evidence), case.roofs.most_gain)
         exposed = tree.exposed(case.nodes, _of_work(case, told) * tree.steps.time)
         in_program = _exposed(of_program(told, case.of_steps), exposed)
         yield _finding(rule, draft, told, in_program)

@@ -11,7 +11,10 @@ nothing is known, has it too. So a new family's true gains are inside with the n
 if families are exchangeable (Lee, Barber and Willett, "Distribution-free inference with
 hierarchical data", 2023). Coverage is that of families whose factors come from all others.
 
-    python -m plant.generated.calibrating FILE… [--nominal 0.8]        (in benchmarks/)
+    python -m plant.generated.calibrating FILE… [--nominal 0.8] [--write]      (in benchmarks/)
+
+`--write` puts the factors into the analyzer (`tileprof/analyzer/calibrated.py`). A record says by
+which factors its intervals were stretched already; that is undone first.
 """
 
 from __future__ import annotations
@@ -25,12 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from plant.scores import NOISE, advice
+from tileprof.analyzer import calibrated
+from tileprof.analyzer.numbers import CALIBRATED_NARROWEST, CALIBRATED_NOMINAL
 
 __all__ = ["Case", "Factors", "cases_of", "coverage", "factors", "main"]
 
-NOMINAL = 0.8
-NARROWEST = 0.02
-"""Least width of a side of an interval, of the logarithm of a gain: a fiftieth of the time."""
+NOMINAL, NARROWEST = CALIBRATED_NOMINAL, CALIBRATED_NARROWEST
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ def cases_of(record: Mapping[str, Any]) -> list[Case]:
         low, mid, high = (max(float(end), 1.0) for end in said["gain"])
         # Records of before 2026-11-27 do not say it; all of them had samples.
         evidence = said.get("evidence", "samples")
+        below, above = record.get("factors", {}).get(evidence, (1.0, 1.0))
+        low, high = mid * (low / mid) ** (1 / below), mid * (high / mid) ** (1 / above)
         found.append(Case(_family(row), evidence, low, mid, high, float(row["time"]["ratio"])))
     return found
 
@@ -145,15 +150,34 @@ def _finite(value: float) -> float | None:
     return round(value, 3) if math.isfinite(value) else None
 
 
+def write(rows: Sequence[Mapping[str, Any]], path: Path = Path(calibrated.__file__)) -> None:
+    """Put factors into the analyzer; a kind of evidence without a guarantee has none there.
+
+    No interval is made narrower: rules were made with some of what they are calibrated on.
+    """
+    text = path.read_text()
+    head, _, rest = text.partition("FACTORS: Mapping[Tier, tuple[float, float]] = {\n")
+    lines = [
+        f'    "{row["evidence"]}": ({max(row["low"], 1.0)}, {max(row["high"], 1.0)}),\n'
+        for row in rows if row["low"] is not None and row["high"] is not None
+    ]  # fmt: skip
+    made = f"{head}FACTORS: Mapping[Tier, tuple[float, float]] = {{\n{''.join(lines)}}}\n"
+    path.write_text(made + rest.partition("}\n")[2])
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the rows as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--nominal", type=float, default=NOMINAL)
+    parser.add_argument("--write", action="store_true", help="put the factors into the analyzer")
     args = parser.parse_args(argv)
     records = [json.loads(path.read_text()) for path in args.files]
     cases = [case for record in records for case in cases_of(record)]
-    print(json.dumps(table(cases, args.nominal), indent=1))
+    rows = table(cases, args.nominal)
+    print(json.dumps(rows, indent=1))
+    if args.write:
+        write(rows)
     return 0
 
 

@@ -236,6 +236,13 @@ def _findings(path: Path, family: Family, mutant: Mutant | None) -> dict[str, An
     }  # fmt: skip
 
 
+def _factors() -> dict[str, list[float]]:
+    """Return by what the analyzer stretches intervals."""
+    from tileprof.analyzer.calibrated import FACTORS
+
+    return {kind: list(each) for kind, each in FACTORS.items()}
+
+
 # -- all of them
 
 
@@ -301,6 +308,7 @@ def run(args: argparse.Namespace) -> int:
     output = args.output or Path(__file__).parents[2] / "results" / f"plant-{args.split}.json"
     result: dict[str, Any] = {
         "split": args.split, "part": args.part, "analyzer": now, "claims": "current",
+        "factors": _factors(),
         "held_out": record["held_out"], "circumstances": measuring.circumstances(), "rows": [],
     }  # fmt: skip
     from tileprof.runtime.roofs import measured_roofs
@@ -331,7 +339,7 @@ def again(path: Path, kept: Path, only: str, output: Path | None) -> int:
         if re.search(only, row["case"]) and profiled.exists():
             row |= _findings(profiled, FAMILIES[row["family"]], by_name.get(row["case"]))
             print(scoring.told(row), flush=True)
-    result |= {"analyzer": freezing.analyzer_hash(), "read_again": True}
+    result |= {"analyzer": freezing.analyzer_hash(), "read_again": True, "factors": _factors()}
     if output:
         output.write_text(json.dumps(result, indent=1) + "\n")
     print(scoring.page(scoring.pooled([result]), scoring.dev_gains([])))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.machine.code import ISSUED, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import skipped, targets
+from tileprof.analyzer.machine.uniform import is_of_block
 from tileprof.analyzer.numbers import (
     LATE_WARPS_ALL,
     LATE_WARPS_AS_OFTEN,
@@ -66,11 +67,13 @@ def _late(code: KernelCode, bars: list[int], way: range) -> list[int]:
 
 
 def _by_all(code: KernelCode, branch: int, stepped: range) -> bool:
-    """Whether counts, or else samples, say that all warps run it, or none.
+    """Whether counts, or else samples, say that all warps run it, or none; or what it asks does.
 
     A warp that issues is sampled as often at each instruction that it comes by, so where warps step
     over some, those have fewer such samples than what stands before the branch.
     """
+    if is_of_block(code, branch):
+        return True
     came, went = (code.executed([each], "executions") for each in (branch, stepped[0]))
     if came is not None and went is not None:
         return came > 0 and not 0 < went < LATE_WARPS_ALL * came

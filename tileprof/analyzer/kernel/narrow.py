@@ -8,13 +8,13 @@ be nothing. The formulas are in `rules.narrow_access`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import width_of, worked_out
 from tileprof.analyzer.kernel.memory_use import MemoryUse
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
@@ -23,7 +23,9 @@ from tileprof.analyzer.machine.jumps import skipped
 from tileprof.analyzer.numbers import (
     COOL,
     LINE,
+    NARROW_BESIDE,
     NARROW_LEAST_FULL,
+    NARROW_MOST,
     NARROW_NEAR_BY,
     NARROW_SURE,
     NARROW_WIDE_PASSES,
@@ -49,10 +51,22 @@ def why_harmless(
     checked: Weights,
     saving: Saving,
     use: MemoryUse | None,
+    beside: Weights,
 ) -> str:
-    """Why there is nothing to gain, or nothing; `checked`: what `checks` found of the accesses."""
+    """Why there is nothing to gain, or nothing.
+
+    Args:
+        code: of the kernel.
+        passes: by access.
+        checked: what `checks` found of the accesses.
+        saving: what goes with them.
+        use: of memory.
+        beside: samples that go with them elsewhere.
+    """
     if use and use.near:
         return "memory bandwidth is the limit"
+    if float(beside.sum()) >= NARROW_BESIDE * code.whole:
+        return ""
     at = code.n(passes, (ISSUED, *FULL)) / code.whole
     if min(saving.mid, at + float(checked.sum()) / code.whole) < COOL:
         return "these accesses take no time"
@@ -64,22 +78,36 @@ def why_harmless(
 
 
 def saved(
-    code: KernelCode, passes: Mapping[int, float], checked: Weights, use: MemoryUse | None
-) -> Saving:
-    """What goes if each instruction moves 16 bytes, as far as memory has room."""
+    case: KernelCase, code: KernelCode, passes: Mapping[int, float], checked: Weights,
+    use: MemoryUse | None, made: Weights, late: Weights,
+) -> Saving:  # fmt: skip
+    """What goes if each instruction moves 16 bytes, as far as memory has room.
+
+    Args:
+        case: of which kernel.
+        code: of it.
+        passes: by access.
+        checked: what `checks` found of them.
+        use: of memory; None where it is not known.
+        made: samples of what makes their addresses, as far as it goes.
+        late: samples that wait for latency, as far as they go.
+    """
     parts = {i: width_of(code.instructions[i].opcode) / WIDEST for i in passes}
     gone = {i: max(0.0, passes[i] - NARROW_WIDE_PASSES * parts[i]) for i in passes}
-    taken = behind(code, gone, passes)
+    taken = np.maximum(behind(code, gone, passes), late)
     for index in passes:
         at = (1 - parts[index]) * code.taken(code.rows([index], (ISSUED, "lg_throttle")))
         taken = np.maximum(taken, at)
-    own = float(checked.sum()) > float(taken.sum())
-    taken = np.maximum(taken, checked)
+    own = max(float(each.sum()) for each in (checked, made)) > float(taken.sum())
+    taken = np.maximum(taken, np.maximum(checked, made))
     if use is None:
         return eliminated(taken, code.whole, sure=0.0)
     saving, room = eliminated(taken, code.whole, sure=NARROW_SURE), use.room
     if own:  # nobody stands behind what a warp does itself
-        saving = replace(saving, rows=None)
+        left = reach.left(case, taken) or saving
+        mid = min(saving.mid, left.mid)
+        high = max(mid, min(left.high, NARROW_MOST * mid))
+        saving = Saving(min(saving.low, mid), mid, high, samples=saving.samples)
     if saving.mid <= room:
         return saving
     high = max(room, min(saving.high, 1 - 1 / use.most))

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.launches import Launch
-from tileprof.analyzer.numbers import MOST_WARPS, NEXT_STEP_FEWEST_REGISTERS
+from tileprof.analyzer.numbers import (
+    MOST_WARPS,
+    NEXT_STEP_FEWEST_REGISTERS,
+    NEXT_STEP_MANY,
+)
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor, occupancy
 from tileprof.remarks.launches import BlocksNeed
 
@@ -52,6 +56,10 @@ def next_step(case: KernelCase, launch: Launch) -> Step | None:
     after, further = there * launch.warps, there * launch.warps
     if launch.held == 1 and launch.waves > 1:
         further = max(after, min(MOST_WARPS * room, launch.each * launch.warps))
+    elif launch.held >= NEXT_STEP_MANY and limits == ["registers"]:
+        # One block more is a small step: who has a thread hold less halves its tile.
+        twice = 2 * launch.held * launch.warps
+        further = max(after, min(twice, launch.each * launch.warps)) if twice <= room else after
     return Step(blocks, after, _told(case) or needs, left, further)
 
 

@@ -33,9 +33,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import numpy as np
+
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule
+from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.kernel import per_thread
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     Request,
@@ -142,13 +146,27 @@ def _measured(
     title, place = _title(code, where), _place(case, code, where)
     cause = Cause(title, place, tuple(evidence), _AUTHOR, _COMPILER)
     passes = passes_at(case, code, where)
-    saving = saved(code, passes, checked, use)
-    if why := why_harmless(code, passes, checked, saving, use):
+    made, late = _beside(case, code, where)
+    saving = saved(case, code, passes, checked, use, made, late)
+    if why := why_harmless(code, passes, checked, saving, use, np.maximum(made, late)):
         yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return
     yield cause.costs(
         saving, most=use.most if use else float("inf"), confidence="medium" if use else "low"
     )
+
+
+def _beside(case: KernelCase, code: KernelCode, where: set[int]) -> tuple[Weights, Weights]:
+    """What is done for each thread, and waits for latency as too few bytes are under way.
+
+    Code that a tile compiler made works addresses out for tiles, not for accesses; and where the
+    use of memory is not known, nobody knows whether arithmetic matters.
+    """
+    nothing = np.zeros(len(code.counts))
+    known = memory_use(case) is not None and not told(case)
+    made = nothing if not known else per_thread.by_addresses(code, where)
+    short = per_thread.short_of(case, code, where)
+    return made, per_thread.by_latency(code, where, short) if short else nothing
 
 
 def _symptom(case: KernelCase, code: KernelCode) -> Iterator[Draft]:

@@ -158,6 +158,13 @@ NARROW_ACCESS_FULL = 0.2
 OCCUPANCY_WAITING = 0.3
 """Of the samples, that wait for latency while nobody issues: below, more warps find little room."""
 
+OCCUPANCY_OF_IDLE = 1 / 3
+"""Of the cycles in which nobody issues, that warps wait for latency: more of it, and other warps
+have room though it is little."""
+
+OCCUPANCY_FEWEST = 0.05
+"""Of the samples, that wait for latency while nobody issues, at least."""
+
 OCCUPANCY_OTHER = 0.1
 """Of the samples, that are at spills, or in full queues: above, that is what to look at."""
 
@@ -533,6 +540,11 @@ SMALL_GRID_SURE = 0.25
 
 # -- spills
 
+SPILLS_MAIN = 0.2
+"""Of the samples, from which on spills are the main of what is waited for. Of a kernel of an H200
+with 0.07 of them a seventh of the time came back, of one with 0.01 nothing
+(`benchmarks/results/plant-dev-1.json`)."""
+
 SPILLS_SURE = 0.7
 """Of the likely part, what comes back at least."""
 
@@ -635,6 +647,11 @@ WASTED_LANES_OUTSIDE = 0.1
 WASTED_LANES_SURE = 0.5
 """Share of the likely gain that is sure. By hand."""
 
+WASTED_LANES_GUARDED = 0.95
+"""Of the lanes that a guard leaves out, the part of the time that goes likely. A kernel of an H200
+with 0.8 of them left out took 4.1 times as long as with none
+(`benchmarks/results/plant-dev-1.json`)."""
+
 WASTED_LANES_MORE = 0.1
 """Of the rest, what goes away at most as well: smaller tiles leave room for more stages."""
 
@@ -679,3 +696,18 @@ GROUP_ALONE_LATE = 0.1
 
 GROUP_ALONE_SURE = 0.3
 """Of the likely gain, what comes at least. By hand."""
+
+# -- redundant_traffic
+
+REDUNDANT_WHOLE = 0.85
+"""Part of what repeated turns of a loop take that goes at least. By hand."""
+
+REDUNDANT_OTHERS = 0.15
+"""Part of what is left that goes at most besides. By hand."""
+
+REDUNDANT_SURE = 0.3
+"""Part of what waits for repeated accesses that goes at least: others of the loop may be waited for
+instead. By hand."""
+
+REDUNDANT_COUNTED = 100
+"""Samples that issue, from which on they tell how often a loop turns. By hand."""

@@ -56,8 +56,10 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers import FEWEST_SAMPLES, MOST_WARPS
 from tileprof.analyzer.rules.numbers import (
     OCCUPANCY_ALIKE,
+    OCCUPANCY_FEWEST,
     OCCUPANCY_LEFT,
     OCCUPANCY_NOTABLE,
+    OCCUPANCY_OF_IDLE,
     OCCUPANCY_OTHER,
     OCCUPANCY_SMALL_STEP,
     OCCUPANCY_SURE,
@@ -126,8 +128,11 @@ def _seen(
     alone, known = launch.held == 1, case.roofs.copy_floor > 0
     waiting = _waiting(case, code, alone)
     saving = _saving(case, code, launch, step, left)
+    idle = code.n(idle=True)
+    enough = max(OCCUPANCY_FEWEST * code.whole, OCCUPANCY_OF_IDLE * idle)
+    least = OCCUPANCY_WAITING * code.whole
     if (
-        waiting >= max(OCCUPANCY_WAITING * code.whole, FEWEST_SAMPLES)
+        waiting >= max(least if alone else min(least, enough), FEWEST_SAMPLES)
         and saving.mid >= OCCUPANCY_NOTABLE
     ):
         yield Draft(

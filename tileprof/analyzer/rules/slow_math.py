@@ -34,7 +34,7 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.arithmetic import FORMS, Form, lines_calling, staying
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines
-from tileprof.analyzer.numbers import COOL, SPECIAL_CYCLES
+from tileprof.analyzer.numbers import COOL, HALFWAY, SPECIAL_CYCLES
 from tileprof.analyzer.rules.numbers import (
     SLOW_MATH_BUSY,
     SLOW_MATH_FULL,
@@ -116,7 +116,7 @@ def _told(
     if once and (left := reach.left(case)) is not None and left.mid < SLOW_MATH_NOTABLE:
         return
     if share >= (SLOW_MATH_SETUP if once or form.quiet else COOL) and not _beside(
-        case, code, where, share
+        case, code, where, share, taken
     ):
         saving = eliminated(_with_late(code, taken), code.whole, form.part, SLOW_MATH_SURE)
         yield cause.costs(saving, seen, confidence=form.confidence)
@@ -143,15 +143,22 @@ def _with_late(code: KernelCode, taken: Weights) -> Weights:
     return np.maximum(taken, share * late) if share >= SLOW_MATH_SETUP else taken
 
 
-def _beside(case: KernelCase, code: KernelCode, where: Collection[int], share: float) -> bool:
+def _beside(
+    case: KernelCase, code: KernelCode, where: Collection[int], share: float,
+    gone: Weights | None = None,
+) -> bool:  # fmt: skip
     """Whether other work fills the time: tensor cores and special functions in turn, these aside;
-    or memory, as far as it can."""
+    or memory, or turns to issue without those that go."""
     if case.roofs.tensor_floor and code.issued:
         others = set(code.named("MUFU")).difference(where)
         special = busy_share(code) / code.issued * code.n(others, (ISSUED,))
         return case.roofs.tensor_floor / case.time + special * SPECIAL_CYCLES >= SLOW_MATH_FULL
     left = reach.left(case)
-    return left is not None and left.low <= 0 and share < SLOW_MATH_NOTABLE
+    if left is None or left.low > 0 or share >= SLOW_MATH_NOTABLE:
+        return False
+    # Where it is turns to issue that fill the time, what is slow is a part of what does.
+    without = reach.left(case, gone)
+    return gone is None or without is None or without.mid - left.mid < HALFWAY * share
 
 
 def _place(case: KernelCase, code: KernelCode, where: list[int]) -> Place:

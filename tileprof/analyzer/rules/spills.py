@@ -12,7 +12,9 @@ tiles, than it could.
 
 Where registers leave room for few warps, and it is known what the work takes, waits for results at
 which nobody issues likely go as well: with as many registers a thread as spilled, there is nobody
-else to issue, and what is left of a thread's registers takes one value after the other.
+else to issue, and what is left of a thread's registers takes one value after the other. Where
+spills are not the main of what is waited for, that part of those waits counts that they are of it:
+a kernel that fills all registers and spills a few waits for its loads, not for want of registers.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
-from tileprof.analyzer.rules.numbers import SPILLS_SURE
+from tileprof.analyzer.rules.numbers import SPILLS_MAIN, SPILLS_SURE
 from tileprof.errors import Location
 
 _LATENCY = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")
@@ -71,7 +73,9 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     share = float(taken.sum()) / code.whole
     together = np.maximum(taken, share * code.taken(code.rows(reasons=_TOGETHER)))
     least = eliminated(together, code.whole, SPILLS_COME_BACK, SPILLS_SURE).low
-    together = np.maximum(together, np.maximum(_exposed(case, code), _serial(code)))
+    main = min(1.0, share / SPILLS_MAIN)
+    waits = np.maximum(_exposed(case, code), _serial(code))
+    together = np.maximum(together, main * waits)
     likely = eliminated(together, code.whole, SPILLS_COME_BACK, SPILLS_SURE)
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)

@@ -11,6 +11,10 @@ a smaller tile does less well is taken off. Nor does what comes between products
 exponentials: the kernel is no faster than its work inside lets it (`reach`, and `by_turns` where
 exponentials run under products).
 
+Where nobody tells extents, stores tell of them (`masked`): code outside of loops has lanes for so
+many bytes, and no element is stored twice. A lane that is left out waits and issues as the others
+of its warp do, and so do whole warps of such lanes; nearly all of the time goes in proportion.
+
 Lanes: a guard by itself is no fault: it is told beside the lanes, and only the compiler's own words
 say whether it is needed. Instructions that one lane runs for all (barriers in shared memory, copies
 of tiles) are left out, and so is the code of one lane in kernels that have them. With f of the
@@ -33,11 +37,13 @@ from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
 from tileprof.analyzer.kernel.launches import busy_share, launch_place
+from tileprof.analyzer.kernel.masked import masked_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
 from tileprof.analyzer.numbers import COLD, FEWEST_SAMPLES
 from tileprof.analyzer.rules.numbers import (
     WASTED_LANES_FEW,
+    WASTED_LANES_GUARDED,
     WASTED_LANES_MORE,
     WASTED_LANES_NOTABLE,
     WASTED_LANES_ONE,
@@ -68,6 +74,7 @@ _COMPILER = "See how threads are mapped to the elements of this op, and what its
 def find(case: KernelCase) -> Iterator[Draft]:
     """Tiles that are partly on nothing; hot instructions with few lanes."""
     yield from _outside(case)
+    yield from _masked(case)
     yield from _idle_lanes(case)
 
 
@@ -96,6 +103,25 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
         yield cause.ignored(", where it costs nothing", leave, seen)
         return
     yield cause.costs(saving, seen)
+
+
+def _masked(case: KernelCase) -> Iterator[Draft]:
+    """Lanes of a foreign kernel that a guard leaves out, by what its stores have lanes for."""
+    code = case.sampled
+    masked = masked_of(case, code) if code else None
+    if code is None or masked is None or masked.outside < WASTED_LANES_OUTSIDE:
+        return
+    outside = masked.outside
+    text = (
+        f"a launch has lanes to store {masked.stored / 1e6:.4g} MB, where all its tensors have"
+        f" {masked.held / 1e6:.4g} MB: a guard leaves out {percent(outside, 0)} of them or more"
+    )
+    title = f"{percent(outside, 0)} of the lanes work on elements that a guard leaves out"
+    cause = Cause(title, case.at(masked.first), (Evidence("static", text),), _FITTING)
+    saving = Saving(
+        WASTED_LANES_SURE * outside, WASTED_LANES_GUARDED * outside, outside, None, code.whole
+    )
+    yield cause.costs(saving, sampled(code, code.taken(code.rows()), "are in such code"))
 
 
 def _less(case: KernelCase, op: Padded, share: float) -> Saving:

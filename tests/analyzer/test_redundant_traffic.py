@@ -1,0 +1,118 @@
+"""Loops whose turns load, or store, what the turn before did, in machine code made for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.made import Made, found, program
+
+_RULE = "redundant-traffic"
+_BUSY = {"selected": 50, "long_scoreboard": 200}
+_USE = {"selected": 50, "long_scoreboard": 400}
+
+
+def _code(*lines: tuple[str, int, bool]) -> list[tuple[str, dict[str, int], int, int]]:
+    return [(text, _USE if hot else _BUSY, depth, 10 + depth) for text, depth, hot in lines]
+
+
+def _passes(again: str, carried: str = "CS2R R24, SRZ") -> Made:
+    """A loop in a loop; `again` makes the inner one's first address, `carried` its first sum."""
+    return Made(code=_code(
+        ("S2R R0, SR_TID.X", 0, False),
+        ("IMAD.WIDE.U32 R12, R0, 0x10, RZ", 0, False),
+        (again, 1, False),
+        (carried, 1, False),
+        ("CS2R R8, SRZ", 1, False),
+        ("LDG.E R4, desc[UR8][R2.64]", 2, False),
+        ("FADD R24, R24, R4", 2, True),
+        ("IADD3 R2, P0, R2, 0x800, RZ", 2, False),
+        ("IADD3 R8, R8, 0x1, RZ", 2, False),
+        ("ISETP.GE.AND P1, PT, R8, 0x20, PT", 2, False),
+        ("@!P1 BRA 0x50", 2, False),
+        ("IADD3 R9, R9, 0x1, RZ", 1, False),
+        ("ISETP.GE.AND P2, PT, R9, 0x2, PT", 1, False),
+        ("@!P2 BRA 0x20", 1, False),
+        ("STG.E desc[UR8][R12.64], R24", 0, False),
+        ("EXIT", 0, False),
+    ))  # fmt: skip
+
+
+def _said(made: Made) -> list[str]:
+    return [each.title for each in found(program(made), _RULE)]
+
+
+def test_a_second_pass_over_the_same_addresses() -> None:
+    """An inner loop that begins anew at the same address."""
+    (said,) = found(program(_passes("IMAD.MOV.U32 R2, RZ, RZ, R12")), _RULE)
+    assert "what the turn before did" in said.title
+    assert said.kernel_gain is not None
+    assert 1.5 < said.kernel_gain.mid < 2.5
+
+
+@pytest.mark.parametrize(
+    ("again", "carried"),
+    [
+        ("IADD3 R2, P3, R2, 0x100, RZ", "CS2R R24, SRZ"),  # each turn loads further on
+        ("IMAD R2, R9, 0x1000, R12", "CS2R R24, SRZ"),  # by the number of the turn
+        ("IMAD.MOV.U32 R2, RZ, RZ, R12", "FMUL R24, R24, 0.5"),  # goes on from its own result
+        ("LDS R2, [R0]", "CS2R R24, SRZ"),  # from shared memory, which may hold anything
+    ],
+)
+def test_turns_that_differ_are_no_repetition(again: str, carried: str) -> None:
+    """Other addresses, results of the turn before, and what shared memory says."""
+    assert not _said(_passes(again, carried))
+
+
+def _loop(*inside: str) -> Made:
+    return Made(code=_code(
+        ("S2R R0, SR_TID.X", 0, False),
+        ("IMAD.WIDE.U32 R12, R0, 0x10, RZ", 0, False),
+        ("IMAD.WIDE.U32 R14, R0, 0x20, RZ", 0, False),
+        *((text, 1, False) for text in inside),
+        ("ISETP.GE.AND P1, PT, R8, 0x20, PT", 1, False),
+        ("@!P1 BRA 0x30", 1, False),
+        ("EXIT", 0, False),
+    ), blames=[(5, "long_scoreboard", 4), (5, "long_scoreboard", 3)])  # fmt: skip
+
+
+_STEP = ("IADD3 R12, P0, R12, 0x800, RZ", "IADD3 R8, R8, 0x1, RZ")
+_LOAD = "LDG.E R4, desc[UR8][R12.64]"
+
+
+@pytest.mark.parametrize(
+    ("inside", "title"),
+    [
+        (("LDG.E R5, desc[UR8][R14.64]", _LOAD, "FFMA R6, R4, R5, R6"), "loads the same bytes"),
+        ((_LOAD, "FADD R6, R4, R6", "STG.E desc[UR8][R14.64], R6"), "stores the same bytes"),
+        ((_LOAD, "LDG.E.STRONG.SYS R5, desc[UR8][R12.64]", "FFMA R6, R4, R5, R6"), "twice"),
+    ],
+)
+def test_accesses_that_are_repeated(inside: tuple[str, ...], title: str) -> None:
+    """One access of an innermost loop, or a pair of loads."""
+    (only,) = _said(_loop(*inside, *_STEP))
+    assert title in only
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        (_LOAD, "FADD R6, R4, R6"),
+        (_LOAD, "LDG.E R5, desc[UR8][R12.64+0x10]", "FFMA R6, R4, R5, R6"),
+        (_LOAD, "@P2 BRA 0x50", "LDG.E R5, desc[UR8][R12.64]", "FFMA R6, R4, R5, R6"),
+        (_LOAD, "IMAD.WIDE R2, R4, 0x4, R14", "LDG.E R5, desc[UR8][R2.64]", "FADD R6, R5, R6"),
+    ],
+)
+def test_accesses_that_are_not(inside: tuple[str, ...]) -> None:
+    """Addresses that go on, or lie apart, or are loaded; loads behind a branch."""
+    assert not _said(_loop(*inside, *_STEP))
+
+
+def test_a_loop_that_waits_for_a_flag() -> None:
+    """It reads one address until that has changed."""
+    made = Made(code=_code(
+        ("LDG.E.STRONG.GPU R4, desc[UR8][R14.64]", 1, True),
+        ("ISETP.NE.AND P1, PT, R4, RZ, PT", 1, True),
+        ("@!P1 BRA 0x0", 1, True),
+        ("EXIT", 0, False),
+    ))  # fmt: skip
+    assert not _said(made)

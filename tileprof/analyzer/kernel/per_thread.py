@@ -1,0 +1,106 @@
+"""What narrow accesses cost beside their queue: bytes under way, and work done for each thread.
+
+In: a kernel; accesses of less than 16 bytes a thread.  Out: samples, by row, that go where a thread
+moves 16 bytes at once, so that as many threads fewer, or turns, do.
+
+Little's law: what a multiprocessor gets in a second is what its warps have under way by how long
+that takes. Loads of a loop whose bytes, of all warps that it holds, are fewer than its part of the
+memory's rate times the latency under load wait for nothing but latency, and wait as long for 16
+bytes as for 4. What all loads of a loop ask for in a turn is the most that can be under way, so
+code that waits between them is not told of.
+
+Addresses, bounds and indices are worked out once for each access, not for each byte: of what makes
+them, the part goes that has no access of its own any more; accesses of 4 bytes share half of it as
+they are, at offsets of one register. So does, where latency is the limit and
+a thread has one access a turn, what threads do outside of the loop: sums over lanes, for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.estimates import Weights
+from tileprof.analyzer.kernel.global_memory import width_of
+from tileprof.analyzer.kernel.launches import clock_mhz, launch_of
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.machine.repeats import address_of, parsed
+from tileprof.analyzer.numbers import (
+    PACE_UNDER_LOAD,
+    PER_THREAD_OF_WORD,
+    PER_THREAD_WORD,
+    WIDEST,
+)
+from tileprof.binary.instructions import Instruction
+from tileprof.binary.occupancy import WARP
+from tileprof.binary.register_effects import effects
+
+_LOADS = ("LDG", "LDGSTS")
+_ANSWER = ("long_scoreboard",)
+
+
+def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> float:
+    """Return how many times as many bytes had to be under way so that memory is busy; 0 where that
+    is not known, or enough are."""
+    launch, peak = launch_of(case), case.roofs.memory_peak
+    hot = code.hottest([i for i in where if code.instructions[i].name == "LDG"])
+    loop = loop_around(code, hot.index) if hot else None
+    if launch is None or peak is None or not clock_mhz(case) or loop is None:
+        return 0.0
+    loads = [index for index in loop if code.instructions[index].name in _LOADS]
+    warps = min(launch.held, launch.each) * launch.warps
+    asked = warps * WARP * sum(width_of(code.instructions[index].opcode) for index in loads)
+    latency = PACE_UNDER_LOAD / (clock_mhz(case) * 1e6)
+    short = peak.value / launch.multiprocessors * latency / asked
+    return short if short > 1 else 0.0
+
+
+def by_latency(code: KernelCode, where: Collection[int], short: float) -> Weights:
+    """By row, samples that go where as many fewer threads have more bytes under way."""
+    widths = [width_of(code.instructions[index].opcode) for index in where]
+    fewer = min(WIDEST / min(widths), short)
+    outside = code.taken(code.rows(code.where(lambda each: each.depth == 0)))
+    waits = np.maximum(code.waiting_for(where, _ANSWER), outside)
+    return (1 - 1 / fewer) * np.maximum(waits, code.taken(code.rows(_made_for(code, where))))
+
+
+def by_addresses(code: KernelCode, where: Collection[int]) -> Weights:
+    """By row, samples of what makes addresses of accesses of at most 4 bytes, as far as it goes."""
+    taken = np.zeros(len(code.counts))
+    narrow = [i for i in where if width_of(code.instructions[i].opcode) <= PER_THREAD_WORD]
+    for width in {width_of(code.instructions[index].opcode) for index in narrow}:
+        same = [i for i in narrow if width_of(code.instructions[i].opcode) == width]
+        made = code.rows([*same, *_made_for(code, same)])
+        held = code.taken(made & ~code.rows(reasons=_ANSWER))
+        part = (1 - width / WIDEST) * (PER_THREAD_OF_WORD if width == PER_THREAD_WORD else 1.0)
+        taken = np.maximum(taken, part * held)
+    return taken
+
+
+def _made_for(code: KernelCode, where: Collection[int]) -> list[int]:
+    """Places of what works out the addresses and guards of accesses, in the loop around them."""
+    held, found = parsed(code), set[int]()
+    for index in where:
+        around = loop_around(code, index)
+        begin = around[0] if around else 0
+        each = held[index]
+        needed = {*address_of(each), each.predicate.lstrip("@!")}
+        _slice(held, index, begin, needed, found)
+    return sorted(found)
+
+
+def _slice(
+    held: Sequence[Instruction], index: int, begin: int, needed: set[str], found: set[int]
+) -> None:
+    """Add what made registers, the nearest first; uniform instructions are done once a warp."""
+    for at in range(index - 1, begin - 1, -1):
+        does = effects(held[at])
+        if needed.isdisjoint(does.writes):
+            continue
+        if not held[at].predicate:
+            needed -= {*does.writes}
+        needed |= {*does.reads}
+        found.add(at)

@@ -1,0 +1,162 @@
+"""Turns of a loop that read, or write, what the turn before did; the same bytes loaded twice.
+
+Static: accesses of global memory in a loop whose addresses its turns do not change, by the machine
+code (`machine/repeats`); pairs of loads of one address. Dynamic: samples of the loop, of such
+accesses, and of what waits for them.
+
+Where all that a loop loads is the same in each turn, and a turn begins with nothing that the one
+before computed, n turns do what one would: (n - 1) / n of the loop's time goes. How often it turns
+is told by issued instructions, those of the loop that are in no inner one, beside those outside of
+loops, less their error; it is two at least. Caches have no part in that: what a second pass finds
+in L2 it loads faster, but its products, and its waits, are those of the first.
+
+Where only some accesses of an innermost loop are repeated, what goes is their issue, their queue,
+and what waits for them. Others in the loop may be waited for instead, so no more than a third of
+that is sure. A store that each turn writes again is needed once; what its line does to get there
+(conversions, exchanges between threads) goes with it.
+
+Loops that go on until a load has a value wait for somebody, and are left out. Tiles that a block
+reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
+their addresses, and an outer loop is a cause only where everything in it is done again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
+from tileprof.analyzer.estimates import Saving, Weights, eliminated
+from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.kernel.queues import FULL
+from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
+from tileprof.analyzer.machine.loops import loop_around, loops_of
+from tileprof.analyzer.machine.repeats import Repeated, alike, repeated_in
+from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
+from tileprof.analyzer.rules.numbers import (
+    REDUNDANT_COUNTED,
+    REDUNDANT_OTHERS,
+    REDUNDANT_SURE,
+    REDUNDANT_WHOLE,
+)
+
+_PASS = (
+    "Run the loop once: each of its turns loads the same addresses, and begins anew, so that it"
+    " computes what the turn before did. Keep its results, or merge the passes into one."
+)
+_HOIST = (
+    "Load it once, before the loop, and keep it in registers or shared memory: its address does not"
+    " depend on the iteration. A load that is volatile, or that a store may alias, stays where it"
+    " is written."
+)
+_STORE = (
+    "Store once, behind the loop: each iteration overwrites what the one before stored, so only the"
+    " last store counts."
+)
+_TWICE = "Load it once and use the value twice; a volatile load is not merged with another one."
+_COMPILER = (
+    "The address does not change in the loop: see what keeps the access from being moved out"
+    " (volatile, an alias, a barrier)."
+)
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """Loops that are repetitions; else single accesses that are."""
+    code = case.sampled
+    if code is None:
+        return
+    held = [repeated_in(code, loop) for loop in loops_of(code) if code.n(loop) >= COLD * code.whole]
+    found = [each for each in held if each is not None]
+    whole = [each for each in found if each.every]
+    if whole:
+        yield from _passes(case, code, max(whole, key=lambda each: len(each.loop)))
+        return
+    for each in found:
+        if each.innermost:
+            yield from _accesses(case, code, each)
+    yield from _twice(case, code)
+
+
+def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:
+    """A loop of which one turn would do."""
+    samples = code.n(each.loop)
+    share, turns = samples / code.whole, _turns(code, each.loop)
+    hot = code.hottest(each.loads)
+    assert hot is not None
+    text = f"{len(each.loads)} loads of the loop have the same addresses in each of its turns"
+    evidence = (
+        Evidence("static", f"{text}, and nothing but its count is carried from turn to turn"),
+        Evidence("samples", f"{percent(share)} of the samples are in the loop", samples),
+    )
+    gone = min(share * (1 - 1 / turns), LONGEST_SAVING)
+    most = min(gone + REDUNDANT_OTHERS * (1 - gone), LONGEST_SAVING)
+    title = "each turn of a loop loads and computes what the turn before did"
+    cause = Cause(title, case.at(hot), evidence, _PASS)
+    yield cause.costs(Saving(REDUNDANT_WHOLE * gone, gone, most, None, samples), confidence="high")
+
+
+def _turns(code: KernelCode, loop: range) -> float:
+    """How often a loop turns, at least twice."""
+    inner = {i for each in loops_of(code) if each[0] in loop and each != loop for i in each}
+    own = [index for index in loop if index not in inner]
+    outside = code.where(lambda each: each.depth == 0 and each.index < loop.start)
+    issued, before = (code.n(where, (ISSUED,)) for where in (own, outside))
+    if min(issued, before) < REDUNDANT_COUNTED:
+        return 2.0
+    error = 2 * math.sqrt(1 / issued + 1 / before)
+    return max(2.0, (1 - error) * (issued / len(own)) / (before / len(outside)))
+
+
+def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:
+    """Accesses of an innermost loop that each of its turns repeats."""
+    for where, kind, author in ((each.loads, "load", _HOIST), (each.stores, "store", _STORE)):
+        hot = code.hottest(where)
+        if hot is None:
+            continue
+        taken = _taken(code, where)
+        if kind == "store":
+            line = case.user_line(hot.place)
+            same = [
+                index for index in each.loop
+                if same_line(case.user_line(code.instructions[index].place), line)
+            ]  # fmt: skip
+            taken = np.maximum(taken, code.taken(code.rows(same)))
+        if code.share(taken) < COLD:
+            continue
+        text = f"{len(where)} {kind}s whose addresses no turn of the loop changes"
+        static = Evidence("static", text)
+        title = f"each turn of a loop {kind}s the same bytes again"
+        cause = Cause(title, case.at(hot), (static,), author, _COMPILER)
+        seen = sampled(code, taken, "are at them or wait for them")
+        yield cause.costs(eliminated(taken, code.whole, sure=REDUNDANT_SURE), seen)
+
+
+def _taken(code: KernelCode, where: tuple[int, ...]) -> Weights:
+    return np.maximum(code.taken(code.rows(where, (ISSUED, *FULL))), code.waiting_for(where))
+
+
+def _twice(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
+    """Loads of an address that was just loaded."""
+    pairs = alike(code)
+    again = tuple(dict.fromkeys(index for _, index in pairs))
+    hot = code.hottest(again)
+    if hot is None:
+        return
+    taken = _taken(code, tuple({index for pair in pairs for index in pair}))
+    if code.share(taken) < COLD:
+        return
+    static = Evidence("static", f"{len(again)} loads of an address that was just loaded")
+    cause = Cause("the same bytes are loaded twice", case.at(hot), (static,), _TWICE, _COMPILER)
+    seen = sampled(code, taken, "are at these loads or wait for them")
+    looped = loop_around(code, hot.index) is not None
+    part = len(again) / len({index for pair in pairs for index in pair})
+    yield cause.costs(
+        eliminated(taken, code.whole, part, REDUNDANT_SURE), seen,
+        confidence="medium" if looped else "low",
+    )  # fmt: skip
+
+
+RULE = KernelRule("redundant-traffic", find)
