@@ -56,6 +56,20 @@ CASES = {
         "%s = floormod %i, %c8 : index\n%r = add %p, %s : index",
         True,
     ),
+    "a remainder of multiples of 4, and 3": (
+        "%c4",
+        "64",
+        "%k = constant 3 : index\n%f = mul %i, %c4 : index\n%s = floormod %f, %c64 : index\n"
+        "%r = add %s, %k : index",
+        True,
+    ),
+    "a remainder of multiples of 4 and 1, and 3": (
+        "%c4",
+        "64",
+        "%k = constant 3 : index\n%f = mul %i, %c4 : index\n%one = constant 1 : index\n"
+        "%g = add %f, %one : index\n%s = floormod %g, %c64 : index\n%r = add %s, %k : index",
+        False,
+    ),
     "clamped": (
         "%ceil",
         "m",

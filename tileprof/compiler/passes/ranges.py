@@ -13,6 +13,7 @@ that arithmetic on whole numbers holds for all others.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from tileprof import ir
@@ -216,8 +217,17 @@ class Ranges:
         if key not in self._quotients:
             low, high = int(rest.low // by), int(rest.high // by)
             upper = rest.times(Fraction(1, by))
-            lower = upper.plus(Fraction(1 - by, by))
+            lower = upper.plus(Fraction(-_largest_rest(rest, by), by))
             made = self._atom(low, high, lowers=(lower,), uppers=(upper,))
             self._quotients[key] = made
             self.dividends |= dict.fromkeys(made.terms, rest)
         return outside + self._quotients[key]
+
+
+def _largest_rest(value: Linear, by: int) -> int:
+    """Return the largest remainder of a division: of multiples of 4 by 16 it is 12."""
+    factors = [factor for factor in value.terms.values() if isinstance(factor, int)]
+    if len(factors) < len(value.terms) or not isinstance(value.constant, int):
+        return by - 1
+    step = math.gcd(by, *factors)
+    return by - step + value.constant % step
