@@ -440,8 +440,13 @@ class _Loop:
         return made
 
     def _uses(self, work: Sequence[ir.OpBase]) -> range:
-        """The ops from the first to the last one that touch a tile that is waited for."""
-        tiles = {c.target for c in self.loads} | self.brought
-        touches = [any(base(t.value) in tiles for t in op.all_accesses()) for op in work]
-        found = [at for at, touched in enumerate(touches) if touched]
-        return range(found[0], found[-1] + 1) if found else range(0)
+        """The ops from the first one that touches a tile that is waited for to the last one that
+        touches a tile that is loaded anew."""
+        rings = {c.target for c in self.loads}
+        waited = [i for i, op in enumerate(work) if _touches(op, rings | self.brought)]
+        used = [i for i, op in enumerate(work) if _touches(op, rings)]
+        return range(waited[0], used[-1] + 1) if used else range(0)
+
+
+def _touches(op: ir.OpBase, tiles: set[ir.Value]) -> bool:
+    return any(base(t.value) in tiles for t in op.all_accesses())
