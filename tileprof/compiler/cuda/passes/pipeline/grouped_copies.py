@@ -352,6 +352,10 @@ class _Loop:
             self._load(self._step(here, distance), free, 0)
             block.ops += work[uses.stop :]
         builder.emit(replace(loop, kind="serial", body=block, num_stages=0))
+        if self.brought and not constant_range(loop):
+            # Nothing may arrive when other tiles are in its bytes.
+            reason = "the loop may not have waited"
+            builder.emit(ir.Wait("cp.async", [], [], 0, reason=reason))
 
     def _step(self, start: ir.Value, distance: ir.Value) -> ir.Value:
         moved = folded(ir.Binary("mul", distance, self.loop.step), self.builder)
