@@ -352,6 +352,10 @@ class _Loop:
             self._load(self._step(here, distance), free, 0)
             block.ops += work[uses.stop :]
         builder.emit(replace(loop, kind="serial", body=block, num_stages=0))
+        if self.brought and not constant_range(loop):
+            # Nothing may arrive when other tiles are in its bytes.
+            reason = "the loop may not have waited"
+            builder.emit(ir.Wait("cp.async", [], [], 0, reason=reason))
 
     def _step(self, start: ir.Value, distance: ir.Value) -> ir.Value:
         moved = folded(ir.Binary("mul", distance, self.loop.step), self.builder)
@@ -440,8 +444,13 @@ class _Loop:
         return made
 
     def _uses(self, work: Sequence[ir.OpBase]) -> range:
-        """The ops from the first to the last one that touch a tile that is waited for."""
-        tiles = {c.target for c in self.loads} | self.brought
-        touches = [any(base(t.value) in tiles for t in op.all_accesses()) for op in work]
-        found = [at for at, touched in enumerate(touches) if touched]
-        return range(found[0], found[-1] + 1) if found else range(0)
+        """The ops from the first one that touches a tile that is waited for to the last one that
+        touches a tile that is loaded anew."""
+        rings = {c.target for c in self.loads}
+        waited = [i for i, op in enumerate(work) if _touches(op, rings | self.brought)]
+        used = [i for i, op in enumerate(work) if _touches(op, rings)]
+        return range(waited[0], used[-1] + 1) if used else range(0)
+
+
+def _touches(op: ir.OpBase, tiles: set[ir.Value]) -> bool:
+    return any(base(t.value) in tiles for t in op.all_accesses())

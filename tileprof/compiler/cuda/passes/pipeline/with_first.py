@@ -7,7 +7,8 @@
                                                gemm q, A_s
 
 A product of the loop reads such a tile.  Nothing touches it before the loop waits for the tiles of
-an iteration, so that no thread has to wait for it where it stands.
+an iteration, so that no thread has to wait for it where it stands.  Where the loop may not run, a
+wait stands behind it (`grouped_copies.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tileprof import ir
-from tileprof.compiler.cuda.passes.layout.graph import constant_range
 from tileprof.ir.memory import base
 
 from .roles import written_globals
@@ -40,7 +40,6 @@ def copies_with_first(
                     and op.target in read - touched
                     and base(op.source).buffer.space == "global"
                     and base(op.source) not in written
-                    and _is_waited_for(launch, loop, op)
                 ):
                     found.setdefault(op, loop)
                 touched |= {base(t.value) for t in op.all_accesses()}
@@ -51,15 +50,3 @@ def _blocks(block: ir.Block) -> Iterator[ir.Block]:
     yield block
     for op in ir.walk(block):
         yield from op.blocks()
-
-
-def _is_waited_for(launch: ir.Launch, loop: ir.For, copy: ir.Copy) -> bool:
-    """Whether the loop runs at least once, or else nobody uses the tile."""
-    if constant_range(loop):
-        return True
-
-    def uses(block: ir.Block) -> int:
-        ops = ir.walk(block)
-        return sum(base(t.value) is copy.target for op in ops for t in op.accesses())
-
-    return uses(launch.body) == uses(loop.body) + 1
