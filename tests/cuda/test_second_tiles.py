@@ -29,12 +29,17 @@ def permutations(rng: np.random.Generator) -> Array:
 
 
 def check(
-    *, watch: Watch | None = None, blocks: int = 1, sms: int = 132, **options: bool
+    *,
+    watch: Watch | None = None,
+    blocks: int = 1,
+    sms: int = 132,
+    stages: int | None = None,
+    **options: bool,
 ) -> CudaProgram:
     """The program for a GPU of so many multiprocessors, whose states are right with stores that
     read late."""
     kernel = kernels.recurrence.compile(N=ROUNDS, C=blocks, **options).program.kernel
-    program = compile_cuda(kernel, replace(find_target("sm_90a"), sms=sms), Controls())
+    program = compile_cuda(kernel, replace(find_target("sm_90a"), sms=sms), Controls(stages=stages))
     ir.verify(program.kernel)
     rng = np.random.default_rng(0)
     k, w = permutations(rng), permutations(rng)
@@ -129,3 +134,10 @@ def test_blocks_that_run_at_once_load_for_each_other(blocks: int, sms: int, size
     assert launch.cluster == size
     copies = [o for o in program.kernel.ops() if isinstance(o, ir.AsyncCopy) and o.ring]
     assert [o.multicast for o in copies] == [size, size]
+
+
+def test_blocks_whose_rings_have_one_slot_load_alone() -> None:
+    """Each slot would wait for the slowest of them."""
+    program = check(changed=False, blocks=4, sms=2, stages=1)
+    (launch,) = program.source.launches
+    assert launch.cluster == 1

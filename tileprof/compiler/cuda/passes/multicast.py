@@ -122,9 +122,12 @@ def share_loads(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     """Form clusters without a wish, where tensor cores wait for what L2 gives, and most of it is
     what neighbouring blocks load, too.
 
-    All blocks have to run at once: others would wait until a whole cluster has room.
+    All blocks have to run at once: others would wait until a whole cluster has room.  Rings of one
+    slot would wait for the slowest block each time.
     """
     loops = [o for o in ir.walk(launch.body) if isinstance(o, ir.For) and o.kind == "pipelined"]
+    if any(lowering.stages(loop) < 2 for loop in loops):
+        return launch
     inside = [o for loop in loops for o in ir.walk(loop.body)]
     sums = sum(_multiply_adds(o) for o in inside if isinstance(o, ir.Gemm))
     copies = [o for o in inside if isinstance(o, ir.Copy) and isinstance(o.lowering, Tma)]
