@@ -556,10 +556,6 @@ TAIL_WAVE_SURE = 0.5
 
 # -- tensor_cores
 
-TENSOR_CORES_MMA = 0.62
-"""Of the peak of wgmma, what mma reaches on Hopper (Luo et al., "Benchmarking and Dissecting the
-Nvidia Hopper GPU Architecture via Microbenchmarking", IPDPS 2024)."""
-
 TENSOR_CORES_SHEET = {
     "fma": 67e12,
     "tensor_tf32": 494e12,
