@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import Made, only, program
-from tests.analyzer.written import BY_HAND, GEMM, SQUARES, four_times, kernel
+from tests.analyzer.written import BY_HAND, EACH, GEMM, SQUARES, four_times, kernel
 from tileprof.analyzer.tiles.conditions import products_by_data
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.repeated import repeated
@@ -96,3 +96,11 @@ def test_without_samples_it_is_a_warning(body: tuple[str, ...], rule: str) -> No
     """A cause without a number."""
     finding = only(program(Made(ir=kernel(*body))), rule)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
+
+
+def test_a_sum_for_each_element() -> None:
+    """By a loop of its own over rows and columns in global memory."""
+    (product,) = contractions(read(EACH))
+    assert (product.rows, product.columns, product.flops) == (8, 32, 2.0 * 4096**3)
+    vector = EACH.replace("load %B, [%k, %column]", "load %B, [%k, %c0]")
+    assert not contractions(read(vector))

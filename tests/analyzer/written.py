@@ -68,3 +68,41 @@ def four_times(statement: str) -> str:
     return (
         f"%c4 = constant 4 : index\n for serial %c0, %c4, %c1 body(%z: index) {{\n {statement}\n }}"
     )
+
+
+EACH = """\
+kernel @naive(%A: global<4096, 4096, bfloat16>, %B: global<4096, 4096, bfloat16>, %C: out global<4096, 4096, bfloat16>) {
+  %c128 = constant 128 : index
+  %c512 = constant 512 : index
+  launch [%c128, %c512] {threads = [256]} body(%bx: index, %by: index) {
+    %c8 = constant 8 : index
+    %c32 = constant 32 : index
+    parallel [%c8, %c32] body(%i: index, %j: index) {
+      %0 = mul %by, %c8 : index
+      %row = add %0, %i : index
+      %1 = mul %bx, %c32 : index
+      %column = add %1, %j : index
+      %2 = constant 0.0 : float32
+      %total = alloc local {shape = []} : local<float32>
+      store %2, %total, []
+      %c0 = constant 0 : index
+      %c4096 = constant 4096 : index
+      %c1 = constant 1 : index
+      for serial %c0, %c4096, %c1 body(%k: index) {
+        %3 = load %A, [%row, %k] {in_bounds = true} : bfloat16
+        %4 = cast %3 : float32
+        %5 = load %B, [%k, %column] {in_bounds = true} : bfloat16
+        %6 = cast %5 : float32
+        %7 = mul %4, %6 : float32
+        %total_1 = load %total, [] : float32
+        %8 = add %total_1, %7 : float32
+        store %8, %total, []
+      }
+      %total_2 = load %total, [] : float32
+      %9 = cast %total_2 : bfloat16
+      store %9, %C, [%row, %column] {in_bounds = true}
+    }
+  }
+}
+"""  # noqa: E501
+"""An element of a product for each thread, from global memory."""

@@ -82,6 +82,13 @@ PRODUCTS_REACHED = (1.0, 0.9, 0.75)
 """Share of the roof of products that is reached at best, likely, at least: 0.85 to 0.95 by kernels
 of whole waves on an H200, in turns with others (PLANT)."""
 
+HOPPER = 9
+"""Major compute capability of the devices that have `wgmma`."""
+
+MMA_OF_WGMMA = 0.62
+"""Of the peak of wgmma, what mma reaches on Hopper (Luo et al., "Benchmarking and Dissecting the
+Nvidia Hopper GPU Architecture via Microbenchmarking", IPDPS 2024)."""
+
 MEMORY_REACHED = (1.05, 0.97, 0.85)
 """Share of a roof of memory that is reached at best, likely, at least by what reads side by side:
 0.93 to 1.0 on an H200 (`benchmarks/results/plant-dev.json`)."""

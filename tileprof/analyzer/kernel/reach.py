@@ -26,13 +26,17 @@ from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights
+from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
+from tileprof.analyzer.machine.code import PRODUCTS as WGMMA
 from tileprof.analyzer.numbers import (
+    HOPPER,
     ISSUE_REACHED,
     MEMORY_REACHED,
+    MMA_OF_WGMMA,
     MOST_OF_ROOF,
     PRODUCTS_REACHED,
     REACH_ASKED,
@@ -68,7 +72,7 @@ def _work(case: KernelCase) -> Iterator[tuple[float, _Reached]]:
     if not case.time:
         return
     yield case.roofs.copy_floor / case.time, MEMORY_REACHED
-    yield case.roofs.tensor_floor / case.time / _fullness(case), PRODUCTS_REACHED
+    yield case.roofs.tensor_floor / case.time / _fullness(case) / _of_peak(case), PRODUCTS_REACHED
     code = case.sampled
     if case.roofs.tensor_floor or case.roofs.copy_floor or code is None or code.named(*_TILES):
         return
@@ -76,6 +80,15 @@ def _work(case: KernelCase) -> Iterator[tuple[float, _Reached]]:
     yield (
         (use.share, MEMORY_REACHED) if use else (min(_asked(case, code), MOST_OF_ROOF), REACH_ASKED)
     )
+
+
+def _of_peak(case: KernelCase) -> float:
+    """Of the roof of products, which `wgmma` sets where there is one, what a kernel's instruction
+    reaches at most."""
+    code, device = case.sampled, case.device_info
+    if code is None or device is None or device.major != HOPPER or code.named(*WGMMA):
+        return 1.0
+    return MMA_OF_WGMMA if code.named(*MATRIX) else 1.0
 
 
 def _turns(case: KernelCase, gone: Weights | None) -> Iterator[tuple[float, _Reached]]:

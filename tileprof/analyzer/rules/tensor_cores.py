@@ -22,16 +22,15 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
-from tileprof.analyzer.estimates import Saving, eliminated
+from tileprof.analyzer.estimates import eliminated
 from tileprof.analyzer.findings import Confidence, Evidence
 from tileprof.analyzer.kernel.product_samples import taken_by
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import COLD, HALFWAY
+from tileprof.analyzer.numbers import COLD, HALFWAY, MMA_OF_WGMMA
 from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_AGAIN,
     TENSOR_CORES_MANY,
-    TENSOR_CORES_MMA,
     TENSOR_CORES_MOSTLY,
     TENSOR_CORES_ROWS,
     TENSOR_CORES_SHEET,
@@ -156,9 +155,7 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         return cause.ignored(", off the critical path", leave, seen)
     if told and chosen == "mma":
         # Both are tensor cores: what keeps `mma` from its own roof may keep `wgmma` from it too.
-        all_of_it = eliminated(taken, code.whole)
-        mid = all_of_it.mid * (1 - 1 / times)
-        saving = Saving(min(all_of_it.low, HALFWAY * mid), mid, all_of_it.high)
+        saving = eliminated(taken, code.whole, 1 - 1 / times, HALFWAY)
         return cause.costs(saving, seen, confidence=product.confidence)
     saving = eliminated(
         taken, code.whole, *((1.0, TENSOR_CORES_SURE) if told else (1 - 1 / times,))
@@ -249,7 +246,7 @@ def _peak(case: KernelCase, instruction: str, dtype: str = "") -> float:
     sheet = TENSOR_CORES_SHEET.get(
         name, TENSOR_CORES_SHEET["tensor_int8" if eight else "tensor_bfloat16"]
     )
-    return (held.value if held else sheet) * (TENSOR_CORES_MMA if instruction == "mma" else 1.0)
+    return (held.value if held else sheet) * (MMA_OF_WGMMA if instruction == "mma" else 1.0)
 
 
 def _way(reason: Reason) -> str:

@@ -4,6 +4,7 @@ In: a kernel.  Out: `Contraction`: sums over an index of what is multiplied, whe
 with some indices of the result and the other one with others, so each element is used many times.
 
     for d:  parallel (r, c):  sums[r, c] += a[r, d] * b[d, c]      rows r, columns c, summed over d
+    parallel (r, c):  sum = 0;  for d:  sum += a[r, d] * b[d, c]     the same, with a sum for each
 
 A dot product of two rows, or a product of a matrix and a vector, uses each element of the matrix
 once: these are none. Nor is a sum that is scaled, or read, between two additions.
@@ -65,6 +66,7 @@ def _of_store(effects: Effects, op: Op, around: tuple[Op, ...]) -> Contraction |
     loops = [each for each in around if each.name in ("for", "parallel")]
     indices = {name for each in loops for name in each.arguments}
     kept = frozenset().union(*(effects.used(name) for name in op.listed)) & indices
+    kept |= _own_indices(effects, target) & indices
     depends = [effects.used(name) & indices for name in factors]
     summed = [
         each for each in loops if each.name == "for"
@@ -91,6 +93,13 @@ def _of_store(effects: Effects, op: Op, around: tuple[Op, ...]) -> Contraction |
         op, summed[0], lines, 2.0 * whole, dtype, round(rows), round(columns),
         effects.root(target).removeprefix("%"), certain,
     ) if whole else None  # fmt: skip
+
+
+def _own_indices(effects: Effects, target: str) -> frozenset[str]:
+    """Indices of the loops that a buffer is made in: each of their turns has one of its own."""
+    made = effects.made.get(target)
+    around = next((held for op, held in effects.kernel.nested if op is made), ())
+    return frozenset(name for each in around for name in each.arguments)
 
 
 def _extent(effects: Effects, index: str) -> float:

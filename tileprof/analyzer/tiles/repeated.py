@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from tileprof.analyzer.tiles.effects import Effect, Effects, effects_of
@@ -43,6 +44,7 @@ class Again:
     turns: float = 0.0
 
 
+@lru_cache(maxsize=2)
 def repeated(kernel: TileKernel) -> tuple[Again, ...]:
     """All such work; of statements in each other the outermost."""
     effects = effects_of(kernel)
