@@ -139,13 +139,41 @@ def _store(ctx: Context, op: ir.AsyncCopy) -> None:
 
 
 def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
-    """Each thread copies chunks of `width` bytes; one that lies outside is filled with zeros."""
+    """Each thread copies chunks of `width` bytes; one that lies outside is filled with zeros.
+
+    Where the whole tile is inside, which one branch of all threads asks, no chunk is asked: their
+    addresses then differ by numbers.
+    """
     source, target = ctx.tile(op.source), ctx.tile(op.target)
     buffer, held = source.buffer, target.buffer
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} does not go from global to shared memory")
+    _note_rows(ctx, source, buffer, width // buffer.dtype.bytes)
+    ends = [
+        f"{paren(plus(offset, int(size) - 1))} < {paren(extent)}"
+        for offset, size, extent, inside in zip(
+            source.offsets, source.sizes, buffer.shape, source.inside, strict=True
+        )
+        if not inside
+    ]
+    if not ends:
+        _rounds(ctx, source, target, width, guarded=False)
+        return
+    ctx.writer.line(f"if ({' && '.join(ends)}) {{")
+    with ctx.writer.deeper():
+        _rounds(ctx, source, target, width, guarded=False)
+    ctx.writer.close("} else {")
+    with ctx.writer.deeper():
+        _rounds(ctx, source, target, width, guarded=True)
+    ctx.writer.close("}")
+
+
+def _rounds(ctx: Context, source: Tile, target: Tile, width: int, *, guarded: bool) -> None:
+    """The chunks of a tile, as many at a time as there are threads."""
+    buffer, held = source.buffer, target.buffer
+    assert isinstance(buffer, GlobalBuffer)
+    assert isinstance(held, SharedBuffer)
     step = width // buffer.dtype.bytes
-    _note_rows(ctx, source, buffer, step)
     columns = int(source.sizes[-1]) // step
     rows = math.prod(int(size) for size in source.sizes[:-1])
     total, line = rows * columns, ctx.writer.line
@@ -153,27 +181,33 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     line("#pragma unroll")
     head = f"for (int tp_round = 0; tp_round < {rounds}; ++tp_round)"
     with ctx.writer.braces(head), ctx.scope():
-        chunk = ctx.names.fresh("chunk")
+        chunk, apart = ctx.names.fresh("chunk"), ctx.threads % columns == 0
         # Without a sign, a division by a power of 2 is one shift.
-        line(f"const unsigned {chunk} = tp_round * {ctx.threads} + tp_thread;")
+        if total % ctx.threads or not apart:
+            line(f"const unsigned {chunk} = tp_round * {ctx.threads} + tp_thread;")
         if total % ctx.threads:
             line(f"if ({chunk} < {total})")
         with ctx.writer.braces(""):
             row, column = f"(int)({chunk} / {columns})", f"(int)({chunk} % {columns})"
+            if apart:
+                # The same, but the compiler sees how far rounds are apart.
+                each = ctx.threads // columns
+                row = f"((int)((unsigned)tp_thread / {columns}) + tp_round * {each})"
+                column = f"(int)((unsigned)tp_thread % {columns})"
             inner = _spread(row, [int(s) for s in source.sizes[:-1]])
             local = [*inner, times(column, step)]
             at = [plus(o, i) for o, i in zip(source.offsets, local, strict=True)]
             into = _target_indices(target, source, local)
+            address = f"&{buffer.element(at)}"
+            place = f"{held.pointer} + {held.byte_offset(into)}"
+            if not guarded:
+                line(f"tp_cp_async<{width}>({place}, {address});")
+                return
             valid = [
                 f"{paren(a)} < {paren(e)}"
                 for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)
                 if not inside
             ]
-            address = f"&{buffer.element(at)}"
-            place = f"{held.pointer} + {held.byte_offset(into)}"
-            if not valid:
-                line(f"tp_cp_async<{width}>({place}, {address});")
-                return
             line(f"const bool tp_there = {' && '.join(valid)};")
             # An address outside is not read, but has to be one.
             safe = f"tp_there ? {address} : {buffer.pointer}"

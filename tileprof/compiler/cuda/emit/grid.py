@@ -59,12 +59,19 @@ def _walk(ctx: Context, names: list[str], extents: list[Extent], group: int) -> 
     left = "tp_tile"
     for axis, (name, extent) in enumerate(zip(names, extents, strict=True)):
         last = axis == len(names) - 1
-        text = left if last or extent == 1 else f"{paren(left)} % {paren(extent)}"
+        by = _divisor(extent)
+        text = left if last or extent == 1 else f"{paren(left)} % {by}"
         if extent == 1 and not last:
             text = "0"
         ctx.writer.line(f"const int {name} = {text};")
         if not last and extent != 1:
-            left = f"{left} / {paren(extent)}"
+            left = f"{left} / {by}"
+
+
+def _divisor(extent: Extent) -> str:
+    """An extent by which the number of a tile is divided: without signs a division by what only the
+    launch knows takes half of the instructions."""
+    return paren(extent) if isinstance(extent, int) else f"(unsigned){paren(extent)}"
 
 
 def _grouped(ctx: Context, names: list[str], extents: list[Extent], group: int) -> None:
@@ -75,11 +82,11 @@ def _grouped(ctx: Context, names: list[str], extents: list[Extent], group: int) 
     line = ctx.writer.line
     inner = "tp_tile"
     if len(names) > 2:
-        line(f"const int {names[2]} = tp_tile / {paren(plane)};")
-        inner = f"(tp_tile % {paren(plane)})"
+        line(f"const int {names[2]} = tp_tile / {_divisor(plane)};")
+        inner = f"(tp_tile % {_divisor(plane)})"
     wide = times(columns, group)
-    line(f"const int tp_group = {inner} / {paren(wide)};")
-    line(f"const int tp_inside = {inner} % {paren(wide)};")
+    line(f"const int tp_group = {inner} / {_divisor(wide)};")
+    line(f"const int tp_inside = {inner} % {_divisor(wide)};")
     line(f"const int tp_rows = tp_min<int>({rows} - tp_group * {group}, {group});")
-    line(f"const int {names[0]} = tp_inside / tp_rows;")
-    line(f"const int {names[1]} = tp_group * {group} + tp_inside % tp_rows;")
+    line(f"const int {names[0]} = tp_inside / {_divisor('tp_rows')};")
+    line(f"const int {names[1]} = tp_group * {group} + tp_inside % {_divisor('tp_rows')};")
