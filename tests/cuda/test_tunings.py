@@ -20,7 +20,6 @@ FIXED = {
     "emit/gemm/wgmma_header.py": ("_DEPTH",),  # encoding of wgmma
     "emit/handovers.py": ("FIRST",),  # numbers of barriers in the prelude
     "emit/statements.py": ("_POSITION_RANGES",),  # ranges of a type
-    "emit/loops/register_loops.py": ("_LARGEST",),  # ranges of element types
     "layouts/shared.py": ("ALIGNMENT", "CHUNK", "LINES", "SWIZZLES", "_SWIZZLES"),  # TMA's patterns
     "passes/choice/copies.py": ("LARGEST_MULTIPLE",),  # stands for infinity
     "passes/layout/graph.py": ("LARGE",),  # stands for infinity

@@ -169,6 +169,19 @@ def clamped(value: ir.Value, most: int = _CLAMPS) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
+_LARGEST = {"float8_e4m3": 464.0, "float8_e5m2": 61439.0}
+"""Largest numbers that are not too large for a type once they are rounded to it: in e4m3 halfway
+to what would be the next, which is a tie, in e5m2 below that."""
+
+
+def fits(value: ir.Value, dtype: ir.DType) -> bool:
+    """Whether a float surely stays finite as a number of 8 bits."""
+    if dtype.name not in _LARGEST:
+        return False
+    low, high = clamped(value)
+    return -_LARGEST[dtype.name] <= low and high <= _LARGEST[dtype.name]
+
+
 @dataclass(frozen=True)
 class Sum:
     """`constant + Σ factor · text`, the texts being C++ of whole numbers."""

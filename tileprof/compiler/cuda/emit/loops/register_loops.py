@@ -27,7 +27,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import plus, times
 from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
-from tileprof.compiler.codegen.ranges import clamped
+from tileprof.compiler.codegen.ranges import fits
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
 from tileprof.compiler.cuda.emit.access import is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
@@ -409,19 +409,10 @@ def _converts(op: ir.Load | ir.Store | ir.Atomic) -> bool:
     )
 
 
-_LARGEST = {"float8_e4m3": 464.0, "float8_e5m2": 61439.0}
-"""Largest numbers that are not too large for a type once they are rounded to it: in e4m3 halfway
-to what would be the next, in e5m2 below that."""
-
-
 def _stays_within(op: ir.OpBase) -> bool:
     """Whether a store's element of 8 bits is made of a number that is surely not too large."""
     made = op.value.owner if isinstance(op, ir.Store) else None
-    match made:
-        case ir.Cast(operand=operand, dtype=dtype) if dtype.name in _LARGEST:
-            low, high = clamped(operand)
-            return -_LARGEST[dtype.name] <= low and high <= _LARGEST[dtype.name]
-    return False
+    return isinstance(made, ir.Cast) and fits(made.operand, made.dtype)
 
 
 def _element(number: float | int, dtype: ir.DType) -> str:
