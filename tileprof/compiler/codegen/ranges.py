@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -155,6 +156,39 @@ def _binary(kind: str, a: Interval, b: Interval) -> Interval:
             return max(lows, default=None), high
         case _:
             return UNKNOWN
+
+
+_CLAMPS = 6
+"""Minima and maxima of one value that are followed; a clamp has two."""
+
+
+def clamped(value: ir.Value, most: int = _CLAMPS) -> tuple[float, float]:
+    """Return bounds of a float that minima and maxima with constants keep.
+
+    They give the other operand for a NaN, so a value with a bound is none.
+    """
+    match value.owner:
+        case ir.Constant(value=number) if value.dtype.is_float and number == number:
+            return float(number), float(number)
+        case ir.Binary(kind="min" | "max" as kind, left=left, right=right) if most:
+            lows, highs = zip(*(clamped(each, most - 1) for each in (left, right)))
+            if kind == "min":
+                return min(lows), min(highs)
+            return max(lows), max(highs)
+    return -math.inf, math.inf
+
+
+_LARGEST = {"float8_e4m3": 464.0, "float8_e5m2": 61439.0}
+"""Largest numbers that are not too large for a type once they are rounded to it: in e4m3 halfway
+to what would be the next, which is a tie, in e5m2 below that."""
+
+
+def fits(value: ir.Value, dtype: ir.DType) -> bool:
+    """Whether a float surely stays finite as a number of 8 bits."""
+    if dtype.name not in _LARGEST:
+        return False
+    low, high = clamped(value)
+    return -_LARGEST[dtype.name] <= low and high <= _LARGEST[dtype.name]
 
 
 @dataclass(frozen=True)

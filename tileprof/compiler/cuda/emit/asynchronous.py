@@ -140,20 +140,50 @@ def _store(ctx: Context, op: ir.AsyncCopy) -> None:
 
 
 def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
-    """Each thread copies chunks of `width` bytes; one that lies outside is filled with zeros."""
+    """Each thread copies chunks of `width` bytes; one that lies outside is filled with zeros.
+
+    Where the whole tile is inside, which one branch of all threads asks, no chunk is asked: their
+    addresses then differ by numbers.
+    """
     source, target = ctx.tile(op.source), ctx.tile(op.target)
     buffer, held = source.buffer, target.buffer
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} does not go from global to shared memory")
-    step, line = width // buffer.dtype.bytes, ctx.writer.line
-    _note_rows(ctx, source, buffer, step)
+    _note_rows(ctx, source, buffer, width // buffer.dtype.bytes)
     begins = ""
     if negative := _may_be_negative(ctx, op):
         # The launch fails, whatever is copied then; the first element is outside where any is.
         begins = ctx.names.fresh("begins")
         inside = " && ".join(f"{paren(source.offsets[dim])} >= 0" for dim in negative)
-        line(f"const bool {begins} = {inside};")
+        ctx.writer.line(f"const bool {begins} = {inside};")
         ctx.note_unless(begins, element_place(op, buffer.name, buffer.dims), source.offsets)
+    ends = [
+        f"{paren(plus(offset, int(size) - 1))} < {paren(extent)}"
+        for offset, size, extent, inside in zip(
+            source.offsets, source.sizes, buffer.shape, source.inside, strict=True
+        )
+        if not inside
+    ]
+    if not ends and not begins:
+        _rounds(ctx, source, target, width)
+        return
+    whole = " && ".join([*([begins] if begins else []), *ends])
+    ctx.writer.line(f"if ({whole}) {{")
+    with ctx.writer.deeper():
+        _rounds(ctx, source, target, width)
+    ctx.writer.close("} else {")
+    with ctx.writer.deeper():
+        _rounds(ctx, source, target, width, begins or "true")
+    ctx.writer.close("}")
+
+
+def _rounds(ctx: Context, source: Tile, target: Tile, width: int, begins: str = "") -> None:
+    """The chunks of a tile, as many at a time as there are threads; `begins` says whether the tile
+    begins inside, where its chunks are to be asked."""
+    buffer, held, line = source.buffer, target.buffer, ctx.writer.line
+    assert isinstance(buffer, GlobalBuffer)
+    assert isinstance(held, SharedBuffer)
+    step = width // buffer.dtype.bytes
     columns = int(source.sizes[-1]) // step
     rows = math.prod(int(size) for size in source.sizes[:-1])
     total = rows * columns
@@ -161,28 +191,34 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     line("#pragma unroll")
     head = f"for (int tp_round = 0; tp_round < {rounds}; ++tp_round)"
     with ctx.writer.braces(head), ctx.scope():
-        chunk = ctx.names.fresh("chunk")
+        chunk, apart = ctx.names.fresh("chunk"), ctx.threads % columns == 0
         # Without a sign, a division by a power of 2 is one shift.
-        line(f"const unsigned {chunk} = tp_round * {ctx.threads} + tp_thread;")
+        if total % ctx.threads or not apart:
+            line(f"const unsigned {chunk} = tp_round * {ctx.threads} + tp_thread;")
         if total % ctx.threads:
             line(f"if ({chunk} < {total})")
         with ctx.writer.braces(""):
             row, column = f"(int)({chunk} / {columns})", f"(int)({chunk} % {columns})"
+            if apart:
+                # The same, but the compiler sees how far rounds are apart.
+                each = ctx.threads // columns
+                row = f"((int)((unsigned)tp_thread / {columns}) + tp_round * {each})"
+                column = f"(int)((unsigned)tp_thread % {columns})"
             inner = _spread(row, [int(s) for s in source.sizes[:-1]])
             local = [*inner, times(column, step)]
             at = [plus(o, i) for o, i in zip(source.offsets, local, strict=True)]
             into = _target_indices(target, source, local)
-            valid = [begins] if begins else []
+            address = f"&{buffer.element(at)}"
+            place = f"{held.pointer} + {held.byte_offset(into)}"
+            if not begins:
+                line(f"tp_cp_async<{width}>({place}, {address});")
+                return
+            valid = [] if begins == "true" else [begins]
             valid += [
                 f"{paren(a)} < {paren(e)}"
                 for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)
                 if not inside
             ]
-            address = f"&{buffer.element(at)}"
-            place = f"{held.pointer} + {held.byte_offset(into)}"
-            if not valid:
-                line(f"tp_cp_async<{width}>({place}, {address});")
-                return
             line(f"const bool tp_there = {' && '.join(valid)};")
             # An address outside is not read, but has to be one.
             safe = f"tp_there ? {address} : {buffer.pointer}"

@@ -60,12 +60,19 @@ def _walk(ctx: Context, names: list[str], extents: list[Extent], group: int) -> 
     left = "tp_tile"
     for axis, (name, extent) in enumerate(zip(names, extents, strict=True)):
         last = axis == len(names) - 1
-        text = left if last or extent == 1 else f"{paren(left)} % {paren(extent)}"
+        by = _divisor(extent)
+        text = left if last or extent == 1 else f"{paren(left)} % {by}"
         if extent == 1 and not last:
             text = "0"
         ctx.writer.line(f"const int {name} = {text};")
         if not last and extent != 1:
-            left = f"{left} / {paren(extent)}"
+            left = f"{left} / {by}"
+
+
+def _divisor(extent: Extent) -> str:
+    """An extent by which the number of a tile is divided: without signs a division by what only the
+    launch knows takes half of the instructions."""
+    return paren(extent) if isinstance(extent, int) else f"(unsigned){paren(extent)}"
 
 
 def _grouped(ctx: Context, names: list[str], extents: list[Extent], group: int) -> None:

@@ -127,6 +127,24 @@ template <int N, class T, class V> TP_INLINE void tp_narrow_vector(T *to, const 
     for (int i = 0; i < N; i++) to[i] = tp_store<T>(values[i]);
   }
 }
+// The same of values that are all within the range of 8-bit elements: none has to be looked at.
+template <int N, class T, class V> TP_INLINE void tp_narrow_within(T *to, const V *values) {
+#ifdef __CUDACC__
+  if constexpr (sizeof(T) == 1 && N % 4 == 0) {
+    uint32_t words[N / 4];
+    TP_UNROLL_ALL
+    for (int i = 0; i < N / 4; i++) {
+      const V *four = values + 4 * i;
+      words[i] = tp_pack4_within<T>(tp_narrowing(four[0]), tp_narrowing(four[1]),
+                                    tp_narrowing(four[2]), tp_narrowing(four[3]));
+    }
+    tp_elements<N>(to, words);
+  } else
+#endif
+  {
+    tp_narrow_vector<N>(to, values);
+  }
+}
 // The reverse.
 template <int N, class T, class V> TP_INLINE void tp_widen_vector(V *values, const T *from) {
 #ifdef __CUDACC__
@@ -147,9 +165,19 @@ template <int N, class T, class V> TP_INLINE void tp_put_values_global(T *to, co
   tp_narrow_vector<N>(held, values);
   tp_put_global<N>(to, held);
 }
+template <int N, class T, class V> TP_INLINE void tp_put_within_global(T *to, const V *values) {
+  T held[N];
+  tp_narrow_within<N>(held, values);
+  tp_put_global<N>(to, held);
+}
 template <int N, class T, class V> TP_INLINE void tp_put_values_shared(T *to, const V *values) {
   T held[N];
   tp_narrow_vector<N>(held, values);
+  tp_put_shared<N>(to, held);
+}
+template <int N, class T, class V> TP_INLINE void tp_put_within_shared(T *to, const V *values) {
+  T held[N];
+  tp_narrow_within<N>(held, values);
   tp_put_shared<N>(to, held);
 }
 template <int N, class T> TP_INLINE void tp_fill_vector(T *to, T value) {

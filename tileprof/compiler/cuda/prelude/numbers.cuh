@@ -121,6 +121,23 @@ TP_SPECIAL void tp_unpack2<TpE5m2>(uint32_t word, float &low, float &high) {
 template <class T> TP_INLINE uint32_t tp_pack4(float a, float b, float c, float d) {
   return tp_pack2<T>(a, b) | tp_pack2<T>(c, d) << 16;
 }
+// The same of values that no conversion to this type makes infinite, or NaN where it has none.
+template <class T> TP_INLINE uint32_t tp_pack4_within(float a, float b, float c, float d) {
+  return tp_pack4<T>(a, b, c, d);
+}
+#if __CUDA_ARCH__ >= 890
+#define TP_WITHIN(TYPE, NAME)                                                                \
+  TP_SPECIAL uint32_t tp_pack4_within<TYPE>(float a, float b, float c, float d) {            \
+    uint32_t word;                                                                           \
+    asm("{ .reg .b16 l, h;\n cvt.rn.satfinite." NAME ".f32 l, %2, %1;\n"                     \
+        " cvt.rn.satfinite." NAME ".f32 h, %4, %3;\n mov.b32 %0, {l, h}; }"                  \
+        : "=r"(word) : "f"(a), "f"(b), "f"(c), "f"(d));                                      \
+    return word;                                                                             \
+  }
+TP_WITHIN(TpE4m3, "e4m3x2")
+TP_WITHIN(TpE5m2, "e5m2x2")
+#undef TP_WITHIN
+#endif
 template <class T>
 TP_INLINE void tp_unpack4(uint32_t word, float &a, float &b, float &c, float &d) {
   tp_unpack2<T>(word, a, b);

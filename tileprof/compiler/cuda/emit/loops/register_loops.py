@@ -27,6 +27,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import plus, times
 from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
+from tileprof.compiler.codegen.ranges import fits
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
 from tileprof.compiler.cuda.emit.access import is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
@@ -372,9 +373,11 @@ class RegisterLoops(VectorLoops):
                 self.ctx.headers.add("atomics.cuh")
                 text = f"tp_atomic_add_vector<{count}>({address}, {source});"
             elif isinstance(buffer, FragmentBuffer):
-                text = f"tp_narrow_vector<{count}>({address}, {source});"
+                how = "within" if _stays_within(access.op) else "vector"
+                text = f"tp_narrow_{how}<{count}>({address}, {source});"
             elif held.values and is_narrow(buffer.dtype):
-                text = f"tp_put_values_{_space(buffer)}<{count}>({address}, {source});"
+                how = "within" if _stays_within(access.op) else "values"
+                text = f"tp_put_{how}_{_space(buffer)}<{count}>({address}, {source});"
             else:
                 text = f"tp_put_{_space(buffer)}<{count}>({address}, {source});"
             when = " && ".join(p for p in (alone, guard) if p)
@@ -404,6 +407,12 @@ def _converts(op: ir.Load | ir.Store | ir.Atomic) -> bool:
     return isinstance(op, ir.Atomic) or (
         isinstance(op, ir.Store) and not is_element(op.value.owner)
     )
+
+
+def _stays_within(op: ir.OpBase) -> bool:
+    """Whether a store's element of 8 bits is made of a number that is surely not too large."""
+    made = op.value.owner if isinstance(op, ir.Store) else None
+    return isinstance(made, ir.Cast) and fits(made.operand, made.dtype)
 
 
 def _element(number: float | int, dtype: ir.DType) -> str:
