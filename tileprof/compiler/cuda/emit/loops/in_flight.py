@@ -7,6 +7,9 @@ one body, each iteration waits for its loads before the next one begins its own.
     for (int k = 0; k < 4; ++k) {
       tp_get_global<8>(x, X + k * 32 + …);
       …
+
+Where a block is one warp, its barriers are not the block's, and the assembler moves loads from
+tensors that the loop leaves alone over them: shared memory and reductions do not matter then.
 """
 
 from __future__ import annotations
@@ -14,17 +17,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof import ir
+from tileprof.binary.occupancy import WARP
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.emit.context import Context
 from tileprof.compiler.cuda.layouts import parse_layout
-from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT, UNROLLED_POINTS
+from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT, UNROLLED_AT_ONCE, UNROLLED_POINTS
 from tileprof.ir.memory import base
 
 
 def iterations_at_once(ctx: Context, loop: ir.For, trips: int) -> int:
     """Return how many iterations of a loop with so many are written out one after the other; 1
     where nothing is gained."""
-    if not all(_is_simple(op) for op in loop.body.ops) or _orders_loads(ctx, loop):
+    most = trips
+    if not all(map(_is_simple, loop.body.ops)) or _writes_shared(loop):
+        if ctx.threads > WARP or not all(_is_of_a_warp(op) for op in loop.body.ops):
+            return 1
+        most = min(trips, UNROLLED_AT_ONCE)
+    if _orders_loads(ctx, loop):
         return 1
     points = size = 0
     for each in loop.body.ops:
@@ -35,7 +44,7 @@ def iterations_at_once(ctx: Context, loop: ir.For, trips: int) -> int:
             size += count * sum(load.buffer.dtype.bytes for load in _loads(each))
     if not size:
         return 1
-    return max(min(trips, BYTES_IN_FLIGHT // size, UNROLLED_POINTS // points), 1)
+    return max(min(most, BYTES_IN_FLIGHT // size, UNROLLED_POINTS // points), 1)
 
 
 def _is_simple(op: ir.OpBase) -> bool:
@@ -52,6 +61,19 @@ def _is_simple(op: ir.OpBase) -> bool:
     return is_pure(op) or isinstance(op, ir.View | ir.Alloc | ir.Mark)
 
 
+def _is_of_a_warp(op: ir.OpBase) -> bool:
+    """Whether the lanes of a warp do an op without waiting for other warps."""
+    match op:
+        case ir.Barrier():
+            return True
+        case ir.Reduce(scratch=scratch):
+            return scratch is None
+        case ir.Copy(source=source, target=target):
+            return "global" not in (source.buffer.space, target.buffer.space)
+        case _:
+            return _is_simple(op)
+
+
 def _loads(op: ir.Parallel) -> Iterator[ir.Load]:
     """The loads from global memory that the points of a loop make."""
     for each in ir.walk(op.body):
@@ -59,13 +81,16 @@ def _loads(op: ir.Parallel) -> Iterator[ir.Load]:
             yield each
 
 
+def _writes_shared(loop: ir.For) -> bool:
+    """Whether an iteration writes shared memory, whose barriers stand between loads."""
+    touches = (t for op in loop.body.ops for t in op.all_accesses())
+    return any(t.writes and base(t.value).buffer.space == "shared" for t in touches)
+
+
 def _orders_loads(ctx: Context, loop: ir.For) -> bool:
-    """Whether an iteration writes what the loads of the next one may read, or shared memory, whose
-    barriers stand between them."""
+    """Whether an iteration writes what the loads of the next one may read."""
     touches = [t for op in loop.body.ops for t in op.all_accesses()]
     written = {base(t.value) for t in touches if t.writes}
-    if any(v.buffer.space == "shared" for v in written):
-        return True
     outside = {v for v in written if v.buffer.space == "global"}
     read = {base(t.value) for t in touches if t.reads}
     return bool(outside) and (ctx.aliased or bool(outside & read))
