@@ -66,6 +66,32 @@ def shifted(columns: int = 128) -> Any:
     return shifted
 
 
+def one_warp(columns: int = 640, threads: int = 32) -> Any:
+    """Products of rows and a vector, through shared memory that other lanes read."""
+
+    @T.prim_func
+    def one_warp(
+        X: T.Tensor((16, columns), "float16"),
+        V: T.Tensor((columns,), "float16"),
+        Z: T.Tensor((16,), "float32"),
+    ) -> None:
+        with T.Kernel(4, threads=threads) as bx:
+            x = T.alloc_shared((4, 32), "float16")
+            v = T.alloc_fragment((32,), "float16")
+            part = T.alloc_fragment((4, 32), "float32")
+            sums = T.alloc_fragment((4,), "float32")
+            T.clear(sums)
+            for k in range(columns // 32):
+                T.copy(X[bx * 4, k * 32], x)
+                T.copy(V[k * 32], v)
+                for i, j in T.Parallel(4, 32):
+                    part[i, j] = x[3 - i, j] * v[j]
+                T.reduce_sum(part, sums, dim=1, clear=False)
+            T.copy(sums, Z[bx * 4])
+
+    return one_warp
+
+
 def padded() -> Any:
     """Rows up to a number that the kernel reads, and zeros below them."""
 
@@ -108,6 +134,9 @@ def pragma(program: CudaProgram) -> str:
         pytest.param(row_products(2048), "#pragma unroll 8", id="as many as fit"),
         pytest.param(row_products(through="shared"), "#pragma unroll 1", id="barriers between"),
         pytest.param(shifted(), "#pragma unroll 1", id="reads what it wrote"),
+        pytest.param(one_warp(), "#pragma unroll 8", id="barriers of one warp"),
+        pytest.param(one_warp(128), "#pragma unroll", id="all iterations of one warp"),
+        pytest.param(one_warp(threads=64), "#pragma unroll 1", id="two warps"),
     ],
 )
 def test_iterations_that_are_written_out(function: Any, expected: str) -> None:
@@ -124,6 +153,18 @@ def test_results(dtype: str) -> None:
     z = np.zeros(64, np.float32)
     emulate(program.source, program.kernel, [x, y, z])
     np.testing.assert_allclose(z, (x * y).astype(np.float32).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_results_of_one_warp() -> None:
+    """Lanes find what others wrote in this iteration, not in the next one."""
+    program = lowered(one_warp())
+    rng = np.random.default_rng(0)
+    x, v = (rng.integers(-3, 4, s).astype(np.float16) for s in ((16, 640), (640,)))
+    for seed in range(3):
+        z = np.zeros(16, np.float32)
+        emulate(program.source, program.kernel, [x, v, z], seed=seed)
+        want = (x.astype(np.float32) @ v.astype(np.float32)).reshape(4, 4)[:, ::-1]
+        np.testing.assert_array_equal(z, want.ravel())
 
 
 def test_loads_come_first_in_machine_code() -> None:

@@ -128,7 +128,7 @@ class Forms:
     def _iterations(self, op: ir.For, around: _Around, loaded: set[Hashable]) -> None:
         """Plan the body of a loop, once for each text that the machine code has of it."""
         numbers, inside = self._numbers, around.inside(op)
-        made = written(op, around.depth, around.copies)
+        made = written(op, around.depth, around.copies, self.warps[op] * _WARP)
         if made is None:
             numbers.bind(op.body.args[0], numbers.fresh(inside.varying))
             self._block(op.body, inside, loaded)

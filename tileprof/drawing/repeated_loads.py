@@ -240,10 +240,10 @@ class Written:
         return iteration if behind < 0 else self.front + behind % self.together
 
 
-def written(loop: ir.For, depth: int, copies: int) -> Written | None:
+def written(loop: ir.For, depth: int, copies: int, threads: int) -> Written | None:
     """Return how a loop is written out; None where its iterations are not told apart.  copies: of
     the loop itself, because loops around are written out."""
-    values, together = iterations_of(loop), iterations_at_once(loop, aliased=False)
+    values, together = iterations_of(loop), iterations_at_once(loop, False, threads)
     last = loop.body.ops[-1] if loop.body.ops else None
     if together < 2 or values is None or isinstance(last, ir.Yield):
         return None

@@ -271,7 +271,7 @@ def _range(ctx: Context, op: ir.For) -> tuple[int | None, int | None]:
 def _unrolling(ctx: Context, op: ir.For) -> str:
     if op in ctx.unrolled or numbers_registers(op):
         return "#pragma unroll"
-    together = iterations_at_once(op, ctx.aliased)
+    together = iterations_at_once(op, ctx.aliased, ctx.threads)
     if together > 1 or (together and op.kind in ("unroll", "vectorized")):
         whole = together == len(iterations_of(op) or ())
         return "#pragma unroll" if whole else f"#pragma unroll {together}"

@@ -11,6 +11,9 @@ body, each iteration waits for its loads before the next one begins its own.
     for (int k = 0; k < 4; ++k) {
       tp_get_global<8>(x, X + k * 32 + …);
       …
+
+Where a block is one warp, its barriers are not the block's, and the assembler moves loads from
+tensors that the loop leaves alone over them: shared memory and reductions do not matter then.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tileprof import ir
+from tileprof.binary.occupancy import WARP
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts import parse_layout
 from tileprof.compiler.cuda.tuning import (
@@ -35,9 +39,10 @@ def iterations_of(loop: ir.For) -> range | None:
     return range(*bounds) if len(bounds) == 3 and bounds[2] else None
 
 
-def iterations_at_once(loop: ir.For, aliased: bool) -> int:
+def iterations_at_once(loop: ir.For, aliased: bool, threads: int) -> int:
     """Return how many iterations of a loop are written out one after the other: 1 for one by one,
-    0 where NVRTC decides.  aliased: whether a tensor that is written may overlap another."""
+    0 where NVRTC decides.  aliased: whether a tensor that is written may overlap another; threads:
+    those of the block, or of the role that runs the loop."""
     values = iterations_of(loop)
     count = len(values or ())
     if numbers_registers(loop):
@@ -45,7 +50,7 @@ def iterations_at_once(loop: ir.For, aliased: bool) -> int:
     if loop.kind in ("unroll", "vectorized") and values is not None:
         return count if count <= UNROLLED_TRIPS else UNROLLED_AT_ONCE
     if loop.kind in ("serial", "pipelined") and count > 1:
-        together = _in_flight(loop, count, aliased)
+        together = _in_flight(loop, count, aliased, threads)
         if together > 1:
             return together
     # A loop over tiles has long bodies: unrolling it would cost more to compile than it gives.
@@ -75,9 +80,14 @@ def _numbers(*values: ir.Value) -> tuple[int, ...]:
     return tuple(int(v.owner.value) for v in values if isinstance(v.owner, ir.Constant))
 
 
-def _in_flight(loop: ir.For, trips: int, aliased: bool) -> int:
+def _in_flight(loop: ir.For, trips: int, aliased: bool, threads: int) -> int:
     """Return how many iterations of a loop with so many load at once; 1 where nothing is gained."""
-    if not all(_is_simple(op) for op in loop.body.ops) or _orders_loads(loop, aliased):
+    most = trips
+    if not all(map(_is_simple, loop.body.ops)) or _writes_shared(loop):
+        if threads > WARP or not all(_is_of_a_warp(op) for op in loop.body.ops):
+            return 1
+        most = min(trips, UNROLLED_AT_ONCE)
+    if _orders_loads(loop, aliased):
         return 1
     points = size = 0
     for each in loop.body.ops:
@@ -87,7 +97,7 @@ def _in_flight(loop: ir.For, trips: int, aliased: bool) -> int:
             size += count * sum(load.buffer.dtype.bytes for load in _loads(each))
     if not size:
         return 1
-    return max(min(trips, BYTES_IN_FLIGHT // size, UNROLLED_POINTS // points), 1)
+    return max(min(most, BYTES_IN_FLIGHT // size, UNROLLED_POINTS // points), 1)
 
 
 def _is_simple(op: ir.OpBase) -> bool:
@@ -104,6 +114,19 @@ def _is_simple(op: ir.OpBase) -> bool:
     return is_pure(op) or isinstance(op, ir.View | ir.Alloc | ir.Mark)
 
 
+def _is_of_a_warp(op: ir.OpBase) -> bool:
+    """Whether the lanes of a warp do an op without waiting for other warps."""
+    match op:
+        case ir.Barrier():
+            return True
+        case ir.Reduce(scratch=scratch):
+            return scratch is None
+        case ir.Copy(source=source, target=target):
+            return "global" not in (source.buffer.space, target.buffer.space)
+        case _:
+            return _is_simple(op)
+
+
 def _loads(op: ir.Parallel) -> Iterator[ir.Load]:
     """The loads from global memory that the points of a loop make."""
     for each in ir.walk(op.body):
@@ -111,13 +134,16 @@ def _loads(op: ir.Parallel) -> Iterator[ir.Load]:
             yield each
 
 
+def _writes_shared(loop: ir.For) -> bool:
+    """Whether an iteration writes shared memory, whose barriers stand between loads."""
+    touches = (t for op in loop.body.ops for t in op.all_accesses())
+    return any(t.writes and base(t.value).buffer.space == "shared" for t in touches)
+
+
 def _orders_loads(loop: ir.For, aliased: bool) -> bool:
-    """Whether an iteration writes what the loads of the next one may read, or shared memory, whose
-    barriers stand between them."""
+    """Whether an iteration writes what the loads of the next one may read."""
     touches = [t for op in loop.body.ops for t in op.all_accesses()]
     written = {base(t.value) for t in touches if t.writes}
-    if any(v.buffer.space == "shared" for v in written):
-        return True
     outside = {v for v in written if v.buffer.space == "global"}
     read = {base(t.value) for t in touches if t.reads}
     return bool(outside) and (aliased or bool(outside & read))
