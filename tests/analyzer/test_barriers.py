@@ -308,3 +308,23 @@ def test_loops_whose_indices_share_a_name() -> None:
     found = list(narrow_loops(read(TWO_LOOPS), TWO_LOOPS_IN_CUDA))
     assert [sorted(each.lines) for each in found] == [[4, 5], [7, 8]]
     assert [(each.elements, each.threads, each.turns) for each in found] == [(32, 256, 64)] * 2
+
+
+@pytest.mark.parametrize(
+    ("between", "is_needless"),
+    [("FADD R6, R6, R4", True), ("STS [R8], R4", False), ("LDS R6, [R8]", False)],
+)
+def test_a_barrier_among_loads_of_global_memory(between: str, is_needless: bool) -> None:
+    """In a loop that shares nothing, and behind nothing that is shared, it orders nothing."""
+    waits = {"selected": 1000, "barrier": 2000}
+    code = [
+        ("IADD3 R2, P0, R2, 0x100, RZ", {"selected": 1000}, 1, 4),
+        ("LDG.E R4, desc[UR8][R2.64]", {"selected": 1000}, 1, 4),
+        (between, {"selected": 1000}, 1, 5),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {"selected": 1000}, 1, 6),
+        ("ISETP.GE.AND P1, PT, R2, R9, PT", waits, 1, 4),
+        ("@!P1 BRA 0x0", {"selected": 1000}, 1, 4),
+    ]
+    made = Made(code=code, blames=[(4, "barrier", 3)])
+    titles = [each.title for each in found(program(made), RULE)]
+    assert ("barriers that order nothing" in titles) == is_needless

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, report_of, stored
 from tileprof.analyzer.estimates import Saving, drawn
 from tileprof.remarks.copies import LoadsAndStores, RowStride, Tma
@@ -256,3 +257,30 @@ def test_a_queue_that_is_full_before_the_loop() -> None:
     once = [(text, samples, 0, line) for text, samples, _, line in HOT]
     assert not found(program(Made(code=once)), RULE)
     assert only(program(Made(code=HOT)), RULE).severity == "symptom"
+
+
+def _turns(opcode: str, held: int) -> Made:
+    """A loop that waits for one load in each turn, of blocks of 8 warps."""
+    code = [
+        ("S2R R0, SR_TID.X", {"selected": 10}, 0, 4),
+        ("LDC.64 R2, c[0x0][0x210]", {"selected": 10}, 0, 4),
+        ("IMAD.WIDE R4, R0, 0x4, R2", {"selected": 10}, 0, 4),
+        (f"{opcode} R6, desc[UR4][R4.64]", {"selected": 200}, 1, 5),
+        ("IADD3 R4, P0, R4, 0x1000, RZ", {"selected": 200}, 1, 5),
+        ("FADD R8, R6, R8", {"long_scoreboard": 9000, "long_scoreboard_not_issued": 9000}, 1, 6),
+        ("ISETP.GE.AND P1, PT, R4, 0x20, PT", {"selected": 200}, 1, 5),
+        ("@!P1 BRA 0x30", {"selected": 200}, 1, 5),
+    ]
+    facts = launch(13200, held=held, threads=256)
+    return Made(
+        code=code, attributes=facts, metrics={"bytes": 1e9}, blames=[(5, "long_scoreboard", 3)]
+    )
+
+
+@pytest.mark.parametrize(("held", "severity"), [(2, "suggestion"), (32, "ignore")])
+def test_too_few_bytes_under_way(held: int, severity: str) -> None:
+    """Two blocks of 8 warps have 2 KB under way where memory gives some 26 KB in its latency; 32
+    have enough, and only wait their turn."""
+    peaks = {"hbm_read": 4.6e12, "hbm_copy": 4.1e12, "hbm_write": 4.6e12}
+    finding = only(on_h200(_turns("LDG.E", held), peaks), RULE)
+    assert finding.severity == severity

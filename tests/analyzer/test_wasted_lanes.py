@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, stored
 from tileprof.profile import Profile
 from tileprof.remarks.copies import TmaLoad
@@ -165,3 +166,17 @@ def test_guarded_accesses_of_a_kernel_without_products() -> None:
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 1 / 4))
     assert finding.place.location is not None
     assert (finding.place.location.line, finding.place.op) == (9, "load X")
+
+
+@pytest.mark.parametrize(("held", "outside"), [(1e8, 0.0), (2e7, 0.6)])
+def test_lanes_that_a_guard_leaves_out(held: float, outside: float) -> None:
+    """1,000 blocks of 4 warps store 16 bytes a lane, 2 MB of each of 25 stores' 512 bytes; tensors
+    that hold less tell that a guard leaves the rest out."""
+    stores = [(f"@!P0 STG.E.128 desc[UR4][R2.64+{hex(16 * at)}], R4", 1) for at in range(25)]
+    code = [(text, {"selected": 100 * n}, 0, 5) for text, n in stores]
+    facts = launch(1000, held=4, threads=128)
+    said = found(on_h200(Made(attributes=facts, code=code, metrics={"bytes": held})), RULE)
+    assert len(said) == bool(outside)
+    for each in said:
+        assert each.kernel_gain is not None
+        assert each.kernel_gain.mid == pytest.approx(1 / (1 - 0.95 * (1 - 2e7 / 5.12e7)), rel=0.01)

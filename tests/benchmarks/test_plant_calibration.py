@@ -68,6 +68,13 @@ def test_scores_are_in_widths_of_a_side() -> None:
     assert narrow.score(True) == pytest.approx(2)
 
 
+def test_records_of_stretched_intervals_do_not_tell() -> None:
+    """A roof may have bounded them, so that a factor cannot be undone."""
+    with pytest.raises(ValueError, match="--own"):
+        calibrating.cases_of({"rows": [], "factors": {"samples": [1.0, 2.0]}})
+    assert calibrating.cases_of({"rows": [], "factors": {"samples": [1.0, 1.0]}}) == []
+
+
 def test_records_give_the_first_right_finding_with_a_gain() -> None:
     """Defects that cost nothing, decoys, and findings without a gain are no cases."""
     gain = [1.5, 2.0, 2.5]

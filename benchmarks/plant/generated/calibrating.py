@@ -13,8 +13,9 @@ hierarchical data", 2023). Coverage is that of families whose factors come from 
 
     python -m plant.generated.calibrating FILE… [--nominal 0.8] [--write]      (in benchmarks/)
 
-`--write` puts the factors into the analyzer (`tileprof/analyzer/calibrated.py`). A record says by
-which factors its intervals were stretched already; that is undone first.
+`--write` puts the factors into the analyzer (`tileprof/analyzer/calibrated.py`). Records have to
+have intervals as rules predict them: `running --again … --own` reads kept profiles so. Stretched
+ones do not tell, as roofs bound them.
 """
 
 from __future__ import annotations
@@ -105,7 +106,13 @@ def coverage(cases: Sequence[Case], nominal: float = NOMINAL) -> float:
 
 
 def cases_of(record: Mapping[str, Any]) -> list[Case]:
-    """Return the cases of a record whose defect costs something and has a predicted gain."""
+    """Return the cases of a record whose defect costs something and has a predicted gain.
+
+    Raises:
+        ValueError: its intervals are stretched already.
+    """
+    if any(tuple(each) != (1.0, 1.0) for each in record.get("factors", {}).values()):
+        raise ValueError("intervals are calibrated already: read the profiles again with --own")
     found = []
     for row in record["rows"]:
         if row.get("kind") != "defect" or "error" in row or row["time"].get("low", 1.0) < NOISE:
@@ -117,8 +124,6 @@ def cases_of(record: Mapping[str, Any]) -> list[Case]:
         low, mid, high = (max(float(end), 1.0) for end in said["gain"])
         # Records of before 2026-11-27 do not say it; all of them had samples.
         evidence = said.get("evidence", "samples")
-        below, above = record.get("factors", {}).get(evidence, (1.0, 1.0))
-        low, high = mid * (low / mid) ** (1 / below), mid * (high / mid) ** (1 / above)
         found.append(Case(_family(row), evidence, low, mid, high, float(row["time"]["ratio"])))
     return found
 

@@ -2,7 +2,8 @@
 
     python -m plant.generated.running --split dev-1          in `benchmarks`
         [--part 1/2] [--only RE] [--jobs N] [--budget SECONDS] [--keep DIR] [-o FILE]
-    python -m plant.generated.running --again FILE --keep DIR [-o FILE]   kept profiles, read again
+    python -m plant.generated.running --again FILE --keep DIR [--own] [-o FILE]
+        kept profiles, read again; `--own`: with intervals of gains as before calibration
     python -m plant.generated.running --score FILE [FILE ...]   scores of files, pooled
 
 Each case is a process of its own. Processes start, compile and analyse side by side; one at a time
@@ -238,9 +239,9 @@ def _findings(path: Path, family: Family, mutant: Mutant | None) -> dict[str, An
 
 def _factors() -> dict[str, list[float]]:
     """Return by what the analyzer stretches intervals."""
-    from tileprof.analyzer.calibrated import FACTORS
+    from tileprof.analyzer import calibrated
 
-    return {kind: list(each) for kind, each in FACTORS.items()}
+    return {kind: list(each) for kind, each in calibrated.FACTORS.items()}
 
 
 # -- all of them
@@ -355,6 +356,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=min(16, os.cpu_count() or 1))
     parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where profiles stay")
+    parser.add_argument("--own", action="store_true", help="intervals before calibration")
     parser.add_argument("--again", type=Path, metavar="FILE", help="results of kept profiles")
     parser.add_argument("--score", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--dev", type=Path, nargs="*", default=[], metavar="FILE",
@@ -373,6 +375,10 @@ def main() -> int:
     if args.again:
         if not args.keep:
             parser.error("--again needs --keep")
+        if args.own:
+            from tileprof.analyzer import calibrated
+
+            calibrated.FACTORS = {}
         return again(args.again, args.keep, args.only, args.output)
     if not args.split:
         parser.error("--split, --again or --score is needed")

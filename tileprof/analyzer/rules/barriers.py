@@ -17,6 +17,9 @@ so where schedulers issue in b of all cycles, it is 1 / b times as fast at most;
 next to nothing, so is what waits cost. Waits for memory on the way
 make warps late by chance: then a barrier is no fault, and nothing is said of it.
 
+Barriers around nothing but loads of global memory order nothing. Without them a warp goes on to its
+next load, so of the waits there the part goes that is not as long for memory anyway.
+
 A fragment of few elements is held by all warps alike, so that most do the work of others once more
 (on an H200 eight warps that each computed all of a table made a kernel 2.98 times as long as when
 each computed a part). With work for e of t threads in each turn, 1 - e / t of the loop's time goes.
@@ -44,6 +47,7 @@ from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.machine.needless import needless
 from tileprof.analyzer.numbers import COLD, HALFWAY
 from tileprof.analyzer.rules.numbers import (
     BARRIERS_DEALT,
@@ -80,6 +84,10 @@ _REPLICATED = (
     "A fragment with fewer elements than threads is replicated in all warps: a layout that "
     "distributes the loop's iterations over warps would divide the work."
 )
+_LONE = (
+    "Leave the barriers out: nothing that threads share is read or written between them, so that"
+    " each warp could go on with its next load."
+)
 _TWICE = "The second barrier orders nothing: leave it out."
 _COMPILER = "See which pass put the barrier there, and which accesses it orders."
 
@@ -95,8 +103,12 @@ def find(case: KernelCase) -> Iterator[Draft]:
     if twice := _twice(code, bars):
         yield _redundant(case, code, twice)
         bars = [each for each in bars if each not in twice]
-    if code.whole and bars and not narrow and not _always_issues(code):
-        yield from _imbalance(case, code, bars)
+    if not code.whole or not bars or narrow or _always_issues(code):
+        return
+    uneven = list(_imbalance(case, code, bars))
+    lone = [each for each in needless(code) if each in bars]
+    alone = [] if any(each.severity == "suggestion" for each in uneven) else lone
+    yield from list(_needless(case, code, alone)) or uneven
 
 
 def _always_issues(code: KernelCode) -> bool:
@@ -221,6 +233,26 @@ def _redundant(case: KernelCase, code: KernelCode, twice: list[int]) -> Draft:
     if code.share(taken) < COLD:
         return cause.ignored(", and costs nothing", "Leave it: nobody waits there.", seen)
     return cause.costs(eliminated(taken, code.whole), seen, confidence="high")
+
+
+def _needless(case: KernelCase, code: KernelCode, lone: list[int]) -> Iterator[Draft]:
+    """Barriers around loads of global memory alone: who waits there would wait for loads too."""
+    if not lone:
+        return
+    hot = max(lone, key=lambda each: float(_waits(code, [each]).sum()))
+    # Of many barriers none may have waits enough to be told whose they are.
+    part = len(lone) / len(code.named("BAR"))
+    taken = np.maximum(_waits(code, lone), part * code.taken(code.rows(reasons=("barrier",))))
+    if code.whole and code.share(taken) < COLD:
+        return
+    text = (
+        f"{len(lone)} barriers with no access to shared memory, and no store, since the one before"
+    )
+    static, title = Evidence("static", text), "barriers that order nothing"
+    cause = Cause(title, case.at(code.instructions[hot]), (static,), _LONE, _COMPILER)
+    loads = code.n(reasons=_CHANCE) / (code.whole - float(taken.sum()) or 1.0)
+    saving = eliminated(taken, code.whole, max(0.0, 1 - loads), sure=0.0)
+    yield cause.costs(replace(saving, rows=None), sampled(code, taken, "wait there"))
 
 
 RULE = KernelRule("barrier-imbalance", find, ("samples", "counters"))

@@ -39,7 +39,6 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Weights
 from tileprof.analyzer.findings import Evidence, Place, percent
-from tileprof.analyzer.kernel import per_thread
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     Request,
@@ -53,6 +52,7 @@ from tileprof.analyzer.kernel.global_memory import (
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, why_harmless
 from tileprof.analyzer.kernel.queues import FULL
+from tileprof.analyzer.kernel.threads import per_thread
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.numbers import COOL, WIDEST
 from tileprof.analyzer.rules.numbers import (

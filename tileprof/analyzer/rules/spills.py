@@ -15,6 +15,8 @@ which nobody issues likely go as well: with as many registers a thread as spille
 else to issue, and what is left of a thread's registers takes one value after the other. Where
 spills are not the main of what is waited for, that part of those waits counts that they are of it:
 a kernel that fills all registers and spills a few waits for its loads, not for want of registers.
+And where a loop with spills loads from global memory as well, part of those waits is what it would
+wait for its loads: then little of the gain is sure.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from tileprof.analyzer.kernel.spilled import spill_places, spill_samples
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers import COLD, FEW_THREADS, REGISTERS, SPILLS_COME_BACK
-from tileprof.analyzer.rules.numbers import SPILLS_MAIN, SPILLS_SURE
+from tileprof.analyzer.rules.numbers import SPILLS_COVERING, SPILLS_MAIN, SPILLS_SURE
 from tileprof.errors import Location
 
 _LATENCY = ("long_scoreboard", "lg_throttle", "short_scoreboard", "wait")
@@ -72,7 +74,8 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     """What comes back, with waits for others as late as the spills made them."""
     share = float(taken.sum()) / code.whole
     together = np.maximum(taken, share * code.taken(code.rows(reasons=_TOGETHER)))
-    least = eliminated(together, code.whole, SPILLS_COME_BACK, SPILLS_SURE).low
+    sure = SPILLS_COVERING if _covers(code) else SPILLS_SURE
+    least = eliminated(together, code.whole, SPILLS_COME_BACK, sure).low
     main = min(1.0, share / SPILLS_MAIN)
     waits = np.maximum(_exposed(case, code), _serial(code))
     together = np.maximum(together, main * waits)
@@ -80,6 +83,13 @@ def _saving(case: KernelCase, code: KernelCode, taken: Weights) -> Saving:
     waits = np.maximum(taken, share * (code.taken(code.rows()) - code.taken(_working(code))))
     most = eliminated(np.maximum(waits, together), code.whole)
     return Saving(least, likely.mid, max(likely.high, most.high), likely.rows, likely.samples)
+
+
+def _covers(code: KernelCode) -> bool:
+    """Whether loops with spills load from global memory too: those waits are left without."""
+    loops = {loop_around(code, index) for index in spill_places(code)}
+    where = {index for loop in loops if loop for index in loop}
+    return any(index in where for index in code.named("LDG", "LDGSTS"))
 
 
 def _serial(code: KernelCode) -> Weights:
