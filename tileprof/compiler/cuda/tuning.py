@@ -68,6 +68,10 @@ FRAGMENT_REGISTERS = 200
 """Registers of a thread, of its 240, that the fragments of an overlapped loop may take: addresses,
 counters and descriptors need the rest.  By hand, 2026-11-22."""
 
+BOUND_STEPS = 32
+"""Ops of the bound of a condition that are followed; a longer one is as good as unknown.  By hand,
+2026-11-28."""
+
 EARLY_BYTES = 96
 """Bytes of a thread that hold what is loaded before a product and used behind it.  By hand,
 2026-11-28."""

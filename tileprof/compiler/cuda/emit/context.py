@@ -69,6 +69,8 @@ class Context(Values):
     role: Role = "block"
     buffers: dict[ir.Value, Buffer] = field(default_factory=dict)
     rings: dict[ir.Value, RingState] = field(default_factory=dict)
+    multiplies: bool = False
+    """Whether warps of the launch have roles, or multiply: see `unit.py`."""
     maps: list[TensorMapSpec] = field(default_factory=list)
     rows: list[RowsSpec] = field(default_factory=list)
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)

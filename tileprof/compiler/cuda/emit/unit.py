@@ -162,6 +162,7 @@ class _Unit:
             threads=threads,
             wgmma=self.wgmma,
             aliased=self.aliased,
+            multiplies=_branches_by_warp(op),
             marks=marks_of(op, self.instrument, len(self.kernel.states)),
         )
 
@@ -279,7 +280,7 @@ class _Unit:
             self._dependencies(writer, op.schedule)
             writer.line("const int tp_thread = threadIdx.x;")
             writer.line("const int tp_lane = tp_thread & 31;")
-            if _branches_by_warp(op):
+            if ctx.multiplies:
                 # The same in all lanes, and the compiler may know it.
                 writer.line("const int tp_warp = tp_uniform(tp_thread >> 5);")
             else:
@@ -304,8 +305,11 @@ def _branches_by_warp(op: ir.Launch) -> bool:
 
 def _fetched_maps(ctx: Context, op: ir.Launch) -> list[Line]:
     """The first thread of the producer, or of the block, fetches tensor maps as the block starts:
-    the first copy through one would wait for it."""
-    if not ctx.maps:
+    the first copy through one would wait for it.
+
+    Not where the assembler has to leave registers for other blocks, which work while one waits.
+    """
+    if not ctx.maps or (op.schedule.residents and not _roles_of(op)):
         return []
     writer = Writer()
     writer.location = op.span

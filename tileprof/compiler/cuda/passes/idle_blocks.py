@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.tuning import BOUND_STEPS
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import inline_scopes, per_launch, with_originals, with_rule
 from tileprof.ir.scalar import BinaryKind, CompareKind
@@ -33,8 +34,6 @@ from tileprof.remarks.loops import SkipsIdle
 _TAKEN = ir.Alloc, ir.Copy, ir.Fill, ir.For, ir.Gemm, ir.If, ir.Load, ir.Parallel, ir.Reduce
 _TAKEN_TOO = ir.Reinterpret, ir.Scan, ir.Store, ir.View, ir.Yield
 """Ops besides arithmetic that act on nothing but the memory that they name, and always end."""
-_MOST_STEPS = 32
-"""Ops of one bound that are followed; longer ones are as good as unknown."""
 
 
 def skip_idle(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -217,7 +216,7 @@ class _Answer:
         if (fixed := self._fixed(value)) is not None:
             return fixed
         self._steps += 1
-        if self._steps > _MOST_STEPS or not _is_long(value):
+        if self._steps > BOUND_STEPS or not _is_long(value):
             # In 64 bits, no sum of lengths and indices wraps around.
             return None
         if value in self._points:
@@ -243,7 +242,7 @@ class _Answer:
             return value
         self._steps += 1
         owner = value.owner
-        if owner is None or self._steps > _MOST_STEPS or not value.dtype.is_integer:
+        if owner is None or self._steps > BOUND_STEPS or not value.dtype.is_integer:
             return None
         if isinstance(owner, ir.Load):
             quiet = not owner.indices and owner.buffer not in self._later | self._stored

@@ -222,6 +222,9 @@ class VectorLoops:
         if isinstance(buffer, SharedBuffer):
             return shared_address(self.ctx, op, buffer, indices), guard, count
         offset = buffer.offset(indices)
-        # As one number: each term that is added to a pointer of its own takes 64 bits.
-        at = paren(offset) if isinstance(offset, str) else offset
+        at = offset
+        if isinstance(offset, str) and not self.ctx.multiplies:
+            # As one number: each term that is added to a pointer of its own takes 64 bits.  Beside
+            # products, where registers are scarce, the assembler then keeps more addresses.
+            at = paren(offset)
         return str(plus(buffer.pointer, at)), guard, count
