@@ -20,6 +20,8 @@ class _State(Protocol):
 
     def become(self, *ways: Self) -> None: ...
 
+    def __eq__(self, other: object) -> bool: ...
+
 
 S = TypeVar("S", bound=_State)
 
@@ -74,11 +76,14 @@ class Flow(ABC, Generic[S]):
     def loop(self, op: ir.OpBase, made: ir.Block, state: S) -> None:
         """`for` and `while`."""
         entry = state.copy()
-        # Two iterations show everything that can hold at the start of one.
+        # Two iterations show everything that can hold at the start of one, and the first does where
+        # it adds nothing.
         for _ in range(2):
-            trial = entry.copy()
+            trial, before = entry.copy(), entry.copy()
             _, again, _ = self._iteration(op, trial)
             entry.become(entry, trial, *again)
+            if entry == before:
+                break
         final = entry.copy()
         regions, again, left = self._iteration(op, final)
         self.emit(op, made, regions)

@@ -14,7 +14,7 @@ the arithmetic that is meant to run beside the product would wait for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from tileprof import ir
@@ -53,7 +53,8 @@ class _Group:
     """The accumulator."""
     reads: frozenset[ir.Value]
     """Buffers that it reads until it is complete."""
-    token: ir.Value
+    token: ir.Value = field(compare=False)
+    """What it returned, another value in each walk over a loop."""
     younger: int = 0
     """Groups that were surely committed after it."""
 
@@ -344,13 +345,13 @@ class _Waits(Flow[_State]):
         """
         if op not in self.drained:
             self.drained[op] = False
-            outer = self.lowering
-            self.lowering = replace(outer, remarks=Remarks())
-            tried = ir.Block()
-            super().loop(op, tried, state.copy())
-            self.lowering = outer
-            first = _first_wait(tried.ops[-1])
-            self.drained[op] = _may_not_run(op) and first is True
+            if _may_not_run(op):
+                outer = self.lowering
+                self.lowering = replace(outer, remarks=Remarks())
+                tried = ir.Block()
+                super().loop(op, tried, state.copy())
+                self.lowering = outer
+                self.drained[op] = _first_wait(tried.ops[-1]) is True
         entry = state.copy()
         super().loop(op, made, state)
         inside = {o for b in op.blocks() for o in ir.walk(b)}
