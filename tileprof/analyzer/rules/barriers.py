@@ -27,7 +27,9 @@ Of several blocks on a multiprocessor one does what is left of the loop while ot
 which waits for memory for the most part: together they take no more than the sum of the two, no
 less than the longer one; the likeliest is taken halfway. What issues there is addresses and
 branches for the most part, once for each turn: with longer accesses in fewer turns nearly none of
-it is left, so it does not bound the gain.
+it is left, so it does not bound the gain. Other code waits for its turn to issue, for units, and at
+barriers as long as the loop keeps these busy: such waits go as well, as many as the loop has of all
+that issues.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.late_warps import late_at, of_lines, of_turns
 from tileprof.analyzer.kernel.launches import busy_share
-from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.needless import needless
-from tileprof.analyzer.numbers import COLD, HALFWAY
+from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.numbers import (
     BARRIERS_DEALT,
     BARRIERS_MOSTLY,
@@ -63,6 +65,8 @@ _CHANCE = (
     "warpgroup_arrive", "gmma", "membar",
 )  # fmt: skip
 """Waits for memory and units, which warps have now longer, now shorter."""
+_CROWDED = ("not_selected", "math_pipe_throttle", "dispatch_stall", "barrier")
+"""Waits that are as long as others keep schedulers and units busy, or come late."""
 _PRODUCTS = ("HGMMA", "QGMMA", "IGMMA", "BGMMA", "HMMA", "QMMA", "IMMA")
 _ORDERED = (
     "LD", "LDS", "LDSM", "LDG", "LDGSTS", "ST", "STS", "STSM", "STG", "ATOM", "ATOMS", "ATOMG",
@@ -156,8 +160,18 @@ def _dealt(
     shared = (case.number("blocks_per_sm") or 1.0) * min(1.0, case.number("waves") or 1.0) >= 2
     hidden = HALFWAY * min(kept, 1 - share) if shared else 0.0
     saving = eliminated(taken, code.whole, part + hidden / share, BARRIERS_DEALT)
-    saving = replace(saving, rows=taken)
+    rows = np.maximum(taken, _crowded(code, where))
+    likely = (part + hidden / share) * float(rows.sum()) / code.whole
+    mid = min(max(saving.mid, likely), LONGEST_SAVING)
+    saving = replace(saving, mid=mid, high=max(mid, saving.high), rows=rows)
     yield replace(draft, severity="suggestion", evidence=(*draft.evidence, seen), saving=saving)
+
+
+def _crowded(code: KernelCode, where: list[int]) -> Weights:
+    """By row, samples of other code that waits for its turn, or for late warps: as many of them as
+    the loop has of all that issues."""
+    issued = code.n(where, (ISSUED,)) / code.issued if code.issued else 0.0
+    return np.asarray(issued * code.taken(code.rows(reasons=_CROWDED)))
 
 
 def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[Draft]:
