@@ -700,15 +700,15 @@ GROUP_ALONE_SURE = 0.3
 
 # -- redundant_traffic
 
-REDUNDANT_WHOLE = 0.85
+REDUNDANT_TRAFFIC_WHOLE = 0.85
 """Part of what repeated turns of a loop take that goes at least. By hand."""
 
-REDUNDANT_OTHERS = 0.15
+REDUNDANT_TRAFFIC_OTHERS = 0.15
 """Part of what is left that goes at most besides. By hand."""
 
-REDUNDANT_SURE = 0.3
+REDUNDANT_TRAFFIC_SURE = 0.3
 """Part of what waits for repeated accesses that goes at least: others of the loop may be waited for
 instead. By hand."""
 
-REDUNDANT_COUNTED = 100
+REDUNDANT_TRAFFIC_COUNTED = 100
 """Samples that issue, from which on they tell how often a loop turns. By hand."""

@@ -37,10 +37,10 @@ from tileprof.analyzer.machine.loops import loop_around, loops_of
 from tileprof.analyzer.machine.repeats import Repeated, alike, repeated_in
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.rules.numbers import (
-    REDUNDANT_COUNTED,
-    REDUNDANT_OTHERS,
-    REDUNDANT_SURE,
-    REDUNDANT_WHOLE,
+    REDUNDANT_TRAFFIC_COUNTED,
+    REDUNDANT_TRAFFIC_OTHERS,
+    REDUNDANT_TRAFFIC_SURE,
+    REDUNDANT_TRAFFIC_WHOLE,
 )
 
 _PASS = (
@@ -92,10 +92,12 @@ def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draf
         Evidence("samples", f"{percent(share)} of the samples are in the loop", samples),
     )
     gone = min(share * (1 - 1 / turns), LONGEST_SAVING)
-    most = min(gone + REDUNDANT_OTHERS * (1 - gone), LONGEST_SAVING)
+    most = min(gone + REDUNDANT_TRAFFIC_OTHERS * (1 - gone), LONGEST_SAVING)
     title = "each turn of a loop loads and computes what the turn before did"
     cause = Cause(title, case.at(hot), evidence, _PASS)
-    yield cause.costs(Saving(REDUNDANT_WHOLE * gone, gone, most, None, samples), confidence="high")
+    yield cause.costs(
+        Saving(REDUNDANT_TRAFFIC_WHOLE * gone, gone, most, None, samples), confidence="high"
+    )
 
 
 def _turns(code: KernelCode, loop: range) -> float:
@@ -104,7 +106,7 @@ def _turns(code: KernelCode, loop: range) -> float:
     own = [index for index in loop if index not in inner]
     outside = code.where(lambda each: each.depth == 0 and each.index < loop.start)
     issued, before = (code.n(where, (ISSUED,)) for where in (own, outside))
-    if min(issued, before) < REDUNDANT_COUNTED:
+    if min(issued, before) < REDUNDANT_TRAFFIC_COUNTED:
         return 2.0
     error = 2 * math.sqrt(1 / issued + 1 / before)
     return max(2.0, (1 - error) * (issued / len(own)) / (before / len(outside)))
@@ -131,7 +133,7 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
         title = f"each turn of a loop {kind}s the same bytes again"
         cause = Cause(title, case.at(hot), (static,), author, _COMPILER)
         seen = sampled(code, taken, "are at them or wait for them")
-        yield cause.costs(eliminated(taken, code.whole, sure=REDUNDANT_SURE), seen)
+        yield cause.costs(eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE), seen)
 
 
 def _taken(code: KernelCode, where: tuple[int, ...]) -> Weights:
@@ -154,7 +156,7 @@ def _twice(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     looped = loop_around(code, hot.index) is not None
     part = len(again) / len({index for pair in pairs for index in pair})
     yield cause.costs(
-        eliminated(taken, code.whole, part, REDUNDANT_SURE), seen,
+        eliminated(taken, code.whole, part, REDUNDANT_TRAFFIC_SURE), seen,
         confidence="medium" if looped else "low",
     )  # fmt: skip
 
