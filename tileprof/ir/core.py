@@ -72,6 +72,8 @@ class OpSpec:
     positional: tuple[str, ...]
     attributes: tuple[tuple[str, Any], ...]
     """Field name and default (`dataclasses.MISSING` where there is none)."""
+    kept: tuple[str, ...]
+    """Fields that a copy of an op shares with it: all but operands, regions and results."""
     regions: tuple[str, ...]
     gives: Type | str | None
     """Type of the only result, or the field that has it: a type, or an operand of that type."""
@@ -278,6 +280,7 @@ def _spec(
         tuple((f.name, f.metadata["role"] == "operands") for f in with_role("operand", "operands")),
         tuple(f.name for f in attributes if f.metadata["positional"]),
         tuple((f.name, f.default) for f in attributes if not f.metadata["positional"]),
+        ("span", "hint", *(f.name for f in with_role("attribute"))),
         tuple(f.name for f in with_role("region")),
         gives,
     )
@@ -293,8 +296,9 @@ def walk(block: Block) -> Iterator[OpBase]:
     """Yield every op of a block and of the regions inside, outer before inner, in order."""
     for each in block.ops:
         yield each
-        for inner in each.blocks():
-            yield from walk(inner)
+        # Without `blocks`, as most ops have none: passes spend much of their time here.
+        for name in each.SPEC.regions:
+            yield from walk(getattr(each, name))
 
 
 def walk_inner_first(block: Block) -> Iterator[OpBase]:

@@ -10,7 +10,6 @@ Operands are already the new values and regions are already rebuilt when the rul
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from .builder import Builder
 from .control import Launch, Scope
@@ -37,19 +36,20 @@ def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block])
     """Return a copy of one op with operands replaced and the given regions; results are new
     values."""
     spec = op.SPEC
-    held: dict[str, Any] = {"span": op.span, "hint": op.hint, **regions}
-    if spec.mnemonic_field:
-        held[spec.mnemonic_field] = getattr(op, spec.mnemonic_field)
-    for name in spec.positional:
-        held[name] = getattr(op, name)
-    for name, _ in spec.attributes:
-        held[name] = getattr(op, name)
+    # Field by field, without the class's `__init__`: much of a pass's time goes into copies.
+    made = object.__new__(type(op))
+    for name in spec.kept:
+        setattr(made, name, getattr(op, name))
     for name, many in spec.operands:
         value = getattr(op, name)
-        held[name] = (
-            [mapping.get(v, v) for v in value] if many else value and mapping.get(value, value)
-        )
-    made = type(op)(**held)
+        if many:
+            value = [mapping.get(v, v) for v in value]
+        elif value is not None:
+            value = mapping.get(value, value)
+        setattr(made, name, value)
+    for name, block in regions.items():
+        setattr(made, name, block)
+    made.results = tuple([Value(type, op.hint, made) for type in made.result_types()])
     # A value may have been named after its op was built; the results of both are in one order.
     for new, old in zip(made.results, op.results):
         new.name = new.name or old.name
@@ -70,7 +70,8 @@ def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
     made = Block(args)
     builder = Builder(made)
     for op in block.ops:
-        regions = {n: rebuilt(getattr(op, n), mapping, rule) for n in op.SPEC.regions}
+        names = op.SPEC.regions
+        regions = {n: rebuilt(getattr(op, n), mapping, rule) for n in names} if names else {}
         new = clone(op, mapping, regions)
         builder.span = op.span
         replaced = rule(op, new, builder)
