@@ -206,7 +206,7 @@ def _roofs(inputs: Sequence[Any]) -> dict[str, float]:
     held = {each.name: each.value for each in measured_roofs(0)}
     memory = max((v for name, v in held.items() if name.startswith("hbm_")), default=4e12)
     dtype = str(inputs[0].dtype).removeprefix("torch.")
-    wanted = {"float32": "tf32", "int8": "int8"}.get(dtype, "bf16")
+    wanted = {"float32": "tf32", "float8_e4m3fn": "float8"}.get(dtype, dtype)
     products = [v for name, v in held.items() if name.startswith("tensor_") and wanted in name]
     products = products or [v for name, v in held.items() if name.startswith("tensor_")]
     return {"memory": memory, "product": max(products, default=9e14)}
