@@ -47,9 +47,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
     """Show the page of a report; at the end, nothing went wrong in it and nothing was asked for."""
     path = tmp_path / "page.html"
+    written: list[Report] = []
 
     def show(made: Report, place: str = "", dark: bool = False) -> Browser:
-        write_html(made, path)
+        # One report at several places is one page, which takes longer to write than to show.
+        if not any(each is made for each in written):
+            write_html(made, path)
+            written[:] = [made]
         browser.open(path, place, dark)
         return browser
 
