@@ -62,21 +62,21 @@ def site_of(stream: Events) -> list[tuple[Any, ...]]:
 def test_sums_of_each_place_are_those_of_the_stream(run: tuple[dict[str, Any], Events]) -> None:
     """Bytes, elements, guarded elements, and points that take part."""
     page, stream = run
+    summed = ("elements", "guarded", "bytes")
     expected: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
-    for site in site_of(stream):
+    for site, *numbers in zip(site_of(stream), *(stream[name].tolist() for name in summed)):
         if site[0] < 0:
             continue
-        expected[site]["rows"] += 1
-    for name in ("elements", "guarded", "bytes"):
-        for site, number in zip(site_of(stream), stream[name].tolist()):
-            if site[0] >= 0:
-                expected[site][name] += number
+        sums = expected[site]
+        sums["rows"] += 1
+        for name, number in zip(summed, numbers):
+            sums[name] += number
     found: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
     for at, launch in enumerate(page["launches"]):
         for each in launch["sites"]:
             place = (at, *(each[name] for name in ("line", "op", "buffer", "access")))
             found[place]["rows"] += each["points"] - each["idle"]
-            for name in ("elements", "guarded", "bytes"):
+            for name in summed:
                 found[place][name] += each[name]
     assert found == expected
     assert found

@@ -39,7 +39,12 @@ X = np.arange(5000, dtype=np.float32)
 
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Trials are made in this process, kernels run on the processor, and nothing is known."""
+    """Trials are made in this process, kernels run on the processor, and nothing is known.
+
+    Batches are short: no test says which configuration is the fastest.
+    """
+    for module in ("bench.rounds", "tuning.timing"):
+        monkeypatch.setattr(f"tileprof.{module}.BATCH_NS", 400_000)
     monkeypatch.setattr("tileprof.tuning.workers.default_workers", lambda: 1)
     monkeypatch.setenv("TILEPROF_DEVICE", "cpu")
     yield
