@@ -20,6 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import page_advice
+import page_generated
 import page_instrument
 import page_kernels
 import page_listing
@@ -102,6 +103,7 @@ if __name__ == "__main__":
     page_stalls.write()
     page_listing.write()
     page_plant.write()
+    page_generated.write()
     page_programs.write()
     page_advice.write()
     page_kernels.write()

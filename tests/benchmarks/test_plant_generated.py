@@ -23,6 +23,7 @@ programs: Any = importlib.import_module("plant.generated.programs")
 running: Any = importlib.import_module("plant.generated.running")
 scoring: Any = importlib.import_module("plant.generated.scoring")
 causes: Any = importlib.import_module("plant.generated.causes")
+page_generated: Any = importlib.import_module("page_generated")
 del sys.path[0]
 
 RESULTS = Path("benchmarks/results")
@@ -447,3 +448,8 @@ def test_a_floor_is_of_bytes_or_of_products() -> None:
     )
     add = families.FAMILIES["triton-add"]
     assert running.floor_ms(add, dict(add.shape), 10**9, roofs) == pytest.approx(1.0)
+
+
+def test_page_has_the_figures_of_the_files() -> None:
+    """As the records are now; `python benchmarks/page.py`."""
+    assert page_generated.PAGE.read_text() == page_generated.page(page_generated._read())

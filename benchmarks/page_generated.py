@@ -1,0 +1,131 @@
+"""docs/generated-defects.md: what reports say of generated defects, by split.
+
+In: `results/plant-dev-N.json` and the parts of `results/plant-test-N-*.json`.  Out: the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from plant.generated import scoring
+
+PAGE = Path(__file__).parent.parent / "docs" / "generated-defects.md"
+RESULTS = Path(__file__).parent / "results"
+TEXT = """# Advice on generated defects
+
+Operators change the sources of kernels that exist for other reasons (case studies, public problems
+in tile code and in Triton): they widen a type, narrow an access, hoist or sink a computation, drop
+a stage, shrink or grow a tile, read twice, guard a load, change a layout, split badly, spill, and
+more (`benchmarks/plant/generated/`). The ratio of both kernels' times on a GPU is the truth. This
+page says how often `tileprof report` names the cause of the difference first, and how good its
+gain is. `python benchmarks/page.py` writes it from `benchmarks/results/plant-*.json`.
+
+- **Frozen**: families and operators of a test split are dealt by a seed, and no family of it is in
+  development. The hash of its cases and of every source of the analyzer is committed before its
+  only run (`benchmarks/plant/generated/splits/`). Operators *held out* are in no case of
+  development.
+- **Ranked** are defects that cost something beyond noise. **First**: the report's first suggestion,
+  symptom or warning says a cause of the operator. **Placed**: at the right operation or line.
+- **Error**: |predicted - true| / (true - 1), silence counts as 1.0×. **Inside**: the true gain lies
+  in the predicted interval.
+- **False**: suggestions of a gain above 1.05× for a kernel as it is, per kernel. Some of these are
+  right, as another tile of the same kernel shows; they count all the same.
+"""
+_ASKED = {
+    "first": ("the right cause first", 0.80),
+    "top_three": ("in the first three", None),
+    "placed": ("at the right place", None),
+    "gain_error": ("median error of the gain", 0.35),
+    "inside": ("true gain inside the interval", 0.77),
+    "false_by_clean": ("false suggestions per kernel", 0.1),
+    "decoys_rejected": ("decoys rejected", 0.90),
+    "static_first": ("first, without samples", None),
+    "error_to_floor": ("error of the distance to the floor", None),
+    "error_mean_of_rule": ("error of a rule's mean gain in development", None),
+}
+"""By key of a summary: its words, and what is asked of a frozen split."""
+_PLAIN = ("false_by_clean",)
+"""Keys whose values are no shares."""
+
+
+def write() -> None:
+    """Write the page."""
+    PAGE.write_text(page(_read()))
+
+
+def _read() -> dict[str, list[dict[str, Any]]]:
+    """Return the records of each split, development first, by its name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kind in ("dev", "test"):
+        for path in sorted(RESULTS.glob(f"plant-{kind}-[0-9]*.json")):
+            record = json.loads(path.read_text())
+            found.setdefault(record["split"], []).append(record)
+    return found
+
+
+def page(splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return the page's text."""
+    return "\n".join(_lines(splits)).rstrip("\n") + "\n"
+
+
+def _lines(splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    yield TEXT
+    development = [r for name, held in splits.items() if name.startswith("dev") for r in held]
+    known = scoring.dev_gains(development)
+    columns: dict[str, dict[str, Any]] = {}
+    for name, records in splits.items():
+        about = records[0]["circumstances"]
+        yield f"- `{name}`: {about['device']}, {about['date']}, {_kind(name, records)}."
+        cases = scoring.pooled(records)
+        columns[f"`{name}`"] = scoring.summary(cases, known)
+        if held := [each for each in cases if not each.known]:
+            columns[f"`{name}`, operators held out"] = scoring.summary(held, known)
+    yield ""
+    yield f"| | asked | {' | '.join(columns)} |"
+    yield f"| --- | --- |{' --- |' * len(columns)}"
+    counts = (f"{each['ranked']} of {each['families']}" for each in columns.values())
+    yield f"| defects ranked, of families | 150 of 25 | {' | '.join(counts)} |"
+    for key, (words, asked) in _ASKED.items():
+        values = (_number(key, each[key]) for each in columns.values())
+        yield f"| {words} | {_number(key, asked)} | {' | '.join(values)} |"
+    for name, records in splits.items():
+        if name.startswith("test"):
+            yield from _by_operator(name, scoring.pooled(records))
+
+
+def _kind(name: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """Say how a split was judged."""
+    if name.startswith("test"):
+        return f"frozen, analyzer `{records[0]['analyzer'][:12]}`"
+    return "by the analyzer before any rule was made with it"
+
+
+def _by_operator(name: str, cases: Sequence[scoring.Judged]) -> Iterator[str]:
+    """Yield a table of operators, the one that is missed most first."""
+    ranked: dict[str, list[scoring.Judged]] = {}
+    for each in cases:
+        if each.ranked:
+            ranked.setdefault(each.operator, []).append(each)
+    yield from ("", f"## `{name}` by operator", "")
+    yield "| operator | in development | ranked | first | silent | instead of it |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+
+    def missed(item: tuple[str, list[scoring.Judged]]) -> tuple[int, str]:
+        return -sum(each.rank != 1 for each in item[1]), item[0]
+
+    for operator, held in sorted(ranked.items(), key=missed):
+        first = sum(each.rank == 1 for each in held)
+        silent = sum(not each.first for each in held)
+        instead = sorted({f"`{each.first}`" for each in held if each.rank != 1 and each.first})
+        where = "yes" if held[0].known else "no"
+        yield (f"| {operator} | {where} | {len(held)} | {first} | {silent} | "
+               f"{', '.join(instead) or '–'} |")  # fmt: skip
+
+
+def _number(key: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f}" if key in _PLAIN else f"{100 * value:.0f} %"
