@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from benchmarks.reliability.heap import told_by_library
 from benchmarks.reliability.process_state import lock_words, thread_states
 from benchmarks.reliability.soak import growth
 
@@ -41,6 +42,13 @@ def test_growth_is_a_slope_after_the_warm_up() -> None:
     told = growth(rows, 600)
     assert told["slope_mb_per_min"] == pytest.approx(2)
     assert told["range_mb"] == 16
+
+
+def test_large_allocations_have_the_library_of_their_caller() -> None:
+    """A caller outside of all files keeps its address."""
+    maps = "1000-2000 r-xp 00000000 08:01 5 /usr/lib/libone.so\n2000-3000 rw-p 0 00:00 0\n"
+    told = told_by_library(["1.5 7 malloc 200000 0x1fff", "2.5 7 mmap 300000 0x9000"], maps)
+    assert told == ["1.5 7 malloc 200000 libone.so", "2.5 7 mmap 300000 0x9000"]
 
 
 def test_a_thread_that_waits_for_a_lock_is_told_from_one_that_runs() -> None:

@@ -33,6 +33,7 @@ from typing import Any
 import torch
 
 import tileprof
+from benchmarks.reliability.heap import told_here
 from benchmarks.reliability.memory_watch import resident_mb, watched
 from benchmarks.reliability.process_state import held_parts, print_state
 from benchmarks.reliability.soak_kernels import shift_and_scale
@@ -180,6 +181,7 @@ def soak(
     if device == "cuda":
         torch.cuda.synchronize()
     session.finalize()
+    told_here()
     recorded = load(profile)
     rows = [row for worker in workers for row in compared(recorded, worker)]
     grown = growth(seen.memory_mb, seconds)
