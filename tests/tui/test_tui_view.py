@@ -14,6 +14,7 @@ pytest.importorskip("textual")
 
 from tests.tui.screens import play
 from tests.viewer.samples import matmul, node, profile_of, with_children
+from tileprof.analyzer import analyze
 from tileprof.profile import Profile, Tables, load
 from tileprof.tui import Browser, OneProfile, TwoProfiles, Update
 from tileprof.tui.keys import help_lines
@@ -58,7 +59,10 @@ def test_panes_follow_the_chosen_line(golden: Golden) -> None:
 
 def test_findings_lead_to_their_kernel(golden: Golden) -> None:
     """Of a recording with samples: findings, the jump to a place, its machine code and source."""
-    seen = play(OneProfile(load(STALLS)), "3", "down", "enter", "2", "1", size=(100, 40))
+    profile = load(STALLS)
+    rules = [each.rule for each in analyze(profile).findings]
+    down = " ".join(["down"] * rules.index("uncoalesced-global"))
+    seen = play(OneProfile(profile), "3", down, "enter", "2", "1", size=(100, 40))
     assert "Findings: 1 of" in seen[1]
     assert ">suggestion: lanes of a warp access distant addresses" in seen[2]
     chosen = [line for line in seen[3].splitlines() if line.startswith(">") and "kernel" in line]

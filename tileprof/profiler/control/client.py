@@ -6,6 +6,7 @@ it said.
 
 from __future__ import annotations
 
+import os
 import socket
 
 from tileprof.errors import OutputError, UsageError
@@ -25,6 +26,8 @@ def ask(pid: int, request: Request, patience_s: float = PATIENCE_S) -> State:
     UsageError where it does not listen or refuses, OutputError where it does not answer in time.
     """
     path = str(socket_path(pid))
+    if not os.path.exists(path):  # whose name may be longer than that of a socket can be
+        raise _silent(pid)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(patience_s)
