@@ -26,6 +26,21 @@ class Typed:
         return storage(self.dtype)
 
 
+def wide_row_major(shape: Sequence[Extent]) -> tuple[Extent, ...]:
+    """Strides in elements of a contiguous tensor: products of extents, each of which fits into 31
+    bits, have 64."""
+    strides: list[Extent] = []
+    step: Extent = 1
+    is_wide = False
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        product = times(step, extent)
+        if not is_wide and isinstance(product, str) and step != 1 and extent != 1:
+            product, is_wide = times(f"(int64_t){step}", extent), True
+        step = product
+    return tuple(strides)
+
+
 @dataclass(frozen=True, slots=True)
 class GlobalBuffer(Typed):
     """A parameter, or a part of one under another shape."""
@@ -65,7 +80,9 @@ class GlobalBuffer(Typed):
         """Elements from the start to the element at `indices`."""
         terms = []
         for index, stride in zip(indices, self.strides, strict=True):
-            wide = self.wide and stride != 1 and not isinstance(index, int)
+            folds = index in (0, 1) or stride == 1
+            folds |= isinstance(index, int) and isinstance(stride, int)
+            wide = self.wide and not folds
             terms.append(times(f"(int64_t){paren(index)}" if wide else index, stride))
         return plus(*terms)
 

@@ -24,7 +24,7 @@ from tileprof.errors import KernelError
 from tileprof.instrument import Mode
 from tileprof.ir.schedule import LaunchSchedule
 
-from .buffers import GlobalBuffer
+from .buffers import GlobalBuffer, wide_row_major
 from .context import INT32, Context
 from .gemm.wgmma_header import WgmmaShape, header
 from .grid import COUNTER, emit_indices, takes_tiles
@@ -256,11 +256,12 @@ class _Unit:
         count = 1
         for extent in type_.shape:
             count = count * extent if isinstance(extent, int) else INT32
+        shape = ctx.extents(type_.shape)
         return GlobalBuffer(
             ctx.names.fresh(param.name),
             type_.dtype,
-            ctx.extents(type_.shape),
-            ctx.strides(type_),
+            shape,
+            wide_row_major(shape) if type_.strides is None else ctx.strides(type_),
             param.name,
             type_.shape,
             param.safe_value,
