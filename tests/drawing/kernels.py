@@ -195,3 +195,19 @@ def pairs(X):
         for j in T.Parallel(2 * N):
             Y[bx, j] = X[bx, j // 2]
     return Y
+
+
+@tileprof.jit
+def kept(X):
+    """Rows without their first element, which is kept where all threads see it."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    Z = T.empty((M,), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        first = T.alloc_shared((1,), T.float32)
+        first[0] = X[bx, 0]
+        for j in T.Parallel(N):
+            Y[bx, j] = X[bx, j] - first[0]
+        Z[bx] = X[bx, 1] * 2.0
+    return Y, Z

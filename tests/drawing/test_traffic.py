@@ -24,6 +24,7 @@ from tests.cuda.test_cuda_random import both
 from tests.drawing.kernels import (
     clashing,
     doubled,
+    kept,
     large,
     left_early,
     neighbours,
@@ -136,6 +137,16 @@ def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None
     ways = Counter(place.way for place in launch.traffic.places)
     assert ways["cp.async"] == 4
     assert bool(ways["TMA"]) == (target == "sm_90a")
+
+
+def test_what_all_threads_see_is_changed_by_one() -> None:
+    """A scalar in shared memory, and one of the result: a thread loads and stores each."""
+    found = traffic(kept, np.ones((8, 512), np.float32))
+    held = named(found)
+    assert held["write", "first", "threads"] == Moved(8, 8, 8, 8 * 4)
+    assert held["write", "Z", "threads"] == Moved(8, 8, 8, 8 * 4)
+    assert found.total("global", "read").requests == 8 * (1 + 4 + 1)
+    assert held["write", "Y", "threads"].requests == 8 * 4
 
 
 def test_what_threads_hold_is_loaded_once() -> None:

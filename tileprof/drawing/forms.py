@@ -22,6 +22,7 @@ from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_l
 from tileprof.compiler.cuda.target import Target
 from tileprof.ir.instructions import Matrices
 
+from .one_thread import by_one_thread
 from .operands import MatrixAccess, stored_matrices
 from .repeated_loads import Loops, Numbers, Written, runs_through, texts, written
 
@@ -66,6 +67,8 @@ class Forms:
         """Warps of the block around an op."""
         self.points: set[ir.OpBase] = set()
         """Ops that run once for each point of a loop."""
+        self.by_one_thread: set[ir.OpBase] = set()
+        """Accesses outside of these loops that one thread makes."""
         params = set(kernel.param_values())
         for launch in kernel.ops():
             if isinstance(launch, ir.Launch):
@@ -73,6 +76,7 @@ class Forms:
                     self.warps[op] = max(launch.block_threads // _WARP, 1)
                     if isinstance(op, ir.Copy) and (made := self._stored(op)):
                         self.matrices[op] = made
+                self.by_one_thread |= by_one_thread(launch.body)
                 self._numbers = Numbers(launch, params)
                 self._block(launch.body, _Around(), set())
 

@@ -324,9 +324,9 @@ class _Listener:
             return self._in_form(access, form, text, rows).times(blocks)
         each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
-        if access.op in forms.points:
+        if access.op in forms.points or access.op in forms.by_one_thread:
             return self._summed(access, _lone(each), 1).times(times)
-        # Outside of a loop every thread does it.
+        # Outside of a loop every thread loads.
         warps = forms.warps.get(access.op, 1)
         return self._summed(access, np.repeat(each, _WARP, axis=1), 1).times(warps * times)
 
