@@ -211,3 +211,42 @@ def kept(X):
             Y[bx, j] = X[bx, j] - first[0]
         Z[bx] = X[bx, 1] * 2.0
     return Y, Z
+
+
+@tileprof.jit
+def widened(X):
+    """Rows by way of a fragment of another type, and back."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((M, N), T.bfloat16)
+    with T.Kernel(M // 4, threads=128) as bx:
+        source = T.alloc_shared((4, N), T.bfloat16)
+        target = T.alloc_shared((4, N), T.bfloat16)
+        held = T.alloc_fragment((4, N), T.float32)
+        T.copy(X[bx * 4, 0], source)
+        T.copy(source, held)
+        for i, j in T.Parallel(4, N):
+            held[i, j] = held[i, j] * 2.0
+        T.copy(held, target)
+        T.copy(target, Y[bx * 4, 0])
+    return Y
+
+
+@tileprof.jit
+def from_registers(A, B):
+    """A product whose first operand is loaded to registers before."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(M // 64, threads=128) as bx:
+        a_shared = T.alloc_shared((64, K), T.float16)
+        b_shared = T.alloc_shared((K, N), T.float16)
+        a = T.alloc_fragment((64, K), T.float16)
+        c = T.alloc_fragment((64, N), T.float32)
+        T.copy(A[bx * 64, 0], a_shared)
+        T.copy(B, b_shared)
+        T.copy(a_shared, a)
+        T.gemm(a, b_shared, c, clear_accum=True)
+        T.copy(c, C[bx * 64, 0])
+    return C

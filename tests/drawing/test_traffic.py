@@ -24,6 +24,7 @@ from tests.cuda.test_cuda_random import both
 from tests.drawing.kernels import (
     clashing,
     doubled,
+    from_registers,
     kept,
     large,
     left_early,
@@ -35,6 +36,7 @@ from tests.drawing.kernels import (
     scattered,
     turned,
     weighted,
+    widened,
 )
 from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
@@ -211,6 +213,32 @@ def test_loads_of_machine_code_are_those_of_the_page(
             requests = launch.traffic.total(space, "read").requests
             if space == "global" or not launch.traffic.uncounted:
                 assert requests == runs * launch.blocks * 4, (code.name, space)
+
+
+def test_copies_of_fragments_are_those_of_machine_code() -> None:
+    """Element by element where types differ, in vectors of the fragment's order; as matrices where
+    a product reads the fragment, and where it gives it. No loop and no guard is around."""
+    need_machine_code()
+    rows, tile = np.ones((8, 512), BF16), np.ones((128, 64), np.float16)
+    for kernel, given, others in (
+        (widened, (rows,), set()), (from_registers, (tile, tile[:64]), {"matrix operands"}),
+    ):  # fmt: skip
+        drawing = show(kernel, *given)
+        (launch,) = drawing.watch.launches
+        assert launch.traffic is not None
+        assert {kind for _, _, kind in launch.traffic.uncounted} == others
+        code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+        there = Counter(each.name for each in code.instructions)
+        places = launch.traffic.places.items()
+        for name, access, way in (
+            ("LDS", "read", "threads"), ("STS", "write", "threads"),
+            ("LDSM", "read", "ldmatrix"), ("STSM", "write", "stmatrix"),
+        ):  # fmt: skip
+            requests = sum(
+                moved.requests for place, moved in places
+                if (place.space, place.access, place.way) == ("shared", access, way)
+            )  # fmt: skip
+            assert requests == there[name] * launch.blocks * 4, (kernel, name)
 
 
 def test_points_of_a_vector_load_a_byte_of_shared_memory_once() -> None:

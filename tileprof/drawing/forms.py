@@ -20,10 +20,9 @@ from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuff
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.target import Target
-from tileprof.ir.instructions import Matrices
 
 from .one_thread import by_one_thread
-from .operands import MatrixAccess, stored_matrices
+from .operands import MatrixAccess, fragment_copy
 from .repeated_loads import Loops, Numbers, Written, runs_through, texts, written
 
 Ints = NDArray[np.int64]
@@ -62,7 +61,7 @@ class Forms:
         self._written: dict[ir.OpBase, tuple[Written, ...]] = {}
         """Loops around these loads that are written out."""
         self.matrices: dict[ir.OpBase, MatrixAccess] = {}
-        """Copies that stmatrix makes."""
+        """Copies that stmatrix or ldmatrix makes."""
         self.warps: dict[ir.OpBase, int] = {}
         """Warps of the block around an op."""
         self.points: set[ir.OpBase] = set()
@@ -74,20 +73,12 @@ class Forms:
             if isinstance(launch, ir.Launch):
                 for op in ir.walk(launch.body):
                     self.warps[op] = max(launch.block_threads // _WARP, 1)
-                    if isinstance(op, ir.Copy) and (made := self._stored(op)):
-                        self.matrices[op] = made
+                    copied = fragment_copy(op, target)
+                    if copied is not None and copied.matrices is not None:
+                        self.matrices[op] = copied.matrices
                 self.by_one_thread |= by_one_thread(launch.body)
                 self._numbers = Numbers(launch, params)
                 self._block(launch.body, _Around(), set())
-
-    def _stored(self, op: ir.Copy) -> MatrixAccess | None:
-        """Return how stmatrix writes a fragment to shared memory, where it does."""
-        made, target = op.source.owner, self.layout(op.target)
-        if not self._target.has_tma or target is None or not isinstance(made, ir.Alloc):
-            return None
-        if not isinstance(op.lowering, Matrices | None) or made.space != "fragment":
-            return None
-        return stored_matrices(op, parse_layout(made.layout, made.shape), target)
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
