@@ -250,3 +250,51 @@ def from_registers(A, B):
         T.gemm(a, b_shared, c, clear_accum=True)
         T.copy(c, C[bx * 64, 0])
     return C
+
+
+@tileprof.jit
+def by_rows(A, B, S):
+    """A product whose tiles are scaled row by row: what a thread needs of S lies apart."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    S: T.Tensor((M, K // 64), T.float32)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(N // 128, M // 64, threads=128) as (bx, by):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((128, 64), T.float16)
+        c = T.alloc_fragment((64, 128), T.float32)
+        total = T.alloc_fragment((64, 128), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(K // 64, num_stages=3):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[bx * 128, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 128):
+                total[i, j] += c[i, j] * S[by * 64 + i, k]
+        T.copy(total, C[by * 64, bx * 128])
+    return C
+
+
+@tileprof.jit
+def by_columns(A, B, S):
+    """The same column by column, of which a thread needs neighbours."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    S: T.Tensor((K // 64, N), T.float32)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(N // 128, M // 64, threads=128) as (bx, by):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((128, 64), T.float16)
+        c = T.alloc_fragment((64, 128), T.float32)
+        total = T.alloc_fragment((64, 128), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(K // 64, num_stages=3):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[bx * 128, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 128):
+                total[i, j] += c[i, j] * S[k, bx * 128 + j]
+        T.copy(total, C[by * 64, bx * 128])
+    return C

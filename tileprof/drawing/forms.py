@@ -17,13 +17,22 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.target import Target
 
 from .one_thread import by_one_thread
 from .operands import MatrixAccess, fragment_copy
-from .repeated_loads import Loops, Numbers, Written, runs_through, texts, written
+from .repeated_loads import (
+    Loops,
+    Numbers,
+    Written,
+    loads_ahead,
+    runs_through,
+    texts,
+    written,
+)
 
 Ints = NDArray[np.int64]
 _WARP = 32
@@ -44,6 +53,8 @@ class Form:
     """Whether loops around may ask for the same again, which the threads then hold."""
     together: int = 1
     """Instructions that follow each other, of which some may ask for the same."""
+    unused: tuple[int, int] | None = None
+    """Number of a loop around, from the outermost on, and its iteration that does not ask."""
 
 
 class Forms:
@@ -58,6 +69,8 @@ class Forms:
         """Loads of each loop that are made in front of its points."""
         self._texts: dict[ir.OpBase, dict[tuple[int, ...], Form]] = {}
         """Forms of loads of global memory in each text of the loops around."""
+        self._ahead: dict[ir.OpBase, tuple[int, int]] = {}
+        """Loads for the next iteration of a loop; its depth and its last iteration."""
         self._written: dict[ir.OpBase, tuple[Written, ...]] = {}
         """Loops around these loads that are written out."""
         self.matrices: dict[ir.OpBase, MatrixAccess] = {}
@@ -96,8 +109,12 @@ class Forms:
     def _block(self, block: ir.Block, around: _Around, loaded: set[Hashable]) -> None:
         """Plan the loops of a block.  loaded: what threads hold already, to which is added what
         they load here."""
-        for op in block.ops:
+        for at, op in enumerate(block.ops):
             self._numbers.visit(op, around.varying)
+            if isinstance(op, ir.For):
+                last = len(iterations_of(op) or ()) - 1
+                for load in loads_ahead(block.ops[:at], op, self.warps[op] * _WARP):
+                    self._ahead[load] = around.depth, last
             match op:
                 case ir.Parallel():
                     self.points.update(ir.walk(op.body))
@@ -202,7 +219,9 @@ class Forms:
         new = np.array([each not in loaded for each in keys], np.bool_)
         loaded.update(keys)
         stays = bool(around.certain) and around.certain[0] not in numbers.changes(op.indices)
-        return replace(form, points=form.points[new], stays=stays)
+        made = replace(form, points=form.points[new], stays=stays)
+        # NVRTC makes phis of addresses of single elements, but not of vectors.
+        return replace(made, unused=self._ahead.get(op)) if form.width == 1 else made
 
 
 @dataclass(frozen=True, slots=True)

@@ -323,6 +323,10 @@ class _Listener:
         """What loads and stores of single points take."""
         forms = self._forms
         form, text = forms.of(access.op, access.iterations)
+        if form is not None and form.unused is not None:
+            depth, iteration = form.unused
+            if access.iterations[depth] == iteration:
+                return Moved()
         address = self._addresses(access)
         rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
         # Axes of extent 1 stand for loops that are not around this op.
