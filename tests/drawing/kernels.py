@@ -204,13 +204,18 @@ def kept(X):
     X: T.Tensor((M, N), T.float32)
     Y = T.empty((M, N), T.float32)
     Z = T.empty((M,), T.float32)
+    Both = T.empty((M, 2), T.float32)
     with T.Kernel(M, threads=128) as bx:
         first = T.alloc_shared((1,), T.float32)
         first[0] = X[bx, 0]
         for j in T.Parallel(N):
             Y[bx, j] = X[bx, j] - first[0]
-        Z[bx] = X[bx, 1] * 2.0
-    return Y, Z
+        square = X[bx, 1]
+        Z[bx] = square * square
+        twice = X[bx, 2] * 2.0
+        Both[bx, 0] = twice
+        Both[bx, 1] = -twice
+    return Y, Z, Both
 
 
 @tileprof.jit

@@ -144,13 +144,21 @@ def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None
 
 
 def test_what_all_threads_see_is_changed_by_one() -> None:
-    """A scalar in shared memory, and one of the result: a thread loads and stores each."""
-    found = traffic(kept, np.ones((8, 512), np.float32))
+    """Scalars in shared memory and in results: one thread stores each, and loads what one store
+    alone needs; what two need, all warps load."""
+    drawing = show(kept, np.ones((8, 512), np.float32))
+    found = drawing.watch.launches[0].traffic
+    assert found is not None
     held = named(found)
     assert held["write", "first", "threads"] == Moved(8, 8, 8, 8 * 4)
     assert held["write", "Z", "threads"] == Moved(8, 8, 8, 8 * 4)
-    assert found.total("global", "read").requests == 8 * (1 + 4 + 1)
-    assert held["write", "Y", "threads"].requests == 8 * 4
+    assert held["write", "Both", "threads"].requests == held["write", "Y", "threads"].requests // 4
+    assert found.total("global", "read").requests == 8 * (1 + 4 + 1 + 4)
+    need_machine_code()
+    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    loads = [each for each in code.instructions if each.name == "LDG"]
+    # For `first` and for `square`; for the points of Y and for `twice`.
+    assert Counter(bool(each.predicate) for each in loads) == {True: 2, False: 2}
 
 
 def test_what_threads_hold_is_loaded_once() -> None:
