@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.show_counters.pages import Shown
@@ -27,9 +27,12 @@ REASONS = {
     "held-by-threads": "threads load an element once for several points, or lanes of a request "
     "share it",
     "line-of-neighbour": "instructions that follow each other and come from one line of a header "
-    "have one place in ptxas' table, that of the first; the lines together are equal",
+    "have one place in ptxas' table, that of the first; the lines together are equal, without "
+    "those at which matrix instructions or exchanges count, too",
     "warps-left-out": "counts of instructions have cp.async of warps in which a guard leaves out "
     "every lane, as if some took part; the L1's own sum of sectors is equal",
+    "arbitration": "the counter also has accesses that wait because something else is at the "
+    "banks; the wavefronts, of which a conflict is one more, are equal",
     "bytes-by-TMA": "the copy engine moves it in boxes, which no counter of a line has",
 }
 
@@ -86,7 +89,25 @@ def compared(page: Shown, made: Plan, measured: Mapping[str, float] | None) -> d
         else:
             reason = ""
         found[quantity.name] = Compared(number, value, reason, metrics)
+    for name, wavefronts in _WAVEFRONTS.items():
+        each = found[name]
+        waits = each.difference and each.measured is not None and each.measured > each.shown
+        if waits and all(_is_equal(found[other]) for other in wavefronts):
+            found[name] = replace(each, reason="arbitration")
     return found
+
+
+_WAVEFRONTS = {
+    "conflicts of shared loads": ("wavefronts of shared loads", "wavefronts of ldmatrix"),
+    "conflicts of shared stores": ("wavefronts of shared stores", "wavefronts of stmatrix"),
+}
+"""Of each number of conflicts the wavefronts that have them: the counters of conflicts are the
+L1's, and see what waits there; those of wavefronts follow from the instructions."""
+
+
+def _is_equal(each: Compared) -> bool:
+    """Return whether a counter gave the page's number, which may be 0."""
+    return each.difference == 0 or each.reason == "nothing"
 
 
 _OF_CP_ASYNC = (
@@ -122,21 +143,17 @@ def compared_lines(
     """Return each line's requests beside the counts of its instructions; `left_out`: whether warps
     run cp.async in which no lane takes part."""
     found: dict[int, dict[str, Compared]] = {}
-    alike = {} if measured is None else {
-        name: _sum(measured, name) == sum(each[name] for each in page.lines.values())
-        for name in LINE_QUANTITIES
-    }  # fmt: skip
+    alike = {name: _alike(page, measured or {}, name) for name in LINE_QUANTITIES}
     for line, numbers in sorted(page.lines.items()):
         found[line] = {}
         for name, number in numbers.items():
             counts = {} if measured is None else measured.get(line, {})
             has_all = all(name_of(each) in counts for each in LINE_QUANTITIES[name])
             value = _sum({line: counts}, name) if has_all else None
-            others = any(counts.get(name_of(each)) for each in OTHERS)
             is_global = name.startswith("global")
             if value is None:
                 reason = "not-measured"
-            elif not is_global and (others or line in page.disturbed):
+            elif not is_global and _is_disturbed(page, line, counts):
                 reason = "other-instructions"
             elif is_global and line in page.by_engine and not number:
                 reason = "bytes-by-TMA"
@@ -150,6 +167,21 @@ def compared_lines(
                 reason = ""
             found[line][name] = Compared(number, value, reason)
     return found
+
+
+def _is_disturbed(page: Shown, line: int, counts: Mapping[str, int]) -> bool:
+    """Return whether other instructions than those of the page access shared memory at a line."""
+    return line in page.disturbed or any(counts.get(name_of(each)) for each in OTHERS)
+
+
+def _alike(page: Shown, measured: Mapping[int, Mapping[str, int]], quantity: str) -> bool:
+    """Return whether the lines together have the page's number; of shared memory those alone that
+    nothing else accesses."""
+    lines = {*page.lines, *measured}
+    if not quantity.startswith("global"):
+        lines = {each for each in lines if not _is_disturbed(page, each, measured.get(each, {}))}
+    shown = sum(each[quantity] for line, each in page.lines.items() if line in lines)
+    return shown == _sum({line: measured.get(line, {}) for line in lines}, quantity)
 
 
 def _sum(lines: Mapping[int, Mapping[str, int]], quantity: str) -> int:

@@ -80,6 +80,15 @@ def test_pages_agree_with_the_counters_of_a_gpu(name: str) -> None:
         bar = comparing.BAR if quantity == "sectors of atomics" else 0
         assert (each.difference or 0) <= bar, (quantity, each)
     assert sum(each.difference is not None for each in found.values()) >= 4
+    counts = {page.first + int(n): c for n, c in RECORDED["line_counters"][name].items()}
+    lines = comparing.compared_lines(page, counts, comparing.warps_left_out(page, measured))
+    beyond = {
+        (line, quantity): each
+        for line, row in lines.items()
+        for quantity, each in row.items()
+        if each.difference
+    }
+    assert not beyond
 
 
 def test_loops_of_fewer_axes_than_others_are_counted_whole() -> None:
@@ -146,6 +155,42 @@ def test_lines_are_compared_but_for_what_other_instructions_do(conflicts: Any) -
     assert {each.difference for each in found[line].values()} == {0.0}
     others = [each for at, row in found.items() if at != line for each in row.values()]
     assert {each.reason for each in others} == {"not-measured"}
+
+
+def test_lines_that_lend_each_other_instructions_are_equal_together() -> None:
+    """What other instructions do at a third line is left out; a sum that differs is told."""
+    numbers = {"global_sectors": 0, "global_requests": 0}
+    lines = {n: {**numbers, "shared_wavefronts": 8, "shared_wavefronts_ideal": 8} for n in (4, 5)}
+    nothing = frozenset[str]()
+    page = pages.Shown({}, nothing, lines, frozenset(), frozenset({6}), "", 1)
+
+    def reasons(*taken: int) -> set[str]:
+        zeros = dict.fromkeys(map(comparing.name_of, quantities.LINE_METRICS), 0)
+        names = [comparing.name_of(quantities.LINE_QUANTITIES[each][0]) for each in lines[4]][2:]
+        counts = {n: zeros | dict.fromkeys(names, each) for n, each in zip((4, 5, 6), taken)}
+        found = comparing.compared_lines(page, counts)
+        return {found[n][each].reason for n in (4, 5) for each in list(lines[4])[2:]}
+
+    assert reasons(3, 13, 96) == {"line-of-neighbour"}
+    assert reasons(3, 12, 96) == reasons(3, 12, 1) == {""}
+
+
+def test_waits_at_the_banks_are_not_conflicts_of_the_page(conflicts: Any, plan: Any) -> None:
+    """More conflicts than the page's, beside equal wavefronts, are waits for something else; fewer
+    conflicts, or other wavefronts, differ."""
+    equal = {f"{name}.sum": float(value) for name, value in conflicts.quantities.items()}
+    name = "conflicts of shared loads"
+
+    def found(change: int, wavefronts: int = 0) -> Any:
+        measured = equal | {f"{name}.sum": equal[f"{name}.sum"] + change}
+        measured["wavefronts of shared loads.sum"] += wavefronts
+        return comparing.compared(conflicts, plan, measured)[name]
+
+    assert found(11).reason == "arbitration"
+    assert found(11).difference is None
+    assert found(0).difference == 0
+    assert found(-11).difference > 0
+    assert found(11, wavefronts=11).difference > 0
 
 
 def test_counts_of_a_profile_go_to_lines_of_the_kernels_file() -> None:

@@ -195,3 +195,111 @@ def pairs(X):
         for j in T.Parallel(2 * N):
             Y[bx, j] = X[bx, j // 2]
     return Y
+
+
+@tileprof.jit
+def kept(X):
+    """Rows without their first element, which is kept where all threads see it."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    Z = T.empty((M,), T.float32)
+    Both = T.empty((M, 2), T.float32)
+    with T.Kernel(M, threads=128) as bx:
+        first = T.alloc_shared((1,), T.float32)
+        first[0] = X[bx, 0]
+        for j in T.Parallel(N):
+            Y[bx, j] = X[bx, j] - first[0]
+        square = X[bx, 1]
+        Z[bx] = square * square
+        twice = X[bx, 2] * 2.0
+        Both[bx, 0] = twice
+        Both[bx, 1] = -twice
+    return Y, Z, Both
+
+
+@tileprof.jit
+def widened(X):
+    """Rows by way of a fragment of another type, and back."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.bfloat16)
+    Y = T.empty((M, N), T.bfloat16)
+    with T.Kernel(M // 4, threads=128) as bx:
+        source = T.alloc_shared((4, N), T.bfloat16)
+        target = T.alloc_shared((4, N), T.bfloat16)
+        held = T.alloc_fragment((4, N), T.float32)
+        T.copy(X[bx * 4, 0], source)
+        T.copy(source, held)
+        for i, j in T.Parallel(4, N):
+            held[i, j] = held[i, j] * 2.0
+        T.copy(held, target)
+        T.copy(target, Y[bx * 4, 0])
+    return Y
+
+
+@tileprof.jit
+def from_registers(A, B):
+    """A product whose first operand is loaded to registers before."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(M // 64, threads=128) as bx:
+        a_shared = T.alloc_shared((64, K), T.float16)
+        b_shared = T.alloc_shared((K, N), T.float16)
+        a = T.alloc_fragment((64, K), T.float16)
+        c = T.alloc_fragment((64, N), T.float32)
+        T.copy(A[bx * 64, 0], a_shared)
+        T.copy(B, b_shared)
+        T.copy(a_shared, a)
+        T.gemm(a, b_shared, c, clear_accum=True)
+        T.copy(c, C[bx * 64, 0])
+    return C
+
+
+@tileprof.jit
+def by_rows(A, B, S):
+    """A product whose tiles are scaled row by row: what a thread needs of S lies apart."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    S: T.Tensor((M, K // 64), T.float32)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(N // 128, M // 64, threads=128) as (bx, by):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((128, 64), T.float16)
+        c = T.alloc_fragment((64, 128), T.float32)
+        total = T.alloc_fragment((64, 128), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(K // 64, num_stages=3):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[bx * 128, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 128):
+                total[i, j] += c[i, j] * S[by * 64 + i, k]
+        T.copy(total, C[by * 64, bx * 128])
+    return C
+
+
+@tileprof.jit
+def by_columns(A, B, S):
+    """The same column by column, of which a thread needs neighbours."""
+    M, K, N = T.const("M, K, N")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    S: T.Tensor((K // 64, N), T.float32)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(N // 128, M // 64, threads=128) as (bx, by):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((128, 64), T.float16)
+        c = T.alloc_fragment((64, 128), T.float32)
+        total = T.alloc_fragment((64, 128), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(K // 64, num_stages=3):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[bx * 128, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 128):
+                total[i, j] += c[i, j] * S[k, bx * 128 + j]
+        T.copy(total, C[by * 64, bx * 128])
+    return C

@@ -22,8 +22,12 @@ from tests.cuda.compiled_kernels import compile_together, function, need_machine
 from tests.cuda.random_pipelines import Pipeline
 from tests.cuda.test_cuda_random import both
 from tests.drawing.kernels import (
+    by_columns,
+    by_rows,
     clashing,
     doubled,
+    from_registers,
+    kept,
     large,
     left_early,
     neighbours,
@@ -34,6 +38,7 @@ from tests.drawing.kernels import (
     scattered,
     turned,
     weighted,
+    widened,
 )
 from tileprof import binary, ir
 from tileprof.compiler.cuda.controls import Controls
@@ -138,6 +143,24 @@ def test_bytes_of_requests_are_those_that_the_blocks_access(target: str) -> None
     assert bool(ways["TMA"]) == (target == "sm_90a")
 
 
+def test_what_all_threads_see_is_changed_by_one() -> None:
+    """Scalars in shared memory and in results: one thread stores each, and loads what one store
+    alone needs; what two need, all warps load."""
+    drawing = show(kept, np.ones((8, 512), np.float32))
+    found = drawing.watch.launches[0].traffic
+    assert found is not None
+    held = named(found)
+    assert held["write", "first", "threads"] == Moved(8, 8, 8, 8 * 4)
+    assert held["write", "Z", "threads"] == Moved(8, 8, 8, 8 * 4)
+    assert held["write", "Both", "threads"].requests == held["write", "Y", "threads"].requests // 4
+    assert found.total("global", "read").requests == 8 * (1 + 4 + 1 + 4)
+    need_machine_code()
+    code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+    loads = [each for each in code.instructions if each.name == "LDG"]
+    # For `first` and for `square`; for the points of Y and for `twice`.
+    assert Counter(bool(each.predicate) for each in loads) == {True: 2, False: 2}
+
+
 def test_what_threads_hold_is_loaded_once() -> None:
     """A row that is read twice in other vectors is loaded twice, a factor once for all rows of a
     block; words of shared memory that lie backwards are loaded one by one."""
@@ -173,6 +196,12 @@ def held() -> list[tuple[LaunchRun, binary.Function, int]]:
         (doubled, (np.ones((4, 18 * 512), np.float32),), 2),
         (weighted, (np.ones((8, 2048), np.float32), ROW), 4),
     ]
+    halves = np.ones((128, 320), np.float16), np.ones((256, 320), np.float16)
+    # An iteration ahead; NVRTC takes that back for the rows, whose last load is then none.
+    calls += [
+        (by_rows, (*halves, np.ones((128, 5), np.float32)), 5),
+        (by_columns, (*halves, np.ones((5, 256), np.float32)), 5),
+    ]
     need_machine_code()
     made = [show(kernel, *given).watch for kernel, given, _ in calls]
     programs = [compile_cuda(each.kernels[0], find_target("sm_90a")) for each in made]
@@ -200,6 +229,32 @@ def test_loads_of_machine_code_are_those_of_the_page(
             requests = launch.traffic.total(space, "read").requests
             if space == "global" or not launch.traffic.uncounted:
                 assert requests == runs * launch.blocks * 4, (code.name, space)
+
+
+def test_copies_of_fragments_are_those_of_machine_code() -> None:
+    """Element by element where types differ, in vectors of the fragment's order; as matrices where
+    a product reads the fragment, and where it gives it. No loop and no guard is around."""
+    need_machine_code()
+    rows, tile = np.ones((8, 512), BF16), np.ones((128, 64), np.float16)
+    for kernel, arguments, others in (
+        (widened, (rows,), set()), (from_registers, (tile, tile[:64]), {"matrix operands"}),
+    ):  # fmt: skip
+        drawing = show(kernel, *arguments)
+        (launch,) = drawing.watch.launches
+        assert launch.traffic is not None
+        assert {kind for _, _, kind in launch.traffic.uncounted} == others
+        code = function(compile_cuda(drawing.watch.kernels[0], find_target("sm_90a")))
+        there = Counter(each.name for each in code.instructions)
+        places = launch.traffic.places.items()
+        for name, access, way in (
+            ("LDS", "read", "threads"), ("STS", "write", "threads"),
+            ("LDSM", "read", "ldmatrix"), ("STSM", "write", "stmatrix"),
+        ):  # fmt: skip
+            requests = sum(
+                moved.requests for place, moved in places
+                if (place.space, place.access, place.way) == ("shared", access, way)
+            )  # fmt: skip
+            assert requests == there[name] * launch.blocks * 4, (kernel, name)
 
 
 def test_points_of_a_vector_load_a_byte_of_shared_memory_once() -> None:

@@ -17,13 +17,22 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.target import Target
-from tileprof.ir.instructions import Matrices
 
-from .operands import MatrixAccess, stored_matrices
-from .repeated_loads import Loops, Numbers, Written, runs_through, texts, written
+from .one_thread import by_one_thread
+from .operands import MatrixAccess, fragment_copy
+from .repeated_loads import (
+    Loops,
+    Numbers,
+    Written,
+    loads_ahead,
+    runs_through,
+    texts,
+    written,
+)
 
 Ints = NDArray[np.int64]
 _WARP = 32
@@ -44,6 +53,8 @@ class Form:
     """Whether loops around may ask for the same again, which the threads then hold."""
     together: int = 1
     """Instructions that follow each other, of which some may ask for the same."""
+    unused: tuple[int, int] | None = None
+    """Number of a loop around, from the outermost on, and its iteration that does not ask."""
 
 
 class Forms:
@@ -58,32 +69,29 @@ class Forms:
         """Loads of each loop that are made in front of its points."""
         self._texts: dict[ir.OpBase, dict[tuple[int, ...], Form]] = {}
         """Forms of loads of global memory in each text of the loops around."""
+        self._ahead: dict[ir.OpBase, tuple[int, int]] = {}
+        """Loads for the next iteration of a loop; its depth and its last iteration."""
         self._written: dict[ir.OpBase, tuple[Written, ...]] = {}
         """Loops around these loads that are written out."""
         self.matrices: dict[ir.OpBase, MatrixAccess] = {}
-        """Copies that stmatrix makes."""
+        """Copies that stmatrix or ldmatrix makes."""
         self.warps: dict[ir.OpBase, int] = {}
         """Warps of the block around an op."""
         self.points: set[ir.OpBase] = set()
         """Ops that run once for each point of a loop."""
+        self.by_one_thread: set[ir.OpBase] = set()
+        """Accesses outside of these loops that one thread makes."""
         params = set(kernel.param_values())
         for launch in kernel.ops():
             if isinstance(launch, ir.Launch):
                 for op in ir.walk(launch.body):
                     self.warps[op] = max(launch.block_threads // _WARP, 1)
-                    if isinstance(op, ir.Copy) and (made := self._stored(op)):
-                        self.matrices[op] = made
+                    copied = fragment_copy(op, target)
+                    if copied is not None and copied.matrices is not None:
+                        self.matrices[op] = copied.matrices
+                self.by_one_thread |= by_one_thread(launch.body)
                 self._numbers = Numbers(launch, params)
                 self._block(launch.body, _Around(), set())
-
-    def _stored(self, op: ir.Copy) -> MatrixAccess | None:
-        """Return how stmatrix writes a fragment to shared memory, where it does."""
-        made, target = op.source.owner, self.layout(op.target)
-        if not self._target.has_tma or target is None or not isinstance(made, ir.Alloc):
-            return None
-        if not isinstance(op.lowering, Matrices | None) or made.space != "fragment":
-            return None
-        return stored_matrices(op, parse_layout(made.layout, made.shape), target)
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
@@ -101,8 +109,12 @@ class Forms:
     def _block(self, block: ir.Block, around: _Around, loaded: set[Hashable]) -> None:
         """Plan the loops of a block.  loaded: what threads hold already, to which is added what
         they load here."""
-        for op in block.ops:
+        for at, op in enumerate(block.ops):
             self._numbers.visit(op, around.varying)
+            if isinstance(op, ir.For):
+                last = len(iterations_of(op) or ()) - 1
+                for load in loads_ahead(block.ops[:at], op, self.warps[op] * _WARP):
+                    self._ahead[load] = around.depth, last
             match op:
                 case ir.Parallel():
                     self.points.update(ir.walk(op.body))
@@ -207,7 +219,9 @@ class Forms:
         new = np.array([each not in loaded for each in keys], np.bool_)
         loaded.update(keys)
         stays = bool(around.certain) and around.certain[0] not in numbers.changes(op.indices)
-        return replace(form, points=form.points[new], stays=stays)
+        made = replace(form, points=form.points[new], stays=stays)
+        # NVRTC makes phis of addresses of single elements, but not of vectors.
+        return replace(made, unused=self._ahead.get(op)) if form.width == 1 else made
 
 
 @dataclass(frozen=True, slots=True)

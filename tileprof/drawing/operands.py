@@ -1,5 +1,5 @@
 """Requests of matrices in shared memory: operands of `mma.sync`, by ldmatrix or word by word, and
-fragments that stmatrix writes.
+fragments that stmatrix writes or ldmatrix reads.
 
 In: a product whose instruction is chosen, or a copy.  Out: where the lanes of each instruction read
 or write, relative to the operand.  The rules are those of `emit.gemm.mma` and `emit.tilecopy`.
@@ -15,9 +15,11 @@ import numpy as np
 from tileprof import ir
 from tileprof.compiler.cuda.emit.gemm.matrices import ROW, Matrices, find_matrices
 from tileprof.compiler.cuda.emit.loops.points import leader
-from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.compiler.cuda.layouts import RegisterLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.matrix import Operand, is_k_major, matrix_dims, step_layout
 from tileprof.compiler.cuda.layouts.shared import SharedLayout
+from tileprof.compiler.cuda.target import Target
+from tileprof.ir import instructions
 
 from .transactions import Ints
 
@@ -55,13 +57,41 @@ def operand_reads(op: ir.Gemm, which: Operand, layout: SharedLayout, threads: in
     return MatrixAccess(places, 8 * found.at_once, ROW, by_matrices=True)
 
 
-def stored_matrices(op: ir.Copy, held: RegisterLayout, layout: SharedLayout) -> MatrixAccess | None:
-    """Return how stmatrix writes a whole fragment; None where something else does."""
-    source, target = op.source.dtype, op.target.dtype
-    narrows = source.name == "float32" and target.name in ("float16", "bfloat16")
-    if not (narrows or source == target) or leader(held) or held.shape != layout.shape:
+@dataclass(frozen=True, eq=False)
+class FragmentCopy:
+    """A copy between a whole fragment and a whole buffer of shared memory."""
+
+    held: RegisterLayout
+    matrices: MatrixAccess | None
+    """How stmatrix or ldmatrix accesses shared memory; None where threads do it, element by element
+    in the order of the fragment."""
+
+
+def fragment_copy(op: ir.OpBase, target: Target) -> FragmentCopy | None:
+    """Return how a target makes a copy of a fragment; None for another op, and for parts."""
+    if not isinstance(op, ir.Copy) or not isinstance(op.lowering, instructions.Matrices | None):
         return None
-    found = find_matrices(held, target) if _is_aligned(layout, target.bytes) else None
+    ends = {each.buffer.space: each.owner for each in (op.source, op.target)}
+    fragment, shared = ends.get("fragment"), ends.get("shared")
+    if not isinstance(fragment, ir.Alloc) or not isinstance(shared, ir.Alloc):
+        return None
+    if fragment.shape != shared.shape or not fragment.layout:
+        return None
+    held = parse_layout(fragment.layout, fragment.shape)
+    layout = parse_shared(shared.layout, shared.shape, shared.dtype)
+    return FragmentCopy(held, _copied_matrices(op, held, layout, target))
+
+
+def _copied_matrices(
+    op: ir.Copy, held: RegisterLayout, layout: SharedLayout, target: Target
+) -> MatrixAccess | None:
+    kinds, is_store = (op.source.dtype, op.target.dtype), op.source.buffer.space == "fragment"
+    narrows = kinds[0].name == "float32" and kinds[1].name in ("float16", "bfloat16")
+    if kinds[0] != kinds[1] and not (is_store and narrows):
+        return None
+    if is_store and (not target.has_tma or leader(held)):
+        return None
+    found = find_matrices(held, kinds[1]) if _is_aligned(layout, kinds[1].bytes) else None
     if found is None:
         return None
     table = _rows(found)

@@ -278,3 +278,37 @@ def runs_through(loop: ir.OpBase) -> bool:
         isinstance(each, ir.Break | ir.Continue) for each in ir.walk(loop.body)
     )
     return isinstance(loop, ir.For) and bool(iterations_of(loop)) and not ends
+
+
+# -- loads for the next iteration
+
+
+def loads_ahead(before: Sequence[ir.OpBase], loop: ir.For, threads: int) -> Iterator[ir.Load]:
+    """Yield the loads of a loop that fill a fragment for its next iteration, as one in front of it
+    does for the first.
+
+    NVRTC makes one load of both, at the head of the loop, where nothing changes memory behind them:
+    the last iteration, whose load nobody would use, then makes none.
+    """
+    if not iterations_of(loop) or iterations_at_once(loop, False, threads) != 1:
+        return
+    first = dict(_last_fills(before))
+    for fragment, load in _last_fills(loop.body.ops):
+        if fragment in first:
+            yield load
+
+
+def _last_fills(ops: Sequence[ir.OpBase]) -> Iterator[tuple[ir.Value, ir.Load]]:
+    """Yield fragments that loops fill from global memory, from the end of some ops back to where
+    memory changes."""
+    for op in reversed(ops):
+        if isinstance(op, ir.Parallel):
+            stores = [each for each in ir.walk(op.body) if isinstance(each, ir.Store | ir.Atomic)]
+            if any(each.buffer.buffer.space in ("shared", "global") for each in stores):
+                return
+            store = stores[0] if len(stores) == 1 else None
+            load = store.value.owner if isinstance(store, ir.Store) else None
+            if store and isinstance(load, ir.Load) and load.buffer.buffer.space == "global":
+                yield base(store.buffer), load
+        elif not is_pure(op) and not isinstance(op, ir.Alloc | ir.View):
+            return

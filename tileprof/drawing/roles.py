@@ -24,6 +24,8 @@ from tileprof.ir.rewriter import clone
 from tileprof.runtime.events.access import Access, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
+from .one_thread import by_one_thread
+
 WARP = 32
 
 
@@ -71,8 +73,9 @@ def scalar_loads(
             (roles[0].producer, 1),
             (roles[0].consumer, max(launch.block_threads // WARP, 1)),
         ):
-            program = _program(kernel, launch, roles[0], block)
-            listener = _Listener(warps)
+            scalars = _Scalars(fixed_buffers(kernel, launch), by_one_thread(block))
+            program = _program(kernel, launch, roles[0], block, scalars)
+            listener = _Listener(warps, scalars.alone)
             if any(isinstance(each, ir.Load) for each in program.ops()):
                 with listening(listener):
                     InterpreterExecutable(program).run(values, symbols)
@@ -85,9 +88,11 @@ def scalar_loads(
 class _Listener:
     """Notes the loads of global memory of a role, which so many warps make."""
 
-    def __init__(self, warps: int) -> None:
+    def __init__(self, warps: int, alone: set[ir.OpBase]) -> None:
         self.found: list[ScalarLoad] = []
         self._warps = warps
+        self._alone = alone
+        """Loads that one thread makes."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Begin a run."""
@@ -102,17 +107,19 @@ class _Listener:
             blocks = int(np.where(access.mask, made, 0).sum())
             width = access.buffer.type.dtype.bytes
             name = access.buffer.name
-            self.found.append(ScalarLoad(access.op, name, blocks * self._warps, width))
+            warps = 1 if access.op in self._alone else self._warps
+            self.found.append(ScalarLoad(access.op, name, blocks * warps, width))
 
 
-def _program(kernel: ir.Kernel, launch: ir.Launch, roles: ir.Roles, role: ir.Block) -> ir.Kernel:
+def _program(
+    kernel: ir.Kernel, launch: ir.Launch, roles: ir.Roles, role: ir.Block, scalars: _Scalars
+) -> ir.Kernel:
     """Return a kernel whose launch computes the scalars of a role, and nothing else."""
     before = launch.body.ops[: launch.body.ops.index(roles)]
-    fixed = fixed_buffers(kernel, launch)
     if any(isinstance(each, ir.Load) for each in _every(before)):
         raise _UnknownError
     body = ir.Block(launch.body.args, [*before, *role.ops])
-    made = launch.with_body(_Scalars(fixed).block(body, {}))
+    made = launch.with_body(scalars.block(body, {}))
     ops = [made if op is launch else op for op in kernel.body.ops]
     return kernel.with_body(ir.Block(kernel.body.args, ops))
 
@@ -127,8 +134,10 @@ def _every(ops: Sequence[ir.OpBase]) -> Iterator[ir.OpBase]:
 class _Scalars:
     """Copies of blocks that have scalars, their variables and the control flow around them."""
 
-    def __init__(self, fixed: set[ir.Value]) -> None:
-        self._fixed = fixed
+    def __init__(self, fixed: set[ir.Value], by_one_thread: set[ir.OpBase]) -> None:
+        self._fixed, self._by_one_thread = fixed, by_one_thread
+        self.alone: set[ir.OpBase] = set()
+        """Copies of what one thread does."""
         self._gone: set[ir.Value] = set()
         """Values that nothing computes any more."""
 
@@ -142,6 +151,8 @@ class _Scalars:
             regions = {name: self.block(getattr(op, name), mapping) for name in op.SPEC.regions}
             new = clone(op, mapping, regions)
             mapping.update(zip(op.results, new.results))
+            if op in self._by_one_thread:
+                self.alone.add(new)
             if self._keeps(new):
                 made.ops.append(new)
             else:

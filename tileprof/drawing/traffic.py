@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +22,10 @@ from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
+from tileprof.compiler.cuda.emit.tilecopy import squeezed
 from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.matrix import Operand
+from tileprof.compiler.cuda.passes.expand import as_parallel
 from tileprof.compiler.cuda.target import SECTOR, Target
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
@@ -32,7 +35,7 @@ from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 from .forms import Form, Forms
-from .operands import MatrixAccess, operand_reads
+from .operands import MatrixAccess, fragment_copy, operand_reads
 from .roles import ScalarLoad, fixed_buffers, is_scalar_load, scalar_loads
 from .transactions import Ints, different, sectors, wavefronts
 
@@ -118,17 +121,22 @@ def traffic_of(
         if last is not None:
             listener.scalars = scalar_loads(last, values, symbols)
         with listening(listener):
-            InterpreterExecutable(ir.rewrite(kernel, _without_layouts)).run(
-                _copies(kernel, values), symbols
-            )
+            program = ir.rewrite(kernel, partial(_without_layouts, target))
+            InterpreterExecutable(program).run(_copies(kernel, values), symbols)
     except TileprofError:
         return []
     return listener.found
 
 
-def _without_layouts(op: ir.OpBase, builder: ir.Builder) -> Sequence[ir.Value] | None:
+def _without_layouts(
+    target: Target, op: ir.OpBase, builder: ir.Builder
+) -> Sequence[ir.Value] | None:
     """Write a conversion between layouts, and a store that adds, as what they are to the
-    interpreter."""
+    interpreter; a copy that threads make element by element as their loop."""
+    copied = fragment_copy(op, target)
+    if isinstance(op, ir.Copy) and copied is not None and copied.matrices is None:
+        as_parallel(op, builder, layout=str(squeezed(copied.held, op.target)))
+        return ()
     match op:
         case ir.ConvertLayout():
             builder.emit(ir.Copy(op.source, op.target, span=op.span))
@@ -295,7 +303,8 @@ class _Listener:
             case ir.Gemm():
                 way, moved = self._operand(access, op)
             case ir.Copy() if stored is not None:
-                way, moved = "stmatrix", self._matrices(access, stored)
+                way = "ldmatrix" if access.kind == "read" else "stmatrix"
+                moved = self._matrices(access, stored)
             case ir.Copy(lowering=CpAsync(bytes=width)):
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
@@ -314,6 +323,10 @@ class _Listener:
         """What loads and stores of single points take."""
         forms = self._forms
         form, text = forms.of(access.op, access.iterations)
+        if form is not None and form.unused is not None:
+            depth, iteration = form.unused
+            if access.iterations[depth] == iteration:
+                return Moved()
         address = self._addresses(access)
         rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
         # Axes of extent 1 stand for loops that are not around this op.
@@ -324,9 +337,9 @@ class _Listener:
             return self._in_form(access, form, text, rows).times(blocks)
         each = rows.reshape(-1, 1)
         times = math.prod(access.lanes) // len(each)
-        if access.op in forms.points:
+        if access.op in forms.points or access.op in forms.by_one_thread:
             return self._summed(access, _lone(each), 1).times(times)
-        # Outside of a loop every thread does it.
+        # Outside of a loop every thread loads.
         warps = forms.warps.get(access.op, 1)
         return self._summed(access, np.repeat(each, _WARP, axis=1), 1).times(warps * times)
 

@@ -145,5 +145,9 @@ def _squeezed(layout: RegisterLayout, shape: tuple[int, ...]) -> RegisterLayout:
 def _elementwise(ctx: Context, op: ir.Copy, emit_block: EmitBlock) -> None:
     fragment = op.target if op.source.buffer.space == "shared" else op.source
     held = ctx.fragment(fragment)
-    shape = tuple(int(d) for d in ir.squeeze(fragment)) or (1,)
-    emit_as_parallel(ctx, op, emit_block, str(_squeezed(held.layout, shape)))
+    emit_as_parallel(ctx, op, emit_block, str(squeezed(held.layout, fragment)))
+
+
+def squeezed(layout: RegisterLayout, fragment: ir.Value) -> RegisterLayout:
+    """The layout of a fragment for a loop over its elements, which has no extents of 1."""
+    return _squeezed(layout, tuple(int(d) for d in ir.squeeze(fragment)) or (1,))

@@ -1,0 +1,54 @@
+"""Accesses outside of parallel loops that one thread of a block makes.
+
+In: the body of a launch.  Out: ops.  The rule is that of `emit.access`: what all threads can see is
+changed by the first of them.  What one such statement alone needs is computed there, too: the text
+has it in the statement, or NVRTC moves it behind the branch.
+"""
+
+from __future__ import annotations
+
+from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.codegen.inlining import flat
+
+_CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
+
+
+def by_one_thread(body: ir.Block) -> set[ir.OpBase]:
+    """Return the stores and atomics outside of parallel loops that change shared or global memory,
+    and the ops whose results only one of them uses."""
+    uses: dict[ir.Value, list[ir.OpBase]] = {}
+    for op in ir.walk(body):
+        for value in op.operand_values():
+            uses.setdefault(value, []).append(op)
+    found: set[ir.OpBase] = set()
+    _add(body, uses, found)
+    return found
+
+
+def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.OpBase]) -> None:
+    ops = flat(block)
+    statements: dict[ir.OpBase, int] = {}
+    """Where the statement stands that alone needs an op."""
+    for at in reversed(range(len(ops))):
+        op = ops[at]
+        match op:
+            case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
+                statements[op] = at
+            case ir.Parallel():
+                pass
+            case _ if is_pure(op) or isinstance(op, ir.Load):
+                users = uses.get(op.result, [])
+                places = {statements.get(each) for each in users}
+                place = places.pop() if len(places) == 1 else None
+                if place is not None and (is_pure(op) or _stays(ops[at + 1 : place])):
+                    statements[op] = place
+            case _:
+                for each in op.blocks():
+                    _add(each, uses, found)
+    found.update(statements)
+
+
+def _stays(between: list[ir.OpBase]) -> bool:
+    """Return whether memory stays as it is over some ops."""
+    return not any(op.SPEC.effect & _CHANGES for op in between)
