@@ -6,16 +6,15 @@ In: a value in the unit its metric declares.  Out: short text, or the aligned ce
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile.storage.plain_text import clean_text
 
-T = TypeVar("T")
 Values: TypeAlias = npt.NDArray[np.float64]
 
 _LARGEST_PLAIN_COUNT = 10_000_000
@@ -51,13 +50,17 @@ def cells(values: Iterable[float], unit: str, signed: bool = False) -> list[str]
     """Return the values of one column, padded so that right-aligned digits stand above each other.
     `signed` puts a plus before positive values, as differences want it."""
     column = np.fromiter(values, np.float64)
-    pairs = each_once(column, _shown(column, unit), lambda value: _split(value, unit))
-    if signed:
-        pairs = [(f"+{n}" if n and n != "0" and n[0] != "-" else n, name) for n, name in pairs]
-    width = max((len(name) for _, name in pairs), default=0)
-    if not width:
-        return [number for number, _ in pairs]
-    return [f"{number} {name:>{width}}" if number else "" for number, name in pairs]
+
+    def texts(shown: Sequence[float]) -> list[str]:
+        pairs = [_split(value, unit) for value in shown]
+        if signed:
+            pairs = [(f"+{n}" if n and n != "0" and n[0] != "-" else n, name) for n, name in pairs]
+        width = max((len(name) for _, name in pairs), default=0)
+        if not width:
+            return [number for number, _ in pairs]
+        return [f"{number} {name:>{width}}" if number else "" for number, name in pairs]
+
+    return each_once(column, _shown(column, unit), texts)
 
 
 def format_percent(share: float) -> str:
@@ -67,16 +70,20 @@ def format_percent(share: float) -> str:
 
 def percents(shares: Values) -> list[str]:
     """Return what `format_percent` makes of each share."""
-    return each_once(shares, _rounded(shares * 1000), format_percent)
+
+    def texts(shown: Sequence[float]) -> list[str]:
+        return [format_percent(each) for each in shown]
+
+    return each_once(shares, _rounded(shares * 1000), texts)
 
 
 def each_once(
-    values: Values, shown: npt.NDArray[np.generic], text: Callable[[float], T]
-) -> list[T]:
-    """Return the texts of values, made once for all that show the same number."""
+    values: Values, shown: npt.NDArray[np.generic], texts: Callable[[Sequence[float]], list[str]]
+) -> list[str]:
+    """Return the texts of values, made together and once for all that show the same number."""
     _, one, place = np.unique(shown, return_index=True, return_inverse=True)
-    texts = [text(value) for value in values[one].tolist()]
-    return [texts[at] for at in place.tolist()]
+    made: list[str] = np.array(texts(values[one].tolist()), object)[place].tolist()
+    return made
 
 
 _NEAR_TIE = 1e-6

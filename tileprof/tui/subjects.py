@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tileprof.once import cached_property
 from tileprof.profile import Diff, Frames, Profile, diff, with_frames
 from tileprof.profile.transform.frames import Shown
 from tileprof.viewer import ViewOptions, available_metrics
@@ -71,9 +72,13 @@ class OneProfile:
             self._shown[key] = with_frames(profile, *key)
         return self._shown[key]
 
+    @cached_property
+    def _headline(self) -> str:
+        return headline(self.profile)
+
     def title(self, width: int, glyphs: Glyphs, color: bool) -> list[str]:
         """Return the command, what the program did, and what was not recorded."""
-        said = headline(self.profile)
+        said = self._headline
         return [
             *title_of(self.profile, width, glyphs, color),
             *wrap(plain(said, glyphs), width, color),

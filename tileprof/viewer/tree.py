@@ -125,7 +125,7 @@ def tree_rows(
     # Sorted by the first column; what is small is decided by one that adds up.
     metric = selection.metric
     ranking = profile.total(metric) if metric else first.total
-    at_top = [symbol == HIDDEN for symbol in profile.symbols]
+    at_top = [symbol.name == HIDDEN.name and symbol == HIDDEN for symbol in profile.symbols]
 
     def labels(line: int, drawn: str) -> Label:
         node = int(lines.nodes[line])
@@ -179,16 +179,19 @@ def _fields(profile: Profile, columns: list[Column], mode: Mode, glyphs: Glyphs)
     """One cell for every node, and a last one for the whole."""
     first, *others = columns
     shares = np.append(first.shares(), 1.0 if first.sums and first.whole else np.nan)
-    heats = each_once(shares, heat_steps(shares), heat)
+    heats = each_once(shares, heat_steps(shares), lambda shown: list(map(heat, shown)))
     fields = [_totals(first, 0, heats, glyphs)]
     if first.sums:
         steps = bar_steps(shares, _BAR_WIDTH, glyphs)
-        bars = each_once(shares, steps, lambda share: bar(share, _BAR_WIDTH, glyphs))
+        bars = each_once(
+            shares, steps, lambda shown: [bar(share, _BAR_WIDTH, glyphs) for share in shown]
+        )
         fields.append(Field("%", percents(shares), 2, heats))
         fields.append(Field("", bars, 9, heats, left=True))
     if (own_values := _own(first, mode)) is not None:
         own = cells(np.append(own_values, np.nan), first.unit)
-        fields.append(Field("own", [plain(cell, glyphs) for cell in own], 4))
+        own = [plain(cell, glyphs) for cell in own] if glyphs is ASCII else own
+        fields.append(Field("own", own, 4))
     if "count" in profile.metrics and all(c.name != "count" for c in columns):
         counts = visits(profile, per_visit=mode != "bottom-up").astype(np.float64)
         counts[counts == 0] = np.nan
