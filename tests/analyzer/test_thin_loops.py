@@ -117,8 +117,10 @@ def test_padding_of_the_launch_that_matters() -> None:
 
 def test_facts_are_of_the_launch_of_most_threads() -> None:
     """Where no samples say which takes the time."""
-    facts: dict[str, str | int | float] = {"grid": "1×1×1", "block": "128×1×1", "blocks_per_sm": 16, "target": "sm_90a",
-             "x_1.grid": "1152×1×1", "x_1.block": "256×1×1", "x_1.blocks_per_sm": 1}  # fmt: skip
+    facts: dict[str, str | int | float] = {
+        "grid": "1×1×1", "block": "128×1×1", "blocks_per_sm": 16, "target": "sm_90a",
+        "x_1.grid": "1152×1×1", "x_1.block": "256×1×1", "x_1.blocks_per_sm": 1,
+    }  # fmt: skip
     (case,) = Program(program(Made(attributes=facts))).kernels
     assert (case.extent("grid"), case.number("blocks_per_sm")) == (1152, 1)
     assert case.attributes["target"] == "sm_90a"
