@@ -59,6 +59,24 @@ def function_of(held: PcSamples, kernel: str) -> int | None:
     return None
 
 
+def _of_launch(held: Mapping[str, Attribute], name: str) -> dict[str, Attribute]:
+    """The facts of one of several launches."""
+    before = f"{name}."
+    return {key.removeprefix(before): held[key] for key in held if key.startswith(before)}
+
+
+def _threads(held: Mapping[str, Attribute], name: str) -> int:
+    """Of all blocks of a launch."""
+    facts = _of_launch(held, name) if name else held
+    return math.prod(_product(facts.get(each)) for each in ("grid", "block"))
+
+
+def _product(extents: Attribute | None) -> int:
+    """Of a fact as `132×1×1`; 0 where it is not known."""
+    held = tuple(map(int, re.findall(r"\d+", extents if isinstance(extents, str) else "")))
+    return math.prod(held) if held else 0
+
+
 @dataclass(frozen=True, eq=False)
 class KernelCase:
     """One kernel of a program: all its launches."""
@@ -109,8 +127,19 @@ class KernelCase:
 
     @cached_property
     def attributes(self) -> Mapping[str, Attribute]:
-        """Facts about the kernel as it was compiled and launched."""
-        return self.info.attributes if self.info else {}
+        """Facts about the kernel as it was compiled and launched; of several launches of one
+        program, the one that samples see most, else the one of the most threads."""
+        held = self.info.attributes if self.info else {}
+        others = {each.removesuffix(".grid") for each in held if each.endswith(".grid")}
+        own = self._launched(held, others) if others else ""
+        return {**held, **_of_launch(held, own)} if own else held
+
+    def _launched(self, held: Mapping[str, Attribute], others: set[str]) -> str:
+        """The name that one of the `others` has before its facts; nothing for the first launch."""
+        if (code := self.sampled) is not None:
+            name = code.held.functions[code.position].name
+            return name if name in others else ""
+        return max(("", *sorted(others)), key=lambda each: _threads(held, each))
 
     def number(self, attribute: str) -> float | None:
         """A fact that is a number."""

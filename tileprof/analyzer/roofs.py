@@ -6,6 +6,7 @@ Out: the least times of its work, ns, by roof; how many times as fast it can be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -83,7 +84,8 @@ class Roofs:
         where these are most of its arithmetic."""
         if self.matrix_dtype:
             return None
-        found = max(contractions(self.tiles), key=lambda each: each.flops, default=None)
+        known = (each for each in contractions(self.tiles) if math.isfinite(each.flops))
+        found = max(known, key=lambda each: each.flops, default=None)
         if found is None or found.dtype == "tf32":
             return None
         most = found.flops * self.launches >= HALFWAY * self.flops

@@ -100,8 +100,15 @@ class Request:
         return self.sectors / self.needed
 
 
+_MATRICES = ("LDSM", "STSM")
+"""Each of 8 × 8 elements of 2 bytes, a word a thread."""
+
+
 def width_of(opcode: str) -> int:
-    """Bytes that a thread moves: 16 for `LDG.E.128`."""
+    """Bytes that a thread moves: 16 for `LDG.E.128`, and for `LDSM` of 4 matrices."""
+    if opcode.startswith(_MATRICES):
+        last = opcode.rpartition(".")[2]
+        return 4 * int(last) if last in ("2", "4") else 4
     return next((_WIDTHS[each] for each in opcode.split(".")[1:] if each in _WIDTHS), 4)
 
 

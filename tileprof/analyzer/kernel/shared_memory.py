@@ -4,7 +4,8 @@ In: a kernel.  Out: by access, how many passes it takes and how many would do.
 
 Shared memory has 32 banks of 4 bytes, and gives a word of each in a pass (CUDA programming guide,
 shared memory). Lanes that move 8 or 16 bytes go in halves or quarters of a warp, so that each pass
-has at most 128 bytes; lanes that want the same word share it.
+has at most 128 bytes; lanes that want the same word share it. `LDSM` of four matrices has
+a row of 16 bytes for each lane, and is in quarters as well.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import block_of, width_of
 from tileprof.analyzer.machine.lanes import Lanes, addresses
-from tileprof.analyzer.numbers import BANK_BYTES, BANKS
+from tileprof.analyzer.numbers import BANK_BYTES, BANKS, WIDEST
 from tileprof.binary.occupancy import WARP
 
-_ACCESSES = ("LDS", "STS")
+_ACCESSES, _ROWS = ("LDS", "STS"), ("LDSM", "STSM")
 
 
 def passes_at(case: KernelCase) -> dict[int, tuple[int, int]]:
@@ -27,6 +28,8 @@ def passes_at(case: KernelCase) -> dict[int, tuple[int, int]]:
         return {}
     found = addresses(code, block)
     widths = {i: width_of(code.instructions[i].opcode) for i in code.named(*_ACCESSES)}
+    rows = {i: width_of(code.instructions[i].opcode) for i in code.named(*_ROWS)}
+    widths |= {i: width for i, width in rows.items() if width == WIDEST}  # a row for each lane
     return {i: bank_passes(found[i][0], width) for i, width in widths.items() if i in found}
 
 

@@ -8,10 +8,11 @@ meanwhile. With others beside it each part of a multiprocessor serves one of the
 elsewhere: a closed network of queues. Its throughput is that of mean value analysis (Reiser and
 Lavenberg, Journal of the ACM 27, 1980): of n blocks, one is at a station of demand D for
 D (1 + those that stand there among n - 1). Stations are memory, of which the bytes are known that
-have to move, or else the queue to it that is full; shared memory, by passes; and schedulers, by
-what they issue. What is left of the time is latency, for which nobody stands in line: as much of it
-as makes the blocks that there are as fast as they were. Where the stations alone would be slower,
-warps of one block are at several of them at once, so all but the busiest count for less.
+have to move, or else the queue to it that is full; shared memory, by passes, as many as the
+addresses of lanes have; and schedulers, by what they issue. What is left of the time is latency,
+for which nobody stands in line: as much of it as makes the blocks that there are as fast as they
+were. Where the stations alone would be slower, warps of one block are at several of them at once,
+so all but the busiest count for less.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import passes_of
+from tileprof.analyzer.kernel.shared_memory import passes_at
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.numbers import SCHEDULERS, SIDE_BY_SIDE_HALVINGS, SIDE_BY_SIDE_LEAST
 
@@ -34,7 +36,7 @@ def demands(case: KernelCase, code: KernelCode) -> list[float]:
     use, issuing = memory_use(case), busy_share(code)
     moving = use.share / use.reached if use else 0.0
     full = code.n(reasons=_QUEUES) / code.whole
-    return [min(each, 1.0) for each in (max(moving, full), _passes(code, issuing), issuing)]
+    return [min(each, 1.0) for each in (max(moving, full), _passes(case, code, issuing), issuing)]
 
 
 def faster(stations: Sequence[float], now: int, then: float) -> float:
@@ -75,10 +77,12 @@ def _falling_to_one(rate: Callable[[float], float], most: float) -> float:
     return high
 
 
-def _passes(code: KernelCode, issuing: float) -> float:
+def _passes(case: KernelCase, code: KernelCode, issuing: float) -> float:
     """Of cycles, the share in which shared memory has a pass: one a cycle for all schedulers."""
-    where = code.named(*_SHARED)
+    ways = {index: passes / ideal for index, (passes, ideal) in passes_at(case).items()}
     passes = sum(
-        passes_of(code.instructions[index]) * code.n([index], (ISSUED,)) for index in where
+        (1 + ways.get(index, 1.0) * (passes_of(code.instructions[index]) - 1))
+        * code.n([index], (ISSUED,))
+        for index in code.named(*_SHARED)
     )
     return SCHEDULERS * issuing * passes / code.issued if code.issued else 0.0

@@ -45,6 +45,7 @@ from tileprof.remarks import Remark
 from tileprof.remarks.layouts import Conflicts, SharedAccess, SharedLayoutOf
 
 _SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
+_ROWS = ("LDSM", "STSM")
 _QUEUE = ("mio_throttle", "short_scoreboard")
 _Told: TypeAlias = tuple[float, Location | None]
 """Ways, and where."""
@@ -202,9 +203,10 @@ def _conflicts(
     }
     if by_launch:
         return _Conflicts("counters", _passes_text(by_launch), by_launch)
-    if any(map(_is_counted, case.remarks)):
-        return None
-    ways = {index: passes / ideal for index, (passes, ideal) in passes_at(case).items()}
+    known = passes_at(case)
+    if any(map(_is_counted, case.remarks)):  # but for what products read by rows
+        known = {index: known[index] for index in code.named(*_ROWS) if index in known}
+    ways = {index: passes / ideal for index, (passes, ideal) in known.items()}
     return _Conflicts("static", "by the addresses of its lanes", _much(ways)) if ways else None
 
 

@@ -712,3 +712,8 @@ instead. By hand."""
 
 REDUNDANT_TRAFFIC_COUNTED = 100
 """Samples that issue, from which on they tell how often a loop turns. By hand."""
+
+THIN_WORK_IDLE = 0.5
+"""Of a block's threads, the part without an element from which on it is told: half of the warps."""
+THIN_WORK_NOTABLE = 0.1
+"""Share of the samples in a loop from which on its threads, or turns, are told."""

@@ -51,6 +51,7 @@ from tileprof.analyzer.rules.numbers import (
     TRAFFIC_SURE,
     TRAFFIC_WAITING,
 )
+from tileprof.analyzer.rules.tile_program.across_rows import walked_across
 from tileprof.analyzer.tiles.work import tensor_bytes, written_share
 
 _LONG = "long_scoreboard"
@@ -84,7 +85,8 @@ _COMPILER = (
 def find(case: KernelCase) -> Iterator[Draft]:
     """Traffic of DRAM beyond the bytes that are needed."""
     if not case.total("dram_bytes"):
-        yield from _modelled(case)
+        modelled = list(_modelled(case))
+        yield from modelled or walked_across(case)
     elif case.roofs.needed_bytes:
         yield from _counted(case)
     else:

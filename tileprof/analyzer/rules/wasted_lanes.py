@@ -50,6 +50,7 @@ from tileprof.analyzer.rules.numbers import (
     WASTED_LANES_OUTSIDE,
     WASTED_LANES_SURE,
 )
+from tileprof.analyzer.rules.tile_program.thin_work import idle_threads
 from tileprof.analyzer.tiles.padding import Padded, padded_ops
 from tileprof.binary.occupancy import WARP
 from tileprof.remarks import Remark
@@ -75,6 +76,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Tiles that are partly on nothing; hot instructions with few lanes."""
     yield from _outside(case)
     yield from _masked(case)
+    yield from idle_threads(case)
     yield from _idle_lanes(case)
 
 

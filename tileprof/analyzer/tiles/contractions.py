@@ -38,7 +38,8 @@ class Contraction:
     lines: frozenset[int]
     """In the kernel's source."""
     flops: float
-    """Of a launch, if nothing that it is inside of is left out."""
+    """Of a launch, if nothing that it is inside of is left out; infinite where a loop around it
+    turns as often as data say."""
     dtype: str
     """Element type by which tensor cores can do it; `tf32` is less exact than what is written."""
     rows: int
@@ -86,8 +87,10 @@ def _of_store(effects: Effects, op: Op, around: tuple[Op, ...]) -> Contraction |
         return None
     whole = float(math.prod(effects.values.grid)) if effects.values.grid else 0.0
     for each in loops:
-        whole *= math.prod(_extent(effects, name) for name in each.arguments)
-    certain = not any(each.name == "if" for each in around)
+        whole *= math.prod(
+            _extent(effects, name) or _by_data(each, summed[0]) for name in each.arguments
+        )
+    certain = not any(each.name == "if" for each in around) and math.isfinite(whole)
     lines = frozenset(each.line for each in summed[-1].walk() if each.line)
     return Contraction(
         op, summed[0], lines, 2.0 * whole, dtype, round(rows), round(columns),
@@ -105,6 +108,11 @@ def _own_indices(effects: Effects, target: str) -> frozenset[str]:
 def _extent(effects: Effects, index: str) -> float:
     turns = effects.values.turns.get(index)
     return float(turns.mean()) if turns is not None else 0.0
+
+
+def _by_data(loop: Op, summed: Op) -> float:
+    """How often a loop turns that does not say so: any number around the sum, no sum otherwise."""
+    return math.inf if loop is not summed and summed in loop.walk() else 0.0
 
 
 def _added(effects: Effects, op: Op) -> list[str]:

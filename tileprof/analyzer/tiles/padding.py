@@ -100,8 +100,11 @@ class _Reader:
         self.accesses: list[Padded] = []
         self.products: dict[tuple[str, ...], _Product] = {}
         self.count = 0
+        small = _small_launches(kernel)
         for op, around in kernel.nested:
             self._value(op)
+            if not small.isdisjoint(map(id, around)):
+                continue
             if op.name in _ACCESSES:
                 self._access(op, guarded=any(each.name == "if" for each in around))
             elif op.name in COPIES and len(op.operands) > 1:
@@ -173,6 +176,19 @@ class _Reader:
         summed = rows[-PADDING_MATRIX:][0 if op.says("transpose_a") else -1] if rows else 1
         loops = [each for each in around if each.name == "for"]
         return prod(columns or ()) * summed * turns_of(values_of(self.kernel), loops)
+
+
+def _small_launches(kernel: TileKernel) -> frozenset[int]:
+    """Of several launches, those that are not the one of the most blocks, by `id`.
+
+    They prepare for it, and what they waste is not of its time.
+    """
+    launches = list(kernel.named("launch"))
+    if len(launches) < 2:
+        return frozenset()
+    numbers = {op.result: op.index for op, _ in kernel.nested if op.index is not None}
+    blocks = [prod(numbers.get(name) or 1 for name in op.listed) for op in launches]
+    return frozenset(id(op) for op, each in zip(launches, blocks) if each < max(blocks))
 
 
 def _reach(beyond: Mapping[tuple[str, int], Outside], other: Outside) -> int:

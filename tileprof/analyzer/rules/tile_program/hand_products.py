@@ -11,6 +11,7 @@ left beside them was made for a slow loop, and overlaps with a fast one, so like
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tileprof.analyzer.cases import KernelCase
@@ -65,6 +66,8 @@ def _draft(case: KernelCase, product: Contraction) -> Draft:
         return cause.warning()  # lines of its statements are not known
     taken = taken_by(code, where, told=True)
     done = _done(case, code, product)
+    if not math.isfinite(done):
+        return cause.symptom()  # neither the program nor samples say how many there are
     seen = sampled(code, taken, f"are the product's, {done / 1e9:,.3g} GFLOP a launch")
     if code.share(taken) < COLD:
         return cause.ignored(", off the critical path", "Leave it: it takes no time.", seen)

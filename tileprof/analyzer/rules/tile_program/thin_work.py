@@ -1,0 +1,97 @@
+"""Loops of a tile program that leave most of a block's threads without work, or go in series.
+
+Static: a parallel loop of fewer elements than the block has threads, or a serial loop around one
+whose turns are independent (`tiles/thin_loops`). Dynamic: samples at its lines.
+
+Threads without work take registers, and places among the warps of a multiprocessor: where bytes
+bound a kernel, fewer of them are under way. A smaller block, or a larger tile, gives these places
+back, so at most their part of the time goes, and no more than the work leaves (`reach`); warps
+that others hide already cost nothing, so likely half of that.
+
+Turns in series wait for their loads, and for their stores, one after the other. Of these samples
+the part goes that turns at a time, n, save: 1 - 1/n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
+from tileprof.analyzer.estimates import Saving, eliminated
+from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.by_hand import MATRIX
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.numbers import COLD, HALFWAY
+from tileprof.analyzer.rules.numbers import REDUNDANT_SURE, THIN_WORK_IDLE, THIN_WORK_NOTABLE
+from tileprof.analyzer.tiles.contractions import contractions
+from tileprof.analyzer.tiles.thin_loops import Thin, thin_loops
+from tileprof.errors import Location
+
+_SIDE_BY_SIDE = (
+    "Make it an axis of the `T.Parallel` inside of it: its turns depend on nothing that other turns"
+    " write."
+)
+_FEWER = "Launch blocks of fewer threads, or give each a larger tile, so that each has work."
+
+
+def idle_threads(case: KernelCase) -> Iterator[Draft]:
+    """Of the loops of fewer elements than threads, the one that samples see most."""
+    code = case.sampled
+    found = [each for each in thin_loops(case.tiles) if each.idle >= THIN_WORK_IDLE]
+    if code is None or not found or code.named(*MATRIX):
+        return
+    worst = max(found, key=lambda each: code.n(_where(case, code, each)) * each.idle)
+    taken = code.taken(code.rows(_where(case, code, worst)))
+    left = reach.left(case)
+    if left is None or code.share(taken) < THIN_WORK_NOTABLE:
+        return
+    text = f"a loop of {worst.elements} elements, for blocks of {worst.threads} threads"
+    title = f"{percent(worst.idle, 0)} of the threads have no element of a loop"
+    cause = Cause(title, case.place(_line(case, worst)), (Evidence("static", text),), _FEWER)
+    seen = sampled(code, taken, "are in it")
+    high = min(worst.idle, left.high) * code.share(taken)
+    mid = HALFWAY * min(worst.idle, left.mid) * code.share(taken)
+    if mid < COLD:
+        leave = "Leave it: warps that have work keep the memory busy."
+        yield cause.ignored(", where it costs nothing", leave, seen)
+        return
+    yield cause.costs(Saving(HALFWAY * mid, mid, high), seen)
+
+
+def _find(case: KernelCase) -> Iterator[Draft]:
+    code = case.sampled
+    products = {id(each.loop) for each in contractions(case.tiles)}
+    for each in thin_loops(case.tiles):
+        if code is None or each.loop is None or id(each.loop) in products:
+            continue
+        where = _where(case, code, each)
+        taken = code.taken(code.rows(where))
+        if code.share(taken) < THIN_WORK_NOTABLE:
+            continue
+        text = (
+            f"{each.turns} turns of `{each.loop.arguments[0][1:]}` could be done at a time by"
+            f" {each.threads} threads, of which a turn gives work for {each.elements} elements"
+        )
+        title = "turns of a loop that are independent are done one after the other"
+        cause = Cause(title, case.place(_line(case, each)), (Evidence("static", text),),
+                      _SIDE_BY_SIDE)  # fmt: skip
+        seen = sampled(code, taken, "are in it")
+        saving = eliminated(taken, code.whole, 1 - 1 / each.turns, REDUNDANT_SURE)
+        yield cause.costs(saving, seen)
+
+
+def _where(case: KernelCase, code: KernelCode, loop: Thin) -> list[int]:
+    return code.where(
+        lambda each: (here := case.user_line(each.place)) is not None and here.line in loop.lines
+    )
+
+
+def _line(case: KernelCase, loop: Thin) -> Location | None:
+    here, line = case.location, (loop.loop or loop.op).line
+    return Location(here.file, line) if here is not None and line else here
+
+
+RULE = KernelRule("serial-work", _find)
+"""About independent turns; threads without an element are `wasted-lanes`."""
