@@ -702,11 +702,17 @@ FEW_PRODUCTS_FEWER = 1.5
 FEW_PRODUCTS_SHARE = 0.5
 """Share of the samples that such a loop has, so that it sets the kernel's time. By hand."""
 
+# -- alone_in_step
+
+IN_STEP_WAITING = 0.15
+"""Share of the samples that wait at barriers of a block alone while nobody issues, from which on
+they are of note. By hand."""
+
 # -- short_phases
 
-SHORT_PHASES_BYTES = 32
-"""That a thread moves in all: a load and a store, of 16 bytes each, is the least for which all of
-an access is used."""
+SHORT_PHASES_BYTES = 40
+"""That a thread moves in all: a load and a store of 16 bytes each are the least for which all of an
+access is used; and a few of what all blocks share, as weights."""
 
 SHORT_PHASES_THREADS = 256
 """Of a block, the fewest of which half are enough to work on its data. By hand."""

@@ -17,7 +17,6 @@ where it does not, tiles are no more than what it stores to shared memory.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,6 +28,7 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.global_memory import width_of
 from tileprof.analyzer.kernel.launches import Launch, launch_of
+from tileprof.analyzer.machine.arithmetic import is_of_results
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.issued_products import element_of, operations_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
@@ -42,8 +42,6 @@ from tileprof.analyzer.rules.numbers import (
 )
 
 _COPY, _LOAD, _STORE = "LDGSTS", "LDG", "STS"
-_COMPUTES = re.compile(r"F[A-Z]|H(?!GMMA|MMA)|D(ADD|MUL|FMA)|MUFU|I2F")
-"""Arithmetic of results, which is not less in larger tiles."""
 _FEW = "a loop of products uses what it loads {:.0f} times only"
 _TWICE = "a loop of products loads the same bytes twice"
 _LARGER = (
@@ -146,7 +144,7 @@ def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> S
     """To what products take that are not tuned for their shape, from a share of the time; no lower
     than what the rest of its work leaves."""
     best, likely, least = (min(1.0, taken / reached) for reached in HAND_PRODUCTS_REACHED)
-    goes = [i for i in turn.loop if not _COMPUTES.match(code.instructions[i].name)]
+    goes = [i for i in turn.loop if not is_of_results(code.instructions[i].name)]
     left = reach.left(case, code.taken(code.rows(goes))) or Saving(0, 1, 1)
     mid = min(1 - likely, left.mid, LONGEST_SAVING)
     high = min(1 - best, left.high, LONGEST_SAVING)

@@ -43,7 +43,7 @@ def short_phases(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     if launch is None or left is None or case.ir or has_products(case) or loops_of(code):
         return
     bytes_each = case.total("bytes") / max(case.launches, 1) / (launch.blocks * launch.threads)
-    waiting = float(code.waiting_for(code.named("BAR"), ("barrier",)).sum())
+    waiting = code.n(reasons=("barrier",))
     if (
         not 0 < bytes_each <= SHORT_PHASES_BYTES
         or launch.threads < SHORT_PHASES_THREADS
@@ -63,7 +63,7 @@ def short_phases(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
             Evidence("static", text),
             Evidence(
                 "samples", f"{percent(waiting / code.whole)} of the samples wait at a barrier",
-                int(waiting),
+                waiting,
             ),
         ),
         _AUTHOR, saving=Saving(HALFWAY * left.low, left.low, left.high),
