@@ -193,7 +193,8 @@ def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:
         if index in ends or each.name in ("BRA", "CALL", "RET", "EXIT"):
             held.clear()
         if each.name == name and code.n([index]):
-            bracket = next((text for text in each.operands if "[" in text), "")
+            brackets = [text for text in each.operands if "[" in text]
+            bracket = next((e for e in brackets if e.startswith("desc")), (*brackets, "")[0])
             key = (bracket, _width(each), each.predicate)
             if key in held:
                 found.append((held[key], index))
