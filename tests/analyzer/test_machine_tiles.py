@@ -9,6 +9,8 @@ import pytest
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found
 from tileprof.analyzer import Finding
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.kernel.threads import per_thread
 
 PEAKS = {"hbm_copy": 4.09e12, "hbm_read": 4.63e12, "hbm_write": 4.67e12, "tensor_bfloat16": 881e12}
 """As measured on an H200."""
@@ -149,3 +151,29 @@ def test_warp_groups_that_are_covered() -> None:
     assert not in_step(held=2)
     assert not in_step("IMAD R8, R8, R9, R10")
     assert not in_step(waiting=30)
+
+
+@pytest.mark.parametrize(
+    ("at_once", "width", "short"),
+    [(False, "", 2.8), (True, "", 0), (False, ".128", 0)],
+)  # fmt: skip
+def test_loads_that_are_used_one_after_the_other(at_once: bool, width: str, short: float) -> None:
+    """Eight loads of 4 bytes in a turn are too few bytes under way if each is used before the next
+    one: 2048 threads have 8 KB; not if all are asked for at once, or have 16 bytes."""
+    loads = [f"LDG.E{width} R{16 + 4 * i}, desc[UR4][R2.64+{0x10000 * i:#x}]" for i in range(8)]
+    uses = [f"FADD R8, R8, R{16 + 4 * i}" for i in range(8)]
+    body = [*loads, *uses] if at_once else [text for pair in zip(loads, uses) for text in pair]
+    code = [
+        ("S2R R0, SR_TID.X", 0),
+        *((text, 1) for text in body),
+        ("@!P0 BRA 0x10", 1),
+        ("EXIT", 0),
+    ]
+    made = Made(
+        attributes=launch(132 * 64, 8, 256),
+        code=[(text, _SAMPLES, depth, 10) for text, depth in code],
+    )  # fmt: skip
+    (case,) = Program(on_h200(made, PEAKS)).kernels
+    assert case.sampled is not None
+    found = per_thread.short_of(case, case.sampled, case.sampled.named("LDG"))
+    assert found == pytest.approx(short, rel=0.2)
