@@ -177,3 +177,10 @@ def test_loads_that_are_used_one_after_the_other(at_once: bool, width: str, shor
     assert case.sampled is not None
     found = per_thread.short_of(case, case.sampled, case.sampled.named("LDG"))
     assert found == pytest.approx(short, rel=0.2)
+
+
+def test_the_roof_of_a_kernel_without_a_program() -> None:
+    """Its products may come to be done by tensor cores, whatever does them now."""
+    made = Made(time=6e6, metrics={"flops": 2.0 * SIDE**3}, attributes=launch(2048))
+    (case,) = Program(on_h200(made, PEAKS | {"fma_float32": 64.5e12})).kernels
+    assert case.roofs.most_gain == pytest.approx(6e6 / _NS)
