@@ -23,10 +23,12 @@ from tileprof.analyzer.numbers import CALIBRATED_NARROWEST
 __all__ = ["FACTORS", "sharpest", "stretched"]
 
 FACTORS: Mapping[Tier, tuple[float, float]] = {
-    "samples": (1.0, 2.05),
+    "samples": (1.18, 1.48),
 }
 """By sharpest kind of evidence, what the lower and the upper part of an interval are stretched by,
-of logarithms."""
+of logarithms. They are those of `test-1`, as the analyzer that was frozen before it predicted: 89
+gains of 31 families, of which 78 % were inside without them. Of cases that rules were made with
+since, 84 % are, which says nothing of others."""
 
 
 def sharpest(evidence: Iterable[Evidence]) -> Tier:

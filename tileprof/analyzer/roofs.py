@@ -20,6 +20,9 @@ from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
 from tileprof.profile import DevicePeak
 
+_WIDEST_PRODUCTS = ("tensor_bfloat16", "tensor_float16", "tensor_tf32")
+"""Roofs of products of types that programs which compute with floats use without scales."""
+
 
 @dataclass(frozen=True, eq=False)
 class Roofs:
@@ -70,13 +73,21 @@ class Roofs:
         One that is longer than the time that was measured is none: not all of the work was done.
         """
         memory = self.peaks.get("l2_read") if self.resides else self.memory_peak
-        works = ((memory, self.needed_bytes), (self.arithmetic_peak, self.needed_flops))
+        arithmetic = self.arithmetic_peak if self.tiles.nested else self._highest_peak
+        works = ((memory, self.needed_bytes), (arithmetic, self.needed_flops))
         found = {roof.name: done / roof.value * 1e9 for roof, done in works if roof and done}
         held = {name: floor for name, floor in found.items() if floor <= self.time}
         own, best = self.arithmetic_peak, self._by_hand_peak
         if own is not None and best is not None and own.name in held:
             held[best.name] = held.pop(own.name) * own.value / best.value
         return held
+
+    @cached_property
+    def _highest_peak(self) -> DevicePeak | None:
+        """The roof of whichever arithmetic is the fastest: a kernel that no program is known of may
+        have products in any type, and come to do them on tensor cores."""
+        rates = [each for name, each in self.peaks.items() if name in _WIDEST_PRODUCTS]
+        return max(rates, key=lambda each: each.value, default=self.arithmetic_peak)
 
     @cached_property
     def _by_hand_peak(self) -> DevicePeak | None:

@@ -10,7 +10,7 @@ A request of a full warp needs as many sectors as one lane has bytes: 32 lanes t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,6 +33,8 @@ _WIDTHS = {
     "8": 1, "U8": 1, "S8": 1, "16": 2, "U16": 2, "S16": 2, "64": 8, "F64": 8, "U64": 8, "S64": 8,
     "128": 16,
 }  # fmt: skip
+_PAST_L1 = "STRONG"
+"""Of an opcode: reads what others may have written meanwhile, so not from L1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Request:
     needed: int
     """Sectors that as many bytes fill."""
     widened: float
-    """Sectors for each that is needed where each lane moves all of its 16 bytes."""
+    """Sectors for each that is needed where each lane moves all of its 16 bytes; of what moves as
+    many already, with the accesses beside it that read the rest of its sectors through L1."""
     follows: bool
     """Whether lanes have addresses of their own, and what a copy writes to shared memory is as far
     apart as what it reads."""
@@ -157,10 +160,30 @@ def worked_out(case: KernelCase) -> dict[int, Request]:
         return {}
     found = addresses(code, block)
     return {
-        index: _request(code.instructions[index], found[index])
+        index: _request(code.instructions[index], found[index], _with_beside(code, found, index))
         for index in code.named(*ACCESSES, *ATOMICS)
         if index in found
     }
+
+
+def _with_beside(code: KernelCode, found: Mapping[int, list[Lanes]], index: int) -> Lanes:
+    """Return the addresses of an access, with those of loads of the same width that each lane has
+    less than a sector apart; L1 keeps the sector meanwhile, unless it is not asked.
+
+    A row of 32 bytes a lane comes in two loads of 16, at offsets of one register.
+    """
+    own, this = found[index][-1], code.instructions[index]
+    if this.name not in LOADS or width_of(this.opcode) < WIDEST or _PAST_L1 in this.opcode:
+        return own
+    held = [own]
+    for other in code.named(this.opcode):
+        lanes = found.get(other)
+        if other == index or lanes is None or lanes[-1].shape != own.shape:
+            continue
+        apart = np.unique(lanes[-1] - own)
+        if len(apart) == 1 and 0 < abs(int(apart[0])) < SECTOR:
+            held.append(lanes[-1])
+    return np.concatenate(held)
 
 
 def block_of(case: KernelCase) -> Block | None:
@@ -169,13 +192,13 @@ def block_of(case: KernelCase) -> Block | None:
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
-def _request(instruction: Instruction, lanes: list[Lanes]) -> Request:
+def _request(instruction: Instruction, lanes: list[Lanes], beside: Lanes) -> Request:
     at, width = np.unique(lanes[-1]), width_of(instruction.opcode)
-    sectors, chunks = _parts(at, width, SECTOR), _parts(at, width, WIDEST)
-    wide = math.ceil(chunks * WIDEST / SECTOR)
+    sectors, chunks = _parts(at, width, SECTOR), _parts(beside, width, WIDEST)
+    widened = _parts(beside, width, SECTOR) / math.ceil(chunks * WIDEST / SECTOR)
     follows = len(at) == len(lanes[-1]) and bool((np.diff(lanes[0] - lanes[-1]) == 0).all())
     needed = math.ceil(len(at) * width / SECTOR)
-    return Request(instruction, sectors, needed, sectors / wide, follows)
+    return Request(instruction, sectors, needed, widened, follows)
 
 
 def _parts(at: Lanes, width: int, size: int) -> int:

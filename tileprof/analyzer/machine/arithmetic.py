@@ -21,6 +21,7 @@ from tileprof.analyzer.machine.jumps import subroutines
 
 _DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _FLOATS = ("FADD", "FMUL", "FFMA")
+_OF_RESULTS = re.compile(r"F[A-Z]|H(?!GMMA|MMA)|D(ADD|MUL|FMA)|MUFU|I2F")
 _LOG2_E = re.compile(r"\b1\.44269\d*")
 _LINE = re.compile(r"#line (\d+)")
 _HIGH_HALF = re.compile(r"(?:@!?P\d )?IMAD\.HI(?:\.U32)? R\w+, R\w+(?:\.reuse)?, R\w+")
@@ -216,3 +217,8 @@ FORMS = (
     ),
 )  # fmt: skip
 """Those that own whole lines first: what is theirs is no other's."""
+
+
+def is_of_results(name: str) -> bool:
+    """Return whether an opcode computes on floats, as on results of products; no product does."""
+    return bool(_OF_RESULTS.match(name))

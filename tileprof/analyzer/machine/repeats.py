@@ -184,15 +184,17 @@ def _carries(code: KernelCode, loop: range) -> bool:
     return adds or computed or len(carried) > REPEATS_CARRIED
 
 
-def alike(code: KernelCode) -> list[tuple[int, int]]:
-    """Return loads with a later one of the same address, as wide, to which no branch leads."""
+def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:
+    """Return loads with a later one of the same address, as wide, to which no branch leads; of
+    those of this opcode."""
     ends, found = {*targets(code).values()}, list[tuple[int, int]]()
     held = dict[tuple[str, str, str], int]()
     for index, each in enumerate(parsed(code)):
         if index in ends or each.name in ("BRA", "CALL", "RET", "EXIT"):
             held.clear()
-        if each.name == "LDG" and code.n([index]):
-            bracket = next((text for text in each.operands if "[" in text), "")
+        if each.name == name and code.n([index]):
+            brackets = [text for text in each.operands if "[" in text]
+            bracket = next((e for e in brackets if e.startswith("desc")), (*brackets, "")[0])
             key = (bracket, _width(each), each.predicate)
             if key in held:
                 found.append((held[key], index))

@@ -15,7 +15,9 @@ share that code which some step over has of all that is done on the way to the b
 is found it is not known which warps are late, and no gain is stated. No instruction goes away,
 so where schedulers issue in b of all cycles, it is 1 / b times as fast at most; where that is
 next to nothing, so is what waits cost. Waits for memory on the way
-make warps late by chance: then a barrier is no fault, and nothing is said of it.
+make warps late by chance: then a barrier is no fault, and nothing is said of it, unless a block has
+so many threads that there is next to nothing for each between barriers
+(`machine_code/short_phases`).
 
 Barriers around nothing but loads of global memory order nothing. Without them a warp goes on to its
 next load, so of the waits there the part goes that is not as long for memory anyway.
@@ -51,6 +53,7 @@ from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.machine.needless import needless
 from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.machine_code.short_phases import short_phases
 from tileprof.analyzer.rules.numbers import (
     BARRIERS_DEALT,
     BARRIERS_MOSTLY,
@@ -112,7 +115,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     uneven = list(_imbalance(case, code, bars))
     lone = [each for each in needless(code) if each in bars]
     alone = [] if any(each.severity == "suggestion" for each in uneven) else lone
-    yield from list(_needless(case, code, alone)) or uneven
+    yield from list(_needless(case, code, alone)) or uneven or short_phases(case, code)
 
 
 def _always_issues(code: KernelCode) -> bool:

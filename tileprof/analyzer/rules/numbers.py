@@ -690,6 +690,36 @@ SMALL_TILES_BOUND = 0.75
 tiles of a product of 8192³ on an H200 the best schedules took 0.70 to 1.18, all but three 0.87 or
 more (`benchmarks/results/tuning.json`); their times followed from it within a tenth."""
 
+# -- few_products
+
+FEW_PRODUCTS_EACH = 64
+"""How often a tile of 128 × 128 multiplies each element that it loads."""
+
+FEW_PRODUCTS_FEWER = 1.5
+"""How many times less often a loop does so that uses too little of what it loads: as for
+`SMALL_TILES_FEWER`."""
+
+FEW_PRODUCTS_SHARE = 0.5
+"""Share of the samples that such a loop has, so that it sets the kernel's time. By hand."""
+
+# -- alone_in_step
+
+IN_STEP_WAITING = 0.15
+"""Share of the samples that wait at barriers of a block alone while nobody issues, from which on
+they are of note. By hand."""
+
+# -- short_phases
+
+SHORT_PHASES_BYTES = 40
+"""That a thread moves in all: a load and a store of 16 bytes each are the least for which all of an
+access is used; and a few of what all blocks share, as weights."""
+
+SHORT_PHASES_THREADS = 256
+"""Of a block, the fewest of which half are enough to work on its data. By hand."""
+
+SHORT_PHASES_WAITING = 0.1
+"""Share of the samples that wait at barriers, from which on they are of note. By hand."""
+
 # -- group_alone
 
 GROUP_ALONE_LATE = 0.1

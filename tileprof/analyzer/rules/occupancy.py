@@ -30,7 +30,8 @@ their own; a block alone fills them by itself when it begins to load, while nobo
 
 Not told of: kernels whose grid leaves room already (fewer than a wave: more room would stay empty),
 kernels of products of warp groups or of copies of tiles, which hide latency by engines and not by
-warps, kernels with more than half of all warps, and kernels near what their work takes.
+warps (but where one block keeps its warp groups in step, `alone_in_step`), kernels with more than
+half of all warps, and kernels near what their work takes.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from tileprof.analyzer.kernel.next_step import Step, next_step
 from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers import FEWEST_SAMPLES, MOST_WARPS
+from tileprof.analyzer.rules.machine_code.alone_in_step import alone_in_step
 from tileprof.analyzer.rules.numbers import (
     OCCUPANCY_ALIKE,
     OCCUPANCY_FEWEST,
@@ -90,6 +92,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     launch, share = launch_of(case), case.number("occupancy") or 0.0
     if launch is not None:
         yield from group_alone(case, launch)
+        yield from alone_in_step(case, launch)
     if launch is None or not 0 < share <= MOST_WARPS or launch.waves < 1 or is_pipelined(case):
         return
     step, left = next_step(case, launch), reach.left(case)

@@ -6,8 +6,8 @@ moves 16 bytes at once, so that as many threads fewer, or turns, do.
 Little's law: what a multiprocessor gets in a second is what its warps have under way by how long
 that takes. Loads of a loop whose bytes, of all warps that it holds, are fewer than its part of the
 memory's rate times the latency under load wait for nothing but latency, and wait as long for 16
-bytes as for 4. What all loads of a loop ask for in a turn is the most that can be under way, so
-code that waits between them is not told of.
+bytes as for 4. Under way are the loads of which nothing was used yet: where a register is read, or
+written again, its load has come. Copies that run ahead are all under way.
 
 Addresses, bounds and indices are worked out once for each access, not for each byte: of what makes
 them, the part goes that has no access of its own any more; accesses of 4 bytes share half of it as
@@ -38,7 +38,7 @@ from tileprof.binary.instructions import Instruction
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects
 
-_LOADS = ("LDG", "LDGSTS")
+_COPIES = ("LDGSTS",)
 _ANSWER = ("long_scoreboard",)
 
 
@@ -50,12 +50,27 @@ def short_of(case: KernelCase, code: KernelCode, where: Collection[int]) -> floa
     loop = loop_around(code, hot.index) if hot else None
     if launch is None or peak is None or not clock_mhz(case) or loop is None:
         return 0.0
-    loads = [index for index in loop if code.instructions[index].name in _LOADS]
     warps = min(launch.held, launch.each) * launch.warps
-    asked = warps * WARP * sum(width_of(code.instructions[index].opcode) for index in loads)
+    asked = warps * WARP * _under_way(code, loop)
     latency = PACE_UNDER_LOAD / (clock_mhz(case) * 1e6)
     short = peak.value / launch.multiprocessors * latency / asked
     return short if short > 1 else 0.0
+
+
+def _under_way(code: KernelCode, loop: range) -> int:
+    """Bytes that a thread has under way at most, in two turns of a loop."""
+    held = parsed(code)
+    copies = sum(width_of(held[i].opcode) for i in loop if held[i].name in _COPIES)
+    pending, most = dict[str, tuple[int, int]](), 0
+    for index in (*loop, *loop):
+        each = held[index]
+        does = effects(each)
+        come = {pending[name][0] for name in (*does.reads, *does.writes) if name in pending}
+        pending = {name: load for name, load in pending.items() if load[0] not in come}
+        if each.name == "LDG" and code.n([index]):
+            pending |= dict.fromkeys(does.writes, (index, width_of(each.opcode)))
+        most = max(most, sum(dict(pending.values()).values()))
+    return most + copies
 
 
 def by_latency(code: KernelCode, where: Collection[int], short: float) -> Weights:

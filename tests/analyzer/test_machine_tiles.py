@@ -1,0 +1,186 @@
+"""Tiles that only machine code tells of, in kernels of other compilers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.analyzer.launched import launch, on_h200
+from tests.analyzer.made import Made, found
+from tileprof.analyzer import Finding
+from tileprof.analyzer.cases import Program
+from tileprof.analyzer.kernel.threads import per_thread
+
+PEAKS = {"hbm_copy": 4.09e12, "hbm_read": 4.63e12, "hbm_write": 4.67e12, "tensor_bfloat16": 881e12}
+"""As measured on an H200."""
+SIDE = 4096
+_NS = 2.0 * SIDE**3 / PEAKS["tensor_bfloat16"] * 1e9
+"""That a product of matrices of that side takes at the roof."""
+_SAMPLES = {"selected": 100, "long_scoreboard": 300}
+
+
+def product(
+    copies: int, columns: int, times: float, more: tuple[str, ...] = (), addresses: int = 0
+) -> list[Finding]:
+    """What is said of a loop of two warp groups with products of 64 × `columns` × 16, after so many
+    copies of 16 bytes a thread, of as many addresses, or fewer."""
+    which = [index % (addresses or copies) for index in range(copies)]
+    code = [
+        ("S2R R0, SR_TID.X", 0),
+        *((f"LDGSTS.E.BYPASS.128 [R60+{0x1000 * index:#x}], desc[UR4][R{20 + 2 * at}.64]", 1)
+          for index, at in enumerate(which)),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", 1),
+        *((f"HGMMA.64x{columns}x16.F32.BF16 R24, gdesc[UR8], R24", 1) for _ in range(4)),
+        *((each, 1) for each in more),
+        ("@!P0 BRA 0x10", 1), ("EXIT", 0),
+    ]  # fmt: skip
+    made = Made(
+        time=times * _NS, attributes=launch(2048, threads=256),
+        metrics={"flops": 2.0 * SIDE**3, "bytes": 3 * 2.0 * SIDE**2},
+        code=[(text, _SAMPLES, depth, 10) for text, depth in code],
+    )  # fmt: skip
+    said = found(on_h200(made, PEAKS), "redundant-traffic")
+    return [each for each in said if "a loop of products" in each.title]
+
+
+def test_a_tile_that_is_too_small() -> None:
+    """Two warp groups of 64 × 32 take 128 + 32 rows of 64 elements: each is multiplied 26 times."""
+    (said,) = product(copies=5, columns=32, times=6)
+    assert said.title == "a loop of products uses what it loads 26 times only"
+    gain = said.kernel_gain
+    assert gain is not None
+    assert gain.low < 2 < gain.mid < 6  # down to what products reach, not to the roof
+    assert "larger tile" in said.author
+
+
+def test_a_tile_that_is_large() -> None:
+    """Nothing is said of 128 × 128, however slow; nor of any near to the roof."""
+    assert not product(copies=8, columns=128, times=6)
+    assert not product(copies=5, columns=32, times=1.2)
+
+
+def test_numbers_that_threads_need_beside_tiles() -> None:
+    """Loads beside copies are no tiles."""
+    more = tuple(f"LDG.E R{70 + index}, desc[UR4][R50.64+{4 * index:#x}]" for index in range(40))
+    assert not product(8, 128, 6, more)
+
+
+def test_tiles_that_are_loaded_twice() -> None:
+    """A copy of each of half of the addresses more."""
+    (said,) = product(copies=12, columns=128, times=3, addresses=8)
+    assert said.title == "a loop of products loads the same bytes twice"
+    assert "4 of its 12 loads" in said.evidence[0].text
+
+
+def rows(
+    threads: int, bytes_each: float, times: float, barrier: int = 200, loop: bool = False
+) -> list[Finding]:
+    """What is said of barriers of blocks that move so much for each thread."""
+    blocks = 32768
+    moved = blocks * threads * bytes_each
+    code: list[tuple[str, Mapping[str, int]]] = [
+        ("S2R R0, SR_TID.X", {"selected": 10}),
+        ("LDG.E.128 R4, desc[UR4][R2.64]", {"selected": 50}),
+        ("FADD R8, R4, R5", {"long_scoreboard": 300, "long_scoreboard_not_issued": 200}),
+        ("STS [R9], R8", {"selected": 50}),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {"selected": 20}),
+        ("LDS R10, [R9]", {"barrier": barrier, "barrier_not_issued": barrier // 2}),
+        ("STG.E.128 desc[UR4][R2.64], R4", {"selected": 50}),
+        ("@!P0 BRA 0x10" if loop else "NOP", {"selected": 10}),
+        ("EXIT", {"selected": 10}),
+    ]
+    made = Made(
+        time=times * moved / PEAKS["hbm_copy"] * 1e9, metrics={"bytes": moved},
+        attributes=launch(blocks, 2048 // threads, threads),
+        code=[(text, stalls, int(loop and 0 < at < 8), 10) for at, (text, stalls) in
+              enumerate(code)],
+    )  # fmt: skip
+    return [e for e in found(on_h200(made, PEAKS), "barrier-imbalance") if "threads" in e.title]
+
+
+def test_a_block_with_one_access_for_each_thread() -> None:
+    """The gain is what is left of the distance to the memory's rate."""
+    (said,) = rows(threads=512, bytes_each=32, times=1.5)
+    assert said.title == "barriers of 512 threads, with 32 bytes for each"
+    gain = said.kernel_gain
+    assert gain is not None
+    assert 1 < gain.low < gain.mid < 1.5
+    assert gain.high >= 1.4
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"bytes_each": 64}, {"threads": 128}, {"times": 1.05}, {"barrier": 20}, {"loop": True},
+    ],
+)  # fmt: skip
+def test_blocks_of_which_that_is_not_said(other: dict[str, float]) -> None:
+    """More for each thread; few threads; near the roof; no waits; a loop."""
+    assert not rows(**({"threads": 512, "bytes_each": 32, "times": 1.5} | other))  # type: ignore[arg-type]
+
+
+def in_step(name: str = "MUFU.EX2 R8, R8", held: int = 1, waiting: int = 150) -> list[Finding]:
+    """What is said of a loop with a product, arithmetic of that kind, and a barrier."""
+    code: list[tuple[str, Mapping[str, int], int]] = [
+        ("S2R R0, SR_TID.X", {"selected": 10}, 0),
+        ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8], R24", {"selected": 50}, 1),
+        *((name, {"selected": 50}, 1) for _ in range(4)),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", {"selected": 20}, 1),
+        ("NOP", {"barrier": waiting, "barrier_not_issued": waiting}, 1),
+        ("@!P0 BRA 0x10", {"selected": 10}, 1),
+        ("EXIT", {"selected": 10}, 0),
+    ]
+    facts = launch(2048, held, 512, registers=92, limited_by="registers")
+    made = Made(attributes=facts, code=[(*each, 10) for each in code])
+    return [
+        each for each in found(on_h200(made, PEAKS), "occupancy-limited") if "step" in each.title
+    ]
+
+
+def test_warp_groups_in_step() -> None:
+    """A second block computes while the first one multiplies; what it needs is told."""
+    (said,) = in_step()
+    assert said.kernel_gain is not None
+    assert 1.1 < said.kernel_gain.mid < 2
+    assert "at most 64 registers" in said.author
+
+
+def test_warp_groups_that_are_covered() -> None:
+    """Two blocks; no arithmetic between products; no waits."""
+    assert not in_step(held=2)
+    assert not in_step("IMAD R8, R8, R9, R10")
+    assert not in_step(waiting=30)
+
+
+@pytest.mark.parametrize(
+    ("at_once", "width", "short"),
+    [(False, "", 2.8), (True, "", 0), (False, ".128", 0)],
+)  # fmt: skip
+def test_loads_that_are_used_one_after_the_other(at_once: bool, width: str, short: float) -> None:
+    """Eight loads of 4 bytes in a turn are too few bytes under way if each is used before the next
+    one: 2048 threads have 8 KB; not if all are asked for at once, or have 16 bytes."""
+    loads = [f"LDG.E{width} R{16 + 4 * i}, desc[UR4][R2.64+{0x10000 * i:#x}]" for i in range(8)]
+    uses = [f"FADD R8, R8, R{16 + 4 * i}" for i in range(8)]
+    body = [*loads, *uses] if at_once else [text for pair in zip(loads, uses) for text in pair]
+    code = [
+        ("S2R R0, SR_TID.X", 0),
+        *((text, 1) for text in body),
+        ("@!P0 BRA 0x10", 1),
+        ("EXIT", 0),
+    ]
+    made = Made(
+        attributes=launch(132 * 64, 8, 256),
+        code=[(text, _SAMPLES, depth, 10) for text, depth in code],
+    )  # fmt: skip
+    (case,) = Program(on_h200(made, PEAKS)).kernels
+    assert case.sampled is not None
+    found = per_thread.short_of(case, case.sampled, case.sampled.named("LDG"))
+    assert found == pytest.approx(short, rel=0.2)
+
+
+def test_the_roof_of_a_kernel_without_a_program() -> None:
+    """Its products may come to be done by tensor cores, whatever does them now."""
+    made = Made(time=6e6, metrics={"flops": 2.0 * SIDE**3}, attributes=launch(2048))
+    (case,) = Program(on_h200(made, PEAKS | {"fma_float32": 64.5e12})).kernels
+    assert case.roofs.most_gain == pytest.approx(6e6 / _NS)

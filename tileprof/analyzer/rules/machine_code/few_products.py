@@ -1,0 +1,152 @@
+"""Loops of matrix products that multiply what they load too few times.
+
+Static: of a loop's turn, the bytes that a block's threads load, and the multiplications of its
+products, by the machine code. A tile of m rows and n columns multiplies each element m n / (m + n)
+times. One that is small, or thin, or is loaded twice, does so less often than tiles do that fit
+into registers, and takes loads, addresses, barriers and turns in proportion. Dynamic: the kernel's
+time beside what tensor cores take for its products.
+
+The gain is the distance to what products reach that were not tuned for their shape: with larger
+tiles loads come in fewer turns, and products of warp groups take the place of those of warps. What
+the loop computes of each result beside them (exponentials, factors) is issued as before, so the
+kernel is no faster than that takes (`reach`).
+
+Where a loop copies tiles by `LDGSTS`, its other loads are numbers that threads need, not tiles;
+where it does not, tiles are no more than what it stores to shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Draft
+from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.by_hand import MATRIX
+from tileprof.analyzer.kernel.global_memory import width_of
+from tileprof.analyzer.kernel.launches import Launch, launch_of
+from tileprof.analyzer.machine.arithmetic import is_of_results
+from tileprof.analyzer.machine.code import Instruction, KernelCode
+from tileprof.analyzer.machine.issued_products import element_of, operations_of
+from tileprof.analyzer.machine.loops import is_innermost, loops_with
+from tileprof.analyzer.machine.repeats import alike
+from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.numbers import (
+    FEW_PRODUCTS_EACH,
+    FEW_PRODUCTS_FEWER,
+    FEW_PRODUCTS_SHARE,
+    HAND_PRODUCTS_REACHED,
+)
+
+_COPY, _LOAD, _STORE = "LDGSTS", "LDG", "STS"
+_FEW = "a loop of products uses what it loads {:.0f} times only"
+_TWICE = "a loop of products loads the same bytes twice"
+_LARGER = (
+    "Take a larger tile, as nearly square as it fits (128 × 128, for example): each element that is"
+    " loaded is then multiplied more often."
+)
+_ONCE = "Load each operand once, and use the value twice; a volatile load is not merged."
+_COMPILER = "See how many bytes the loop's loads ask for beside what its products multiply."
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Of a block, in a turn of a loop."""
+
+    loop: range
+    loads: tuple[Instruction, ...]
+    elements: float
+    """That are loaded."""
+    products: float
+    dtype: str
+
+    @property
+    def each(self) -> float:
+        """How often an element is multiplied."""
+        return self.products / self.elements
+
+
+def few_products(case: KernelCase) -> Iterator[Draft]:
+    """A loop of products that loads much for them, in a kernel that is far from their roof."""
+    code, launch = case.sampled, launch_of(case)
+    if code is None or launch is None or case.ir or not case.time:
+        return
+    turn = _turn(code, launch)
+    if turn is None or turn.each * FEW_PRODUCTS_FEWER > FEW_PRODUCTS_EACH:
+        return
+    peak, flops = case.roofs.peaks.get(f"tensor_{turn.dtype}"), case.total("flops")
+    share = code.n(turn.loop) / code.whole
+    if peak is None or not flops or share < FEW_PRODUCTS_SHARE:
+        return
+    taken = flops / peak.value * 1e9 / case.time
+    saving = _down_to(case, code, turn, taken)
+    if saving.mid <= 0:
+        return
+    again = len({later for _, later in alike(code, _COPY) if later in turn.loop})
+    hot = code.hottest([each.index for each in turn.loads])
+    assert hot is not None
+    static = (
+        f"a turn of the loop multiplies each element that it loads {turn.each:.0f} times; a tile of"
+        f" 128 × 128 does so {FEW_PRODUCTS_EACH} times"
+    )
+    if again:
+        static += f"; {again} of its {len(turn.loads)} loads are of an address loaded before"
+    measured = (
+        f"tensor cores need {percent(taken, 0)} of the time for the products, as measured"
+        f" ({peak.name})"
+    )
+    sampled = f"{percent(share, 0)} of the samples are in that loop"
+    yield Draft(
+        "suggestion", _TWICE if again else _FEW.format(turn.each),
+        case.at(hot),
+        (
+            Evidence("static", static), Evidence("activities", measured),
+            Evidence("samples", sampled, code.n(turn.loop)),
+        ),
+        _ONCE if again else _LARGER, _COMPILER, saving,
+    )  # fmt: skip
+
+
+def _turn(code: KernelCode, launch: Launch) -> _Turn | None:
+    """The loop of products with the most samples; None where its loads are not threads' own."""
+    loops = [loop for loop in loops_with(code, MATRIX) if is_innermost(code, loop)]
+    loop = max(loops, key=code.n, default=None)
+    if loop is None:
+        return None
+    inside = [code.instructions[index] for index in loop]
+    copies, loads, stores = (
+        tuple(each for each in inside if each.name == name and code.n([each.index]))
+        for name in (_COPY, _LOAD, _STORE)
+    )
+    products = [each for each in inside if operations_of(each.opcode)]
+    elements = {element_of(each.opcode) for each in products}
+    if (
+        not (copies or loads)
+        or len(elements) != 1
+        or any(e.name in ("UTMALDG", "UBLKCP") for e in inside)
+    ):
+        return None
+    ((dtype, size),) = elements
+    done = sum(operations_of(each.opcode) for each in products) / 2 * launch.warps
+    widths = min(
+        sum(width_of(each.opcode) for each in held)
+        for held in ((copies,) if copies else (loads, stores))
+    )
+    if not (size and widths):
+        return None
+    return _Turn(loop, copies or loads, widths * launch.threads / size, done, dtype)
+
+
+def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> Saving:
+    """To what products take that are not tuned for their shape, from a share of the time; no lower
+    than what the rest of its work leaves."""
+    best, likely, least = (min(1.0, taken / reached) for reached in HAND_PRODUCTS_REACHED)
+    goes = [i for i in turn.loop if not is_of_results(code.instructions[i].name)]
+    left = reach.left(case, code.taken(code.rows(goes))) or Saving(0, 1, 1)
+    mid = min(1 - likely, left.mid, LONGEST_SAVING)
+    high = min(1 - best, left.high, LONGEST_SAVING)
+    low = min(HALFWAY * mid, max(1 - least, HALFWAY * HALFWAY * mid))
+    return Saving(max(0.0, min(low, mid)), max(0.0, mid), max(0.0, mid, high))
