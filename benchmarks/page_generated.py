@@ -46,7 +46,8 @@ _ASKED = {
     "error_to_floor": ("error of the distance to the floor", None),
     "error_mean_of_rule": ("error of a rule's mean gain in development", None),
 }
-"""By key of a summary: its words, and what is asked of a frozen split."""
+"""Words of the table for each key of a summary, and the share or number that is asked of a frozen
+split; None where nothing is."""
 _PLAIN = ("false_by_clean",)
 """Keys whose values are no shares."""
 

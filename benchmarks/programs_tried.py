@@ -92,7 +92,7 @@ def tried(program: Program, device: str, tiny: bool, folder: Path) -> dict[str, 
 
 
 def _trial(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a line of the ledger."""
+    """Return the fields of a ledger's line that a row keeps."""
     return {
         "fixes": [each["fix"] for each in entry["fixes"]],
         "text": "; ".join(each["text"] for each in entry["fixes"]),

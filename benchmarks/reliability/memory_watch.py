@@ -32,12 +32,12 @@ mapping, so that shows which of them grow."""
 
 @dataclass
 class Watched:
-    """What a watch has seen, filled when it ends."""
+    """Memory of a process over time, filled when the watch ends."""
 
     memory_mb: list[list[float]] = field(default_factory=list)
     """Seconds since the begin, and MB that are resident."""
     parts_mb: list[dict[str, Any]] = field(default_factory=list)
-    """What is resident, by mapping, with its time as `at_s`."""
+    """Resident MB by kind of mapping, each look with its time as `at_s`, in seconds."""
 
 
 @contextmanager

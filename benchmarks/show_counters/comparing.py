@@ -101,8 +101,8 @@ _WAVEFRONTS = {
     "conflicts of shared loads": ("wavefronts of shared loads", "wavefronts of ldmatrix"),
     "conflicts of shared stores": ("wavefronts of shared stores", "wavefronts of stmatrix"),
 }
-"""Of each number of conflicts the wavefronts that have them: the counters of conflicts are the
-L1's, and see what waits there; those of wavefronts follow from the instructions."""
+"""Numbers of wavefronts by the number of conflicts that is about the same accesses: counters of
+conflicts are the L1's, and see what waits there; those of wavefronts follow from instructions."""
 
 
 def _is_equal(each: Compared) -> bool:

@@ -317,7 +317,7 @@ def test_loops_whose_indices_share_a_name() -> None:
     [("FADD R6, R6, R4", True), ("STS [R8], R4", False), ("LDS R6, [R8]", False)],
 )
 def test_a_barrier_among_loads_of_global_memory(between: str, is_needless: bool) -> None:
-    """In a loop that shares nothing, and behind nothing that is shared, it orders nothing."""
+    """Such a barrier orders nothing, where neither its loop nor what is before shares anything."""
     waits = {"selected": 1000, "barrier": 2000}
     code = [
         ("IADD3 R2, P0, R2, 0x100, RZ", {"selected": 1000}, 1, 4),

@@ -19,7 +19,7 @@ def _with(factors: dict[Tier, tuple[float, float]], gain: Gain, *kinds: Tier) ->
 
 
 def test_each_end_by_its_factor() -> None:
-    """By logarithms, and no less than no gain at all."""
+    """Factors stretch logarithms of gains, and no end falls below 1."""
     found = _with({"samples": (0.5, 2.0)}, _HELD, "static", "samples")
     assert found.mid == _HELD.mid
     assert math.log(1.5 / found.low) == pytest.approx(math.log(1.5 / 1.1) / 2)

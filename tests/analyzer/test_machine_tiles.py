@@ -13,18 +13,18 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.kernel.threads import per_thread
 
 PEAKS = {"hbm_copy": 4.09e12, "hbm_read": 4.63e12, "hbm_write": 4.67e12, "tensor_bfloat16": 881e12}
-"""As measured on an H200."""
+"""Roofs as measured on an H200: bytes and flops a second."""
 SIDE = 4096
 _NS = 2.0 * SIDE**3 / PEAKS["tensor_bfloat16"] * 1e9
-"""That a product of matrices of that side takes at the roof."""
+"""Time of a product of square matrices of `SIDE` at the roof, in ns."""
 _SAMPLES = {"selected": 100, "long_scoreboard": 300}
 
 
 def product(
     copies: int, columns: int, times: float, more: tuple[str, ...] = (), addresses: int = 0
 ) -> list[Finding]:
-    """What is said of a loop of two warp groups with products of 64 × `columns` × 16, after so many
-    copies of 16 bytes a thread, of as many addresses, or fewer."""
+    """Return the findings on a loop of two warp groups with products of 64 × `columns` × 16, after
+    `copies` copies of 16 bytes a thread, of as many addresses, or of `addresses`."""
     which = [index % (addresses or copies) for index in range(copies)]
     code = [
         ("S2R R0, SR_TID.X", 0),
@@ -76,7 +76,7 @@ def test_tiles_that_are_loaded_twice() -> None:
 def rows(
     threads: int, bytes_each: float, times: float, barrier: int = 200, loop: bool = False
 ) -> list[Finding]:
-    """What is said of barriers of blocks that move so much for each thread."""
+    """Return the findings on barriers of blocks that move `bytes_each` bytes for each thread."""
     blocks = 32768
     moved = blocks * threads * bytes_each
     code: list[tuple[str, Mapping[str, int]]] = [
@@ -121,7 +121,7 @@ def test_blocks_of_which_that_is_not_said(other: dict[str, float]) -> None:
 
 
 def in_step(name: str = "MUFU.EX2 R8, R8", held: int = 1, waiting: int = 150) -> list[Finding]:
-    """What is said of a loop with a product, arithmetic of that kind, and a barrier."""
+    """Return the findings on a loop with a product, the instruction `name`, and a barrier."""
     code: list[tuple[str, Mapping[str, int], int]] = [
         ("S2R R0, SR_TID.X", {"selected": 10}, 0),
         ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8], R24", {"selected": 50}, 1),

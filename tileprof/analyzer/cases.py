@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -259,6 +259,22 @@ class KernelCase:
                 return here
             here = here.caller
         return location
+
+    def at_lines(
+        self, code: KernelCode, lines: Container[int], among: Iterable[int] | None = None
+    ) -> list[int]:
+        """Return the places of instructions whose lines in the kernel's own source are these."""
+        places = range(len(code.instructions)) if among is None else among
+        return [
+            index for index in places
+            if (here := self.user_line(code.instructions[index].place)) and here.line in lines
+        ]  # fmt: skip
+
+    def line(self, number: int) -> Location | None:
+        """Return a line of the kernel's own source; for 0, or where that is not known, the kernel's
+        own."""
+        here = self.location
+        return Location(here.file, number) if here is not None and number else here
 
     def op_at(self, location: Location | None) -> str:
         """The op that a remark names at that line, or nothing."""

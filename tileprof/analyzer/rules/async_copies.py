@@ -160,11 +160,7 @@ def _all_of(case: KernelCase, code: KernelCode, waits: _Waits, lines: Collection
 
     Waits for data are not among them, nor those for products, whatever line they count for.
     """
-    own = [
-        index
-        for index in waits.loop
-        if (here := case.user_line(code.instructions[index].place)) and here.line in lines
-    ]
+    own = case.at_lines(code, lines, waits.loop)
     if has_products(code, waits.loop):
         return replace(waits, rows=lost(code, waits.loop, own), copies=tuple(own))
     return replace(waits, own=code.n(own) - code.n(own, _LONG))

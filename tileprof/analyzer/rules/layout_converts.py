@@ -209,11 +209,7 @@ def _between_warps(case: KernelCase, code: KernelCode, loop: range) -> list[int]
 def _at(case: KernelCase, code: KernelCode, remark: Remark) -> tuple[int, ...]:
     """What the exchange can be made of in its line."""
     line = remark.location.line if remark.location else 0
-    return tuple(
-        index
-        for index in code.named(*_EXCHANGE)
-        if (here := case.user_line(code.instructions[index].place)) and here.line == line
-    )
+    return tuple(case.at_lines(code, (line,), code.named(*_EXCHANGE)))
 
 
 def _taken(code: KernelCode, where: Collection[int]) -> Weights:

@@ -167,9 +167,7 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
 def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[int]:
     """The instructions of the product's line."""
     line = location.line if location else 0
-    return code.where(
-        lambda each: (here := case.user_line(each.place)) is not None and here.line == line
-    )
+    return case.at_lines(code, (line,))
 
 
 def _dot(case: KernelCase, code: KernelCode) -> _Product | None:

@@ -29,7 +29,6 @@ from tileprof.analyzer.rules.numbers import (
 )
 from tileprof.analyzer.tiles.contractions import Contraction, contractions
 from tileprof.binary.occupancy import WARP
-from tileprof.errors import Location
 
 _COMPILER = "Loops that multiply and add are not taken for a product of tiles."
 _FMA = ("FFMA", "IMAD", "IDP", "HFMA2")
@@ -53,15 +52,12 @@ def _draft(case: KernelCase, product: Contraction) -> Draft:
         + ("" if exact else ", if tf32 is exact enough, which keeps 10 bits of mantissa")
         + f": tensor cores multiply {product.dtype}."
     )
-    here = case.location
-    place = case.place(Location(here.file, product.op.line) if here and product.op.line else here)
+    place = case.place(case.line(product.op.line))
     cause = Cause(title, place, (Evidence("static", text),), author, _COMPILER)
     code = case.sampled
     if code is None or not case.time or not case.launches:
         return cause.warning()
-    where = code.where(
-        lambda each: (line := case.user_line(each.place)) is not None and line.line in product.lines
-    )
+    where = case.at_lines(code, product.lines)
     if not where:
         return cause.warning()  # lines of its statements are not known
     taken = taken_by(code, where, told=True)

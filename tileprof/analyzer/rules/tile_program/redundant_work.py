@@ -26,7 +26,6 @@ from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.rules.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
-from tileprof.errors import Location
 from tileprof.kernel_ir import COPIES
 
 _TITLES: dict[How, str] = {
@@ -66,14 +65,12 @@ def _draft(case: KernelCase, again: Again) -> Draft:
     done = "copied" if again.op.name in COPIES else "done"
     title = _TITLES[again.how].format(done=done, turns=again.turns)
     evidence = Evidence("static", _told(again))
-    place = case.place(_line(case, again.op.line), _named(again))
+    place = case.place(case.line(again.op.line), _named(again))
     cause = Cause(title, place, (evidence,), _WAYS[again.how], _COMPILER)
     code = case.sampled
     if code is None:
         return cause.warning()
-    where = code.where(
-        lambda each: (here := case.user_line(each.place)) is not None and here.line in again.lines
-    )
+    where = case.at_lines(code, again.lines)
     if not where:
         return cause.warning()  # lines of its statements are not known
     taken = _taken(code, again, where)
@@ -107,11 +104,6 @@ def _named(again: Again) -> str:
     if op.name in COPIES:
         return f"copy → {op.operands[1][1:]}"
     return f"loop {op.arguments[0][1:]}" if op.name == "for" and op.arguments else ""
-
-
-def _line(case: KernelCase, line: int) -> Location | None:
-    here = case.location
-    return Location(here.file, line) if here is not None and line else here
 
 
 RULE = KernelRule("redundant-work", find)

@@ -19,15 +19,13 @@ from collections.abc import Iterator
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
-from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
-from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers import COLD, HALFWAY
 from tileprof.analyzer.rules.numbers import REDUNDANT_SURE, THIN_WORK_IDLE, THIN_WORK_NOTABLE
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.thin_loops import Thin, thin_loops
-from tileprof.errors import Location
 
 _SIDE_BY_SIDE = (
     "Make it an axis of the `T.Parallel` inside of it: its turns depend on nothing that other turns"
@@ -42,14 +40,14 @@ def idle_threads(case: KernelCase) -> Iterator[Draft]:
     found = [each for each in thin_loops(case.tiles) if each.idle >= THIN_WORK_IDLE]
     if code is None or not found or code.named(*MATRIX):
         return
-    worst = max(found, key=lambda each: code.n(_where(case, code, each)) * each.idle)
-    taken = code.taken(code.rows(_where(case, code, worst)))
+    worst = max(found, key=lambda each: code.n(case.at_lines(code, each.lines)) * each.idle)
+    taken = code.taken(code.rows(case.at_lines(code, worst.lines)))
     left = reach.left(case)
     if left is None or code.share(taken) < THIN_WORK_NOTABLE:
         return
     text = f"a loop of {worst.elements} elements, for blocks of {worst.threads} threads"
     title = f"{percent(worst.idle, 0)} of the threads have no element of a loop"
-    cause = Cause(title, case.place(_line(case, worst)), (Evidence("static", text),), _FEWER)
+    cause = Cause(title, _place(case, worst), (Evidence("static", text),), _FEWER)
     seen = sampled(code, taken, "are in it")
     high = min(worst.idle, left.high) * code.share(taken)
     mid = HALFWAY * min(worst.idle, left.mid) * code.share(taken)
@@ -66,7 +64,7 @@ def _find(case: KernelCase) -> Iterator[Draft]:
     for each in thin_loops(case.tiles):
         if code is None or each.loop is None or id(each.loop) in products:
             continue
-        where = _where(case, code, each)
+        where = case.at_lines(code, each.lines)
         taken = code.taken(code.rows(where))
         if code.share(taken) < THIN_WORK_NOTABLE:
             continue
@@ -75,22 +73,15 @@ def _find(case: KernelCase) -> Iterator[Draft]:
             f" {each.threads} threads, of which a turn gives work for {each.elements} elements"
         )
         title = "turns of a loop that are independent are done one after the other"
-        cause = Cause(title, case.place(_line(case, each)), (Evidence("static", text),),
+        cause = Cause(title, _place(case, each), (Evidence("static", text),),
                       _SIDE_BY_SIDE)  # fmt: skip
         seen = sampled(code, taken, "are in it")
         saving = eliminated(taken, code.whole, 1 - 1 / each.turns, REDUNDANT_SURE)
         yield cause.costs(saving, seen)
 
 
-def _where(case: KernelCase, code: KernelCode, loop: Thin) -> list[int]:
-    return code.where(
-        lambda each: (here := case.user_line(each.place)) is not None and here.line in loop.lines
-    )
-
-
-def _line(case: KernelCase, loop: Thin) -> Location | None:
-    here, line = case.location, (loop.loop or loop.op).line
-    return Location(here.file, line) if here is not None and line else here
+def _place(case: KernelCase, loop: Thin) -> Place:
+    return case.place(case.line((loop.loop or loop.op).line))
 
 
 RULE = KernelRule("serial-work", _find)

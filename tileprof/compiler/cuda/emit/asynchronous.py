@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import cast
 
 from tileprof import ir
@@ -150,13 +151,14 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} does not go from global to shared memory")
     _note_rows(ctx, source, buffer, width // buffer.dtype.bytes)
-    begins = ""
+    begins = list[str]()
     if negative := _may_be_negative(ctx, op):
         # The launch fails, whatever is copied then; the first element is outside where any is.
-        begins = ctx.names.fresh("begins")
+        name = ctx.names.fresh("begins")
+        begins.append(name)
         inside = " && ".join(f"{paren(source.offsets[dim])} >= 0" for dim in negative)
-        ctx.writer.line(f"const bool {begins} = {inside};")
-        ctx.note_unless(begins, element_place(op, buffer.name, buffer.dims), source.offsets)
+        ctx.writer.line(f"const bool {name} = {inside};")
+        ctx.note_unless(name, element_place(op, buffer.name, buffer.dims), source.offsets)
     ends = [
         f"{paren(plus(offset, int(size) - 1))} < {paren(extent)}"
         for offset, size, extent, inside in zip(
@@ -167,19 +169,23 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     if not ends and not begins:
         _rounds(ctx, source, target, width)
         return
-    whole = " && ".join([*([begins] if begins else []), *ends])
-    ctx.writer.line(f"if ({whole}) {{")
+    ctx.writer.line(f"if ({' && '.join([*begins, *ends])}) {{")
     with ctx.writer.deeper():
         _rounds(ctx, source, target, width)
     ctx.writer.close("} else {")
     with ctx.writer.deeper():
-        _rounds(ctx, source, target, width, begins or "true")
+        _rounds(ctx, source, target, width, begins)
     ctx.writer.close("}")
 
 
-def _rounds(ctx: Context, source: Tile, target: Tile, width: int, begins: str = "") -> None:
-    """The chunks of a tile, as many at a time as there are threads; `begins` says whether the tile
-    begins inside, where its chunks are to be asked."""
+def _rounds(
+    ctx: Context, source: Tile, target: Tile, width: int, begins: Sequence[str] | None = None
+) -> None:
+    """Copy the chunks of a tile, as many at a time as there are threads.
+
+    Each chunk is asked whether it is inside, after the conditions `begins`, which say that the tile
+    begins there; with None no chunk is asked.
+    """
     buffer, held, line = source.buffer, target.buffer, ctx.writer.line
     assert isinstance(buffer, GlobalBuffer)
     assert isinstance(held, SharedBuffer)
@@ -210,14 +216,16 @@ def _rounds(ctx: Context, source: Tile, target: Tile, width: int, begins: str = 
             into = _target_indices(target, source, local)
             address = f"&{buffer.element(at)}"
             place = f"{held.pointer} + {held.byte_offset(into)}"
-            if not begins:
+            if begins is None:
                 line(f"tp_cp_async<{width}>({place}, {address});")
                 return
-            valid = [] if begins == "true" else [begins]
-            valid += [
-                f"{paren(a)} < {paren(e)}"
-                for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)
-                if not inside
+            valid = [
+                *begins,
+                *(
+                    f"{paren(a)} < {paren(e)}"
+                    for a, e, inside in zip(at, buffer.shape, source.inside, strict=True)
+                    if not inside
+                ),
             ]
             line(f"const bool tp_there = {' && '.join(valid)};")
             # An address outside is not read, but has to be one.
