@@ -129,7 +129,7 @@ def share_loads(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     if any(lowering.stages(loop) < 2 for loop in loops):
         return launch
     inside = [o for loop in loops for o in ir.walk(loop.body)]
-    sums = sum(_multiply_adds(o) for o in inside if isinstance(o, ir.Gemm))
+    sums = sum(math.prod(o.mnk) for o in inside if isinstance(o, ir.Gemm))
     copies = [o for o in inside if isinstance(o, ir.Copy) and isinstance(o.lowering, Tma)]
     moved = sum(map(_bytes, copies))
     if not sums or moved < CLUSTER_BYTES * sums:
@@ -140,10 +140,6 @@ def share_loads(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         if not clusters.reason(way) and clusters.shared_by(way) > CLUSTER_SHARE * moved:
             return clusters.made(way)
     return launch
-
-
-def _multiply_adds(product: ir.Gemm) -> int:
-    return math.prod(product.a.buffer.static_shape) * product.c.buffer.static_shape[-1]
 
 
 class _Clusters:

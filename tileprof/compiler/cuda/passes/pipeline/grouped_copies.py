@@ -20,7 +20,6 @@ way: a slot is filled again as soon as it was used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,7 +30,7 @@ from tileprof.compiler.cuda.lowering import Lowering, Remarks, line_of
 from tileprof.compiler.cuda.passes.layout.graph import constant_range
 from tileprof.compiler.cuda.passes.memory import shared_bytes
 from tileprof.compiler.cuda.passes.waits import wait_in_launch
-from tileprof.compiler.cuda.tuning import LOAD_CYCLES, TENSOR_FLOPS_PER_CYCLE
+from tileprof.compiler.cuda.tuning import LOAD_CYCLES
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync
@@ -46,7 +45,7 @@ from .addresses import AddressLoad, address_loads, taken_from
 from .first_loads import begun_early
 from .gathers import Gather, Tensors, gather_of
 from .roles import Replay, ring_reason, tile_reason, written_globals
-from .split import Mapping, Slots, consumed, slot_view
+from .split import Mapping, Slots, consumed, product_cycles, slot_view
 from .with_first import copies_with_first
 
 _Load = ir.Copy | Gather
@@ -125,7 +124,7 @@ class _Grouping:
             self.ahead[loop] = able
             self.stages |= {c.target: stages for c in able}
             name = loop.body.args[0].name
-            if gathers and (stages - 1) * _product_cycles(loop.body) < LOAD_CYCLES:
+            if gathers and (stages - 1) * product_cycles(ir.walk(loop.body)) < LOAD_CYCLES:
                 self.refilled.add(loop)
             decision = RunsAhead(stages, loop in self.refilled)
             self.lowering.remarks.add("loop", name, loop.span, decision)
@@ -260,15 +259,6 @@ def _computes_ahead(value: ir.Value, loop: ir.For, changed: set[ir.Value]) -> bo
 
 def _is_async(op: ir.OpBase) -> bool:
     return isinstance(op, ir.Copy) and isinstance(op.lowering, CpAsync)
-
-
-def _product_cycles(block: ir.Block) -> float:
-    """Return the cycles that tensor cores take, at their best, for the products of an iteration."""
-    total = 0.0
-    for op in ir.walk(block):
-        if isinstance(op, ir.Gemm):
-            total += 2 * math.prod(op.mnk) * op.a.dtype.bits / 16 / TENSOR_FLOPS_PER_CYCLE
-    return total
 
 
 def _start(op: ir.Copy, builder: ir.Builder) -> None:

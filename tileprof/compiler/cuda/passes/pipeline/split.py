@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -273,7 +274,7 @@ class _Split:
         # Behind a branch too, ways with and without a product meet.
         lag = lag and loop is not None and block is loop.body
         alone = self.launch.block_threads <= WARP_GROUP and _from_memory(block)
-        lag = lag and not (alone and (stages - 1) * product_cycles(block) < LOAD_CYCLES)
+        lag = lag and not (alone and (stages - 1) * _group_cycles(block) < LOAD_CYCLES)
         return _Group(copies, first, last, ring, buffers, lag)
 
     def _stages(self, loop: ir.For | None) -> int:
@@ -335,14 +336,16 @@ def _named(op: ir.OpBase) -> list[ir.Value]:
     return [op.base] if isinstance(op, ir.View) else [t.value for t in op.all_accesses()]
 
 
-def product_cycles(block: ir.Block) -> float:
-    """Return the cycles that tensor cores take for the products that stand in a block itself."""
-    total = 0.0
-    for op in block.ops:
-        if isinstance(op, ir.Gemm) and is_of_warp_groups(op):
-            m, n, k = op.mnk
-            total += 2 * m * n * k * op.a.dtype.bits / 16 / TENSOR_FLOPS_PER_CYCLE
-    return total
+def product_cycles(ops: Iterable[ir.OpBase]) -> float:
+    """Return the cycles that tensor cores take, at their best, for the products among ops."""
+    products = (op for op in ops if isinstance(op, ir.Gemm))
+    flops = (2 * math.prod(op.mnk) * op.a.dtype.bits / 16 for op in products)
+    return sum(flops) / TENSOR_FLOPS_PER_CYCLE
+
+
+def _group_cycles(block: ir.Block) -> float:
+    """Return the same for the products of warp groups that stand in a block itself."""
+    return product_cycles(o for o in block.ops if isinstance(o, ir.Gemm) and is_of_warp_groups(o))
 
 
 def stages_to_hide_loads(loop: ir.For) -> int:
@@ -350,7 +353,7 @@ def stages_to_hide_loads(loop: ir.For) -> int:
     loop whose slots are not freed late or that has no loads for a producer."""
     block = loop.body
     loads = [c for c in loads_of(block) if is_ring_load(c)]
-    cycles = product_cycles(block)
+    cycles = _group_cycles(block)
     if not loads or not cycles or loop.schedule.once:
         return 0
     if not all(_may_lag(block, c.target, _span_of_use(block, c)[1]) for c in loads):
