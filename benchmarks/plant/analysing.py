@@ -89,15 +89,18 @@ def without_controls(profile: Profile) -> Profile:
 
 
 def _plain(finding: Finding, kernels: tuple[str, ...]) -> dict[str, Any]:
-    """A finding as JSON; whether it is a kernel rule's about this kernel."""
-    place, gain = finding.place, finding.kernel_gain
+    """A finding as JSON. A kernel rule's counts, and a suggestion for this kernel by a rule that
+    looks at all kernels together."""
+    place, gain = finding.place, finding.kernel_gain or finding.program_gain
+    together = finding.severity == "suggestion" and place.kernel in kernels
+    named = finding.rule in _RULES or together
     return {
         "rule": finding.rule,
         "severity": finding.severity,
         "title": finding.title,
         "op": place.op,
         "line": place.location.line if place.location else 0,
-        "counts": finding.rule in _RULES and place.kernel in ("", *kernels),
+        "counts": named and place.kernel in ("", *kernels),
         "gain": [gain.low, gain.mid, gain.high] if gain else None,
         "confidence": finding.confidence,
         "evidence": _sharpest(finding),

@@ -28,6 +28,38 @@ STORED = [
 ]
 
 
+def ordered(operation: str) -> list[tuple[str, dict[str, int], int, int]]:
+    """An atomic of Triton's default order, with 700 of 1,000 samples at its fences."""
+    return [
+        ("LDG.E R4, [R2.64]", {"selected": 300}, 0, 5),
+        ("MEMBAR.ALL.GPU", {"selected": 0}, 0, 6),
+        ("ERRBAR", {"membar": 300}, 0, 6),
+        (f"ATOMG.E.{operation}.STRONG.GPU PT, RZ, desc[UR6][R2.64], R4", {"selected": 0}, 0, 6),
+        ("CCTL.IVALL", {"long_scoreboard": 400}, 0, 6),
+        ("EXIT", {"selected": 0}, 0, 9),
+    ]
+
+
+def test_an_exchange_that_stores() -> None:
+    """Fences and the wait for what nobody takes go, with the exchange."""
+    profile = program(Made(code=ordered("EXCH"), blames=[(4, "long_scoreboard", 3)]))
+    finding = only(profile, RULE)
+    assert finding.title == "results are stored by exchanges, each between two fences"
+    assert "tl.store" in finding.author
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / 0.3)
+
+
+def test_a_sum_that_orders_nothing() -> None:
+    """It stays, and half of the waiting around it goes likely."""
+    profile = program(Made(code=ordered("ADD.F32"), blames=[(4, "long_scoreboard", 3)]))
+    finding = only(profile, RULE)
+    assert finding.title == "each atomic is between two fences"
+    assert "relaxed" in finding.author
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 * 0.7))
+
+
 def test_fences_in_a_loop_on_a_gpu() -> None:
     """Of the sixteen stored kernels the one that was written so; stores in a loop are no end."""
     findings = [each for each in report_of("h200-stalls").findings if each.rule == RULE]

@@ -89,3 +89,12 @@ def test_copies_from_the_host_are_no_layouts() -> None:
     assert not found(step.profile(), "layout-copies")
     for name in ("h200-gemm", "h200-stalls"):
         assert "layout-copies" not in {each.rule for each in report_of(name).findings}
+
+
+def test_a_kernel_of_ones_own_is_no_copy() -> None:
+    """A user's kernel that transposes does its work; within an operation it is a library's."""
+    step = Step()
+    step.launch(step.frame(step.top, "transpose", 25), "transpose_kernel", 50 * MS)
+    step.launch(step.op(step.top, "aten::mm"), "nvjet_hsh", 50 * MS)
+    assert not found(step.profile(), "layout-copies")
+    only(copying("aten::contiguous", kernel="transpose_kernel").profile(), "layout-copies")

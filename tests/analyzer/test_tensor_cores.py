@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -133,10 +134,13 @@ LOOP += [("@P0 BRA 0x0", {"selected": 1000}, 1, 4), ("EXIT", {"selected": 2000},
 
 
 def of_triton(
-    type_: str, layout: str, code: Sequence[tuple[str, dict[str, int], int, int]] = LOOP
+    type_: str,
+    layout: str,
+    code: Sequence[tuple[str, dict[str, int], int, int]] = LOOP,
+    metrics: Mapping[str, float] = MappingProxyType({}),
 ) -> Profile:
     """A product whose text Triton left."""
-    held = program(Made(code=code))
+    held = program(Made(code=code, metrics=metrics))
     pc = held.tables.pc
     text = PcText.of(TTGIR.format(type=type_, layout=layout))
     functions = tuple(replace(each, module="f" * 64) for each in pc.functions)
@@ -155,6 +159,37 @@ def test_a_product_of_triton() -> None:
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.8 * (1 - 67 / (0.62 * 494))))
     assert "at least 16" in only(of_triton("bf16", "blocked1"), RULE).author
+
+
+WIDE = """
+  %a = ttg.local_load %m : !ttg.memdesc<128x32xbf16, #s, #smem> -> tensor<128x32xbf16, #p> loc(#l)
+  %w = arith.extf %a : tensor<128x32xbf16, #p> to tensor<128x32xf32, #p> loc(#l)
+  %x = ttg.local_alloc %w : (tensor<128x32xf32, #p>) -> !ttg.memdesc<128x32xf32, #s, #smem> loc(#l)
+  %y = arith.extf %b : tensor<32x128xbf16, #p> to tensor<32x128xf32, #p> loc(#l)
+"""
+
+
+@pytest.mark.parametrize("by", ["blocked", "mma"])
+def test_operands_that_were_16_bits_wide(by: str) -> None:
+    """Both are converted for the product, which is exact without: by ordinary instructions, or by
+    tensor cores at half the rate. One that is converted alone has to be."""
+    finding = only(widened(by, WIDE), RULE)
+    assert "bfloat16 operands as they are" in finding.author
+    assert finding.severity == "suggestion"
+    assert finding.kernel_gain is not None
+    alone = found(widened(by, WIDE.replace("%y", "%other")), RULE)
+    assert not any("as they are" in each.author for each in alone)
+
+
+def widened(by: str, before: str) -> Profile:
+    """A product whose operands these lines make, by FFMA or by tensor cores."""
+    sums = [("HMMA.1688.F32.TF32 R20, R0, R8, R20", {"selected": 700}, 1, 5)] * 8
+    code = LOOP if by == "blocked" else [LOOP[0], *sums, *LOOP[-2:]]
+    held = of_triton("f32", by, code, {"flops": 1e9})
+    ((key, text),) = held.tables.pc.texts.items()
+    texts = {key: PcText.of(before + (text.text or ""))}
+    pc = replace(held.tables.pc, texts=texts)
+    return replace(held, tables=replace(held.tables, pc=pc))
 
 
 def test_a_loop_that_loads_is_not_all_the_products() -> None:

@@ -352,6 +352,15 @@ PACE_QUEUE = 1.25
 PRODUCT_SAMPLES_OWN = 0.5
 """Of the samples of a loop that is a product's, at its line."""
 
+PRODUCTS_UNTUNED = (0.9, 0.6, 0.25)
+"""Share of the roof of tensor cores that a product reaches, at best, likely, at least, that was
+slower before. Of kernels without a defect that were not tuned for their shape, 0.3 to 0.7 on an
+H200 (`benchmarks/results/plant-dev-1.json`)."""
+
+PRODUCT_SAMPLES_COUNTED = 1.0
+"""Operations by issued instructions, as a multiple: they came to 1.1 times those of a program that
+does all of them, at the highest clock, which a device that draws much power is below."""
+
 # -- kernel/reach
 
 REACH_IN_TURN = (1.1, 1.0, 0.85)

@@ -30,6 +30,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "serial-work": ("barrier-imbalance", "small-grid"),
     "shallow-pipeline": ("pipeline-too-shallow",),
     "slow-arithmetic": ("slow-math",),
+    "small-block": (),
     "small-grid": ("small-grid",),
     "spill": ("spill-hot",),
     "synchronous-copy": ("missed-async-copy",),

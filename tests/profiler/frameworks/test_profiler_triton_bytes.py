@@ -6,6 +6,7 @@ The programs are those of `tests/profiler/gpu/programs/triton_kernels.py`, which
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -141,6 +142,23 @@ def test_atomics_load_and_store() -> None:
     """The counters of a histogram count twice."""
     found = known("histogram", x="*i32", counts="*i32", n=INT, BLOCK=CONSTANT)
     assert found.of((4,), [Tensor(1000), Tensor(64), 1000, 256]) == (0, 4 * 1000 + 2 * 4 * 64)
+
+
+def test_an_exchange_without_a_result_stores() -> None:
+    """What was there before is not part of the work, unless somebody takes it."""
+    held = text("histogram")
+    changed = re.sub(r"tt\.atomic_rmw add", "tt.atomic_rmw exch", held)
+    assert changed != held
+    given = [Tensor(1000), Tensor(64), 1000, 256]
+    arguments = {"x": "*i32", "counts": "*i32", "n": INT, "BLOCK": CONSTANT}
+    assert known("histogram", changed, **arguments).of((4,), given) == (0, 4 * 1000 + 4 * 64)
+    (result,) = re.findall(r"(%\w+) = tt\.atomic_rmw exch", changed)
+    read = re.sub(
+        r"(\n *)tt\.return",
+        rf"\1%taken = arith.addi {result}, {result} : tensor<256xi32>\1tt.return",
+        changed,
+    )  # fmt: skip
+    assert known("histogram", read, **arguments).of((4,), given) == (0, 4 * 1000 + 2 * 4 * 64)
 
 
 def test_rows_of_a_table() -> None:

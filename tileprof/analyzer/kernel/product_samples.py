@@ -1,6 +1,7 @@
-"""Which samples go with a product that a faster instruction does.
+"""What goes with a product that a faster instruction does, and what comes instead.
 
-In: code with samples, the instructions at a product's line.  Out: samples, by row.
+In: code with samples, the instructions at a product's line.  Out: samples, by row; operations that
+were done by ordinary instructions; the share of a kernel's time that is saved.
 
     loop k:  cp.async A, B;  barrier         waits for operands: go where no other product has them
       loop:  LDS, FFMA × 32   (line 26)      go
@@ -9,15 +10,26 @@ In: code with samples, the instructions at a product's line.  Out: samples, by r
 
 from __future__ import annotations
 
-from tileprof.analyzer.estimates import Weights
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.estimates import Saving, Weights
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.global_memory import LOADS
-from tileprof.analyzer.machine.code import COPIES, KernelCode
+from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
+from tileprof.analyzer.machine.code import COPIES, ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import PRODUCT_SAMPLES_OWN
+from tileprof.analyzer.numbers import (
+    HALFWAY,
+    LONGEST_SAVING,
+    PRODUCT_SAMPLES_COUNTED,
+    PRODUCT_SAMPLES_OWN,
+    PRODUCTS_UNTUNED,
+    SCHEDULERS,
+)
+from tileprof.binary.occupancy import WARP
 
 _DATA = {"long_scoreboard", "barrier", "membar"}
 """Reasons of waits for the operands, or for other warps."""
+_FMA = ("FFMA", "IMAD", "IDP", "HFMA2")
 
 
 def taken_by(code: KernelCode, where: list[int], told: bool) -> Weights:
@@ -41,3 +53,29 @@ def taken_by(code: KernelCode, where: list[int], told: bool) -> Weights:
     if told and not code.named(*MATRIX):
         rows = rows | code.rows(sorted({i for each in loops for i in each}), tuple(_DATA))
     return code.taken(rows)
+
+
+def flops_issued(case: KernelCase, code: KernelCode) -> float:
+    """Operations of a launch by the multiply-adds that were issued, of all lanes; 0 where samples,
+    the clock or the launch are not known."""
+    launch, clock = launch_of(case), clock_mhz(case)
+    if launch is None or not clock or not code.issued or not case.launches:
+        return 0.0
+    cycles = case.time / case.launches * clock / 1e3 * launch.multiprocessors * SCHEDULERS
+    part = code.n(code.named(*_FMA), (ISSUED,)) / code.issued
+    return PRODUCT_SAMPLES_COUNTED * cycles * busy_share(code) * part * 2 * WARP
+
+
+def saving_by(case: KernelCase, share: float, at_peak: float) -> Saving:
+    """What is saved where tensor cores do a product that takes this share of the kernel's time.
+
+    at_peak: the time in ns that it takes at their roof, in all launches.  What is left beside it
+    was made for a slow product, and overlaps with a fast one, so likely half of it stays.
+    """
+    memory = case.roofs.copy_floor / case.time
+    best, likely, least = (
+        min(1.0, max(memory, at_peak / case.time / reached + kept * (1 - share)))
+        for reached, kept in zip(PRODUCTS_UNTUNED, (0.0, HALFWAY, 1.0))
+    )
+    high, mid, low = (min(1 - each, LONGEST_SAVING) for each in (best, likely, least))
+    return Saving(low, mid, high)

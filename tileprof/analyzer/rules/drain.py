@@ -2,7 +2,8 @@
 
 Static: fences for the device or the system in the code; stores and atomics behind a loop that
 works, of a block or of each tile in turn, and why a tile's store is no copy by TMA. Dynamic:
-samples of `membar`, wherever they stand; of `drain` after the exit; of warps that find the queue
+samples of `membar`, wherever they stand, and where each atomic is between two fences also those
+that wait for what it gives back; of `drain` after the exit; of warps that find the queue
 full at those stores and atomics, or whose next result has to wait until a store has left its
 register (which of the two depends on how many registers the stores take in turn), and for atomics
 those of what else stands in the queue, and of loads that share L2 with them.
@@ -47,12 +48,13 @@ from tileprof.analyzer.kernel.global_memory import (
 )
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
-from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
+from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around, loops_of
 from tileprof.analyzer.numbers import COLD, SECTOR
 from tileprof.analyzer.rules.numbers import (
     DRAIN_END,
     DRAIN_MEANWHILE,
+    DRAIN_NEAR,
     DRAIN_ONCE,
     DRAIN_SHORT,
     DRAIN_SURE,
@@ -73,6 +75,14 @@ _REGISTERS = ("long_scoreboard",)
 _FENCE_AUTHOR = (
     "Fence once, after the last write that other threads read, and by one thread of the block; or"
     " add up partial results in a second kernel, which needs no fence."
+)
+_ORDERED_AUTHOR = (
+    'Say that it orders nothing else (`sem="relaxed"` in Triton, `memory_order_relaxed` in CUDA):'
+    " fences are needed where other threads read what was written before."
+)
+_EXCHANGED_AUTHOR = (
+    "Store the value (`tl.store`) where each element has one writer: nobody reads what an exchange"
+    ' gives back. Where there are several, say that it orders nothing else (`sem="relaxed"`).'
 )
 _FENCE_COMPILER = (
     "Order by the access itself (`red.release`, `st.release`, `ld.acquire`) at the narrowest scope"
@@ -101,6 +111,9 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     looped = [index for index in fences if code.instructions[index].depth]
     if not fences:
         return
+    if ordered := _ordered(code):
+        yield from _around(case, code, ordered)
+        return
     first = code.instructions[(looped or fences)[0]]
     place, advice = _place(case, code, first.index), (_FENCE_AUTHOR, _FENCE_COMPILER)
     many = "a fence" if len(fences) == 1 else f"{len(fences)} fences"
@@ -124,6 +137,62 @@ def _fences(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         "suggestion", "warps wait until their writes are visible", place, evidence, *advice,
         eliminated(again + DRAIN_ONCE * (taken - again), code.whole),
     )  # fmt: skip
+
+
+def _ordered(code: KernelCode) -> list[int]:
+    """Atomics with a fence in front of them and one behind, which waits for what they give back:
+    each of a default order in Triton and CUDA C++."""
+    found = []
+    for index in code.named(*ATOMICS):
+        before, after = (
+            code.instructions[max(index - DRAIN_NEAR, 0) : index],
+            code.instructions[index + 1 : index + 1 + DRAIN_NEAR],
+        )
+        if any(e.name == "MEMBAR" for e in before) and any(e.name == "CCTL" for e in after):
+            found.append(index)
+    return found
+
+
+def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[Draft]:
+    """Atomics that order all other accesses. Without fences nothing waits for their results; an
+    exchange of which nobody takes the result is a store, and goes as a whole."""
+    hot = code.hottest(atomics)
+    first = code.instructions[atomics[0]]
+    unused = all(_is_unused_exchange(code.instructions[index]) for index in atomics)
+    place = _place(case, code, (hot or first).index)
+    many = "an atomic" if len(atomics) == 1 else f"{len(atomics)} atomics"
+    text = f"{many} ({first.opcode}), each between two fences (`MEMBAR`, `CCTL.IVALL`)"
+    title = (
+        "results are stored by exchanges, each between two fences" if unused
+        else "each atomic is between two fences"
+    )  # fmt: skip
+    author = _EXCHANGED_AUTHOR if unused else _ORDERED_AUTHOR
+    advice, static = (author, _FENCE_COMPILER), Evidence("static", text)
+    if not code.whole:
+        yield Draft("warning", title, place, (static,), *advice)
+        return
+    fences = code.taken(code.rows(reasons=_FENCE))
+    results = code.waiting_for(atomics, _REGISTERS)
+    taken = np.maximum(fences, 0) + results
+    if unused:
+        taken = taken + code.taken(code.rows(atomics)) * (fences == 0)
+    share = min(float(taken.sum()) / code.whole, 1.0)
+    seen = f"{percent(share)} of the samples wait until writes are visible, or for atomics"
+    evidence = (static, Evidence("samples", seen, int(taken.sum())))
+    if share < COLD:
+        yield Draft("ignore", f"{title}, where it costs nothing", place, evidence,
+                    "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
+        return
+    part = 1.0 if unused else DRAIN_ONCE
+    yield Draft(
+        "suggestion", title, place, evidence, *advice,
+        eliminated(np.minimum(taken, code.counts), code.whole, part, sure=DRAIN_SURE),
+    )  # fmt: skip
+
+
+def _is_unused_exchange(at: Instruction) -> bool:
+    """Whether it is an exchange whose result goes nowhere."""
+    return "EXCH" in at.opcode.split(".") and ", RZ," in at.text
 
 
 def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:

@@ -21,10 +21,12 @@ from tileprof.analyzer.fixes import CHANNELS_LAST
 from tileprof.analyzer.rules.numbers import LAYOUT_COPIES_HOT
 
 _LAYOUT_KERNELS = re.compile(
-    r"nchw.?to.?nhwc|nhwc.?to.?nchw|transpose_?(readwrite|kernel)|tensorTransform|convert_?layout"
-    r"|layout_?(convert|transform)|permute_?kernel",
+    r"nchw.?to.?nhwc|nhwc.?to.?nchw|transpose_?readwrite|tensorTransform|convert_?layout"
+    r"|layout_?(convert|transform)",
     re.IGNORECASE,
 )
+_OF_OPERATIONS = re.compile(r"transpose_?kernel|permute_?kernel", re.IGNORECASE)
+"""Names that anybody's kernel may have: a copy only where an operation launches it."""
 _COPY_KERNELS = re.compile(r"(direct|float16|bfloat16|float8)_copy_kernel")
 _COPY_OPS = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::contiguous", "aten::clone"}
 _CASTS = {"aten::to", "aten::_to_copy", "aten::_autocast_to_reduced_precision",
@@ -63,7 +65,7 @@ def find(program: Program) -> Iterator[Draft]:
 def _copies(tree: Contexts) -> Mask:
     """Device work that copies, by the operation right around it or by its own name."""
     work = (tree.kind("kernel") | _within_device(tree)) & ~tree.compiling & (tree.time > 0)
-    names = tree.where(lambda symbol: bool(_LAYOUT_KERNELS.search(symbol.name)))
+    names = _named(tree)
     copy_names = tree.where(lambda symbol: bool(_COPY_KERNELS.search(symbol.name)))
     copying = tree.where(
         lambda symbol: symbol.kind == "op"
@@ -71,6 +73,14 @@ def _copies(tree: Contexts) -> Mask:
     )  # fmt: skip
     innermost = np.where(tree.ops >= 0, copying[tree.ops], False)
     return work & (names | innermost | (copy_names & (tree.ops < 0)))
+
+
+def _named(tree: Contexts) -> Mask:
+    """Kernels whose name says that they change a layout."""
+    by_library = tree.where(lambda symbol: bool(_LAYOUT_KERNELS.search(symbol.name)))
+    by_operation = tree.where(lambda symbol: bool(_OF_OPERATIONS.search(symbol.name)))
+    found: Mask = by_library | (by_operation & (tree.ops >= 0))
+    return found
 
 
 def _within_device(tree: Contexts) -> Mask:
@@ -81,7 +91,7 @@ def _kinds(tree: Contexts, copies: Mask) -> dict[str, Mask]:
     """Each copy in the kind that the operations around it tell, up to the user's line."""
     lines = tree.nearest(tree.kind("frame", "scope"))
     casts, layouts = (_called_by(tree, names, lines) for names in (_CASTS, _LAYOUTS))
-    named = tree.where(lambda symbol: bool(_LAYOUT_KERNELS.search(symbol.name)))
+    named = _named(tree)
     backward = tree.where(lambda symbol: symbol.name.startswith("ToCopyBackward"))
     cast = copies & ~named & (casts | (backward[tree.ops] & (tree.ops >= 0)))
     layout = copies & ~cast & (named | layouts)

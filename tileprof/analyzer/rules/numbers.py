@@ -125,6 +125,10 @@ meanwhile. (An H200 that had 0.62 of its samples there took 0.47 of the time.)""
 DRAIN_SURE = 0.5
 """Of the time of atomics, and of such ends, what comes back at least."""
 
+DRAIN_NEAR = 5
+"""Instructions between an atomic and the fences that belong to it: `MEMBAR`, `ERRBAR`, `CGAERRBAR`
+in front of it, `CCTL.IVALL` behind it."""
+
 # -- layout_converts
 
 LAYOUT_CONVERTS_COMES_BACK = 0.85
@@ -660,17 +664,6 @@ WASTED_LANES_MORE = 0.1
 REDUNDANT_SURE = 0.5
 """Of the samples of work that is done again, the least that goes: what comes from caches the second
 time, or beside other work, costs less. By hand."""
-
-# -- hand_products
-
-HAND_PRODUCTS_REACHED = (0.9, 0.6, 0.25)
-"""Share of the roof of tensor cores that a product reaches, at best, likely, at least, that was
-written as loops before. Of kernels without a defect that were not tuned for their shape, 0.3 to
-0.7 on an H200 (`benchmarks/results/plant-dev-1.json`)."""
-
-HAND_PRODUCTS_COUNTED = 1.0
-"""Operations by issued instructions, as a multiple: they came to 1.1 times those of a program that
-does all of them, at the highest clock, which a device that draws much power is below."""
 
 # -- small_tiles
 

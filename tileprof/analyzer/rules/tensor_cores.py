@@ -1,17 +1,20 @@
 """Matrix products that are not done by the fastest instruction the device has.
 
 Static: the compiler chose `mma` or `fma` where the target has `wgmma`, or `fma` where it has `mma`,
-and says why; Triton's `tt.dot` whose result is in a blocked layout, which it does by `fma`; and
-where no compiler says anything, a loop of many FFMA that multiplies all of some registers by all of
-others, which it loads from shared memory. Dynamic: samples at the product's line, and in the loop
+and says why; Triton's `tt.dot` whose result is in a blocked layout, which it does by `fma`, or
+whose operands are converted to a wider type for it; and where no compiler says anything, a loop of
+many FFMA that multiplies all of some registers by all of others, which it loads from shared memory.
+Dynamic: samples at the product's line, and in the loop
 that is all its own, waits for data left out: those stay.
 
 Where the product's work is known, all of its samples go, and the roof of the faster instruction
 says how much comes instead. Then waits for operands go too, where no other product has them: tiles
 for tensor cores come while others are multiplied. Else, and likely where `mma` does it already, as
 what keeps that from its own roof may stay, the product takes as much less time as the peaks of the
-two instructions differ: (1 - old / new) of its samples goes. Peaks are the device's measured ones,
-else those of its data sheet.
+two instructions differ: (1 - old / new) of its samples goes. A product of a kernel whose work is
+not told and that is done by `fma` is counted by what was issued: an instruction that waits for its
+operands is far from its own roof, and tensor cores take as long as the operations take at theirs.
+Peaks are the device's measured ones, else those of its data sheet.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ from dataclasses import dataclass
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import eliminated
-from tileprof.analyzer.findings import Confidence, Evidence
-from tileprof.analyzer.kernel.product_samples import taken_by
+from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.kernel.product_samples import flops_issued, saving_by, taken_by
+from tileprof.analyzer.kernel.triton_dots import Dot, dots_of
 from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.issued_products import element_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.analyzer.numbers import COLD, HALFWAY, MMA_OF_WGMMA
 from tileprof.analyzer.rules.numbers import (
@@ -58,13 +63,11 @@ from tileprof.remarks.products import (
 _FASTEST_FIRST = ("wgmma", "mma", "fma")
 _FOR_GOOD = (TargetHasNone, NoFloat64, TypeOnTarget)
 """Reasons that nobody can do anything about."""
-_TYPES = {"f32": "tf32", "f16": "float16", "bf16": "bfloat16"}
-_DOT = re.compile(
-    r"= tt\.dot [^\n]*?: tensor<[\dx]+x(?P<type>\w+), #[^\n]*-> tensor<(?P<shape>\d+x\d+)x\w+,"
-    r" #blocked\d*>"
-)
-"""A product whose result each thread has a block of: tensor cores have layouts of their own."""
 _SUM = re.compile(r"FFMA(?:\.\w+)* (R\d+), -?(R\d+)(?:\.reuse)?, -?(R\d+)(?:\.reuse)?, (R\d+)")
+_AS_THEY_ARE = (
+    "Multiply the {0} operands as they are: a product of two of them is exact in float32, in which"
+    " tensor cores add up (`tl.dot` of the loaded tiles, without `.to(tl.float32)`)."
+)
 _WAYS: tuple[tuple[tuple[type[Reason], ...], str], ...] = (
     ((TurnedOff, SwizzleOff), "Remove the control that turns it off"),
     ((Tf32Off,), "Allow tf32, which keeps 10 bits of mantissa, or multiply bfloat16"),
@@ -107,6 +110,8 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     if product := _dot(case, code) or _by_hand(case, code):
         yield _draft(case, product)
+    elif draft := _widened(case):
+        yield draft
 
 
 def _missed(remark: Remark, chosen: GemmInstruction) -> tuple[str, Reason] | None:
@@ -157,11 +162,16 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         # Both are tensor cores: what keeps `mma` from its own roof may keep `wgmma` from it too.
         saving = eliminated(taken, code.whole, 1 - 1 / times, HALFWAY)
         return cause.costs(saving, seen, confidence=product.confidence)
-    saving = eliminated(
-        taken, code.whole, *((1.0, TENSOR_CORES_SURE) if told else (1 - 1 / times,))
-    )
-    most = float("inf") if told else times
-    return cause.costs(saving, seen, most=most, confidence=product.confidence)
+    if told:
+        saving = eliminated(taken, code.whole, 1.0, TENSOR_CORES_SURE)
+        return cause.costs(saving, seen, confidence=product.confidence)
+    done = flops_issued(case, code) if chosen == "fma" else 0.0
+    if done:
+        at_peak = done * case.launches / _peak(case, wanted, product.dtype) * 1e9
+        saving = saving_by(case, code.share(taken_by(code, where, told=True)), at_peak)
+        return cause.costs(saving, seen, confidence=product.confidence)
+    saving = eliminated(taken, code.whole, 1 - 1 / times)
+    return cause.costs(saving, seen, most=times, confidence=product.confidence)
 
 
 def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[int]:
@@ -172,30 +182,66 @@ def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[i
 
 def _dot(case: KernelCase, code: KernelCode) -> _Product | None:
     """A product that Triton does by `fma`: at the line where most of these are."""
-    held = code.held.texts.get((code.function.module, "ttgir"))
-    text = (held.text if held else None) or ""
-    blocked = [each for each in _DOT.finditer(text) if each["type"] in _TYPES]
+    blocked = [each for each in _dots(code) if not each.by_tensor_cores]
     hot = code.hottest(code.named("FFMA"))
     if not blocked or hot is None:
         return None
-    shape, dtype = blocked[0]["shape"], _TYPES[blocked[0]["type"]]
+    dot = blocked[0]
     # wgmma takes tf32 only where K is contiguous: elsewhere tiles are turned, which costs as much.
-    wanted = (
-        "wgmma" if dtype != "tf32" and int(shape.partition("x")[0]) >= TENSOR_CORES_ROWS else "mma"
-    )
+    wanted = "wgmma" if dot.held != "tf32" and dot.rows >= TENSOR_CORES_ROWS else "mma"
     here = case.user_line(hot.place)
     reason = (
-        "float32 operands, and tf32 is not allowed" if dtype == "tf32"
-        else f"its tile is {shape}, or its operands are of two types"
+        f"{dot.held} operands are converted to float32 for it" if dot.is_widened
+        else "float32 operands, and tf32 is not allowed" if dot.dtype == "tf32"
+        else f"its tile is {dot.shape}, or its operands are of two types"
     )  # fmt: skip
     return _Product(
         "fma", wanted, reason,
-        Evidence("static", f"tt.dot of a tile of {shape} in a blocked layout: {reason}"),
-        "Allow tf32 (`input_precision=\"tf32\"`), which keeps 10 bits of mantissa, or convert"
-        " the operands to bfloat16." if dtype == "tf32"
+        Evidence("static", f"tt.dot of a tile of {dot.shape} in a blocked layout: {reason}"),
+        _AS_THEY_ARE.format(dot.held) if dot.is_widened
+        else "Allow tf32 (`input_precision=\"tf32\"`), which keeps 10 bits of mantissa, or convert"
+        " the operands to bfloat16." if dot.dtype == "tf32"
         else "Convert the operands to one 16-bit type, and use a tile of at least 16 × 16 × 16.",
-        here, case.op_at(here), _at(case, code, here), dtype,
+        here, case.op_at(here), _at(case, code, here), dot.held,
     )  # fmt: skip
+
+
+def _dots(code: KernelCode) -> tuple[Dot, ...]:
+    held = code.held.texts.get((code.function.module, "ttgir"))
+    return dots_of((held.text if held else None) or "")
+
+
+def _widened(case: KernelCase) -> Draft | None:
+    """A product by tensor cores of operands that are converted to a wider type for it: the loop
+    with the most samples of those that multiply that type."""
+    code = case.sampled
+    wide = [e for e in _dots(code) if e.by_tensor_cores and e.is_widened] if code else []
+    if code is None or not wide:
+        return None
+    dtype, held = wide[0].dtype, wide[0].held
+    loops = [
+        (loop, products) for loop in loops_of(code) if is_innermost(code, loop)
+        and (products := [i for i in loop if element_of(code.instructions[i].opcode)[0] == dtype])
+    ]  # fmt: skip
+    loop, products = max(loops, key=lambda each: code.n(each[0]), default=(None, []))
+    hot = code.hottest(products)
+    flops = case.total("flops")
+    if loop is None or hot is None or not flops or not case.time:
+        return None
+    here = case.user_line(hot.place)
+    place = case.place(here, case.op_at(here), (hot.offset, hot.offset))
+    static = f"both operands of a product of {wide[0].shape} are {held}, converted to float32"
+    cause = Cause(
+        f"a product of {held} operands is multiplied as {dtype}", place,
+        (Evidence("static", static),), _AS_THEY_ARE.format(held), "",
+    )  # fmt: skip
+    share = code.n(loop) / code.whole
+    seen = Evidence("samples", f"{percent(share)} of the samples are in its loop", code.n(loop))
+    if share < COLD:
+        return cause.ignored(", off the critical path", "Leave it: it takes no time.", seen)
+    at_peak = flops / _peak(case, "wgmma", held) * 1e9
+    saving = saving_by(case, share, at_peak)
+    return cause.costs(saving, seen) if saving.mid >= COLD else None
 
 
 def _by_hand(case: KernelCase, code: KernelCode) -> _Product | None:

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from tileprof.once import cached_property
 from tileprof.profiler.frameworks import triton_numbers as numbers
 from tileprof.profiler.frameworks.triton_ir import Function, Operation, Unknown
 from tileprof.profiler.frameworks.triton_numbers import Expression
@@ -347,6 +348,8 @@ class _Walk:
         if pointer.lost or len(pointer.origins) != 1:
             raise Unknown(f"{operation.name} of a pointer that comes from no one argument")
         loads, stores = _ACCESSES[operation.name]
+        if operation.name == "tt.atomic_rmw" and self.is_store(operation):
+            loads = False
         shape, kind = _elements(operation)
         axes = frozenset(-1 - each for each in pointer.differs if each < 0)
         scalars = pointer.scalars
@@ -377,6 +380,24 @@ class _Walk:
             )  # fmt: skip
         # A pointer that was in memory may point anywhere.
         return [replace(result, lost=kind.startswith("!tt.ptr"))] if operation.results else []
+
+    def is_store(self, operation: Operation) -> bool:
+        """Return whether an atomic operation is an exchange of which nobody takes the result: what
+        was there before need not be read."""
+        return operation.rest.lstrip().startswith("exch,") and not self.used & set(
+            operation.results
+        )
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """Names that an operation of any function has among its operands."""
+        waiting = [each for function in self.functions.values() for each in function.body]
+        found = set[str]()
+        while waiting:
+            operation = waiting.pop()
+            found.update(operation.operands)
+            waiting += [each for region in operation.regions for each in region]
+        return frozenset(found)
 
     def multiply(self, operation: Operation) -> None:
         tensors = list(_TENSOR.finditer(operation.rest))

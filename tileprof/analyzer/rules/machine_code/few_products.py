@@ -33,12 +33,11 @@ from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.issued_products import element_of, operations_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
 from tileprof.analyzer.machine.repeats import alike
-from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, PRODUCTS_UNTUNED
 from tileprof.analyzer.rules.numbers import (
     FEW_PRODUCTS_EACH,
     FEW_PRODUCTS_FEWER,
     FEW_PRODUCTS_SHARE,
-    HAND_PRODUCTS_REACHED,
 )
 
 _COPY, _LOAD, _STORE = "LDGSTS", "LDG", "STS"
@@ -143,7 +142,7 @@ def _turn(code: KernelCode, launch: Launch) -> _Turn | None:
 def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> Saving:
     """To what products take that are not tuned for their shape, from a share of the time; no lower
     than what the rest of its work leaves."""
-    best, likely, least = (min(1.0, taken / reached) for reached in HAND_PRODUCTS_REACHED)
+    best, likely, least = (min(1.0, taken / reached) for reached in PRODUCTS_UNTUNED)
     goes = [i for i in turn.loop if not is_of_results(code.instructions[i].name)]
     left = reach.left(case, code.taken(code.rows(goes))) or Saving(0, 1, 1)
     mid = min(1 - likely, left.mid, LONGEST_SAVING)

@@ -18,20 +18,12 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence
-from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
-from tileprof.analyzer.kernel.product_samples import taken_by
-from tileprof.analyzer.machine.code import ISSUED, KernelCode
-from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING, SCHEDULERS
-from tileprof.analyzer.rules.numbers import (
-    HAND_PRODUCTS_COUNTED,
-    HAND_PRODUCTS_REACHED,
-    TENSOR_CORES_SHEET,
-)
+from tileprof.analyzer.kernel.product_samples import flops_issued, saving_by, taken_by
+from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.rules.numbers import TENSOR_CORES_SHEET
 from tileprof.analyzer.tiles.contractions import Contraction, contractions
-from tileprof.binary.occupancy import WARP
 
 _COMPILER = "Loops that multiply and add are not taken for a product of tiles."
-_FMA = ("FFMA", "IMAD", "IDP", "HFMA2")
 
 
 def hand_products(case: KernelCase) -> Iterator[Draft]:
@@ -61,7 +53,9 @@ def _draft(case: KernelCase, product: Contraction) -> Draft:
     if not where:
         return cause.warning()  # lines of its statements are not known
     taken = taken_by(code, where, told=True)
-    done = _done(case, code, product)
+    done = product.flops
+    if not product.certain:
+        done = min(done, flops_issued(case, code) or done)
     if not math.isfinite(done):
         return cause.symptom()  # neither the program nor samples say how many there are
     seen = sampled(code, taken, f"are the product's, {done / 1e9:,.3g} GFLOP a launch")
@@ -71,27 +65,10 @@ def _draft(case: KernelCase, product: Contraction) -> Draft:
     return cause.costs(saving, seen, confidence="medium" if exact else "low")
 
 
-def _done(case: KernelCase, code: KernelCode, product: Contraction) -> float:
-    """Operations of a launch: of the program, or fewer where not all of them were issued."""
-    launch, clock = launch_of(case), clock_mhz(case)
-    if launch is None or not clock or product.certain or not code.issued:
-        return product.flops
-    cycles = case.time / case.launches * clock / 1e3 * launch.multiprocessors * SCHEDULERS
-    part = code.n(code.named(*_FMA), (ISSUED,)) / code.issued
-    return min(product.flops, HAND_PRODUCTS_COUNTED * cycles * busy_share(code) * part * 2 * WARP)
-
-
 def _saving(case: KernelCase, product: Contraction, share: float, done: float) -> Saving:
     name = f"tensor_{product.dtype}"
     held = case.roofs.peaks.get(name)
     peak = (
         held.value if held else TENSOR_CORES_SHEET.get(name, TENSOR_CORES_SHEET["tensor_bfloat16"])
     )
-    at_peak = done * case.launches / peak * 1e9 / case.time
-    memory = case.roofs.copy_floor / case.time
-    best, likely, least = (
-        min(1.0, max(memory, at_peak / reached + kept * (1 - share)))
-        for reached, kept in zip(HAND_PRODUCTS_REACHED, (0.0, HALFWAY, 1.0))
-    )
-    high, mid, low = (min(1 - each, LONGEST_SAVING) for each in (best, likely, least))
-    return Saving(low, mid, high)
+    return saving_by(case, share, done * case.launches / peak * 1e9)
