@@ -85,6 +85,13 @@ _CLOSE = "torch.testing.assert_close(c, a @ b, rtol=1e-2, atol=1e-2)"
 _CLOSE_T = "torch.testing.assert_close(c, a @ b.T, rtol=1e-2, atol=1e-2)"
 
 _PRODUCTS = (
+    Example(
+        "convolution/example_convolution.py",
+        _codes(
+            "main(['--n={}', '--c={}', '--h={}', '--w={}', '--f={}'])",
+            (128, 128, 64, 64, 128), (32, 256, 56, 56, 256), (64, 64, 112, 112, 128),
+        ),
+    ),
     Example("quickstart.py", _sizes("", "M N K", *_GEMM)),
     Example(
         "gemm/example_gemm.py",

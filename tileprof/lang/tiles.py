@@ -10,11 +10,15 @@ from typing import Any
 from tileprof.errors import KernelError
 
 from .context import Hints, current
+from .functions import macro
+from .loops import Parallel
+from .scalar_math import all_of, if_then_else
 from .spans import here
 
 __all__ = [
     "GemmWarpPolicy", "atomic_add", "atomic_max", "atomic_min", "clear", "copy", "cummax", "cumsum",
-    "device_assert", "fill", "finalize_reducer", "gemm", "print", "reduce", "reduce_absmax",
+    "device_assert", "fill", "finalize_reducer", "gemm", "im2col", "print", "reduce",
+    "reduce_absmax",
     "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
     "reduce_sum", "reducer_init", "reducer_update",
 ]  # fmt: skip
@@ -66,6 +70,62 @@ def copy(
         loop_layout=loop_layout,
     )
     current().copy(src, dst, hints)
+
+
+def im2col(
+    img: Any,
+    col: Any,
+    nhw_step: Any,
+    c_step: Any,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pad: int,
+    *,
+    eviction_policy: str | None = None,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """Write a tile of the matrix whose product with a flattened filter is a 2-D convolution.
+
+    img: (N, H, W, C) in global memory; col: (m, k) on the chip.  Row i of the tile is output place
+    `nhw_step * m + i` of N × OH × OW, column j is `c_step * k + j` of kernel × kernel × C, where
+    OH = (H + 2 pad - dilation (kernel - 1) - 1) // stride + 1, and OW likewise of W.  Elements
+    outside of the image are 0.
+
+    Raises:
+        KernelError: a buffer of another rank.
+    """
+    if len(img.shape) != 4 or len(col.shape) != 2:
+        raise KernelError(
+            f"`T.im2col` of buffers with {len(img.shape)} and {len(col.shape)} dimensions",
+            location=here(),
+            hint="It takes an image of (N, H, W, C) and a tile of 2 dimensions.",
+        )
+    _patches(img, col, nhw_step, c_step, kernel, stride, dilation, pad)
+
+
+@macro
+def _patches(
+    img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int,
+    pad: int,
+) -> None:  # fmt: skip
+    images, height, width, channels = img.shape
+    rows, columns = col.shape
+    reach = dilation * (kernel - 1) + 1
+    high, wide = ((extent + 2 * pad - reach) // stride + 1 for extent in (height, width))
+    # Of a tile within one tap the channels are neighbours, and conditions are those of rows.
+    whole = isinstance(channels, int) and channels % columns == 0
+    first = c_step * columns
+    for i, j in Parallel(rows, columns):
+        at, tap = nhw_step * rows + i, first if whole else first + j
+        channel = first - first // channels * channels + j if whole else tap % channels
+        y = at % (high * wide) // wide * stride + tap // (kernel * channels) * dilation - pad
+        x = at % wide * stride + tap // channels % kernel * dilation - pad
+        inside = all_of(
+            at < images * high * wide, tap < kernel * kernel * channels,
+            y >= 0, y < height, x >= 0, x < width,
+        )  # fmt: skip
+        col[i, j] = if_then_else(inside, img[at // (high * wide), y, x, channel], 0)
 
 
 def fill(buffer: Any, value: Any, annotations: dict[str, Any] | None = None) -> None:

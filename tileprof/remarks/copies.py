@@ -215,6 +215,11 @@ class OwnLoads(Reason):
     blocks: int
 
 
+class GatheredOperand(Reason):
+    text = "threads gather {operand} for its product, which runs ahead by cp.async as all loads do"
+    operand: str
+
+
 class NoTileLoaded(Reason, text="the loop loads no tile"): ...
 
 

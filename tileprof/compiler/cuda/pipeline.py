@@ -25,6 +25,7 @@ from .passes.early_loads import load_early
 from .passes.expand import expand
 from .passes.exponentials import speed_exponentials
 from .passes.fuse_copies import fuse_copies
+from .passes.guarded_loads import unguard
 from .passes.idle_blocks import skip_idle
 from .passes.layout.access_costs import count_accesses
 from .passes.layout.layouts import infer_layouts
@@ -62,6 +63,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("exponentials", speed_exponentials),
     # Before instructions are chosen, which depends on whether a loop always runs.
     Pass("idle_blocks", skip_idle),
+    # Before instructions are chosen: a loop may run ahead that loads what a condition leaves out.
+    Pass("guarded_loads", unguard),
     # First: layouts follow from the instructions, and instructions need only shapes and types.
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.

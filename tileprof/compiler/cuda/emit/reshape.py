@@ -24,8 +24,9 @@ def reinterpreted(ctx: Context, op: ir.Reinterpret) -> Buffer:
             kind = replace(base, dtype=op.dtype).type
             ctx.writer.line(f"{kind} *const {name} = ({kind} *){base.pointer};")
             return replace(
-                base, pointer=name, dtype=op.dtype, shape=shape, strides=row_major(shape)
-            )
+                base, pointer=name, dtype=op.dtype, shape=shape, strides=row_major(shape),
+                dims=op.shape, steps=None,
+            )  # fmt: skip
         case SharedBuffer():
             if base.layout.swizzle or base.layout.pad:
                 raise InternalError(f"{base.name} is reinterpreted and swizzled")

@@ -61,12 +61,8 @@ class Tensor:
     position: int
     sizes: tuple[int, ...]
     in_bounds: bool
-
-    @property
-    def type(self) -> ir.BufferType:
-        """Of the parameter."""
-        assert isinstance(self.param.type, ir.BufferType)
-        return self.param.type
+    type: ir.BufferType
+    """Of the parameter; of what it is seen as, where that is another shape."""
 
     def stride(self, dim: int) -> int | str:
         """Elements between neighbours of a dimension: a number, or what makes it none."""
@@ -81,24 +77,35 @@ class Tensor:
 
 
 def tensor_of(value: ir.Value, kernel: ir.Kernel) -> Tensor | None:
-    """The global side, where it is a parameter under its own shape."""
-    found = base(value)
+    """The global side, where it is a parameter, or one without gaps under another shape."""
     params = dict(zip(kernel.param_values(), range(len(kernel.params))))
+    view = value.owner if isinstance(value.owner, ir.View) else None
+    whole = value if view is None else view.base
+    found = base(whole)
     if found not in params:
         return None
     position = params[found]
-    owner = value.owner
-    if isinstance(owner, ir.View):
-        if owner.base is not found:
+    param = kernel.params[position]
+    type_ = param.type
+    assert isinstance(type_, ir.BufferType)
+    if whole is not found:
+        if not _is_reshaped(whole) or type_.strides is not None:
             return None
-        return Tensor(value, kernel.params[position], position, owner.sizes, owner.in_bounds)
-    if value is not found:
+        type_ = whole.buffer
+    if view is not None:
+        return Tensor(value, param, position, view.sizes, view.in_bounds, type_)
+    if not all(isinstance(d, int) for d in value.buffer.shape):
         return None
-    shape = value.buffer.shape
-    if not all(isinstance(d, int) for d in shape):
-        return None
-    sizes = value.buffer.static_shape
-    return Tensor(value, kernel.params[position], position, sizes, True)
+    return Tensor(value, param, position, value.buffer.static_shape, True, type_)
+
+
+def _is_reshaped(value: ir.Value) -> bool:
+    """Whether a tensor is a whole parameter under another shape, with the same elements."""
+    while isinstance(value.owner, ir.Reinterpret):
+        if value.owner.base.dtype != value.dtype:
+            return False
+        value = value.owner.base
+    return value.owner is None
 
 
 def _common(

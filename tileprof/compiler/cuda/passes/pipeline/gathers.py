@@ -176,13 +176,19 @@ class Tensors:
 def is_plain_gather(op: ir.OpBase) -> bool:
     """Whether a parallel loop of the author stores what it loads from a tensor in a shared tile,
     and does nothing else; before layouts."""
+    return gathered_tile(op) is not None
+
+
+def gathered_tile(op: ir.OpBase) -> ir.Value | None:
+    """Return the tile that such a loop fills; None for any other op."""
     if not isinstance(op, ir.Parallel) or op.origin:
-        return False
+        return None
     stores = [o for o in op.body.ops if isinstance(o, ir.Store)]
     loads = [o.value.owner for o in stores if o.buffer.buffer.space == "shared"]
-    return len(stores) == len(loads) == 1 and all(
+    plain = len(stores) == len(loads) == 1 and all(
         isinstance(o, ir.Load) and o.buffer.buffer.space == "global" for o in loads
     )
+    return base(stores[0].buffer) if plain else None
 
 
 def gather_of(op: ir.OpBase, tensors: Tensors, lowering: Lowering) -> Gather | None:

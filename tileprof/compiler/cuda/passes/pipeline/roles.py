@@ -32,6 +32,7 @@ from tileprof.remarks.common import (
     TargetHasNone,
 )
 from tileprof.remarks.copies import (
+    GatheredOperand,
     KernelWrites,
     LoadInside,
     NoPipelinedLoop,
@@ -45,6 +46,8 @@ from tileprof.remarks.copies import (
     TileUsedBefore,
     TileUsedElsewhere,
 )
+
+from .gathers import gathered_tile
 
 CanBulk = Callable[[ir.Copy], Reason | None]
 """Says why TMA cannot do a copy; None where it can."""
@@ -113,6 +116,10 @@ def _loop_reason(
         return NoTileLoaded()
     if reason := _control_reason(launch, launch.body, loop):
         return reason
+    operands = {base(v) for o in products if isinstance(o, ir.Gemm) for v in (o.a, o.b)}
+    gathered = [t for o in loop.body.ops if (t := gathered_tile(o)) is not None and t in operands]
+    if gathered and ahead:
+        return GatheredOperand(buffer_name(gathered[0]))
     reasons = {copy: load_reason(launch, copy, can_bulk) for copy in loads}
     left = [copy for copy, reason in reasons.items() if reason]
     # With one stage, threads would load these tiles at their turn in any case: the producer is

@@ -213,7 +213,7 @@ class _Split:
     def _replay(self, op: ir.OpBase, ahead: _Half) -> None:
         """Let the producer compute an address too; what it does not need is pruned later."""
         match op:
-            case ir.View():
+            case ir.View() | ir.Reinterpret():
                 wanted = base(op.base).buffer.space == "global"
             case ir.Load():
                 held = base(op.buffer)
