@@ -2,101 +2,26 @@
 
 In: nothing.  Out: a `Family` for each kernel: those of the case studies, tile and Triton kernels
 written for this benchmark on problems that public examples and tutorials have, and the kernels of
-the older splits, which are known to development and only used there.
+the older splits, which are known to development and only used there. Families of later splits stand
+in modules of their own, `…_families.py` with their `FAMILIES`, which are found by their names, as
+are `…_problems.py` by `problems`.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+import importlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
 
 from plant.twins import KERNELS
 
-from .programs import Program, dotted
+from .family import Family
+from .family import case as _case
+from .family import extents as _extents
+from .family import tile as _tile
+from .family import triton as _triton
 
 __all__ = ["FAMILIES", "Family"]
-
-HERE = Path(__file__).parent
-CASE_STUDIES = HERE.parents[2] / "case_studies"
-
-
-@dataclass(frozen=True)
-class Family:
-    """A kernel and its problem."""
-
-    name: str
-    language: Literal["tile", "triton"]
-    path: Path
-    shape: Mapping[str, int]
-    """Extents on a GPU."""
-    small: Mapping[str, int]
-    """Extents that a processor is done with at once."""
-    flops: str = "0"
-    """Floating-point operations of the matrix unit, an expression of extents."""
-    touched: str = ""
-    """Bytes that must move, an expression of extents; of all inputs and results where empty."""
-    origin: Literal["case study", "example", "tutorial", "older"] = "example"
-
-    @property
-    def problem(self) -> str:
-        """Name under which `problems` has inputs and results."""
-        return self.name
-
-    @cached_property
-    def text(self) -> str:
-        """The source."""
-        return self.path.read_text()
-
-    @cached_property
-    def entry(self) -> str:
-        """Function that is called: the tile kernel, or what launches a Triton kernel."""
-        return self.path.stem if self.language == "tile" else "run"
-
-    @cached_property
-    def kernel(self) -> str:
-        """Function with the device code."""
-        if self.language == "tile":
-            return self.path.stem
-        tree = ast.parse(self.text)
-        return next(
-            node.name for node in tree.body if isinstance(node, ast.FunctionDef)
-            and any(dotted(each) == "triton.jit" for each in node.decorator_list)
-        )  # fmt: skip
-
-    @cached_property
-    def program(self) -> Program:
-        """The source with its syntax tree."""
-        return Program(self.text, self.kernel, self.entry)
-
-    @property
-    def facts(self) -> tuple[Any, ...]:
-        """Settings of its runs, beside sources and extents."""
-        return self.language, self.flops, self.touched, sorted(self.small.items())
-
-
-def _extents(**extents: int) -> dict[str, int]:
-    return extents
-
-
-def _case(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = CASE_STUDIES / f"{name}.py"
-    return Family(f"case-{name}", "tile", path, shape, small, origin="case study", **more)
-
-
-def _tile(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    return Family(
-        f"tile-{name}", "tile", HERE / "tile_kernels" / f"{name}.py", shape, small, **more
-    )
-
-
-def _triton(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = HERE / "triton_kernels" / f"{name}.py"
-    return Family(f"triton-{name}", "triton", path, shape, small, origin="tutorial", **more)
-
 
 _PRODUCT = "2 * M * N * K"
 _SMALL_PRODUCT = _extents(M=256, N=128, K=192)
@@ -191,14 +116,20 @@ def _older() -> tuple[Family, ...]:
     from plant.cases_valid import CASES as VALID
 
     found = {}
-    for case in (*CASES, *VALID, *FIRST, *SECOND, *THIRD, *TEST):
-        name = f"older-{case.kernel}"
+    for each in (*CASES, *VALID, *FIRST, *SECOND, *THIRD, *TEST):
+        name = f"older-{each.kernel}"
         if name not in found:
-            path = KERNELS / f"{case.kernel}.py"
-            found[name] = Family(name, "tile", path, dict(case.shape), {}, origin="older")
+            path = KERNELS / f"{each.kernel}.py"
+            found[name] = Family(name, "tile", path, dict(each.shape), {}, origin="older")
     return tuple(found.values())
 
 
+def _later() -> Iterator[Family]:
+    """Yield the families of the modules beside this one whose names end in `_families`."""
+    for path in sorted(Path(__file__).parent.glob("*_families.py")):
+        yield from importlib.import_module(f"{__package__}.{path.stem}").FAMILIES
+
+
 FAMILIES: Mapping[str, Family] = {
-    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_older())
+    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_later(), *_older())
 }

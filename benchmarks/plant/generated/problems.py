@@ -6,9 +6,11 @@ that only read sources do not import it.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -17,19 +19,20 @@ import torch
 
 from plant.works import SMALL, WORKS, Work, call, difference, reset
 
-from .families import CASE_STUDIES, Family
+from .family import CASE_STUDIES, Family
 
 __all__ = ["called", "difference", "imported", "inputs_of", "problem", "reset", "small"]
 
 Tensor: TypeAlias = torch.Tensor
 Shape: TypeAlias = Mapping[str, int]
+Special: TypeAlias = Callable[[list[Tensor], Shape], list[Tensor]]
 
 
 def problem(family: Family) -> Work:
     """Return how a family's inputs are made and its results are judged."""
     if family.origin == "older":
         return WORKS[family.name.removeprefix("older-")]
-    return _PROBLEMS[family.problem]
+    return _held(family.problem)[0]
 
 
 def small(family: Family) -> Shape:
@@ -41,9 +44,29 @@ def inputs_of(family: Family, shape: Shape, device: str) -> list[Tensor]:
     """Return tensors of a shape, the same ones each time."""
     parts = {f"{name}/{by}": -(-n // by) for name, n in shape.items() for by in (2, 32, 64, 128)}
     made = problem(family).inputs({**shape, **parts}, device)
-    if family.name in _SPECIAL:
-        return _SPECIAL[family.name](made, shape)
-    return made
+    special = None if family.origin == "older" else _held(family.problem)[1]
+    return special(made, shape) if special else made
+
+
+def _held(name: str) -> tuple[Work, Special | None]:
+    """Return a problem and what makes its inputs special, from here or from a later split's module.
+
+    Raises:
+        KeyError: no module has a problem of this name.
+    """
+    if name in _PROBLEMS:
+        return _PROBLEMS[name], _SPECIAL.get(name)
+    for module in _later():
+        if name in module.PROBLEMS:
+            return module.PROBLEMS[name], module.SPECIAL.get(name)
+    raise KeyError(name)
+
+
+@cache
+def _later() -> tuple[ModuleType, ...]:
+    """Return the modules beside this one whose names end in `_problems`."""
+    paths = sorted(Path(__file__).parent.glob("*_problems.py"))
+    return tuple(importlib.import_module(f"{__package__}.{each.stem}") for each in paths)
 
 
 def imported(family: Family, text: str, path: Path) -> ModuleType:
@@ -123,7 +146,7 @@ def _positive(made: list[Tensor], shape: Shape) -> list[Tensor]:
     return [*made[:2], *(each.abs() * 0.01 for each in made[2:])]
 
 
-_SPECIAL: Mapping[str, Callable[[list[Tensor], Shape], list[Tensor]]] = {
+_SPECIAL: Mapping[str, Special] = {
     "case-int4_matmul": _bytes, "case-fp8_matmul": _fp8, "case-grouped_matmul": _ends,
     "case-sparse_attention": _half, "tile-sparse_gemm": _mask, "tile-distance": _squares,
     "tile-outer_state": _falling, "tile-divergence": _logarithms, "triton-dropout": _chances,
