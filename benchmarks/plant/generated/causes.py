@@ -20,6 +20,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "layout-change": ("layout-convert",),
     "long-end": ("epilogue-drain",),
     "low-occupancy": ("occupancy-limited",),
+    "many-launches": ("small-kernels", "launch-bound"),
     "masked-work": ("wasted-lanes",),
     "narrow-access": ("narrow-access",),
     "no-tensor-core": ("tensor-core-missed",),
@@ -34,6 +35,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "spill": ("spill-hot",),
     "synchronous-copy": ("missed-async-copy",),
     "tail-wave": ("tail-wave",),
+    "unfused": ("fusion", "small-kernels", "excess-traffic"),
 }
 """Rules by cause; a rule that does not exist yet is never said, and so never right."""
 
