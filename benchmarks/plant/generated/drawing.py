@@ -2,12 +2,16 @@
 
     python -m plant.generated.drawing --seed 1          in `benchmarks`: writes `splits/dev-1.json`
     python -m plant.generated.drawing --seed 1 --test   draws the test split and freezes it
+    python -m plant.generated.drawing --seed 2 --test --without dev-1 test-1
+                                        one of families that no case of these splits is of
+    … --dry                             says what would be drawn, and writes nothing
 
 In: a seed.  Out: names of mutants; tile mutants that do not compile are left out.
 
 No family of the test split is in development, and operators that are held out are in no case of
-development. A test split is frozen as it is drawn: with the hash of each case and that of the
-analyzer.
+development. After a test split has run, its families and operators are known; so a later one names
+the splits before it, and has none of their families. Held out are then the operators that none of
+them has. A test split is frozen as it is drawn: with the hash of each case and that of the analyzer.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +44,9 @@ HELD_OUT = 10
 """Operators that development does not get."""
 PER_FAMILY = {"dev": 5, "test": 8}
 """Defects of each family at most; one decoy comes to them, and the kernel as it is."""
+_HELD_OUT_EACH = 3
+"""Defects of held-out operators in each family of a split that is drawn without earlier ones: there
+every new operator is held out, and by chance alone they would be as many as new operators are."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,18 @@ class Deal:
     """Operators of the test split alone."""
 
 
-def deal(seed: int) -> Deal:
-    """Deal families and operators."""
+def deal(seed: int, without: Sequence[str] = ()) -> Deal:
+    """Deal families and operators.
+
+    Args:
+        seed: what decides by chance; nothing is left to it where there are earlier splits.
+        without: names of earlier splits, whose families and operators count as developed with.
+
+    Raises:
+        FileNotFoundError: there is no such split.
+    """
+    if without:
+        return _rest(without)
     chance = random.Random(f"deal {seed}")
     development, test = [], []
     for language, count in IN_DEVELOPMENT.items():
@@ -67,23 +85,49 @@ def deal(seed: int) -> Deal:
     return Deal(tuple(development), tuple(sorted(test)), tuple(sorted(held_out)))
 
 
-def drawn(seed: int, part: str) -> tuple[Mutant, ...]:
-    """Draw the mutants of a development or test split, in an order that mixes families."""
-    dealt = deal(seed)
+def _rest(without: Sequence[str]) -> Deal:
+    """Give a test split every new family and, held out, every operator that no split has."""
+    records = [_record(name) for name in without]
+    known = {name for each in records for name in each["families"]}
+    used = {name for each in records for name in each["held_out"]}
+    used |= {case.split("/")[1] for each in records for case in each["cases"]}
+    new = [each.name for each in FAMILIES.values() if each.origin != "older"]
+    defects = [each.name for each in OPERATORS.values() if each.kind == "defect"]
+    return Deal(
+        tuple(sorted(known)), tuple(sorted(set(new) - known)), tuple(sorted(set(defects) - used))
+    )
+
+
+def drawn(
+    seed: int, part: str, without: Sequence[str] = (), most: int | None = None
+) -> tuple[Mutant, ...]:
+    """Draw the mutants of a development or test split, in an order that mixes families.
+
+    Args:
+        seed: what decides which sites of which operators are drawn, and their order.
+        part: `dev` or `test`.
+        without: names of earlier splits, none of whose families is drawn.
+        most: defects of a family at most; by default as `PER_FAMILY` says.
+    """
+    dealt = deal(seed, without)
     names = dealt.test if part == "test" else dealt.development
     closed = () if part == "test" else dealt.held_out
+    first = dealt.held_out if without else ()
     found = []
     for name in names:
         chance = random.Random(f"draw {seed} {name}")
-        found += _of_family(FAMILIES[name], chance, PER_FAMILY[part], closed)
+        found += _of_family(FAMILIES[name], chance, most or PER_FAMILY[part], closed, first)
     random.Random(f"order {seed}").shuffle(found)
     return tuple(found)
 
 
 def _of_family(
-    family: Family, chance: random.Random, most: int, closed: Iterable[str]
+    family: Family, chance: random.Random, most: int, closed: Iterable[str], first: Iterable[str]
 ) -> list[Mutant]:
-    """Pick sites of as many operators as there are, then second sites, and a decoy."""
+    """Pick sites of as many operators as there are, then second sites, and a decoy.
+
+    Some operators of `first` come before the others.
+    """
     by_operator: dict[str, list[Mutant]] = {}
     decoys = []
     for mutant in mutants_of(family):
@@ -95,7 +139,11 @@ def _of_family(
     chance.shuffle(piles)
     for pile in piles:
         chance.shuffle(pile)
-    rounds = [pile[at] for at in range(2) for pile in piles if at < len(pile)]
+    new = [pile for pile in piles if pile[0].operator.name in first]
+    piles = [pile for pile in piles if pile not in new]
+    rounds = [pile[0] for pile in new[:_HELD_OUT_EACH]]
+    rounds += [pile[at] for at in range(2) for pile in piles if at < len(pile)]
+    rounds += [pile[0] for pile in new[_HELD_OUT_EACH:]]  # where few others apply
     return rounds[:most] + (chance.sample(decoys, 1) if decoys else [])
 
 
@@ -122,13 +170,27 @@ def refused(mutants: Iterable[Mutant]) -> dict[str, str]:
     return found
 
 
+def _record(name: str) -> dict[str, Any]:
+    """Return what a split's file says.
+
+    Raises:
+        FileNotFoundError: there is no such split.
+    """
+    path = SPLITS / f"{name}.json"
+    if not path.exists():
+        there = ", ".join(sorted(each.stem for each in SPLITS.glob("*.json")))
+        raise FileNotFoundError(f"there is no split {name}; there are {there}")
+    record: dict[str, Any] = json.loads(path.read_text())
+    return record
+
+
 def read(name: str) -> tuple[dict[str, Any], tuple[Mutant, ...]]:
     """Read a split and make its mutants.
 
     Raises:
         KeyError: an operator has no such site any more.
     """
-    record: dict[str, Any] = json.loads((SPLITS / f"{name}.json").read_text())
+    record = _record(name)
     wanted = dict.fromkeys(record["cases"])
     by_name = {
         mutant.name: mutant
@@ -138,22 +200,58 @@ def read(name: str) -> tuple[dict[str, Any], tuple[Mutant, ...]]:
     return record, tuple(by_name[each] for each in wanted)
 
 
-def main() -> int:
+def _told(kept: Sequence[Mutant], held_out: Iterable[str], wrong: Mapping[str, str]) -> str:
+    """Say what was drawn: by language, kind and operator, and what does not compile."""
+    families = {each.family.name: each.family.language for each in kept}
+    languages = Counter(families.values())
+    defects = [each for each in kept if each.operator.kind == "defect"]
+    new = Counter(each.operator.name for each in defects if each.operator.name in held_out)
+    known = Counter(each.operator.name for each in defects if each.operator.name not in held_out)
+    lines = [
+        f"{len(families)} families: {_counted(languages)}",
+        f"{len(kept)} mutants: {len(defects)} defects, {len(kept) - len(defects)} decoys",
+        f"{new.total()} defects of {len(new)} operators held out: {_counted(new)}",
+        f"{known.total()} defects of {len(known)} operators before: {_counted(known)}",
+        *(f"left out, {name}: {why}" for name, why in wrong.items()),
+    ]
+    return "\n".join(lines)
+
+
+def _counted(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counter.most_common())
+
+
+def main(given: Sequence[str] | None = None) -> int:
     """Draw, and write a file where there is none."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--test", action="store_true", help="draw the test split and freeze it")
     parser.add_argument("--unchecked", action="store_true", help="do not compile tile mutants")
-    args = parser.parse_args()
+    parser.add_argument("--without", nargs="+", default=[], metavar="SPLIT",
+                        help="earlier splits, none of whose families is drawn")  # fmt: skip
+    parser.add_argument("--most", type=int, metavar="N", help="defects of a family at most")
+    parser.add_argument("--dry", action="store_true", help="write nothing")
+    args = parser.parse_args(given)
+    if args.without and not args.test:
+        parser.error("--without needs --test: development has families of earlier splits")
     part = "test" if args.test else "dev"
     path = SPLITS / f"{part}-{args.seed}.json"
-    if path.exists():
+    if path.exists() and not args.dry:
         sys.exit(f"{path} is there: a split is drawn once")
-    mutants = drawn(args.seed, part)
+    try:
+        mutants = drawn(args.seed, part, args.without, args.most)
+    except FileNotFoundError as error:
+        parser.error(f"--without: {error}")
     wrong = {} if args.unchecked else refused(mutants)
     kept = [each for each in mutants if each.name not in wrong]
     record = split_record(f"{part}-{args.seed}", part, kept)
-    record |= {"seed": args.seed, "held_out": deal(args.seed).held_out, "refused": wrong}
+    held_out = deal(args.seed, args.without).held_out
+    record |= {"seed": args.seed, "held_out": held_out, "refused": wrong}
+    if args.without:
+        record["without"] = args.without
+    if args.dry:
+        print(_told(kept, held_out, wrong))
+        return 0
     if args.test:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
         record |= {"analyzer": analyzer_hash(), "frozen": now}

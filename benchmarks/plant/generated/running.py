@@ -306,7 +306,9 @@ def run(args: argparse.Namespace) -> int:
     names = [each for each in items_of(mutants) if re.search(args.only, each)]
     names = names[part - 1 :: parts]
     begin = time.perf_counter()
-    output = args.output or Path(__file__).parents[2] / "results" / f"plant-{args.split}.json"
+    ending = f"-{part}of{parts}" if parts > 1 else ""
+    results = Path(__file__).parents[2] / "results"
+    output = args.output or results / f"plant-{args.split}{ending}.json"
     result: dict[str, Any] = {
         "split": args.split, "part": args.part, "analyzer": now, "claims": "current",
         "factors": _factors(),

@@ -29,7 +29,7 @@ def _boxes(made: list[Tensor], shape: Shape) -> list[Tensor]:
 
 def _falling(made: list[Tensor], shape: Shape) -> list[Tensor]:
     q, k, v, decay = made
-    return [q * 0.2, k * 0.2, v, -decay.abs() * 0.1]
+    return [q * 0.2, k * 0.2, v, -(decay.abs() * 0.1).cumsum(1)]
 
 
 def _rates(made: list[Tensor], shape: Shape) -> list[Tensor]:
@@ -102,20 +102,20 @@ def _overlap(a: Tensor, b: Tensor) -> Tensor:
     return common / (areas[0] + areas[1] - common + 1e-6)
 
 
-def _chunks(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
+def _chunks(q: Tensor, k: Tensor, v: Tensor, total: Tensor) -> Tensor:
     falls, made = torch.ones(128, 128, device=q.device, dtype=torch.float64).tril(), []
-    for one, two, three, by in zip(q, k, v, decay):
+    for one, two, three, by in zip(q, k, v, total):
         parts = [each.double().unflatten(0, (-1, 128)) for each in (one, two, three)]
-        sums = by.double().unflatten(0, (-1, 128)).cumsum(1)
+        sums = by.double().unflatten(0, (-1, 128))
         fallen = torch.exp2((sums[:, :, None] - sums[:, None]).clamp(max=0)) * falls
         made.append((parts[0] @ parts[1].transpose(1, 2) * fallen @ parts[2]).flatten(0, 1))
     return torch.stack(made)
 
 
 def _costs(left: Tensor, right: Tensor) -> Tensor:
-    wide, made = left.shape[2], []
+    wide, made = left.shape[1], []
     for shift in range(64):
-        made.append((left.double() * right[:, :, 64 - shift :][:, :, :wide].double()).sum(1))
+        made.append((left.double() * right[:, 64 - shift :][:, :wide].double()).sum(2))
     return torch.stack(made, 1)
 
 
@@ -267,7 +267,7 @@ PROBLEMS: Mapping[str, Work] = {
     "tile-chunk_attention": Work(
         (*("heads length dim bfloat16",) * 3, "heads length float32"), _chunks, 0.02
     ),
-    "tile-cost_volume": Work(("lines C wide float32", "lines C padded float32"), _costs, 1e-5),
+    "tile-cost_volume": Work(("lines wide C float16", "lines padded C float16"), _costs, 1e-4),
     "tile-deconv": Work(("lines wide C float16", "4 C F float16"), _doubled, 0.01),
     "tile-depthwise_conv": Work(
         ("batch high wide C bfloat16", "9 C float32", "C float32"), _depthwise, 0.01

@@ -415,7 +415,7 @@ def _overshot(program: Program) -> Iterator[Site]:
 
 def _cut(program: Program) -> Iterator[Site]:
     """Cut an axis of the grid into launches."""
-    causes = ("small-grid", "tail-wave", "many-launches")
+    causes = ("small-grid", "tail-wave", "many-launches", "masked-work")
     launch = _launch(program)
     if launch is None:
         return

@@ -7,24 +7,23 @@ import tileprof.lang as T
 
 @tileprof.jit
 def cost_volume(Left, Right):
-    lines, C, wide, padded = T.const("lines, C, wide, padded")
-    Left: T.Tensor((lines, C, wide), T.float32)
-    Right: T.Tensor((lines, C, padded), T.float32)
+    lines, wide, padded, C = T.const("lines, wide, padded, C")
+    Left: T.Tensor((lines, wide, C), T.float16)
+    Right: T.Tensor((lines, padded, C), T.float16)
     Out = T.empty((lines, 64, wide), T.float32)
-    shifts, pixels, depth = 64, 128, 16
+    pixels = 64
 
-    with T.Kernel(T.ceildiv(wide, pixels), lines, threads=256) as (bx, line):
-        one = T.alloc_shared((depth, pixels), T.float32)
-        other = T.alloc_shared((depth, pixels + 64), T.float32)
-        sums = T.alloc_fragment((shifts, pixels), T.float32)
+    with T.Kernel(lines, threads=128) as line:
+        one = T.alloc_shared((pixels, C), T.float16)
+        other = T.alloc_shared((pixels + 64, C), T.float16)
+        held = T.alloc_shared((pixels, pixels + 64), T.float32)
+        dots = T.alloc_fragment((pixels, pixels + 64), T.float32)
 
-        first = bx * pixels
-        T.clear(sums)
-        for k in T.Pipelined(C // depth, num_stages=2):
-            T.copy(Left[line, k * depth : (k + 1) * depth, first : first + pixels], one)
-            T.copy(Right[line, k * depth : (k + 1) * depth, first : first + pixels + 64], other)
-            for c in T.serial(depth):
-                for d, x in T.Parallel(shifts, pixels):
-                    sums[d, x] += one[c, x] * other[c, x + 64 - d]
-        T.copy(sums, Out[line, :, first : first + pixels])
+        for k in T.Pipelined(wide // pixels, num_stages=3):
+            T.copy(Left[line, k * pixels : (k + 1) * pixels, :], one)
+            T.copy(Right[line, k * pixels : (k + 1) * pixels + 64, :], other)
+            T.gemm(one, other, dots, transpose_B=True, clear_accum=True)
+            T.copy(dots, held)
+            for d, x in T.Parallel(64, pixels):
+                Out[line, d, k * pixels + x] = held[x, x + 64 - d]
     return Out
