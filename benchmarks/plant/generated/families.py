@@ -21,7 +21,7 @@ from .family import extents as _extents
 from .family import tile as _tile
 from .family import triton as _triton
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = ["FAMILIES", "LATER", "Family"]
 
 _PRODUCT = "2 * M * N * K"
 _SMALL_PRODUCT = _extents(M=256, N=128, K=192)
@@ -130,6 +130,9 @@ def _later() -> Iterator[Family]:
         yield from importlib.import_module(f"{__package__}.{path.stem}").FAMILIES
 
 
+_LATER = tuple(_later())
 FAMILIES: Mapping[str, Family] = {
-    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_later(), *_older())
+    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())
 }
+LATER = frozenset(each.name for each in _LATER)
+"""Names of families that only splits without the families of earlier ones are drawn from."""

@@ -134,7 +134,7 @@ def _read(node: ast.AST) -> set[str]:
 
 
 def _at(program: Program, target: ast.expr, names: Sequence[str]) -> str | None:
-    """Return a region's element at `names`, from the index of the region or of its first element."""
+    """Return a region's element at `names`, from the index of the region or its first element."""
     if not isinstance(target, ast.Subscript):
         return f"{dotted(target)}[{', '.join(names)}]"
     held = target.slice
@@ -396,7 +396,9 @@ def _zeroed(program: Program) -> Iterator[Site]:
 
 
 def _bound(node: ast.stmt) -> set[str]:
-    return {e.id for e in ast.walk(node) if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store)}
+    """Return the names that a statement binds."""
+    names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    return {each.id for each in names if isinstance(each.ctx, ast.Store)}
 
 
 # -- launches and orders

@@ -21,9 +21,7 @@ def winograd_input(X):
             x, c = by * patches + i, bx * channels + j
             half = []
             for v in list(range(4)):
-                d = [
-                    T.cast(X[b, 2 * y + u, 2 * x + v, c], T.float32) for u in list(range(4))
-                ]
+                d = [T.cast(X[b, 2 * y + u, 2 * x + v, c], T.float32) for u in list(range(4))]
                 half.append([d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]])
             for u in list(range(4)):
                 V[u * 4, b, y, x, c] = half[0][u] - half[2][u]
