@@ -30,8 +30,7 @@ RESULTS = Path("benchmarks/results")
 WHOLE = bool(os.environ.get("TILEPROF_TEST_PLANT"))
 """Takes every mutant instead of a few."""
 # Families of later splits have tests of their own: `test_plant_later_families`.
-NEW = [each for name, each in families.FAMILIES.items()
-       if each.origin != "older" and name not in families.LATER]  # fmt: skip
+NEW = drawing._first_families()
 TILE = [each for each in NEW if each.language == "tile"]
 QUICK = {
     "case-vector_add/narrow-access/0", "tile-bias_gelu/slow-power/0",

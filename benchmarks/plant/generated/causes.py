@@ -23,6 +23,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "many-launches": ("small-kernels", "launch-bound"),
     "masked-work": ("wasted-lanes",),
     "narrow-access": ("narrow-access",),
+    "needless-pass": ("fusion", "small-kernels", "excess-traffic"),
     "no-tensor-core": ("tensor-core-missed",),
     "redundant-arithmetic": ("redundant-work", "slow-math"),
     "redundant-traffic": ("excess-traffic",),
@@ -35,7 +36,6 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "spill": ("spill-hot",),
     "synchronous-copy": ("missed-async-copy",),
     "tail-wave": ("tail-wave",),
-    "unfused": ("fusion", "small-kernels", "excess-traffic"),
 }
 """Rules by cause; a rule that does not exist yet is never said, and so never right."""
 

@@ -30,7 +30,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from .families import FAMILIES, LATER, Family
+from .families import FAMILIES, Family
 from .freezing import analyzer_hash, split_record
 from .mutants import OPERATORS, Mutant, mutants_of
 
@@ -75,8 +75,7 @@ def deal(seed: int, without: Sequence[str] = ()) -> Deal:
     chance = random.Random(f"deal {seed}")
     development, test = [], []
     for language, count in IN_DEVELOPMENT.items():
-        new = [f.name for f in FAMILIES.values() if f.language == language
-               and f.origin != "older" and f.name not in LATER]  # fmt: skip
+        new = [each.name for each in _first_families() if each.language == language]
         chance.shuffle(new)
         development += new[:count]
         test += new[count:]
@@ -85,6 +84,17 @@ def deal(seed: int, without: Sequence[str] = ()) -> Deal:
     defects = [each.name for each in OPERATORS.values() if each.kind == "defect"]
     held_out = chance.sample(defects, HELD_OUT)
     return Deal(tuple(development), tuple(sorted(test)), tuple(sorted(held_out)))
+
+
+def _first_families() -> list[Family]:
+    """Return new families that a split without earlier ones has: all others are for later splits.
+
+    So a draw for development cannot take what a test split is to have, and what a seed dealt before
+    there were more families it deals still.
+    """
+    records = [json.loads(path.read_text()) for path in SPLITS.glob("*.json")]
+    first = {name for each in records if "without" not in each for name in each["families"]}
+    return [each for name, each in FAMILIES.items() if name in first and each.origin != "older"]
 
 
 def _rest(without: Sequence[str]) -> Deal:

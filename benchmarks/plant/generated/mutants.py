@@ -17,14 +17,13 @@ from .decoys import DECOYS
 from .families import Family
 from .operators import NUMBERS, Operator, Site
 from .programs import applied, moved_line
-from .tile_operators import TILE
-from .tile_rewrites import REWRITES
+from .tile_rewrites import TILE
 from .triton_operators import TRITON
 
 __all__ = ["OPERATORS", "Mutant", "mutants_of"]
 
 OPERATORS: Mapping[str, Operator] = {
-    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *REWRITES)
+    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS)
 }
 _SMS = 132
 """Multiprocessors of an H100 and of an H200."""

@@ -6,11 +6,9 @@ that only read sources do not import it.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -19,20 +17,21 @@ import torch
 
 from plant.works import SMALL, WORKS, Work, call, difference, reset
 
-from .family import CASE_STUDIES, Family
+from .families import CASE_STUDIES, Family
+from .tile_problems import PROBLEMS as TILE_PROBLEMS
+from .tile_problems import SPECIAL as TILE_SPECIAL
 
 __all__ = ["called", "difference", "imported", "inputs_of", "problem", "reset", "small"]
 
 Tensor: TypeAlias = torch.Tensor
 Shape: TypeAlias = Mapping[str, int]
-Special: TypeAlias = Callable[[list[Tensor], Shape], list[Tensor]]
 
 
 def problem(family: Family) -> Work:
     """Return how a family's inputs are made and its results are judged."""
     if family.origin == "older":
         return WORKS[family.name.removeprefix("older-")]
-    return _held(family.problem)[0]
+    return _PROBLEMS[family.problem]
 
 
 def small(family: Family) -> Shape:
@@ -44,29 +43,9 @@ def inputs_of(family: Family, shape: Shape, device: str) -> list[Tensor]:
     """Return tensors of a shape, the same ones each time."""
     parts = {f"{name}/{by}": -(-n // by) for name, n in shape.items() for by in (2, 32, 64, 128)}
     made = problem(family).inputs({**shape, **parts}, device)
-    special = None if family.origin == "older" else _held(family.problem)[1]
-    return special(made, shape) if special else made
-
-
-def _held(name: str) -> tuple[Work, Special | None]:
-    """Return a problem and what makes its inputs special, from here or from a later split's module.
-
-    Raises:
-        KeyError: no module has a problem of this name.
-    """
-    if name in _PROBLEMS:
-        return _PROBLEMS[name], _SPECIAL.get(name)
-    for module in _later():
-        if name in module.PROBLEMS:
-            return module.PROBLEMS[name], module.SPECIAL.get(name)
-    raise KeyError(name)
-
-
-@cache
-def _later() -> tuple[ModuleType, ...]:
-    """Return the modules beside this one whose names end in `_problems`."""
-    paths = sorted(Path(__file__).parent.glob("*_problems.py"))
-    return tuple(importlib.import_module(f"{__package__}.{each.stem}") for each in paths)
+    if family.name in _SPECIAL:
+        return _SPECIAL[family.name](made, shape)
+    return made
 
 
 def imported(family: Family, text: str, path: Path) -> ModuleType:
@@ -146,7 +125,8 @@ def _positive(made: list[Tensor], shape: Shape) -> list[Tensor]:
     return [*made[:2], *(each.abs() * 0.01 for each in made[2:])]
 
 
-_SPECIAL: Mapping[str, Special] = {
+_SPECIAL: Mapping[str, Callable[[list[Tensor], Shape], list[Tensor]]] = {
+    **TILE_SPECIAL,
     "case-int4_matmul": _bytes, "case-fp8_matmul": _fp8, "case-grouped_matmul": _ends,
     "case-sparse_attention": _half, "tile-sparse_gemm": _mask, "tile-distance": _squares,
     "tile-outer_state": _falling, "tile-divergence": _logarithms, "triton-dropout": _chances,
@@ -321,6 +301,7 @@ def _counts(x: Tensor, _: Tensor) -> Tensor:
 
 _HALF = ("M K float16", "K N float16")
 _PROBLEMS: Mapping[str, Work] = {
+    **TILE_PROBLEMS,
     "case-vector_add": Work(("N float32",) * 2, lambda a, b: a.double() + b.double(), 1e-6),
     "case-softmax": Work(("M N float32",), _softmax, 1e-5),
     "case-rms_norm": Work(("M N float32", "N float32"), _norm, 1e-5),

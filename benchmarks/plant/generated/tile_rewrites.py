@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from .operators import Operator, Site, launch_lines
 from .programs import Edit, Program, dotted
+from .tile_operators import TILE as FIRST
 from .tile_operators import dotted_base
 
-__all__ = ["REWRITES"]
+__all__ = ["REWRITES", "TILE"]
 
 _LOOPS = ("T.Pipelined", "T.serial")
 _REDUCTIONS = {
@@ -220,7 +221,7 @@ def _cloned(program: Program) -> Iterator[Site]:
     launch = _launch(program)
     if launch is None:
         return
-    causes = ("redundant-traffic", "unfused")
+    causes = ("redundant-traffic", "needless-pass")
     for name, extents in _tensors(program).items():
         uses = [node for each in launch.node.body for node in ast.walk(each)
                 if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
@@ -570,3 +571,5 @@ REWRITES: tuple[Operator, ...] = (
     Operator("flatten-loop", "defect", _TILE, _flattened, "Rows and columns are divided out."),
     Operator("odd-pitch", "defect", _TILE, _odd_pitch, "Rows that are not aligned."),
 )  # fmt: skip
+TILE: tuple[Operator, ...] = (*FIRST, *REWRITES)
+"""All operators on tile kernels; those of earlier splits first, so that their sites stay theirs."""
