@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 sys.path.append(str(Path(__file__).parents[3]))
 
@@ -124,22 +124,26 @@ def drawn(
     dealt = deal(seed, without)
     names = dealt.test if part == "test" else dealt.development
     closed = () if part == "test" else dealt.held_out
-    first = dealt.held_out if without else ()
+    count, taken = most or PER_FAMILY[part], Counter[str]()
     found = []
     for name in names:
         chance = random.Random(f"draw {seed} {name}")
-        found += _of_family(FAMILIES[name], chance, most or PER_FAMILY[part], closed, first)
+        piles, decoys = _sites(FAMILIES[name], chance, closed)
+        picked = _balanced(piles, dealt.held_out, taken) if without else _rounds(piles)
+        taken.update(each.operator.name for each in picked[:count])
+        found += picked[:count] + (chance.sample(decoys, 1) if decoys else [])
     random.Random(f"order {seed}").shuffle(found)
     return tuple(found)
 
 
-def _of_family(
-    family: Family, chance: random.Random, most: int, closed: Iterable[str], first: Iterable[str]
-) -> list[Mutant]:
-    """Pick sites of as many operators as there are, then second sites, and a decoy.
+Piles: TypeAlias = list[list[Mutant]]
+"""Mutants of a family by operator, both in an order of chance."""
 
-    Some operators of `first` come before the others.
-    """
+
+def _sites(
+    family: Family, chance: random.Random, closed: Iterable[str]
+) -> tuple[Piles, list[Mutant]]:
+    """Return a family's defects, those of `closed` operators left out, and its decoys."""
     by_operator: dict[str, list[Mutant]] = {}
     decoys = []
     for mutant in mutants_of(family):
@@ -151,12 +155,25 @@ def _of_family(
     chance.shuffle(piles)
     for pile in piles:
         chance.shuffle(pile)
-    new = [pile for pile in piles if pile[0].operator.name in first]
-    piles = [pile for pile in piles if pile not in new]
-    rounds = [pile[0] for pile in new[:_HELD_OUT_EACH]]
-    rounds += [pile[at] for at in range(2) for pile in piles if at < len(pile)]
-    rounds += [pile[0] for pile in new[_HELD_OUT_EACH:]]  # where few others apply
-    return rounds[:most] + (chance.sample(decoys, 1) if decoys else [])
+    return piles, decoys
+
+
+def _rounds(piles: Piles) -> list[Mutant]:
+    """Order sites: as many operators as there are, then second sites."""
+    return [pile[at] for at in range(2) for pile in piles if at < len(pile)]
+
+
+def _balanced(piles: Piles, held_out: Iterable[str], taken: Mapping[str, int]) -> list[Mutant]:
+    """Order sites: some operators that are held out, the others, then the rest of the former.
+
+    Those that fewer families had so far come first. Otherwise an operator that few kernels have
+    sites of would hardly be in a split.
+    """
+    piles = sorted(piles, key=lambda pile: taken.get(pile[0].operator.name, 0))
+    new = [pile for pile in piles if pile[0].operator.name in held_out]
+    picked = [pile[0] for pile in new[:_HELD_OUT_EACH]]
+    picked += _rounds([pile for pile in piles if pile not in new])
+    return picked + [pile[0] for pile in new[_HELD_OUT_EACH:]]
 
 
 def refused(mutants: Iterable[Mutant]) -> dict[str, str]:
