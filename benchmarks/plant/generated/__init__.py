@@ -4,7 +4,7 @@
   `triton_kernels` hold those written for this benchmark.
 - `programs`: a source, its syntax tree, and edits at nodes of it.
 - `tile_operators`, `triton_operators`, `decoys`: from a program to the sites where an operator
-  applies, and from a site to edits.
+  applies, and from a site to edits. `tile_rewrites` has those that came after the first test split.
 - `causes`: what is right to say of an operator's defect.
 - `mutants`: a family, an operator and a site make a mutant.
 - `drawing`: a seed deals families and operators to development and test, and picks sites.

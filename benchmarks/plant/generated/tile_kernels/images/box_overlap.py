@@ -11,15 +11,23 @@ def box_overlap(A, B):
     A: T.Tensor((4, M), T.float32)
     B: T.Tensor((4, N), T.float32)
     Out = T.empty((M, N), T.float32)
-    rows, columns = 16, 256
+    rows, columns = 8, 1024
 
     with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=256) as (bx, by):
+        one = T.alloc_fragment((4, rows), T.float32)
+        two = T.alloc_fragment((4, columns), T.float32)
+        first = T.alloc_fragment((rows,), T.float32)
+        second = T.alloc_fragment((columns,), T.float32)
+
+        T.copy(A[0, by * rows], one)
+        T.copy(B[0, bx * columns], two)
+        for i in T.Parallel(rows):
+            first[i] = (one[2, i] - one[0, i]) * (one[3, i] - one[1, i]) + 1e-6
+        for j in T.Parallel(columns):
+            second[j] = (two[2, j] - two[0, j]) * (two[3, j] - two[1, j])
         for i, j in T.Parallel(rows, columns):
-            one, two = by * rows + i, bx * columns + j
-            wide = T.min(A[2, one], B[2, two]) - T.max(A[0, one], B[0, two])
-            high = T.min(A[3, one], B[3, two]) - T.max(A[1, one], B[1, two])
+            wide = T.min(one[2, i], two[2, j]) - T.max(one[0, i], two[0, j])
+            high = T.min(one[3, i], two[3, j]) - T.max(one[1, i], two[1, j])
             common = T.max(wide, 0.0) * T.max(high, 0.0)
-            first = (A[2, one] - A[0, one]) * (A[3, one] - A[1, one])
-            second = (B[2, two] - B[0, two]) * (B[3, two] - B[1, two])
-            Out[one, two] = common / (first + second - common + 1e-6)
+            Out[by * rows + i, bx * columns + j] = common / (first[i] + second[j] - common)
     return Out
