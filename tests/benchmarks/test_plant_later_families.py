@@ -141,6 +141,17 @@ def test_a_region_has_elements(text: str, expected: str | None) -> None:
     assert tile_rewrites._at(program, statement.value, ("p", "q")) == expected
 
 
+def test_loops_that_read_what_they_write_through_a_name_are_not_repeated() -> None:
+    """`made = held[i, j]…` and then `held[i, j] = made`: four times over is another result."""
+    repeated = [e for e in mutants_of("tile-instance_norm") if e.operator.name == "repeat-loop"]
+    assert not any("made" in line for e in repeated for line in guilty_lines(e))
+
+
+def guilty_lines(mutant: Any) -> list[str]:
+    """The lines of a mutant's source where its defect is."""
+    return [mutant.text.split("\n")[line - 1] for line in mutant.guilty]
+
+
 # -- splits
 
 
@@ -166,6 +177,14 @@ def test_later_splits_have_operators_of_both_kinds(most: int) -> None:
     assert max(counts) <= most
     assert len(LATER) * 2 <= len(new) <= len(defects) / 2
     assert len({each.name for each in cases}) == len(cases)
+
+
+def test_parts_of_a_split_have_files_of_their_own() -> None:
+    """Lanes of one run do not write over each other; the page reads all of them."""
+    paths = {running.results_path("test-2", part, 4) for part in range(1, 5)}
+    assert len(paths) == 4
+    assert all(path.match("results/plant-test-[0-9]*.json") for path in paths)
+    assert running.results_path("dev-1").name == "plant-dev-1.json"
 
 
 def test_a_dry_drawing_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
