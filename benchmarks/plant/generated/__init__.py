@@ -4,10 +4,11 @@
   `triton_kernels` hold those written for this benchmark.
 - `programs`: a source, its syntax tree, and edits at nodes of it.
 - `tile_operators`, `triton_operators`, `decoys`: from a program to the sites where an operator
-  applies, and from a site to edits. `tile_rewrites` has those that came after the first test split.
+  applies, and from a site to edits.
 - `causes`: what is right to say of an operator's defect.
 - `mutants`: a family, an operator and a site make a mutant.
-- `drawing`: a seed deals families and operators to development and test, and picks sites.
+- `drawing`: a seed deals families and operators to development and test, and picks sites; later
+  test splits have what no earlier one has, such as the operators of `tile_rewrites`.
 - `freezing`: hashes of mutants and of the analyzer.
 - `running`, `reading`: a GPU measures; then findings are laid beside the truth.
 - `scoring`: scores by split, pooled over all of them, and beside baselines.
