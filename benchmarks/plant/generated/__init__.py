@@ -7,10 +7,11 @@
   applies, and from a site to edits.
 - `causes`: what is right to say of an operator's defect.
 - `mutants`: a family, an operator and a site make a mutant.
-- `drawing`: a seed deals families and operators to development and test, and picks sites; later
-  test splits have what no earlier one has, such as the operators of `tile_rewrites`.
+- `drawing`: a seed deals families and operators to development and test, and picks sites.
 - `freezing`: hashes of mutants and of the analyzer.
 - `running`, `reading`: a GPU measures; then findings are laid beside the truth.
 - `scoring`: scores by split, pooled over all of them, and beside baselines.
 - `calibrating`: factors by which intervals of gains hold as often as they say.
+- `tile_rewrites`, `tile_problems`: operators on tile kernels, and problems of such, that came after
+  the first test split.
 """
