@@ -26,7 +26,8 @@ gain is. `python benchmarks/page.py` writes it from `benchmarks/results/plant-*.
 - **Frozen**: families and operators of a test split are dealt by a seed, and no family of it is in
   development. The hash of its cases and of every source of the analyzer is committed before its
   only run (`benchmarks/plant/generated/splits/`). Operators *held out* are in no case of
-  development.
+  development. Once a test split has run, its families and operators are known: a later one has
+  other families, and holds out the operators that came after it.
 - **Ranked** are defects that cost something beyond noise. **First**: the report's first suggestion,
   symptom or warning says a cause of the operator. **Placed**: at the right operation or line.
 - **Error**: |predicted - true| / (true - 1), silence counts as 1.0×. **Inside**: the true gain lies

@@ -12,4 +12,6 @@
 - `running`, `reading`: a GPU measures; then findings are laid beside the truth.
 - `scoring`: scores by split, pooled over all of them, and beside baselines.
 - `calibrating`: factors by which intervals of gains hold as often as they say.
+- `tile_rewrites`, `tile_problems`: operators on tile kernels, and problems of such, that came after
+  the first test split.
 """

@@ -88,9 +88,8 @@ def _case(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) 
 
 
 def _tile(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    return Family(
-        f"tile-{name}", "tile", HERE / "tile_kernels" / f"{name}.py", shape, small, **more
-    )
+    path = next((HERE / "tile_kernels").rglob(f"{name}.py"))
+    return Family(f"tile-{name}", "tile", path, shape, small, **more)
 
 
 def _triton(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
@@ -141,6 +140,51 @@ _TILES = (
           _extents(heads=1, length=1024, dim=64), flops="2 * heads * length * dim * dim"),
     _tile("divergence", _extents(M=8192, N=16384), _extents(M=10, N=1024)),
     _tile("channel_sums", _extents(M=65536, N=2048), _extents(M=1024, N=512)),
+    _tile("box_overlap", _extents(M=8192, N=16384), _extents(M=20, N=70)),
+    _tile("chunk_attention", _extents(heads=128, length=4096, dim=128),
+          _extents(heads=1, length=256, dim=32), flops="4 * heads * length * 128 * dim"),
+    _tile("cost_volume", _extents(lines=544, wide=1024, padded=1088, C=64),
+          _extents(lines=2, wide=64, padded=128, C=32), flops="2 * lines * wide * 128 * C"),
+    _tile("deconv", _extents(lines=1024, wide=128, C=256, F=128),
+          _extents(lines=1, wide=10, C=64, F=40), flops="8 * lines * wide * C * F"),
+    _tile("depthwise_conv", _extents(batch=32, high=114, wide=114, C=256),
+          _extents(batch=2, high=4, wide=5, C=64)),
+    _tile("dot_interaction", _extents(batch=32768, features=32, dim=128),
+          _extents(batch=2, features=32, dim=32)),
+    _tile("ema_scan", _extents(batch=32, length=1024, C=2048), _extents(batch=2, length=40, C=32)),
+    _tile("glu_backward", _extents(M=8192, N=8192), _extents(M=3, N=40)),
+    _tile("gram", _extents(N=8192, K=4096), _extents(N=136, K=40), flops="N * (N + 128) * K",
+          touched="2 * N * K + 2 * N * N"),
+    _tile("haar", _extents(M=16384, N=8192), _extents(M=6, N=40)),
+    _tile("hadamard", _extents(M=32768, N=4096), _extents(M=40, N=256),
+          flops="2 * M * N * 128"),
+    _tile("instance_norm", _extents(planes=16384, N=4096, C=256), _extents(planes=5, N=256, C=3)),
+    _tile("l1_distance", _extents(M=4096, N=4096, K=256), _extents(M=20, N=70, K=24)),
+    _tile("lora", _extents(M=4096, N=4096, K=4096), _extents(M=40, N=72, K=136),
+          flops=f"{_PRODUCT} + 32 * M * K"),
+    _tile("loss_backward", _extents(M=8192, V=32768), _extents(M=5, V=300)),
+    _tile("lstm_cell", _extents(M=32768, H=1024), _extents(M=3, H=40)),
+    _tile("max_pool", _extents(batch=128, high=113, wide=113, C=64),
+          _extents(batch=2, high=5, wide=7, C=16)),
+    _tile("moving_average", _extents(M=32768, N=2048), _extents(M=3, N=256)),
+    _tile("nearest_code", _extents(M=65536, N=8192, dim=128), _extents(M=40, N=256, dim=32),
+          flops="2 * M * N * dim"),
+    _tile("nf4_product", _extents(M=2048, N=4096, K=4096, bytes=2048, groups=64),
+          _extents(M=40, N=24, K=128, bytes=64, groups=2), flops=_PRODUCT),
+    _tile("norm_backward", _extents(M=32768, N=2048), _extents(M=3, N=256)),
+    _tile("patch_embed", _extents(lines=3584, across=14, F=768), _extents(lines=4, across=3, F=40),
+          flops="2048 * lines * across * F"),
+    _tile("rope_cache", _extents(tokens=131072, heads=8, dim=128, half=64, places=8192),
+          _extents(tokens=11, heads=2, dim=16, half=8, places=20)),
+    _tile("token_fp8", _extents(M=32768, N=4096), _extents(M=3, N=256)),
+    _tile("top2_gate", _extents(M=1 << 20, E=64), _extents(M=40, E=16)),
+    _tile("upsample", _extents(batch=16, high=64, wide=64, C=512),
+          _extents(batch=1, high=3, wide=4, C=40)),
+    _tile("vocab_logsumexp", _extents(M=16896, V=16384, K=1024), _extents(M=20, V=256, K=72),
+          flops="2 * M * V * K"),
+    _tile("volume_render", _extents(R=131072, S=128), _extents(R=20, S=32)),
+    _tile("winograd_input", _extents(batch=32, high=58, wide=58, C=256),
+          _extents(batch=2, high=6, wide=8, C=16)),
 )  # fmt: skip
 
 _TRITONS = (

@@ -17,7 +17,7 @@ from .decoys import DECOYS
 from .families import Family
 from .operators import NUMBERS, Operator, Site
 from .programs import applied, moved_line
-from .tile_operators import TILE
+from .tile_rewrites import TILE
 from .triton_operators import TRITON
 
 __all__ = ["OPERATORS", "Mutant", "mutants_of"]

@@ -257,7 +257,8 @@ def _wave(program: Program) -> Iterator[Site]:
         if len(pairs) != 2 or None in pairs or not list(program.calls("T.gemm")):
             continue
         for (extent, tile), (other, by) in (pairs, pairs[::-1]):  # type: ignore[misc]
-            if tile in by_name and by in by_name and by_name[tile].value >= 128:
+            apart = extent != other  # else one axis cannot grow alone
+            if apart and tile in by_name and by in by_name and by_name[tile].value >= 128:
                 old, high = by_name[tile].value, by_name[by].value
                 site = _set(program, [(by_name[tile], old - 16)], launch_lines(program), causes)
                 yield Site(site.edits, site.at, causes, site.note, (extent, other, old, high))

@@ -32,7 +32,7 @@ from . import drawing, freezing, scoring
 from .families import FAMILIES, Family
 from .mutants import Mutant
 
-__all__ = ["floor_ms", "items_of", "main"]
+__all__ = ["floor_ms", "items_of", "main", "results_path"]
 
 CLEAN = "clean"
 """Operator's name in the case of a kernel as it is."""
@@ -123,7 +123,8 @@ def _compiled(family: Family, module: Any, shape: dict[str, int]) -> None:
     from tileprof.compiler.cuda.target import find_target
 
     kernel = getattr(module, family.entry).compile(**shape).program.kernel
-    compile_cuda(kernel, find_target("sm_90a"), None)
+    # The binary, too: it is made when it is first asked for, which would be while others wait.
+    assert compile_cuda(kernel, find_target("sm_90a"), None).cubin
 
 
 def _hollow(tensor: Any) -> Any:
@@ -290,6 +291,12 @@ def _ran(name: str, kept: Path, end: float) -> dict[str, Any]:
     return held
 
 
+def results_path(split: str, part: int = 1, parts: int = 1) -> Path:
+    """Return where results of a part of a split are kept, each part in a file of its own."""
+    ending = f"-{part}of{parts}" if parts > 1 else ""
+    return Path(__file__).parents[2] / "results" / f"plant-{split}{ending}.json"
+
+
 def run(args: argparse.Namespace) -> int:
     """Run a split, or a part of it."""
     import measuring
@@ -306,7 +313,7 @@ def run(args: argparse.Namespace) -> int:
     names = [each for each in items_of(mutants) if re.search(args.only, each)]
     names = names[part - 1 :: parts]
     begin = time.perf_counter()
-    output = args.output or Path(__file__).parents[2] / "results" / f"plant-{args.split}.json"
+    output = args.output or results_path(args.split, part, parts)
     result: dict[str, Any] = {
         "split": args.split, "part": args.part, "analyzer": now, "claims": "current",
         "factors": _factors(),

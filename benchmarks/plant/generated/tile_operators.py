@@ -266,9 +266,10 @@ def _repeated(program: Program) -> Iterator[Site]:
         targets, read = set(), set()
         plain = all(isinstance(each, ast.Assign) for each in loop.body)
         for each in loop.body:
-            if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript):
-                targets.add(dotted(each.targets[0].value))
+            if isinstance(each, ast.Assign):
                 read |= _names(each.value)
+                if isinstance(each.targets[0], ast.Subscript):
+                    targets.add(dotted(each.targets[0].value))
         if plain and targets and not targets & read:
             head = program.text[slice(*program.span(loop))].split("\n")[0]
             if head.endswith(":"):
