@@ -89,18 +89,17 @@ def without_controls(profile: Profile) -> Profile:
 
 
 def _plain(finding: Finding, kernels: tuple[str, ...]) -> dict[str, Any]:
-    """A finding as JSON. A kernel rule's counts, and a suggestion for this kernel by a rule that
-    looks at all kernels together."""
+    """A finding as JSON. One about this kernel, or about no kernel, counts: a kernel rule's, and each
+    suggestion of a rule that looks at the whole program, as a user reads both."""
     place, gain = finding.place, finding.kernel_gain or finding.program_gain
-    together = finding.severity == "suggestion" and place.kernel in kernels
-    named = finding.rule in _RULES or together
+    said = finding.rule in _RULES or finding.severity == "suggestion"
     return {
         "rule": finding.rule,
         "severity": finding.severity,
         "title": finding.title,
         "op": place.op,
         "line": place.location.line if place.location else 0,
-        "counts": named and place.kernel in ("", *kernels),
+        "counts": said and place.kernel in ("", *kernels),
         "gain": [gain.low, gain.mid, gain.high] if gain else None,
         "confidence": finding.confidence,
         "evidence": _sharpest(finding),
