@@ -89,8 +89,8 @@ def without_controls(profile: Profile) -> Profile:
 
 
 def _plain(finding: Finding, kernels: tuple[str, ...]) -> dict[str, Any]:
-    """A finding as JSON. One about this kernel, or about no kernel, counts: a kernel rule's, and each
-    suggestion of a rule that looks at the whole program, as a user reads both."""
+    """A finding as JSON. Of those about this kernel, or about no kernel, kernel rules' count, and
+    each suggestion of a rule that looks at the whole program, as a user reads both."""
     place, gain = finding.place, finding.kernel_gain or finding.program_gain
     said = finding.rule in _RULES or finding.severity == "suggestion"
     return {

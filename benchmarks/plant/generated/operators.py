@@ -123,7 +123,7 @@ def _set(program: Program, changes: Iterable[tuple[Binding, int]], at: Iterable[
 def _shrunk(program: Program) -> Iterator[Site]:
     causes = ("redundant-traffic", "low-occupancy", "shallow-pipeline", "small-grid", "long-end",
               "narrow-access", "scattered-access", "atomic-traffic", "serial-work", "idle-lanes",
-              "late-warps", "masked-work", "small-block")  # fmt: skip
+              "late-warps", "masked-work")  # fmt: skip
     for group in _tiles(program):
         for each in group:
             for factor in (2, 4, 8):
