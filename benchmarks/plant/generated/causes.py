@@ -19,7 +19,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "late-warps": ("barrier-imbalance",),
     "layout-change": ("layout-convert",),
     "long-end": ("epilogue-drain",),
-    "low-occupancy": ("occupancy-limited", "small-block"),
+    "low-occupancy": ("occupancy-limited",),
     "many-launches": ("small-kernels", "launch-bound"),
     "masked-work": ("wasted-lanes",),
     "narrow-access": ("narrow-access",),
