@@ -1,0 +1,245 @@
+"""Check Triton kernels and their mutants without a GPU: results at small extents, and cubins.
+
+    python -m plant.generated.dry_running [--only RE] [--clean] [-o FILE]      in `benchmarks`
+
+In: names of cases.  Out: for each, what is wrong with it, if anything: its result in Triton's
+interpreter is not that of PyTorch in float64; it does not compile for sm_90 at the extents of a
+run; its shared memory is more than a block may have. Needs Triton and PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[3]))
+
+from .families import FAMILIES, Family
+from .mutants import mutants_of
+
+__all__ = ["Case", "cases", "faults", "main"]
+
+MOST_SHARED = 232448
+"""Bytes of shared memory that a block may have on sm_90 (CUDA C++ Programming Guide 13.0)."""
+_TYPES = {
+    "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64",
+    "float8_e4m3fn": "fp8e4nv", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
+}  # fmt: skip
+"""Triton's names of PyTorch's element types."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A source of a family, and the extents that it runs at."""
+
+    name: str
+    family: Family
+    text: str
+    shape: Mapping[str, int]
+
+
+@dataclass
+class Launch:
+    """One call of a kernel, as a launch would have got it."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def cases(only: str = "", clean: bool = False) -> Iterator[Case]:
+    """Yield Triton families as they are, each before its mutants.
+
+    Args:
+        only: regular expression over names such as `triton-softmax/load-twice/0`.
+        clean: leaves mutants out.
+    """
+    for family in FAMILIES.values():
+        if family.language != "triton":
+            continue
+        made = [Case(f"{family.name}/clean/0", family, family.text, family.shape)]
+        if not clean:
+            made += [Case(m.name, family, m.text, m.shape) for m in mutants_of(family)]
+        yield from (each for each in made if re.search(only, each.name))
+
+
+def faults(held: Iterable[Case], check: str, folder: Path) -> Iterator[tuple[Case, str]]:
+    """Yield each case with what a check finds wrong, an empty text where that is nothing.
+
+    Args:
+        held: cases to check.
+        check: `compiled`, or `interpreted`, for which `TRITON_INTERPRET` has to be 1 before Triton
+            is imported.
+        folder: where sources are written to.
+    """
+    for number, case in enumerate(held):
+        try:
+            yield case, _CHECKS[check](case, folder / str(number))
+        except Exception as error:  # whatever Triton raises is the answer
+            said = " ".join(str(error).split()) or "no message"
+            yield case, f"{type(error).__name__}: {said[-200:]}"
+
+
+def interpreted(case: Case, folder: Path) -> str:
+    """Compare a case's result at small extents, by Triton's interpreter, with the reference."""
+    from . import problems
+
+    family = case.family
+    with _bfloat16_products():
+        module = problems.imported(family, case.text, folder / f"{family.path.stem}.py")
+        inputs = problems.inputs_of(family, problems.small(family), "cpu")
+        work = problems.problem(family)
+        problems.reset(work, inputs)
+        expected = work.reference(*inputs)
+        apart = problems.difference(problems.called(family, module, inputs), expected)
+    return "" if apart <= work.limit else f"{apart:.2g} from the reference"
+
+
+@contextmanager
+def _bfloat16_products() -> Iterator[None]:
+    """Let the interpreter multiply bfloat16.
+
+    NumPy has no such type, so the interpreter keeps its bits as whole numbers and multiplies those.
+    """
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    plain = InterpreterBuilder.create_dot
+
+    def wide(held: Any) -> Any:
+        if held.dtype.scalar != tl.bfloat16:
+            return held
+        return TensorHandle((held.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+    def create_dot(self: Any, a: Any, b: Any, *more: Any) -> Any:
+        return plain(self, wide(a), wide(b), *more)
+
+    InterpreterBuilder.create_dot = create_dot
+    try:
+        yield
+    finally:
+        InterpreterBuilder.create_dot = plain
+
+
+def compiled(case: Case, folder: Path) -> str:
+    """Compile each launch of a case for sm_90, at the extents of a run."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    from . import problems
+    from .running import _hollow, _shapes
+
+    family = case.family
+    module = problems.imported(family, case.text, folder / f"{family.path.stem}.py")
+    small = problems.inputs_of(family, problems.small(family), "cpu")
+    sizes = _shapes(family, dict(case.shape))
+    with _noted() as launches:
+        problems.called(family, module, [_hollow(t).expand(s) for t, s in zip(small, sizes)])
+    for launch in launches:
+        options = {
+            name: value for name, value in launch.options.items()
+            if name in ("num_warps", "num_stages", "maxnreg")
+        }  # fmt: skip
+        made = triton.compile(_source(launch), GPUTarget("cuda", 90, 32), options)
+        if made.metadata.shared > MOST_SHARED:
+            return f"{made.metadata.shared} bytes of shared memory"
+    return "" if launches else "nothing is launched"
+
+
+@contextmanager
+def _noted() -> Iterator[list[Launch]]:
+    """Note what would be launched, and launch nothing."""
+    from triton.runtime.jit import JITFunction
+
+    held, noted = JITFunction.run, list[Launch]()
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
+        noted.append(Launch(self, arguments, options))
+
+    JITFunction.run = run
+    try:
+        yield noted
+    finally:
+        JITFunction.run = held
+
+
+def _source(launch: Launch) -> Any:
+    """Return what a launch compiles: types, constants, and which numbers divide by 16."""
+    from triton.compiler import ASTSource
+
+    types: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    attributes: dict[tuple[int, ...], list[list[Any]]] = {}
+    for at, (parameter, value) in enumerate(zip(launch.function.params, launch.arguments)):
+        free = parameter.do_not_specialize
+        if parameter.is_constexpr or (type(value) is int and value == 1 and not free):
+            types[parameter.name], constants[parameter.name] = "constexpr", value
+            continue
+        if hasattr(value, "dtype"):
+            types[parameter.name] = "*" + _TYPES[str(value.dtype).removeprefix("torch.")]
+        else:
+            types[parameter.name] = "fp32" if isinstance(value, float) else "i32"
+        if hasattr(value, "dtype") or (type(value) is int and value % 16 == 0 and not free):
+            attributes[(at,)] = [["tt.divisibility", 16]]
+    return ASTSource(launch.function, types, constants, attributes)
+
+
+_CHECKS: Mapping[str, Callable[[Case, Path], str]] = {
+    "compiled": compiled, "interpreted": interpreted
+}  # fmt: skip
+
+
+def _in_a_process(check: str, only: str, clean: bool) -> dict[str, str]:
+    """Return what one check finds wrong, by case; Triton is told once a process how it runs."""
+    environment = {**os.environ, "TRITON_INTERPRET": str(int(check == "interpreted"))}
+    command = [sys.executable, "-m", "plant.generated.dry_running", "--check", check]
+    command += ["--only", only, *(["--clean"] if clean else [])]
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "wrong.json"
+        done = subprocess.run([*command, "-o", str(path)], env=environment,
+                              cwd=Path(__file__).parents[2])  # fmt: skip
+        if not path.exists():
+            sys.exit(f"the check `{check}` ended with status {done.returncode}")
+        wrong: dict[str, str] = json.loads(path.read_text())
+    return wrong
+
+
+def main() -> int:
+    """Run both checks, each in a process of its own, and print what is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="a regular expression over names of cases")
+    parser.add_argument("--clean", action="store_true", help="kernels as they are, no mutants")
+    parser.add_argument("--check", choices=tuple(_CHECKS), help="one check alone")
+    parser.add_argument("-o", "--output", type=Path, help="a JSON file of what is wrong, by name")
+    args = parser.parse_args()
+    wrong: dict[str, str] = {}
+    if args.check:
+        with tempfile.TemporaryDirectory() as scratch:
+            for case, fault in faults(cases(args.only, args.clean), args.check, Path(scratch)):
+                if fault:
+                    wrong[case.name] = f"{args.check}: {fault}"
+                    print(f"{case.name}: {args.check}: {fault}", flush=True)
+    else:
+        for check in _CHECKS:
+            for name, fault in _in_a_process(check, args.only, args.clean).items():
+                wrong[name] = f"{wrong[name]}; {fault}" if name in wrong else fault
+        count = sum(1 for _ in cases(args.only, args.clean))
+        print(f"{count} cases, {len(wrong)} wrong")
+    if args.output:
+        args.output.write_text(json.dumps(wrong, indent=1) + "\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
