@@ -11,20 +11,25 @@ def depthwise_kernel(x_ptr, w_ptr, out_ptr, H, W, C, pixels: tl.constexpr, chann
     image = tl.program_id(2)
     p = tl.program_id(1) * pixels + tl.arange(0, pixels)
     c = tl.program_id(0) * channels + tl.arange(0, channels)
-    inside = (p[:, None] < H * W) & (c[None, :] < C)
+    real = p < H * W
+    known = c < C
     sums = tl.zeros((pixels, channels), dtype=tl.float32)
     for tap in range(0, 49):
         y = p // W + tap // 7 - 3
         x = p % W + tap % 7 - 3
-        held = (y >= 0) & (y < H) & (x >= 0) & (x < W)
+        held = (y >= 0) & (y < H) & (x >= 0) & (x < W) & real
         place = (image * H + y) * W + x
         value = tl.load(
-            x_ptr + place[:, None] * C + c[None, :], mask=held[:, None] & inside, other=0.0
+            x_ptr + place[:, None] * C + c[None, :], mask=held[:, None] & known[None, :], other=0.0
         )
-        w = tl.load(w_ptr + tap * C + c, mask=c < C, other=0.0)
+        w = tl.load(w_ptr + tap * C + c, mask=known, other=0.0)
         sums += value.to(tl.float32) * w[None, :]
     place = image * H * W + p
-    tl.store(out_ptr + place[:, None] * C + c[None, :], sums.to(tl.bfloat16), mask=inside)
+    tl.store(
+        out_ptr + place[:, None] * C + c[None, :],
+        sums.to(tl.bfloat16),
+        mask=real[:, None] & known[None, :],
+    )
 
 
 def run(x, w):

@@ -12,19 +12,26 @@ def max_pool_kernel(x_ptr, out_ptr, H, W, C, pixels: tl.constexpr, channels: tl.
     p = tl.program_id(1) * pixels + tl.arange(0, pixels)
     c = tl.program_id(0) * channels + tl.arange(0, channels)
     high, wide = H // 2, W // 2
-    inside = (p[:, None] < high * wide) & (c[None, :] < C)
+    real = p < high * wide
+    known = c < C
     top = tl.full((pixels, channels), -1e30, dtype=tl.float32)
     for tap in range(0, 9):
         y = p // wide * 2 + tap // 3 - 1
         x = p % wide * 2 + tap % 3 - 1
-        held = (y >= 0) & (y < H) & (x >= 0) & (x < W)
+        held = (y >= 0) & (y < H) & (x >= 0) & (x < W) & real
         place = (image * H + y) * W + x
         value = tl.load(
-            x_ptr + place[:, None] * C + c[None, :], mask=held[:, None] & inside, other=-1e30
+            x_ptr + place[:, None] * C + c[None, :],
+            mask=held[:, None] & known[None, :],
+            other=-1e30,
         )
         top = tl.maximum(top, value.to(tl.float32))
     place = image * high * wide + p
-    tl.store(out_ptr + place[:, None] * C + c[None, :], top.to(tl.bfloat16), mask=inside)
+    tl.store(
+        out_ptr + place[:, None] * C + c[None, :],
+        top.to(tl.bfloat16),
+        mask=real[:, None] & known[None, :],
+    )
 
 
 def run(x):

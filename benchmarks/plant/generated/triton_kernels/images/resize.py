@@ -11,7 +11,7 @@ def resize_kernel(x_ptr, out_ptr, H, W, C, pixels: tl.constexpr, channels: tl.co
     image = tl.program_id(2)
     p = tl.program_id(1) * pixels + tl.arange(0, pixels)
     c = tl.program_id(0) * channels + tl.arange(0, channels)
-    inside = (p[:, None] < H * W * 4) & (c[None, :] < C)
+    real, known = p < H * W * 4, c < C
     y = tl.maximum((p // (W * 2)).to(tl.float32) * 0.5 - 0.25, 0.0)
     x = tl.maximum((p % (W * 2)).to(tl.float32) * 0.5 - 0.25, 0.0)
     up, left = y.to(tl.int32), x.to(tl.int32)
@@ -19,15 +19,31 @@ def resize_kernel(x_ptr, out_ptr, H, W, C, pixels: tl.constexpr, channels: tl.co
     down = (y - up.to(tl.float32))[:, None]
     across = (x - left.to(tl.float32))[:, None]
     start = image * H * W
-    one = tl.load(x_ptr + (start + up * W + left)[:, None] * C + c[None, :], mask=inside)
-    two = tl.load(x_ptr + (start + up * W + right)[:, None] * C + c[None, :], mask=inside)
-    three = tl.load(x_ptr + (start + low * W + left)[:, None] * C + c[None, :], mask=inside)
-    four = tl.load(x_ptr + (start + low * W + right)[:, None] * C + c[None, :], mask=inside)
+    one = tl.load(
+        x_ptr + (start + up * W + left)[:, None] * C + c[None, :],
+        mask=real[:, None] & known[None, :],
+    )
+    two = tl.load(
+        x_ptr + (start + up * W + right)[:, None] * C + c[None, :],
+        mask=real[:, None] & known[None, :],
+    )
+    three = tl.load(
+        x_ptr + (start + low * W + left)[:, None] * C + c[None, :],
+        mask=real[:, None] & known[None, :],
+    )
+    four = tl.load(
+        x_ptr + (start + low * W + right)[:, None] * C + c[None, :],
+        mask=real[:, None] & known[None, :],
+    )
     above = one * (1.0 - across) + two * across
     below = three * (1.0 - across) + four * across
     out = above * (1.0 - down) + below * down
     place = start * 4 + p
-    tl.store(out_ptr + place[:, None] * C + c[None, :], out.to(tl.bfloat16), mask=inside)
+    tl.store(
+        out_ptr + place[:, None] * C + c[None, :],
+        out.to(tl.bfloat16),
+        mask=real[:, None] & known[None, :],
+    )
 
 
 def run(x):

@@ -17,6 +17,7 @@ def channel_product_kernel(
     some = min(high - first, group)
     i = (first + block % (group * wide) % some) * rows + tl.arange(0, rows)
     j = block % (group * wide) // some * columns + tl.arange(0, columns)
+    inside = (i[:, None] < M) & (j[None, :] < N)
     d = tl.arange(0, depth)
     sums = tl.zeros((rows, columns), dtype=tl.int32)
     for k in range(0, K, depth):
@@ -26,7 +27,6 @@ def channel_product_kernel(
     down = tl.load(down_ptr + i, mask=i < M, other=0.0)
     across = tl.load(across_ptr + j, mask=j < N, other=0.0)
     y = sums.to(tl.float32) * down[:, None] * across[None, :]
-    inside = (i[:, None] < M) & (j[None, :] < N)
     tl.store(c_ptr + i[:, None] * N + j[None, :], y.to(tl.bfloat16), mask=inside)
 
 

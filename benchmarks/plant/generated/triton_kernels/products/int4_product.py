@@ -13,6 +13,7 @@ def int4_product_kernel(
 ):  # fmt: skip
     i = tl.program_id(0) * rows + tl.arange(0, rows)
     j = tl.program_id(1) * columns + tl.arange(0, columns)
+    inside = (i[:, None] < M) & (j[None, :] < N)
     d = tl.arange(0, depth)
     sums = tl.zeros((rows, columns), dtype=tl.float32)
     for k in range(0, K, depth):
@@ -22,7 +23,6 @@ def int4_product_kernel(
         nibble = (words >> (d % 8 * 4)[:, None]) & 15
         w = (nibble - 8).to(tl.float32) * scale[None, :]
         sums = tl.dot(a, w.to(tl.bfloat16), sums)
-    inside = (i[:, None] < M) & (j[None, :] < N)
     tl.store(c_ptr + i[:, None] * N + j[None, :], sums.to(tl.bfloat16), mask=inside)
 
 

@@ -17,13 +17,13 @@ def linear_gelu_kernel(
     some = min(high - first, group)
     i = (first + block % (group * wide) % some) * rows + tl.arange(0, rows)
     j = block % (group * wide) // some * columns + tl.arange(0, columns)
+    inside = (i[:, None] < M) & (j[None, :] < N)
     d = tl.arange(0, depth)
     sums = tl.zeros((rows, columns), dtype=tl.float32)
     for k in range(0, K, depth):
         x = tl.load(x_ptr + i[:, None] * K + (k + d)[None, :], mask=i[:, None] < M, other=0.0)
         w = tl.load(w_ptr + (k + d)[:, None] * N + j[None, :], mask=j[None, :] < N, other=0.0)
         sums = tl.dot(x, w, sums)
-    inside = (i[:, None] < M) & (j[None, :] < N)
     bias = tl.load(bias_ptr + j, mask=j < N, other=0.0)
     y = sums + bias[None, :]
     inner = y * (1.5957691216 + 0.0713548163 * y * y)

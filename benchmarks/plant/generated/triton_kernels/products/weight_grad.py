@@ -17,10 +17,9 @@ def weight_grad_kernel(
     first = tl.program_id(2) * share
     sums = tl.zeros((rows, columns), dtype=tl.float32)
     for m in range(first, min(first + share, M), depth):
-        x = tl.load(x_ptr + (m + d)[None, :] * K + i[:, None], mask=(m + d)[None, :] < M, other=0.0)
-        y = tl.load(
-            dy_ptr + (m + d)[:, None] * N + j[None, :], mask=(m + d)[:, None] < M, other=0.0
-        )
+        t = m + d
+        x = tl.load(x_ptr + t[None, :] * K + i[:, None], mask=t[None, :] < M, other=0.0)
+        y = tl.load(dy_ptr + t[:, None] * N + j[None, :], mask=t[:, None] < M, other=0.0)
         sums = tl.dot(x, y, sums)
     tl.atomic_add(out_ptr + i[:, None] * N + j[None, :], sums)
 

@@ -12,13 +12,21 @@ def block_dequantise_kernel(
 ):  # fmt: skip
     i = tl.program_id(1) * rows + tl.arange(0, rows)
     j = tl.program_id(0) * columns + tl.arange(0, columns)
-    inside = (i[:, None] < M) & (j[None, :] < N)
+    real, known = i < M, j < N
     scale = tl.load(
-        scale_ptr + i[:, None] // 128 * (N // 128) + j[None, :] // 128, mask=inside, other=0.0
+        scale_ptr + i[:, None] // 128 * (N // 128) + j[None, :] // 128,
+        mask=real[:, None] & known[None, :],
+        other=0.0,
     )
-    x = tl.load(x_ptr + i[:, None] * N + j[None, :], mask=inside).to(tl.float32)
+    x = tl.load(x_ptr + i[:, None] * N + j[None, :], mask=real[:, None] & known[None, :]).to(
+        tl.float32
+    )
     y = x * scale
-    tl.store(out_ptr + i[:, None] * N + j[None, :], y.to(tl.bfloat16), mask=inside)
+    tl.store(
+        out_ptr + i[:, None] * N + j[None, :],
+        y.to(tl.bfloat16),
+        mask=real[:, None] & known[None, :],
+    )
 
 
 def run(x, scale):

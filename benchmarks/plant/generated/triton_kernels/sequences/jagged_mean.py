@@ -15,13 +15,16 @@ def jagged_mean_kernel(
     j = tl.program_id(0) * columns + tl.arange(0, columns)
     first = tl.load(offset_ptr + sequence)
     end = tl.load(offset_ptr + sequence + 1)
+    real = j < N
     sums = tl.zeros((rows, columns), dtype=tl.float32)
     for n in range(first, end, rows):
-        inside = ((n + i)[:, None] < end) & (j[None, :] < N)
-        x = tl.load(x_ptr + (n + i)[:, None] * N + j[None, :], mask=inside, other=0.0)
+        held = n + i < end
+        x = tl.load(
+            x_ptr + (n + i)[:, None] * N + j[None, :], mask=held[:, None] & real[None, :], other=0.0
+        )
         sums += x.to(tl.float32)
     mean = tl.sum(sums, 0) / tl.maximum(end - first, 1)
-    tl.store(out_ptr + sequence * N + j, mean, mask=j < N)
+    tl.store(out_ptr + sequence * N + j, mean, mask=real)
 
 
 def run(x, offset):

@@ -12,15 +12,17 @@ def factored_update_kernel(
 ):  # fmt: skip
     i = tl.program_id(1) * rows + tl.arange(0, rows)
     j = tl.program_id(0) * columns + tl.arange(0, columns)
-    inside = (i[:, None] < M) & (j[None, :] < N)
-    down = tl.rsqrt(tl.load(down_ptr + i, mask=i < M, other=1.0))
-    across = tl.rsqrt(tl.load(across_ptr + j, mask=j < N, other=1.0))
-    w = tl.load(w_ptr + i[:, None] * N + j[None, :], mask=inside)
-    g = tl.load(g_ptr + i[:, None] * N + j[None, :], mask=inside).to(tl.float32)
+    real, known = i < M, j < N
+    down = tl.rsqrt(tl.load(down_ptr + i, mask=real, other=1.0))
+    across = tl.rsqrt(tl.load(across_ptr + j, mask=known, other=1.0))
+    w = tl.load(w_ptr + i[:, None] * N + j[None, :], mask=real[:, None] & known[None, :])
+    g = tl.load(g_ptr + i[:, None] * N + j[None, :], mask=real[:, None] & known[None, :]).to(
+        tl.float32
+    )
     step = g * down[:, None] * across[None, :]
     step = tl.minimum(tl.maximum(step, -2.0), 2.0)
     out = w - step * 0.01
-    tl.store(out_ptr + i[:, None] * N + j[None, :], out, mask=inside)
+    tl.store(out_ptr + i[:, None] * N + j[None, :], out, mask=real[:, None] & known[None, :])
 
 
 def run(w, g, down, across):
