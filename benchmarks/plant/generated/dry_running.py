@@ -95,7 +95,7 @@ def interpreted(case: Case, folder: Path) -> str:
     from . import problems
 
     family = case.family
-    with _bfloat16_products():
+    with _missing_types():
         module = problems.imported(family, case.text, folder / f"{family.path.stem}.py")
         inputs = problems.inputs_of(family, problems.small(family), "cpu")
         work = problems.problem(family)
@@ -106,16 +106,18 @@ def interpreted(case: Case, folder: Path) -> str:
 
 
 @contextmanager
-def _bfloat16_products() -> Iterator[None]:
-    """Let the interpreter multiply bfloat16.
+def _missing_types() -> Iterator[None]:
+    """Let the interpreter multiply bfloat16, and exchange float32.
 
-    NumPy has no such type, so the interpreter keeps its bits as whole numbers and multiplies those.
+    NumPy has no bfloat16, so the interpreter keeps its bits as whole numbers and multiplies those;
+    it has no exchange of float32, which is one of the same bits.
     """
     import numpy as np
     import triton.language as tl
+    from triton._C.libtriton import ir
     from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-    plain = InterpreterBuilder.create_dot
+    dot, update = InterpreterBuilder.create_dot, InterpreterBuilder.create_atomic_rmw
 
     def wide(held: Any) -> Any:
         if held.dtype.scalar != tl.bfloat16:
@@ -123,13 +125,21 @@ def _bfloat16_products() -> Iterator[None]:
         return TensorHandle((held.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
 
     def create_dot(self: Any, a: Any, b: Any, *more: Any) -> Any:
-        return plain(self, wide(a), wide(b), *more)
+        return dot(self, wide(a), wide(b), *more)
+
+    def create_atomic_rmw(self: Any, kind: Any, place: Any, value: Any, *more: Any) -> Any:
+        if kind != ir.ATOMIC_OP.XCHG or value.dtype.scalar != tl.float32:
+            return update(self, kind, place, value, *more)
+        bits = TensorHandle(value.data.view(np.int32), tl.int32)
+        before = update(self, kind, place, bits, *more)
+        return TensorHandle(before.data.view(np.float32), tl.float32)
 
     InterpreterBuilder.create_dot = create_dot
+    InterpreterBuilder.create_atomic_rmw = create_atomic_rmw
     try:
         yield
     finally:
-        InterpreterBuilder.create_dot = plain
+        InterpreterBuilder.create_dot, InterpreterBuilder.create_atomic_rmw = dot, update
 
 
 def compiled(case: Case, folder: Path) -> str:

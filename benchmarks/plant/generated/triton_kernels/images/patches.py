@@ -21,7 +21,8 @@ def patches_kernel(
     inside = (p[:, None] < count) & (f[None, :] < C * side * side)
     x = tl.load(x_ptr + (plane * H + row) * W + column, mask=inside)
     place = image * count + p
-    tl.store(out_ptr + place[:, None] * (C * side * side) + f[None, :], x, mask=inside)
+    to = place[:, None] * (C * side * side) + f[None, :]
+    tl.store(out_ptr + to, x.to(tl.bfloat16), mask=inside)
 
 
 def run(x):

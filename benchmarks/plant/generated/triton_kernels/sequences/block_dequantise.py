@@ -13,15 +13,12 @@ def block_dequantise_kernel(
     i = tl.program_id(1) * rows + tl.arange(0, rows)
     j = tl.program_id(0) * columns + tl.arange(0, columns)
     real, known = i < M, j < N
-    scale = tl.load(
-        scale_ptr + i[:, None] // 128 * (N // 128) + j[None, :] // 128,
-        mask=real[:, None] & known[None, :],
-        other=0.0,
-    )
+    group = tl.program_id(1) * rows // 128 * (N // 128)
+    scale = tl.load(scale_ptr + group + j // 128, mask=known, other=0.0)
     x = tl.load(x_ptr + i[:, None] * N + j[None, :], mask=real[:, None] & known[None, :]).to(
         tl.float32
     )
-    y = x * scale
+    y = x * scale[None, :]
     tl.store(
         out_ptr + i[:, None] * N + j[None, :],
         y.to(tl.bfloat16),

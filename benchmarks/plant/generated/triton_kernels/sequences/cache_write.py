@@ -15,7 +15,7 @@ def cache_write_kernel(
     x = tl.load(x_ptr + token * N + at, mask=at < N)
     head = slot // page * (N // dim) + at // dim
     place = (head * page + slot % page) * dim + at % dim
-    tl.store(cache_ptr + place, x, mask=at < N)
+    tl.store(cache_ptr + place, x.to(tl.bfloat16), mask=at < N)
 
 
 def run(x, slot, cache):
