@@ -251,19 +251,22 @@ def test_cases_are_kernels_before_their_mutants() -> None:
 
 
 def test_a_check_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a compiler raises is a fault of the case, and the next one is checked."""
+    """Whatever a compiler raises is a fault of the case, as is its end; the next one is checked."""
     (case,) = dry_running.cases("triton-lion", True)
-    said = iter((ValueError("line 3:\n  no"), "", "0.5 from the reference"))
 
     def check(held: Any, folder: Path) -> str:
-        answer = next(said)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        assert held is case
+        if folder.name == "0":
+            raise ValueError("line 3:\n  no")
+        if folder.name == "1":
+            os._exit(3)
+        return "" if folder.name == "2" else "0.5 from the reference"
 
     monkeypatch.setattr(dry_running, "_CHECKS", {"compiled": check})
-    found = [fault for _, fault in dry_running.faults([case] * 3, "compiled", tmp_path)]
-    assert found == ["ValueError: line 3: no", "", "0.5 from the reference"]
+    found = [fault for _, fault in dry_running.faults([case] * 4, "compiled", tmp_path)]
+    assert found == [
+        "ValueError: line 3: no", "ended with status 3", "", "0.5 from the reference"
+    ]  # fmt: skip
 
 
 @pytest.mark.skipif(

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ __all__ = ["Case", "cases", "faults", "main"]
 
 MOST_SHARED = 232448
 """Bytes of shared memory that a block may have on sm_90 (CUDA C++ Programming Guide 13.0)."""
+LIMIT_S = 120
+"""Longest time of one check of a case."""
 _TYPES = {
     "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64",
     "float8_e4m3fn": "fp8e4nv", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
@@ -76,18 +79,41 @@ def cases(only: str = "", clean: bool = False) -> Iterator[Case]:
 def faults(held: Iterable[Case], check: str, folder: Path) -> Iterator[tuple[Case, str]]:
     """Yield each case with what a check finds wrong, an empty text where that is nothing.
 
+    Each case has a process of its own: one that reaches out of its tensors may end it.
+
     Args:
         held: cases to check.
         check: `compiled`, or `interpreted`, for which `TRITON_INTERPRET` has to be 1 before Triton
             is imported.
         folder: where sources are written to.
     """
+    processes = multiprocessing.get_context("fork")
     for number, case in enumerate(held):
-        try:
-            yield case, _CHECKS[check](case, folder / str(number))
-        except Exception as error:  # whatever Triton raises is the answer
-            said = " ".join(str(error).split()) or "no message"
-            yield case, f"{type(error).__name__}: {said[-200:]}"
+        ours, theirs = processes.Pipe(duplex=False)
+        process = processes.Process(
+            target=_one, args=(case, check, folder / str(number), theirs)
+        )  # fmt: skip
+        process.start()
+        theirs.close()
+        answer = None
+        if ours.poll(LIMIT_S):
+            with suppress(EOFError):
+                answer = ours.recv()
+        else:
+            answer = f"not over after {LIMIT_S} s"
+            process.kill()
+        process.join()
+        yield case, f"ended with status {process.exitcode}" if answer is None else answer
+
+
+def _one(case: Case, check: str, folder: Path, answers: Any) -> None:
+    """Send what a check finds wrong with a case."""
+    try:
+        fault = _CHECKS[check](case, folder)
+    except Exception as error:  # whatever Triton raises is the answer
+        said = " ".join(str(error).split()) or "no message"
+        fault = f"{type(error).__name__}: {said[-200:]}"
+    answers.send(fault)
 
 
 def interpreted(case: Case, folder: Path) -> str:
@@ -210,42 +236,56 @@ _CHECKS: Mapping[str, Callable[[Case, Path], str]] = {
 }  # fmt: skip
 
 
-def _in_a_process(check: str, only: str, clean: bool) -> dict[str, str]:
+def _in_a_process(check: str, only: str, clean: bool, known: Mapping[str, str]) -> dict[str, str]:
     """Return what one check finds wrong, by case; Triton is told once a process how it runs."""
     environment = {**os.environ, "TRITON_INTERPRET": str(int(check == "interpreted"))}
-    command = [sys.executable, "-m", "plant.generated.dry_running", "--check", check]
-    command += ["--only", only, *(["--clean"] if clean else [])]
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "wrong.json"
-        done = subprocess.run([*command, "-o", str(path)], env=environment,
-                              cwd=Path(__file__).parents[2])  # fmt: skip
+        left_out, path = Path(scratch) / "known.json", Path(scratch) / "wrong.json"
+        left_out.write_text(json.dumps(known))
+        command = [sys.executable, "-m", "plant.generated.dry_running", "--check", check]
+        command += ["--only", only, "--known", str(left_out), "-o", str(path)]
+        command += ["--clean"] if clean else []
+        done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2])
         if not path.exists():
             sys.exit(f"the check `{check}` ended with status {done.returncode}")
         wrong: dict[str, str] = json.loads(path.read_text())
     return wrong
 
 
+def _checked(check: str, held: Iterable[Case]) -> dict[str, str]:
+    """Return what one check finds wrong in this process, and print it."""
+    import torch
+    import triton  # before any case, as each is a fork
+
+    torch.set_num_threads(1)
+    assert triton.knobs.runtime.interpret == (check == "interpreted"), "TRITON_INTERPRET"
+    wrong = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for case, fault in faults(held, check, Path(scratch)):
+            if fault:
+                wrong[case.name] = f"{check}: {fault}"
+                print(f"{case.name}: {check}: {fault}", flush=True)
+    return wrong
+
+
 def main() -> int:
-    """Run both checks, each in a process of its own, and print what is wrong."""
+    """Compile; then interpret what compiles, in another process; print what is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="a regular expression over names of cases")
     parser.add_argument("--clean", action="store_true", help="kernels as they are, no mutants")
-    parser.add_argument("--check", choices=tuple(_CHECKS), help="one check alone")
     parser.add_argument("-o", "--output", type=Path, help="a JSON file of what is wrong, by name")
+    parser.add_argument("--check", choices=tuple(_CHECKS), help=argparse.SUPPRESS)
+    parser.add_argument("--known", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    held = list(cases(args.only, args.clean))
     wrong: dict[str, str] = {}
     if args.check:
-        with tempfile.TemporaryDirectory() as scratch:
-            for case, fault in faults(cases(args.only, args.clean), args.check, Path(scratch)):
-                if fault:
-                    wrong[case.name] = f"{args.check}: {fault}"
-                    print(f"{case.name}: {args.check}: {fault}", flush=True)
+        known = json.loads(args.known.read_text()) if args.known else {}
+        wrong = _checked(args.check, [each for each in held if each.name not in known])
     else:
         for check in _CHECKS:
-            for name, fault in _in_a_process(check, args.only, args.clean).items():
-                wrong[name] = f"{wrong[name]}; {fault}" if name in wrong else fault
-        count = sum(1 for _ in cases(args.only, args.clean))
-        print(f"{count} cases, {len(wrong)} wrong")
+            wrong |= _in_a_process(check, args.only, args.clean, wrong)
+        print(f"{len(held)} cases, {len(wrong)} wrong")
     if args.output:
         args.output.write_text(json.dumps(wrong, indent=1) + "\n")
     return 1 if wrong else 0
