@@ -1,6 +1,7 @@
 """Check Triton kernels and their mutants without a GPU: results at small extents, and cubins.
 
-    python -m plant.generated.dry_running [--only RE] [--clean] [-o FILE]      in `benchmarks`
+    python -m plant.generated.dry_running [--only RE] [--clean] [--jobs N] [-o FILE]
+        in `benchmarks`
 
 In: names of cases.  Out: for each, what is wrong with it, if anything: its result in Triton's
 interpreter is not that of PyTorch in float64; it does not compile for sm_90 at the extents of a
@@ -17,7 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -236,19 +237,36 @@ _CHECKS: Mapping[str, Callable[[Case, Path], str]] = {
 }  # fmt: skip
 
 
-def _in_a_process(check: str, only: str, clean: bool, known: Mapping[str, str]) -> dict[str, str]:
-    """Return what one check finds wrong, by case; Triton is told once a process how it runs."""
+def _in_processes(check: str, options: Sequence[str], known: Mapping[str, str],
+                  jobs: int) -> dict[str, str]:  # fmt: skip
+    """Return what one check finds wrong, by case; Triton is told once a process how it runs.
+
+    Args:
+        check: `compiled` or `interpreted`.
+        options: those that say which cases there are.
+        known: cases to leave out.
+        jobs: how many processes share the cases.
+    """
     environment = {**os.environ, "TRITON_INTERPRET": str(int(check == "interpreted"))}
+    wrong: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        left_out, path = Path(scratch) / "known.json", Path(scratch) / "wrong.json"
+        left_out = Path(scratch) / "known.json"
         left_out.write_text(json.dumps(known))
+        paths = [Path(scratch) / f"{part}.json" for part in range(jobs)]
         command = [sys.executable, "-m", "plant.generated.dry_running", "--check", check]
-        command += ["--only", only, "--known", str(left_out), "-o", str(path)]
-        command += ["--clean"] if clean else []
-        done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2])
-        if not path.exists():
-            sys.exit(f"the check `{check}` ended with status {done.returncode}")
-        wrong: dict[str, str] = json.loads(path.read_text())
+        command += [*options, "--known", str(left_out)]
+        begun = [
+            subprocess.Popen(
+                [*command, "--part", f"{part}/{jobs}", "-o", str(path)],
+                env=environment, cwd=Path(__file__).parents[2],
+            )
+            for part, path in enumerate(paths)
+        ]  # fmt: skip
+        for process, path in zip(begun, paths):
+            status = process.wait()
+            if not path.exists():
+                sys.exit(f"the check `{check}` ended with status {status}")
+            wrong |= json.loads(path.read_text())
     return wrong
 
 
@@ -274,6 +292,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a regular expression over names of cases")
     parser.add_argument("--clean", action="store_true", help="kernels as they are, no mutants")
     parser.add_argument("-o", "--output", type=Path, help="a JSON file of what is wrong, by name")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time")
+    parser.add_argument("--part", default="0/1", help=argparse.SUPPRESS)
     parser.add_argument("--check", choices=tuple(_CHECKS), help=argparse.SUPPRESS)
     parser.add_argument("--known", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -281,10 +301,13 @@ def main() -> int:
     wrong: dict[str, str] = {}
     if args.check:
         known = json.loads(args.known.read_text()) if args.known else {}
-        wrong = _checked(args.check, [each for each in held if each.name not in known])
+        part, parts = map(int, args.part.split("/"))
+        left = [each for each in held if each.name not in known]
+        wrong = _checked(args.check, left[part::parts])
     else:
+        options = ["--only", args.only, *(["--clean"] if args.clean else [])]
         for check in _CHECKS:
-            wrong |= _in_a_process(check, args.only, args.clean, wrong)
+            wrong |= _in_processes(check, options, wrong, args.jobs)
         print(f"{len(held)} cases, {len(wrong)} wrong")
     if args.output:
         args.output.write_text(json.dumps(wrong, indent=1) + "\n")

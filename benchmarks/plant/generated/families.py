@@ -205,7 +205,7 @@ _TRITONS = (
             _extents(heads=1, L=512, dim=64), flops="4 * heads * L * dim * dim"),
     _triton("linear_gelu", _extents(M=8192, N=4096, K=2048), _SMALL_512,
             flops=_PRODUCT),
-    _triton("linear_scan", _extents(B=8, L=4096, D=2048), _extents(B=1, L=512, D=256)),
+    _triton("linear_scan", _extents(B=8, L=4096, D=2048), _extents(B=1, L=256, D=64)),
     _triton("lion", _extents(N=1 << 26), _extents(N=2500)),
     _triton("low_rank_product", _extents(M=8192, N=4096, K=4096, R=32),
             _extents(M=512, N=512, K=512, R=16), flops=f"{_PRODUCT} + 2 * M * (N + K) * R"),
