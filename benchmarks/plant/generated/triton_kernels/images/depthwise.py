@@ -13,6 +13,7 @@ def depthwise_kernel(x_ptr, w_ptr, out_ptr, H, W, C, pixels: tl.constexpr, chann
     c = tl.program_id(0) * channels + tl.arange(0, channels)
     real = p < H * W
     known = c < C
+    to = image * H * W + p
     sums = tl.zeros((pixels, channels), dtype=tl.float32)
     for tap in range(0, 49):
         y = p // W + tap // 7 - 3
@@ -24,9 +25,8 @@ def depthwise_kernel(x_ptr, w_ptr, out_ptr, H, W, C, pixels: tl.constexpr, chann
         )
         w = tl.load(w_ptr + tap * C + c, mask=known, other=0.0)
         sums += value.to(tl.float32) * w[None, :]
-    place = image * H * W + p
     tl.store(
-        out_ptr + place[:, None] * C + c[None, :],
+        out_ptr + to[:, None] * C + c[None, :],
         sums.to(tl.bfloat16),
         mask=real[:, None] & known[None, :],
     )

@@ -14,6 +14,7 @@ def max_pool_kernel(x_ptr, out_ptr, H, W, C, pixels: tl.constexpr, channels: tl.
     high, wide = H // 2, W // 2
     real = p < high * wide
     known = c < C
+    to = image * high * wide + p
     top = tl.full((pixels, channels), -1e30, dtype=tl.float32)
     for tap in range(0, 9):
         y = p // wide * 2 + tap // 3 - 1
@@ -26,9 +27,8 @@ def max_pool_kernel(x_ptr, out_ptr, H, W, C, pixels: tl.constexpr, channels: tl.
             other=-1e30,
         )
         top = tl.maximum(top, value.to(tl.float32))
-    place = image * high * wide + p
     tl.store(
-        out_ptr + place[:, None] * C + c[None, :],
+        out_ptr + to[:, None] * C + c[None, :],
         top.to(tl.bfloat16),
         mask=real[:, None] & known[None, :],
     )
