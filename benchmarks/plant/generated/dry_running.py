@@ -134,15 +134,25 @@ def interpreted(case: Case, folder: Path) -> str:
 
 @contextmanager
 def _missing_types() -> Iterator[None]:
-    """Let the interpreter multiply bfloat16, and exchange float32.
+    """Let the interpreter multiply and round bfloat16, and exchange float32.
 
-    NumPy has no bfloat16, so the interpreter keeps its bits as whole numbers and multiplies those;
-    it has no exchange of float32, which is one of the same bits.
+    NumPy has no bfloat16, so the interpreter keeps its bits as whole numbers, multiplies those, and
+    cuts float32 off where a GPU rounds to the nearest; it has no exchange of float32, which is one
+    of the same bits.
     """
     import numpy as np
     import triton.language as tl
     from triton._C.libtriton import ir
+    from triton.runtime import interpreter
     from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    convert = interpreter._convert_float
+
+    def rounded(held: Any, one: Any, other: Any, mode: Any) -> Any:
+        if (one, other) != (tl.float32, tl.bfloat16):
+            return convert(held, one, other, mode)
+        bits = held.view(np.uint32)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
     dot, update = InterpreterBuilder.create_dot, InterpreterBuilder.create_atomic_rmw
 
@@ -161,12 +171,14 @@ def _missing_types() -> Iterator[None]:
         before = update(self, kind, place, bits, *more)
         return TensorHandle(before.data.view(np.float32), tl.float32)
 
+    interpreter._convert_float = rounded
     InterpreterBuilder.create_dot = create_dot
     InterpreterBuilder.create_atomic_rmw = create_atomic_rmw
     try:
         yield
     finally:
         InterpreterBuilder.create_dot, InterpreterBuilder.create_atomic_rmw = dot, update
+        interpreter._convert_float = convert
 
 
 def compiled(case: Case, folder: Path) -> str:
