@@ -15,6 +15,8 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "bank-conflict": ("bank-conflict",),
     "block-order": ("excess-traffic",),
     "bulky-code": ("icache-unroll",),
+    "cache-policy": ("excess-traffic",),
+    "early-reduction": ("barrier-imbalance",),
     "idle-lanes": ("wasted-lanes", "barrier-imbalance"),
     "late-warps": ("barrier-imbalance",),
     "layout-change": ("layout-convert",),
@@ -36,6 +38,7 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "spill": ("spill-hot",),
     "synchronous-copy": ("missed-async-copy",),
     "tail-wave": ("tail-wave",),
+    "wide-arithmetic": ("redundant-work", "slow-math"),
 }
 """Rules by cause; a rule that does not exist yet is never said, and so never right."""
 

@@ -93,12 +93,13 @@ def _tile(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) 
 
 
 def _triton(name: str, shape: dict[str, int], small: dict[str, int], **more: Any) -> Family:
-    path = HERE / "triton_kernels" / f"{name}.py"
+    path = next((HERE / "triton_kernels").rglob(f"{name}.py"))
     return Family(f"triton-{name}", "triton", path, shape, small, origin="tutorial", **more)
 
 
 _PRODUCT = "2 * M * N * K"
 _SMALL_PRODUCT = _extents(M=256, N=128, K=192)
+_SMALL_512 = _extents(M=512, N=512, K=512)
 
 _CASES = (
     _case("vector_add", _extents(N=1 << 26), _extents(N=1000)),
@@ -222,6 +223,54 @@ _TRITONS = (
     _triton("column_mean", _extents(M=65536, N=2048), _extents(M=512, N=256)),
     _triton("group_norm", _extents(G=4096, N=32768), _extents(G=2, N=8192)),
     _triton("matvec", _extents(M=32768, N=8192), _extents(M=8, N=2048)),
+    _triton("biased_attention", _extents(heads=32, N=2048, dim=64),
+            _extents(heads=1, N=512, dim=64), flops="4 * heads * N * N * dim"),
+    _triton("block_dequantise", _extents(M=16384, N=16384), _extents(M=128, N=256)),
+    _triton("box_overlap", _extents(M=16384, N=16384), _extents(M=33, N=300)),
+    _triton("cache_write", _extents(T=32768, heads=32, dim=128, P=4096, page=16),
+            _extents(T=5, heads=10, dim=128, P=2, page=16),
+            touched="4 * T * (heads * dim + 1)"),
+    _triton("channel_product", _extents(M=4096, N=8192, K=4096), _SMALL_512,
+            flops=_PRODUCT),
+    _triton("complex_product", _extents(M=16384, N=8192), _extents(M=2, N=1300)),
+    _triton("cosine_matrix", _extents(M=8192, N=8192, K=1024), _SMALL_512,
+            flops=_PRODUCT),
+    _triton("depthwise", _extents(B=32, H=56, W=56, C=384), _extents(B=1, H=6, W=9, C=80)),
+    _triton("factored_update", _extents(M=8192, N=8192), _extents(M=12, N=300)),
+    _triton("focal_loss", _extents(M=16384, N=8192), _extents(M=3, N=4100)),
+    _triton("gate_experts", _extents(M=262144, E=128), _extents(M=40, E=64)),
+    _triton("instance_norm", _extents(B=64, P=4096, C=512), _extents(B=1, P=150, C=100)),
+    _triton("int4_product", _extents(M=2048, N=8192, K=4096, words=512),
+            _extents(M=200, N=512, K=512, words=64), flops=_PRODUCT),
+    _triton("jagged_mean", _extents(R=1 << 20, N=256, ends=16385),
+            _extents(R=60, N=300, ends=4)),
+    _triton("layer_norm_grad", _extents(M=32768, N=4096), _extents(M=3, N=250)),
+    _triton("linear_attention", _extents(heads=256, L=4096, dim=64),
+            _extents(heads=1, L=512, dim=64), flops="4 * heads * L * dim * dim"),
+    _triton("linear_gelu", _extents(M=8192, N=4096, K=2048), _SMALL_512,
+            flops=_PRODUCT),
+    _triton("linear_scan", _extents(B=8, L=4096, D=2048), _extents(B=1, L=256, D=64)),
+    _triton("lion", _extents(N=1 << 26), _extents(N=2500)),
+    _triton("low_rank_product", _extents(M=8192, N=4096, K=4096, R=32),
+            _extents(M=512, N=512, K=512, R=16), flops=f"{_PRODUCT} + 2 * M * (N + K) * R"),
+    _triton("max_pool", _extents(B=128, H=112, W=112, C=128), _extents(B=1, H=8, W=10, C=70)),
+    _triton("nearest_code", _extents(M=65536, N=8192, K=128), _extents(M=512, N=512, K=128),
+            flops=_PRODUCT),
+    _triton("paged_decode",
+            _extents(B=64, heads=128, dim=128, P=16384, page=16, groups=8, T=256),
+            _extents(B=2, heads=32, dim=64, P=12, page=16, groups=2, T=6),
+            flops="4 * B * heads * T * page * dim"),
+    _triton("patches", _extents(B=1024, C=3, H=224, W=224), _extents(B=1, C=3, H=32, W=48)),
+    _triton("resize", _extents(B=32, H=64, W=64, C=256), _extents(B=1, H=4, W=5, C=130)),
+    _triton("sampled_product", _extents(M=8192, K=2048, T=1024, edge=64),
+            _extents(M=256, K=512, T=2, edge=2), flops="32768 * T * K"),
+    _triton("scatter_add", _extents(M=65536, N=1024, V=16384), _extents(M=6, N=600, V=4)),
+    _triton("selective_scan", _extents(B=16, L=1024, D=4096, S=16),
+            _extents(B=1, L=12, D=100, S=16)),
+    _triton("smooth_loss_grad", _extents(M=8192, N=32768), _extents(M=2, N=4100)),
+    _triton("wave_step", _extents(H=8192, W=8192), _extents(H=20, W=300)),
+    _triton("weight_grad", _extents(M=32768, N=2048, K=2048), _extents(M=1000, N=512, K=512),
+            flops=_PRODUCT),
 )  # fmt: skip
 
 

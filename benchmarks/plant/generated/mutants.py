@@ -19,11 +19,12 @@ from .operators import NUMBERS, Operator, Site
 from .programs import applied, moved_line
 from .tile_rewrites import TILE
 from .triton_operators import TRITON
+from .triton_orders import ORDERS
 
 __all__ = ["OPERATORS", "Mutant", "mutants_of"]
 
 OPERATORS: Mapping[str, Operator] = {
-    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS)
+    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS)
 }
 _SMS = 132
 """Multiprocessors of an H100 and of an H200."""

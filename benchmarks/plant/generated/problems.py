@@ -17,6 +17,7 @@ import torch
 
 from plant.works import SMALL, WORKS, Work, call, difference, reset
 
+from . import triton_problems
 from .families import CASE_STUDIES, Family
 from .tile_problems import PROBLEMS as TILE_PROBLEMS
 from .tile_problems import SPECIAL as TILE_SPECIAL
@@ -130,7 +131,7 @@ _SPECIAL: Mapping[str, Callable[[list[Tensor], Shape], list[Tensor]]] = {
     "case-int4_matmul": _bytes, "case-fp8_matmul": _fp8, "case-grouped_matmul": _ends,
     "case-sparse_attention": _half, "tile-sparse_gemm": _mask, "tile-distance": _squares,
     "tile-outer_state": _falling, "tile-divergence": _logarithms, "triton-dropout": _chances,
-    "triton-scaled_product": _positive,
+    "triton-scaled_product": _positive, **triton_problems.SPECIAL,
 }  # fmt: skip
 
 
@@ -398,4 +399,5 @@ _PROBLEMS: Mapping[str, Work] = {
     "triton-matvec": Work(
         ("M N bfloat16", "N bfloat16"), lambda a, x: a.double() @ x.double(), 1e-4
     ),
+    **triton_problems.PROBLEMS,
 }  # fmt: skip
