@@ -128,6 +128,9 @@ nb::dict gpu_drain(bool settle) {
   d["streams"] = stream_columns(totals);
   d["gaps"] = gap_columns(drained.gaps);
   d["timeline"] = timeline_columns(drained);
+  // In this order: rows of `waits` are among the others.
+  gpu().activities.give_back(std::move(drained.totals));
+  gpu().waits.give_back(std::move(waits));
   return d;
 }
 

@@ -297,6 +297,11 @@ Drained Activities::drain(bool settle) {
   return drained;
 }
 
+void Activities::give_back(TakenTotals &&taken) {
+  std::lock_guard lock(mutex_);
+  totals_.give_back(std::move(taken));
+}
+
 std::vector<Variant> Activities::variants(size_t first) {
   std::lock_guard lock(mutex_);
   const std::vector<Variant> &all = variants_.all();

@@ -58,6 +58,8 @@ public:
 
   // With `settle`, idle time up to the last record; without, what may still be put in order waits.
   Drained drain(bool settle);
+  // Memory of totals that were handed over, for the next ones.
+  void give_back(TakenTotals &&taken);
   std::vector<Variant> variants(size_t first);
   // Memory that the program took from the driver itself, not through a framework's allocator.
   MemoryState memory_state();

@@ -107,12 +107,15 @@ public:
   Total &at(const TotalKey &key);
   // Hands everything over and starts from zero.
   TakenTotals take();
+  // Takes memory back that was handed over, for what comes after the next `take`.
+  void give_back(TakenTotals &&taken);
   size_t size() const { return totals_.rows.size(); }
 
 private:
   static constexpr size_t kPlaces = 1024;
 
   TakenTotals totals_;
+  TakenTotals spare_{nullptr};  // without a slab: none
   PageVector<uint32_t> places_;  // 1 + index; open addressing, at most half full
 
   size_t first_place(const TotalKey &key) const;
