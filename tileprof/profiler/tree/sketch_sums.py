@@ -25,6 +25,8 @@ _ROOM = 4
 """A table that is too small grows by this part of what it needs."""
 _LEAST_ROOM = 64
 """Rows that there is room for at first."""
+_AT_ONCE = 16
+"""Nodes of which sketches are made at a time: what that takes comes and goes with each file."""
 _MOST_WAITING = 4096
 """Sketches that wait at most."""
 
@@ -62,16 +64,27 @@ class SketchSums:
     def sketches(self) -> dict[int, Sketch]:
         """Return a copy of each node's sketch, by index of the node."""
         self.settle()
-        table = self._table
-        counts = table.counts[table.rows]
+        nodes = self._table.keys // _OCTAVES
+        begins = np.flatnonzero(np.diff(nodes, prepend=-1)).tolist()
+        found: dict[int, Sketch] = {}
+        for first in range(0, len(begins), _AT_ONCE):
+            part, after = (
+                begins[first : first + _AT_ONCE],
+                begins[first + _AT_ONCE : first + _AT_ONCE + 1],
+            )
+            found |= self._sketches(slice(part[0], after[0] if after else nodes.size))
+        return found
+
+    def _sketches(self, part: slice) -> dict[int, Sketch]:
+        """Return the sketches of all nodes in a part of the rows, by their order."""
+        keys, counts = self._table.keys[part], self._table.counts[self._table.rows[part]]
         row, bucket = np.nonzero(counts)
-        nodes, octaves = table.keys[row] // _OCTAVES, table.keys[row] % _OCTAVES
-        starts = np.flatnonzero(np.diff(nodes, prepend=-1))
-        ends = [*starts.tolist(), nodes.size]
-        buckets = octaves * PER_OCTAVE + bucket
-        return dict(
-            zip(nodes[starts].tolist(), split_sketches(ends, buckets, counts[row, bucket]))
+        nodes, octaves = keys[row] // _OCTAVES, keys[row] % _OCTAVES
+        begins = np.flatnonzero(np.diff(nodes, prepend=-1))
+        sketches = split_sketches(
+            [*begins.tolist(), nodes.size], octaves * PER_OCTAVE + bucket, counts[row, bucket]
         )
+        return dict(zip(nodes[begins].tolist(), sketches))
 
     def _add(self, keys: _Ints, counts: _Ints) -> None:
         octaves = keys // PER_OCTAVE
@@ -99,7 +112,9 @@ class _Table:
 
     def __init__(self, room: int) -> None:
         size = 8 * PER_OCTAVE * room
-        held = np.frombuffer(pages(size, resident=True), np.int64) if room else np.zeros(0, np.int64)
+        held = (
+            np.frombuffer(pages(size, resident=True), np.int64) if room else np.zeros(0, np.int64)
+        )
         self.room = room
         """Number of rows there is room for."""
         self.counts = held[: room * PER_OCTAVE].reshape(room, PER_OCTAVE)

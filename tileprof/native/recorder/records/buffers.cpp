@@ -23,9 +23,9 @@ uint8_t *Buffers::make() {
 
 void Buffers::prepare() {
   std::lock_guard lock(mutex_);
-  spare_.reserve(kSpare);
-  const size_t wanted = std::min(kSpare, out_ + (out_ + 1) / 2);
-  while (spare_.size() < wanted) {
+  spare_.reserve(kKept);
+  const size_t wanted = std::min(kKept, 3 * out_);
+  while (out_ + spare_.size() < wanted) {
     uint8_t *buffer = make();
     if (!buffer) return;
     spare_.push_back(buffer);
@@ -51,7 +51,7 @@ uint8_t *Buffers::take(size_t &size) {
 void Buffers::give_back(uint8_t *buffer, size_t size) {
   std::lock_guard lock(mutex_);
   if (out_) --out_;
-  if (spare_.size() < kSpare && size == size_)
+  if (out_ + spare_.size() < kKept && size == size_)
     spare_.push_back(buffer);
   else
     release(buffer, size);

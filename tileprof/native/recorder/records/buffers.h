@@ -5,9 +5,9 @@
 // records: 112 MB that were free and stayed resident).  They are resident from the begin: how full
 // CUPTI makes them differs, so memory would grow for minutes to what the fullest have held.  When
 // CUPTI hands records over, each thread that launches takes another buffer at once, and some are not
-// given back by then.  So before that there are as many again as CUPTI has, and half as many: how
-// many are needed is known after the first time, not after the worst of many.  A burst's buffers go
-// back to the system; as many stay as 8 threads need.
+// given back by then.  So there are three times as many as CUPTI has before that, at most as many as
+// 8 threads need: how many there are is settled after the first time, not after the worst of many.
+// A burst's buffers go back to the system.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class Buffers {
 public:
   // Bytes.  Each thread that launches has a buffer; what is not full of 8 threads is 4 MB.
   static constexpr size_t kSize = 512u << 10;
-  static constexpr size_t kMost = 512, kSpare = 24;
+  static constexpr size_t kMost = 512, kKept = 24;
 
   void set_size(size_t bytes);
   // Before records are handed over: takes what will be asked for.
