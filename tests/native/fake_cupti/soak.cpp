@@ -167,3 +167,24 @@ API void fake_soak_graph(const char *name, uint64_t node, uint32_t stream, uint3
   for (uint32_t i = 0; i < count; ++i)
     record(mine, kKernelKind, stream, correlation, name, node + i);
 }
+
+// Takes so many buffers of the recorder's, or gives as many back, with nothing in them.
+static std::vector<Full> &taken() {
+  static auto *all = new std::vector<Full>;
+  return *all;
+}
+API void fake_take_buffers(uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    Full one;
+    size_t most = 0;
+    fake().requested(&one.buffer, &one.size, &most);
+    if (one.buffer) taken().push_back(one);
+  }
+}
+API void fake_give_buffers(uint32_t count) {
+  for (uint32_t i = 0; i < count && !taken().empty(); ++i) {
+    const Full one = taken().back();
+    taken().pop_back();
+    fake().completed(nullptr, 0, one.buffer, one.size, 0);
+  }
+}

@@ -164,7 +164,8 @@ nb::dict gpu_counts() {
 
 // Memory that grows with what is recorded, in bytes.
 nb::dict gpu_held_bytes() {
-  return dict_of("buffers", gpu().buffers.bytes(), "waiting", gpu().activities.waiting_bytes());
+  return dict_of("buffers", gpu().buffers.bytes(), "waiting", gpu().activities.waiting_bytes(),
+                 "totals", gpu().activities.totals_bytes());
 }
 
 nb::tuple gpu_start(const std::string &path, const std::vector<uint32_t> &kinds, size_t timeline,

@@ -335,6 +335,11 @@ size_t Activities::waiting_bytes() {
   return idle_.bytes();
 }
 
+size_t Activities::totals_bytes() {
+  std::lock_guard lock(mutex_);
+  return totals_.bytes();
+}
+
 uint64_t Activities::overwritten() {
   std::lock_guard lock(mutex_);
   return timeline_.overwritten();

@@ -67,6 +67,7 @@ public:
   ActivityCounts counts();
   uint64_t late();
   size_t waiting_bytes();
+  size_t totals_bytes();
   uint64_t overwritten();
   // Readable while a buffer is parsed.
   uint64_t records_seen() const { return records_seen_.load(std::memory_order_relaxed); }
