@@ -1,15 +1,18 @@
 """Eight threads keep a device busy under a recording for a long time; nothing may be lost.
 
 In: seconds, threads, `--device cuda`, `cpu` or `played` (a GPU's records without one).  Out: a JSON
-object: for each thread and kind of work what it launched and what the profile counts, their difference (`lost`), and the memory of the
-process over time.  A failure is a difference, a check of the profile that fails, or memory that
-grows.
+object: for each thread and kind of work what it launched and what the profile counts, their
+difference (`lost`), and the memory of the process over time.  A failure is a difference, a check of
+the profile that fails, or memory that grows.
 
 Each thread goes through kinds of work in an order of its own, each in a scope of its own:
 operations of PyTorch, tile kernels with instrumentation, and on a GPU replays of a graph, launches
 on a second stream, and copies in both directions.  All launch a known number of kernels or copies.
 
     python -m benchmarks.reliability.soak --seconds 600 -o out.json
+    python -m benchmarks.reliability.soak --device played --seconds 61 -o out.json
+
+The second plays CUPTI, and ten minutes in one: what grows there is the recorder's, or its host's.
 """
 
 from __future__ import annotations
@@ -20,12 +23,10 @@ import datetime
 import json
 import os
 import platform
-import random
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ STALL_S = 20.0
 """So long without a launch, and threads count as hung: what they wait for is printed."""
 GROWTH_MB = 5.0
 """What memory may differ by afterwards."""
+
 
 def unrecorded_growth(seconds: float, threads: int, device: str, looks: Path) -> dict[str, Any]:
     """Return how memory grows where the same workers run and nobody records."""

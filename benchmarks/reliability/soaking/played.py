@@ -18,8 +18,15 @@ import torch
 
 from benchmarks.reliability.soaking.kernels import shift_and_scale
 from benchmarks.reliability.soaking.work import BATCH, IN_GRAPH, Worker
-from tests.native.cupti_programs import BEGIN_CAPTURE, END_CAPTURE, HTOD_ASYNC, LAUNCH
-from tests.native.cupti_programs import WAIT_EVENT, Fake, build_fake
+from tests.native.cupti_programs import (
+    BEGIN_CAPTURE,
+    END_CAPTURE,
+    HTOD_ASYNC,
+    LAUNCH,
+    WAIT_EVENT,
+    Fake,
+    build_fake,
+)
 from tileprof.profiler.session import recording
 
 __all__ = ["FLUSH_S", "PlayedWorker", "play"]
