@@ -60,11 +60,11 @@ def test_buffers_are_there_before_records_are_handed_over(fake: Fake) -> None:
     what a burst took beyond those goes back."""
     first = fake.c.fake_take_buffers
     first(8)
-    assert fake.recorder.gpu_flush() == (0, "")
+    assert fake.recorder.gpu_flush(False) == (0, "")
     assert fake.recorder.gpu_held_bytes()["buffers"] == 24 * 2**19
     for burst in (16, 24, 40, 8):
         first(burst)
-        assert fake.recorder.gpu_flush() == (0, "")
+        assert fake.recorder.gpu_flush(False) == (0, "")
         fake.c.fake_give_buffers(burst)
     assert fake.recorder.gpu_held_bytes()["buffers"] == 24 * 2**19
     fake.c.fake_give_buffers(8)
@@ -75,7 +75,7 @@ def test_little_work_takes_few_buffers(fake: Fake) -> None:
     fake.kernel()
     for _ in range(3):
         fake.c.fake_take_buffers(1)
-        assert fake.recorder.gpu_flush() == (0, "")
+        assert fake.recorder.gpu_flush(False) == (0, "")
         fake.c.fake_give_buffers(1)
     assert fake.recorder.gpu_held_bytes()["buffers"] <= 3 * 2**19
 

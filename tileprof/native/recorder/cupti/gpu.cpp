@@ -244,6 +244,7 @@ GpuStatus Gpu::reclaim() {
 GpuStatus Gpu::flush(bool force, double timeout_s) {
   std::lock_guard lock(mutex_);
   if (!started_) return {kNotStarted, kNone};
+  if (!force) buffers.prepare();
   return flush_locked(force, timeout_s);
 }
 
@@ -266,7 +267,6 @@ struct Gpu::Flush {
 // (benchmarks/results/graph-flushes.json). So launches wait, unless one takes long to return.
 GpuStatus Gpu::flush_once(bool force, double timeout_s) {
   GpuStatus flushed;
-  buffers.prepare();
   const auto flush = [&] { flushed = flush_at_once(force, timeout_s); };
   if (!flush_gate.closed_while(std::min(kPatienceForLaunches_s, timeout_s), flush)) flush();
   return flushed;
