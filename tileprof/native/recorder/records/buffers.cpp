@@ -16,7 +16,8 @@ void Buffers::set_size(size_t bytes) {
 
 // A new one; nullptr where there is no memory. The mutex is held.
 uint8_t *Buffers::make() {
-  uint8_t *buffer = static_cast<uint8_t *>(take_pages(size_, true));
+  const bool kept = out_ + spare_.size() < kKept;
+  uint8_t *buffer = static_cast<uint8_t *>(take_pages(size_, kept));
   if (buffer) bytes_ += size_;
   return buffer;
 }

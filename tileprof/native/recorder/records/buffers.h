@@ -7,7 +7,7 @@
 // CUPTI hands records over, each thread that launches takes another buffer at once, and some are not
 // given back by then.  So there are three times as many as CUPTI has before that, at most as many as
 // 8 threads need: how many there are is settled after the first time, not after the worst of many.
-// A burst's buffers go back to the system.
+// A burst's buffers go back to the system, and take memory only as far as they are filled.
 #pragma once
 
 #include <cstddef>
