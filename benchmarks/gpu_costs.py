@@ -10,6 +10,7 @@ from typing import Any
 
 import gpu_kernels as kernels
 import torch
+from launch_floor import driver_us
 
 from tileprof.cli.kernel.compile_cuda import empty_cache
 
@@ -76,24 +77,42 @@ def compile_costs() -> Iterator[Cost]:
 def launch_costs() -> Iterator[Cost]:
     """CPU time of a warm call, in µs, with tensors of PyTorch."""
     x, y, z = (torch.ones(1024, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    bound = kernels.add_into.compile(N=x.numel()).bound(x, y, z, device="cuda:0")
     yield launch_cost(
-        "launch, three tensors", lambda: kernels.add_into(x, y, z), lambda: torch.add(x, y, out=z)
+        "launch, three tensors",
+        lambda: kernels.add_into(x, y, z),
+        lambda: torch.add(x, y, out=z),
+        lambda: driver_us(bound, QUEUED),
     )
     yield launch_cost(
         "launch, two tensors and a new one", lambda: kernels.add(x, y), lambda: torch.add(x, y)
     )
 
 
-def launch_cost(name: str, run: Callable[[], Any], peer: Callable[[], Any]) -> Cost:
+def launch_cost(
+    name: str,
+    run: Callable[[], Any],
+    peer: Callable[[], Any],
+    floor: Callable[[], float] | None = None,
+) -> Cost:
     """The mean over 10,000 calls and one wait at the end, the least of several turns; what is
-    queued alone, and PyTorch's own, beside it."""
+    queued alone, what of that the driver alone takes (`floor`, in µs), and PyTorch's own, beside
+    it."""
     mean, waited = min(_mean_us(run) for _ in range(5))
-    queued = min(_queued_us(run) for _ in range(20))
+    queued, floors = [], []
+    for _ in range(20):
+        queued.append(_queued_us(run))
+        torch.cuda.synchronize()
+        floors.append(floor() if floor is not None else 0.0)
     theirs = min(_mean_us(peer)[0] for _ in range(5))
-    note = f"queueing alone {queued:.2f}, PyTorch {theirs:.2f}"
+    note = f"queueing alone {min(queued):.2f}, PyTorch {theirs:.2f}"
+    if floor is not None:
+        note += f", the driver alone {min(floors):.2f}"
     if waited > 0.1:
         note += f"; GPU-bound: {waited:.0%} of the time is its rest at the end"
-    details = {"queued_us": queued, "torch_us": theirs, "waited": waited}
+    details = {"queued_us": min(queued), "torch_us": theirs, "waited": waited}
+    if floor is not None:
+        details["driver_us"] = min(floors)
     return Cost(name, mean, "µs", 5.0, note, details)
 
 

@@ -18,6 +18,7 @@ pytest.importorskip("torch")
 from benchmarks.reliability.heap import told_by_library
 from benchmarks.reliability.process_state import lock_words, thread_states
 from benchmarks.reliability.soak import growth
+from tileprof.compiler.build import find_compiler
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,6 +35,24 @@ def test_short_soak_on_cpu_loses_no_launch(tmp_path: Path) -> None:
     assert (result["lost"], result["hangs"], result["tracebacks"]) == (0, 0, 0), result["details"]
     assert len(result["rows"]) == 3 * 2
     assert result["runs"] == sum(row["counted"] for row in result["rows"]) > 0
+
+
+def test_short_soak_of_a_played_gpu_loses_no_record(tmp_path: Path) -> None:
+    """Kernels, graphs, two streams and copies of three threads, each in its scope."""
+    pytest.importorskip("tileprof.native._recorder")
+    if find_compiler() is None:
+        pytest.skip("could not import 'g++': no compiler")
+    out = tmp_path / "out.json"
+    command = [sys.executable, "-m", "benchmarks.reliability.soak", "--device", "played"]
+    subprocess.run(
+        [*command, "--seconds", "1", "--threads", "3", "-o", str(out)],
+        cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    result = json.loads(out.read_text())
+    assert (result["lost"], result["hangs"], result["tracebacks"]) == (0, 0, 0), result["details"]
+    assert {row["work"] for row in result["rows"]} == {"torch", "ours", "graph", "stream", "copies"}
+    assert result["runs"] == sum(row["counted"] for row in result["rows"]) > 1000
+    assert set(result["provenance"]) == {"cupti"}
 
 
 def test_growth_is_a_slope_after_the_warm_up() -> None:

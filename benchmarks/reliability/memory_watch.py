@@ -81,6 +81,9 @@ def resident_parts(process: int) -> dict[str, Any]:
             name, *rest = line.split()
             if not name.endswith(":"):
                 mapping, begin = mapped_as(rest[4] if len(rest) > 4 else ""), name.partition("-")[0]
+            elif name == "AnonHugePages:":
+                # The system may give a whole such page for one small one, minutes later.
+                found[f"{mapping}, in huge pages"] += int(rest[0])
             elif name == "Rss:":
                 found[mapping] += int(rest[0])
                 if mapping == "anonymous" and int(rest[0]) >= LARGE_KB:

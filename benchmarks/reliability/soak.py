@@ -1,15 +1,18 @@
 """Eight threads keep a device busy under a recording for a long time; nothing may be lost.
 
-In: seconds, threads, `--device cuda` or `cpu`.  Out: a JSON object: for each thread and kind of
-work what it launched and what the profile counts, their difference (`lost`), and the memory of the
-process over time.  A failure is a difference, a check of the profile that fails, or memory that
-grows.
+In: seconds, threads, `--device cuda`, `cpu` or `played` (a GPU's records without one).  Out: a JSON
+object: for each thread and kind of work what it launched and what the profile counts, their
+difference (`lost`), and the memory of the process over time.  A failure is a difference, a check of
+the profile that fails, or memory that grows.
 
 Each thread goes through kinds of work in an order of its own, each in a scope of its own:
 operations of PyTorch, tile kernels with instrumentation, and on a GPU replays of a graph, launches
 on a second stream, and copies in both directions.  All launch a known number of kernels or copies.
 
     python -m benchmarks.reliability.soak --seconds 600 -o out.json
+    python -m benchmarks.reliability.soak --device played --seconds 61 -o out.json
+
+The second plays CUPTI, and ten minutes in one: what grows there is the recorder's, or its host's.
 """
 
 from __future__ import annotations
@@ -20,12 +23,10 @@ import datetime
 import json
 import os
 import platform
-import random
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,17 +37,13 @@ import tileprof
 from benchmarks.reliability.heap import told_here
 from benchmarks.reliability.memory_watch import resident_mb, watched
 from benchmarks.reliability.process_state import held_parts, print_state
-from benchmarks.reliability.soak_kernels import shift_and_scale
+from benchmarks.reliability.soaking.kernels import shift_and_scale
+from benchmarks.reliability.soaking.work import Worker
 from tileprof.bench import read_gpu
 from tileprof.profile import Profile, load
 
 __all__ = ["main", "soak"]
 
-ELEMENTS = 4096
-BATCH = 20
-"""Launches between two looks at the clock."""
-IN_GRAPH = 7
-"""Kernels of the captured graph."""
 WARM_UP_S = 60.0
 """After that memory is to be constant; a run shorter than two of these takes half of its time."""
 LOOKS = 600
@@ -55,78 +52,6 @@ STALL_S = 20.0
 """So long without a launch, and threads count as hung: what they wait for is printed."""
 GROWTH_MB = 5.0
 """What memory may differ by afterwards."""
-
-Job = Callable[[], int]
-"""Does one batch; returns how many kernels or copies it has launched."""
-
-
-class Worker:
-    """One thread's arrays, streams and graph, and what it has launched by kind of work."""
-
-    def __init__(self, number: int, device: str) -> None:
-        self.number = number
-        self.device = device
-        self.launched: Counter[str] = Counter()
-        self.error = ""
-        self.x = torch.ones(ELEMENTS, device=device)
-        self.y = torch.empty_like(self.x)
-        self.jobs: dict[str, Job] = {"torch": self._torch, "ours": self._ours}
-        if device == "cuda":
-            new_stream: Any = torch.cuda.Stream
-            self.second = new_stream()
-            self.pinned = torch.ones(ELEMENTS).pin_memory()
-            self.graph = self._captured()
-            self.jobs |= {"graph": self._graph, "stream": self._stream, "copies": self._copies}
-
-    def run(self, until: float) -> None:
-        """Work until a time of `time.monotonic`."""
-        chance = random.Random(self.number)
-        names = list(self.jobs)
-        try:
-            while time.monotonic() < until:
-                name = chance.choice(names)
-                with tileprof.scope(f"{name} of thread {self.number}"):
-                    self.launched[name] += self.jobs[name]()
-                if self.device == "cuda" and chance.random() < 0.2:
-                    torch.cuda.current_stream().synchronize()
-        except Exception as error:
-            self.error = f"{type(error).__name__}: {error}"
-
-    def _captured(self) -> Any:
-        torch.neg(self.x, out=self.y)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(IN_GRAPH):
-                torch.neg(self.x, out=self.y)
-        return graph
-
-    def _torch(self) -> int:
-        for _ in range(BATCH):
-            torch.neg(self.x, out=self.y)
-        return BATCH
-
-    def _ours(self) -> int:
-        for _ in range(BATCH):
-            shift_and_scale(self.x, self.y)
-        return BATCH
-
-    def _graph(self) -> int:
-        self.graph.replay()
-        return IN_GRAPH
-
-    def _stream(self) -> int:
-        with torch.cuda.stream(self.second):
-            for _ in range(BATCH):
-                torch.neg(self.x, out=self.y)
-        torch.cuda.current_stream().wait_stream(self.second)
-        return BATCH
-
-    def _copies(self) -> int:
-        for _ in range(BATCH // 2):
-            self.y.copy_(self.pinned, non_blocking=True)
-            self.pinned.copy_(self.y, non_blocking=True)
-        return BATCH // 2 * 2
 
 
 def unrecorded_growth(seconds: float, threads: int, device: str, looks: Path) -> dict[str, Any]:
@@ -161,12 +86,22 @@ def soak(
     there is not the recorder's.
     """
     began = time.monotonic()
+    made: Callable[[int, str], Worker] = Worker
+    options: dict[str, Any] = {"instrument": "scopes"}
+    after_s = WARM_UP_S
+    if device == "played":
+        from benchmarks.reliability.soaking import played
+
+        played.play()
+        made, after_s = played.PlayedWorker, WARM_UP_S / played.HURRY
+        options["flush_interval"] = played.FLUSH_S
     unrecorded = unrecorded_growth(unrecorded_s, threads, device, looks) if unrecorded_s else None
-    session = tileprof.start(profile, instrument="scopes")
-    workers = [Worker(number, device) for number in range(threads)]
+    session = tileprof.start(profile, **options)
+    workers = [made(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)  # compiled before threads meet
     if device == "cuda":
         torch.cuda.synchronize()
+    held_parts()  # what asking for it takes is taken before memory is looked at
     started = time.monotonic()
     until = started + seconds
     running = [threading.Thread(target=worker.run, args=(until,)) for worker in workers]
@@ -184,7 +119,7 @@ def soak(
     told_here()
     recorded = load(profile)
     rows = [row for worker in workers for row in compared(recorded, worker)]
-    grown = growth(seen.memory_mb, seconds)
+    grown = growth(seen.memory_mb, seconds, after_s)
     failures = [row for row in rows if row["lost"]]
     failures += [{"thread": w.number, "error": w.error} for w in workers if w.error]
     if grown["range_mb"] > GROWTH_MB:
@@ -247,9 +182,11 @@ def watch(
     return held
 
 
-def growth(memory: Sequence[Sequence[float]], seconds: float) -> dict[str, float]:
+def growth(
+    memory: Sequence[Sequence[float]], seconds: float, after_s: float = WARM_UP_S
+) -> dict[str, float]:
     """Return slope in MB per minute and largest less smallest MB after the warm-up."""
-    after = min(WARM_UP_S, seconds / 2)
+    after = min(after_s, seconds / 2)
     rows = [(at / 60, mb) for at, mb in memory if at >= after]
     if len(rows) < 2:
         return {"after_s": after, "samples": len(rows), "slope_mb_per_min": 0.0, "range_mb": 0.0}
@@ -330,7 +267,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--threads", "--jobs", type=int, default=8)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--device", choices=("cuda", "cpu", "played"), default="cuda")
     parser.add_argument(
         "--unrecorded", type=float, default=0, help="seconds without recording first"
     )

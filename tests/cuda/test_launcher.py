@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tileprof
+from benchmarks.launch_floor import driver_us
 from tests.cuda import runtime_kernels as kernels
 from tests.cuda.fake_driver import FakeDriver
 from tests.cuda.noting import PLACE, note
@@ -605,3 +606,18 @@ def test_operators_are_warm_under_autograd(
     with torch.no_grad():
         assert calls(lambda: operator(a)) - alone <= 11
     assert calls(lambda: operator(a)) - alone <= 16
+
+
+def test_the_driver_alone_launches_what_a_call_does(gpu: FakeDriver) -> None:
+    """In the loop that tells what is the driver's of a call's time; what it refuses is raised."""
+    add = fresh("add")
+    tensors = [vector() for _ in range(3)]
+    add(*tensors)
+    bound = add.compile(N=64).bound(*tensors, device="cuda:0")
+    gpu.launches.clear()
+    assert driver_us(bound, 5) > 0
+    assert len(gpu.launches) == 5
+    assert gpu.launches[0].words()[:3] == tuple(t.data_ptr() for t in tensors)
+    gpu.fails["cuLaunchKernelEx"] = 701
+    with pytest.raises(ExecutionError):
+        driver_us(bound, 5)

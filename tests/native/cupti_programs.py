@@ -18,7 +18,7 @@ from typing import Any
 
 FAKE = Path(__file__).parent / "fake_cupti"
 PLAYED = (
-    "fake", "library", "calls", "load", "pcs", "replay", "counters", "pms", "sass",
+    "fake", "library", "calls", "load", "soak", "pcs", "replay", "counters", "pms", "sass",
 )  # fmt: skip
 """Sources of the played library."""
 RECORDER = Path(__file__).parents[2] / "tileprof" / "native" / "recorder"

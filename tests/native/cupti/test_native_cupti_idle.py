@@ -263,6 +263,18 @@ def slack(clock: Clock) -> list[tuple[int, int]]:
     return [(r.sum, r.slack) for r in rows if r.what in ("kernel", "memcpy")]
 
 
+def test_more_parts_out_of_order_than_are_kept_apart(fake: Fake) -> None:
+    """Records of very many streams that come in no order are put in order in between."""
+    count = 60_000
+    fake.option("shuffle", count)
+    fake.many(count, start=10**6, ns=100, step=1000)
+    fake.deliver()
+    fake.kernel("last", 10**6 + count * 1000, 10**6 + count * 1000 + 100)
+    idle = fake.rows("idle")
+    assert (sum(r.count for r in idle), sum(r.sum for r in idle)) == (count, count * 900)
+    assert fake.counts().get("late", 0) == 0
+
+
 def test_work_before_a_late_launch_is_slack(clock: Clock) -> None:
     """All since the last late launch; what ran after it may be what the program waits for."""
     clock.kernel(at=900, start=1000, end=1100)

@@ -101,6 +101,7 @@ void deliver_all() {
     shuffle(records);
   }
   std::thread(deliver, std::move(records)).join();
+  deliver_soak();
 }
 
 const char *kept(const char *name) {

@@ -86,6 +86,8 @@ bool pm_image(const void *image);
 double pm_value(const void *image, size_t index, const std::string &metric);
 // Hands over all that is queued, on a thread of its own as CUPTI's worker, and waits for that.
 void deliver_all();
+// The same of threads that soak.
+void deliver_soak();
 
 template <typename T> void put(uint8_t *at, size_t place, T value) {
   memcpy(at + place, &value, sizeof(T));

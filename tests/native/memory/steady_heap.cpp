@@ -129,11 +129,12 @@ int main(int, char **arguments) {
     reading += taken - before;
     if (batch % 10 == 9) {
       const uint64_t so_far = taken;
-      const Drained drained = activities.drain(false);
+      Drained drained = activities.drain(false);
       handing += taken - so_far;
       drains += warm;
       for (const Total &total : drained.totals)
         (total.key.what == What::idle ? idle : records) += warm ? total.count : 0;
+      activities.give_back(std::move(drained.totals));
     }
     counting = false;
   }

@@ -10,8 +10,9 @@ from bisect import bisect_left, bisect_right
 from tileprof.profiler.tree.pages import pages
 from tileprof.profiler.tree.tree import Node
 
-MOST = 65_536
-"""Looks that are kept at least: some minutes, in 16 bytes each."""
+MOST = 16_384
+"""Looks that are kept at least: five minutes of 50 looks a second, in 16 bytes each. Devices' gaps
+are asked for when a file is written, which is 10 s after they were, or few times as much."""
 
 
 class Trail:
@@ -40,10 +41,13 @@ class Trail:
 
 
 class _Looks:
-    """Times and indices of nodes, in pages: a list that grows would leave holes in the heap."""
+    """Times and indices of nodes, in pages: a list that grows would leave holes in the heap. They
+    are resident from the begin, for looks fill them over minutes."""
 
     def __init__(self) -> None:
-        self.times, self.indices = (memoryview(pages(16 * MOST)).cast("q") for _ in range(2))
+        self.times, self.indices = (
+            memoryview(pages(16 * MOST, resident=True)).cast("q") for _ in range(2)
+        )
         """There is room for twice `MOST`."""
         self.count = 0
 

@@ -128,6 +128,9 @@ nb::dict gpu_drain(bool settle) {
   d["streams"] = stream_columns(totals);
   d["gaps"] = gap_columns(drained.gaps);
   d["timeline"] = timeline_columns(drained);
+  // In this order: rows of `waits` are among the others.
+  gpu().activities.give_back(std::move(drained.totals));
+  gpu().waits.give_back(std::move(waits));
   return d;
 }
 
@@ -161,7 +164,8 @@ nb::dict gpu_counts() {
 
 // Memory that grows with what is recorded, in bytes.
 nb::dict gpu_held_bytes() {
-  return dict_of("buffers", gpu().buffers.bytes(), "waiting", gpu().activities.waiting_bytes());
+  return dict_of("buffers", gpu().buffers.bytes(), "waiting", gpu().activities.waiting_bytes(),
+                 "totals", gpu().activities.totals_bytes());
 }
 
 nb::tuple gpu_start(const std::string &path, const std::vector<uint32_t> &kinds, size_t timeline,

@@ -244,6 +244,7 @@ GpuStatus Gpu::reclaim() {
 GpuStatus Gpu::flush(bool force, double timeout_s) {
   std::lock_guard lock(mutex_);
   if (!started_) return {kNotStarted, kNone};
+  if (!force) buffers.prepare();
   return flush_locked(force, timeout_s);
 }
 

@@ -41,6 +41,11 @@ public:
     std::lock_guard lock(mutex_);
     return totals_.take();
   }
+  // Memory of what was handed over, for what comes.
+  void give_back(TakenTotals &&taken) {
+    std::lock_guard lock(mutex_);
+    totals_.give_back(std::move(taken));
+  }
 
 private:
   std::mutex mutex_;

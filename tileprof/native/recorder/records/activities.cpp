@@ -297,6 +297,11 @@ Drained Activities::drain(bool settle) {
   return drained;
 }
 
+void Activities::give_back(TakenTotals &&taken) {
+  std::lock_guard lock(mutex_);
+  totals_.give_back(std::move(taken));
+}
+
 std::vector<Variant> Activities::variants(size_t first) {
   std::lock_guard lock(mutex_);
   const std::vector<Variant> &all = variants_.all();
@@ -328,6 +333,11 @@ uint64_t Activities::late() {
 size_t Activities::waiting_bytes() {
   std::lock_guard lock(mutex_);
   return idle_.bytes();
+}
+
+size_t Activities::totals_bytes() {
+  std::lock_guard lock(mutex_);
+  return totals_.bytes();
 }
 
 uint64_t Activities::overwritten() {

@@ -58,6 +58,8 @@ public:
 
   // With `settle`, idle time up to the last record; without, what may still be put in order waits.
   Drained drain(bool settle);
+  // Memory of totals that were handed over, for the next ones.
+  void give_back(TakenTotals &&taken);
   std::vector<Variant> variants(size_t first);
   // Memory that the program took from the driver itself, not through a framework's allocator.
   MemoryState memory_state();
@@ -65,6 +67,7 @@ public:
   ActivityCounts counts();
   uint64_t late();
   size_t waiting_bytes();
+  size_t totals_bytes();
   uint64_t overwritten();
   // Readable while a buffer is parsed.
   uint64_t records_seen() const { return records_seen_.load(std::memory_order_relaxed); }

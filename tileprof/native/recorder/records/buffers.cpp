@@ -1,5 +1,7 @@
 #include "records/buffers.h"
 
+#include <algorithm>
+
 #include "records/pages.h"
 
 namespace tileprof {
@@ -12,6 +14,25 @@ void Buffers::set_size(size_t bytes) {
   size_ = bytes;
 }
 
+// A new one; nullptr where there is no memory. The mutex is held.
+uint8_t *Buffers::make() {
+  const bool kept = out_ + spare_.size() < kKept;
+  uint8_t *buffer = static_cast<uint8_t *>(take_pages(size_, kept));
+  if (buffer) bytes_ += size_;
+  return buffer;
+}
+
+void Buffers::prepare() {
+  std::lock_guard lock(mutex_);
+  spare_.reserve(kKept);
+  const size_t wanted = std::min(kKept, 3 * out_);
+  while (out_ + spare_.size() < wanted) {
+    uint8_t *buffer = make();
+    if (!buffer) return;
+    spare_.push_back(buffer);
+  }
+}
+
 uint8_t *Buffers::take(size_t &size) {
   std::lock_guard lock(mutex_);
   size = size_;
@@ -21,9 +42,8 @@ uint8_t *Buffers::take(size_t &size) {
     buffer = spare_.back();
     spare_.pop_back();
   } else {
-    buffer = static_cast<uint8_t *>(take_pages(size_, true));
+    buffer = make();
     if (!buffer) return nullptr;
-    bytes_ += size_;
   }
   ++out_;
   return buffer;
@@ -32,7 +52,7 @@ uint8_t *Buffers::take(size_t &size) {
 void Buffers::give_back(uint8_t *buffer, size_t size) {
   std::lock_guard lock(mutex_);
   if (out_) --out_;
-  if (spare_.size() < kSpare && size == size_)
+  if (out_ + spare_.size() < kKept && size == size_)
     spare_.push_back(buffer);
   else
     release(buffer, size);

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "records/pages.h"
+
 namespace tileprof {
 namespace {
 
@@ -113,6 +115,7 @@ std::pair<int, uint64_t> Correlations::worth(const Kept &entry) {
 
 void Correlations::keep(uint32_t correlation, const Launch &launch, bool used) {
   std::lock_guard lock(mutex_);
+  if (!age_) make_resident(kept_.get(), kSets * kWays * sizeof(Kept));
   Kept *set = kept(correlation), *least = set;
   for (Kept *entry = set; entry < set + kWays; ++entry) {
     if (entry->age && entry->correlation == correlation) return;

@@ -71,7 +71,8 @@ private:
   };
   static constexpr uint32_t kSets = 1u << 13, kWays = 8;
 
-  // Both are zeroed pages, of which only what is touched takes memory.
+  // Both are zeroed pages. Those of the first are written to in turn, and take memory as they are;
+  // those of the second in no order, and take it when there is something to keep.
   std::unique_ptr<Slot[], void (*)(void *)> slots_;
   std::unique_ptr<Kept[], void (*)(void *)> kept_;
   std::mutex mutex_;  // of what is kept

@@ -28,6 +28,8 @@ TotalKey key_of(const Interval &interval, Reason reason, uint32_t device) {
 void Idle::add(uint32_t device_number, const Interval &interval, Totals &totals) {
   Device &device = devices_[device_number];
   device.pending.reserve(2 * window_);
+  device.runs.reserve(kMostRuns);
+  device.since_late.reserve(kMostWork);
   if (interval.start < device.counted) {
     ++late_;
     too_small_ = true;
@@ -49,22 +51,23 @@ void Idle::append(Device &device, const Interval &interval) {
   pending.push_back(interval);
   while (place > nearest && interval.start < pending[place - 1].start) --place;
   if (place > run && interval.start < pending[place - 1].start) {
-    device.runs.push_back(pending.size() - 1);
+    device.runs.push_back(uint32_t(pending.size() - 1));
+    if (device.runs.size() == kMostRuns) put_in_order(device, kMostRuns / 4);
     return;
   }
   std::move_backward(pending.begin() + ptrdiff_t(place), pending.end() - 1, pending.end());
   pending[place] = interval;
 }
 
-// Merges runs with their neighbours until there is one, into a vector that is kept.
-void Idle::put_in_order(Device &device) {
+// Merges runs with their neighbours until there are so many at most, into a vector that is kept.
+void Idle::put_in_order(Device &device, size_t most_runs) {
   auto by_start = [](const Interval &a, const Interval &b) { return a.start < b.start; };
   auto at = [&](size_t i) { return device.pending.begin() + ptrdiff_t(i); };
+  for (Runs *each : {&ends_, &merged_ends_}) each->reserve(kMostRuns + 1);
   ends_.assign(device.runs.begin(), device.runs.end());
-  device.runs.clear();
-  ends_.push_back(device.pending.size());
+  ends_.push_back(uint32_t(device.pending.size()));
   merged_.reserve(2 * window_);
-  while (ends_.size() > 1) {
+  while (ends_.size() > most_runs) {
     merged_ends_.clear();
     merged_.resize(device.pending.size());
     auto to = merged_.begin();
@@ -80,6 +83,7 @@ void Idle::put_in_order(Device &device) {
     device.pending.swap(merged_);
     ends_.swap(merged_ends_);
   }
+  device.runs.assign(ends_.begin(), ends_.end() - 1);
 }
 
 void Idle::settle(Totals &totals) {
@@ -109,7 +113,7 @@ bool Idle::interrupted(uint64_t from, uint64_t to) const {
 }
 
 void Idle::count(uint32_t number, Device &device, size_t how_many, Totals &totals) {
-  put_in_order(device);
+  put_in_order(device, 1);
   for (size_t i = 0; i < how_many; ++i) step(number, device, device.pending[i], totals);
   device.pending.erase(device.pending.begin(), device.pending.begin() + ptrdiff_t(how_many));
   if (too_small_) window_ = std::min(window_ * 2, kMostWindow);
@@ -158,7 +162,7 @@ void Idle::settle_slack(Device &device, Totals &totals) {
 
 // Where no launch is late for long. What is merged counts as one that ended with the last of it.
 void Idle::merge_work(Device &device) {
-  PageVector<Work> &all = device.since_late;
+  ResidentVector<Work> &all = device.since_late;
   std::erase_if(all, [&](const Work &work) { return work.end <= device.waited_until; });
   auto order = [](const Work &work) {
     return std::tuple(work.key.context, work.key.detail, work.key.epoch, work.key.what);

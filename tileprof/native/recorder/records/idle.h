@@ -68,6 +68,7 @@ public:
 
 private:
   using Intervals = PageVector<Interval>;
+  using Runs = ResidentVector<uint32_t>;
   struct Work {
     TotalKey key;
     uint64_t took, end;
@@ -75,13 +76,13 @@ private:
   struct Device {
     Intervals pending;
     // Begins of sorted runs in it: parts that came out of order.
-    PageVector<size_t> runs;
+    Runs runs;
     uint64_t busy_until = 0;     // of anything; 0: nothing ran yet
     uint64_t compute_until = 0;  // of kernels and fills
     uint64_t copy_until = 0;
     uint64_t copy_ns = 0;        // time from compute_until on that copies cover
     uint64_t counted = 0;        // start of the last interval counted
-    PageVector<Work> since_late;  // what ran since the last late launch
+    ResidentVector<Work> since_late;  // what ran since the last late launch
     uint64_t waited_until = 0;     // when the host's last wait ended that a launch told of
     size_t merge_from = kMostWork;
   };
@@ -89,20 +90,22 @@ private:
   static constexpr size_t kLeastWindow = 1u << 16, kMostWindow = 1u << 18;
   // Distance that an interval is moved when it comes; one from further back begins a run.
   static constexpr size_t kNear = 64;
+  // Runs that wait to be merged; with more, neighbours are merged at once.
+  static constexpr size_t kMostRuns = 1u << 14;
   static constexpr size_t kMostWork = 1u << 12;
   static constexpr size_t kMostGaps = 1u << 14;
 
   std::map<uint32_t, Device> devices_;
   Intervals merged_;
-  PageVector<size_t> ends_, merged_ends_;  // of runs, while they are merged
+  Runs ends_, merged_ends_;  // of runs, while they are merged
   std::vector<uint64_t> interruptions_;
   size_t window_ = kLeastWindow;
   uint64_t late_ = 0;
   PageVector<Gap> gaps_;
   bool too_small_ = false;  // the window, lately
 
-  static void append(Device &device, const Interval &interval);
-  void put_in_order(Device &device);
+  void append(Device &device, const Interval &interval);
+  void put_in_order(Device &device, size_t most_runs);
   void count(uint32_t number, Device &device, size_t how_many, Totals &totals);
   void step(uint32_t number, Device &device, const Interval &interval, Totals &totals);
   void gap(uint32_t number, uint64_t from, const Interval &ended_by, Totals &totals);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <vector>
 
@@ -18,10 +19,21 @@ inline void *take_pages(size_t bytes, bool resident = false) {
   return pages == MAP_FAILED ? nullptr : pages;
 }
 
-template <typename T> struct PageAllocator {
+// Has pages that are only reserved in memory now, where the system can do that.
+inline void make_resident(void *pages, size_t bytes) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
+  const uintptr_t page = 4096, first = reinterpret_cast<uintptr_t>(pages) & ~(page - 1);
+  madvise(reinterpret_cast<void *>(first), reinterpret_cast<uintptr_t>(pages) + bytes - first,
+          kPopulateWrite);
+}
+
+template <typename T, bool kResident = false> struct PageAllocator {
   using value_type = T;
+  template <typename Other> struct rebind {
+    using other = PageAllocator<Other, kResident>;
+  };
   T *allocate(size_t count) {
-    if (void *pages = take_pages(count * sizeof(T))) return static_cast<T *>(pages);
+    if (void *pages = take_pages(count * sizeof(T), kResident)) return static_cast<T *>(pages);
     throw std::bad_alloc();
   }
   void deallocate(T *pages, size_t count) { munmap(pages, count * sizeof(T)); }
@@ -29,5 +41,7 @@ template <typename T> struct PageAllocator {
 };
 
 template <typename T> using PageVector = std::vector<T, PageAllocator<T>>;
+// Of what is filled slowly, and to its end.
+template <typename T> using ResidentVector = std::vector<T, PageAllocator<T, true>>;
 
 } // namespace tileprof

@@ -2,8 +2,10 @@
 //
 // In: arrays of one owner, from one thread at a time. Out: pieces of a few pages, in sizes that are
 // powers of two, so that what one array has outgrown serves another; all of it goes back to the
-// system with the slab. Threads of CUPTI's fill totals and another thread ends them: from malloc they
-// would be holes in the heaps of the former, among what stays there.
+// system with the slab, or serves the next totals. Threads of CUPTI's fill totals and another thread
+// ends them: from malloc they would be holes in the heaps of the former, among what stays there.
+// Pages are taken by twice as many as before, and are resident from then on: so memory stands still
+// once totals have been of their usual size.
 #pragma once
 
 #include <bit>
@@ -23,9 +25,9 @@ public:
   Slab() = default;
   ~Slab() {
     while (chunks_) {
-      Chunk *former = chunks_->former;
+      Chunk *next = chunks_->next;
       munmap(chunks_, chunks_->bytes);
-      chunks_ = former;
+      chunks_ = next;
     }
   }
   Slab(const Slab &) = delete;
@@ -46,7 +48,13 @@ public:
     Free *&first = free_[rank_of(bytes)];
     first = new (piece) Free{first};
   }
-  // Bytes of its pages, of which only those that were used take memory.
+  // Begins anew in the pages that are there: nothing that was taken is used any more.
+  void reset() {
+    for (Free *&first : free_) first = nullptr;
+    current_ = nullptr;
+    left_ = 0;
+  }
+  // Bytes of its pages.
   size_t bytes() const { return bytes_; }
 
 private:
@@ -54,13 +62,14 @@ private:
     Free *next;
   };
   struct alignas(std::max_align_t) Chunk {
-    Chunk *former;
+    Chunk *next;
     size_t bytes;
   };
   static constexpr size_t kRanks = 48, kLeastRank = std::bit_width(sizeof(Free)) - 1;
-  static constexpr size_t kChunk = 256u << 10;
+  static constexpr size_t kFirst = 32u << 10, kLargest = 256u << 10;
 
-  Chunk *chunks_ = nullptr;
+  Chunk *chunks_ = nullptr;   // the first
+  Chunk *current_ = nullptr;  // that pieces come from; those behind it are free
   std::byte *next_ = nullptr;
   size_t left_ = 0, bytes_ = 0;
   Free *free_[kRanks] = {};
@@ -72,13 +81,21 @@ private:
   }
   // What is left of the last chunk stays unused: less than the piece that is wanted.
   void grow(size_t least) {
-    const size_t wanted = least + sizeof(Chunk) > kChunk ? least + sizeof(Chunk) : kChunk;
-    void *pages = take_pages(wanted);
+    do {
+      Chunk *&next = current_ ? current_->next : chunks_;
+      if (!next) next = make(least + sizeof(Chunk));
+      current_ = next;
+      next_ = reinterpret_cast<std::byte *>(current_) + sizeof(Chunk);
+      left_ = current_->bytes - sizeof(Chunk);
+    } while (left_ < least);
+  }
+  Chunk *make(size_t least) {
+    size_t wanted = bytes_ < kFirst ? kFirst : bytes_ < kLargest ? bytes_ : kLargest;
+    if (wanted < least) wanted = least;
+    void *pages = take_pages(wanted, true);
     if (!pages) throw std::bad_alloc();
-    chunks_ = new (pages) Chunk{chunks_, wanted};
-    next_ = static_cast<std::byte *>(pages) + sizeof(Chunk);
-    left_ = wanted - sizeof(Chunk);
     bytes_ += wanted;
+    return new (pages) Chunk{nullptr, wanted};
   }
 };
 

@@ -37,9 +37,15 @@ void Totals::grow() {
 }
 
 TakenTotals Totals::take() {
-  TakenTotals taken = std::exchange(totals_, TakenTotals());
-  places_.assign(kPlaces, 0);
+  TakenTotals taken = std::exchange(totals_, spare_.slab ? std::move(spare_) : TakenTotals());
+  places_.assign(places_.size(), 0);
   return taken;
+}
+
+void Totals::give_back(TakenTotals &&taken) {
+  taken.rows.clear();  // before what they are in
+  taken.slab->reset();
+  if (!spare_.slab) spare_ = std::move(taken);
 }
 
 } // namespace tileprof

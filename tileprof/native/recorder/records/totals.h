@@ -96,6 +96,7 @@ struct TakenTotals {
   std::unique_ptr<Slab> slab = std::make_unique<Slab>();  // outlives the rows, which are in it
   PageVector<Total> rows = {};
 
+  size_t bytes() const { return (slab ? slab->bytes() : 0) + rows.capacity() * sizeof(Total); }
   auto begin() const { return rows.begin(); }
   auto end() const { return rows.end(); }
 };
@@ -107,12 +108,17 @@ public:
   Total &at(const TotalKey &key);
   // Hands everything over and starts from zero.
   TakenTotals take();
+  // Takes memory back that was handed over, for what comes after the next `take`.
+  void give_back(TakenTotals &&taken);
   size_t size() const { return totals_.rows.size(); }
+  // Of all that it holds, what was handed over left out.
+  size_t bytes() const { return totals_.bytes() + spare_.bytes(); }
 
 private:
   static constexpr size_t kPlaces = 1024;
 
   TakenTotals totals_;
+  TakenTotals spare_{nullptr};  // without a slab: none
   PageVector<uint32_t> places_;  // 1 + index; open addressing, at most half full
 
   size_t first_place(const TotalKey &key) const;

@@ -1,0 +1,1 @@
+"""What threads do in a soak: see `benchmarks.reliability.soak`."""
