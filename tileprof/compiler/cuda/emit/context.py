@@ -71,6 +71,8 @@ class Context(Values):
     rings: dict[ir.Value, RingState] = field(default_factory=dict)
     multiplies: bool = False
     """Whether warps of the launch have roles, or multiply: see `unit.py`."""
+    crowded: bool = False
+    """Whether registers are scarce in the loop around."""
     maps: list[TensorMapSpec] = field(default_factory=list)
     rows: list[RowsSpec] = field(default_factory=list)
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
