@@ -31,7 +31,7 @@ def products(word=""):
         Q: T.Tensor((64, 64), T.bfloat16),
         K: T.Tensor((6 * 64, 64), T.bfloat16),
         n: T.int32,
-        O: T.Tensor((6 * 64, 64), T.float32),
+        Out: T.Tensor((6 * 64, 64), T.float32),
         C: T.Tensor((64, 64), T.float32),
     ):
         with T.Kernel(1, threads=128):
@@ -63,7 +63,7 @@ def products(word=""):
                 if word == "added":
                     T.atomic_add(C, o)
                 else:
-                    T.copy(o, O[k * 64, 0])
+                    T.copy(o, Out[k * 64, 0])
 
     return main
 
