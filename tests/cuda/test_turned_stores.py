@@ -66,7 +66,7 @@ def test_each_element_has_its_place(twice: bool) -> None:
     a, b = (rng.integers(-2, 3, (64, 64)) for _ in range(2))
     out = np.zeros((64, 64), np.float32)
     given = [x.astype(ml_dtypes.bfloat16) for x in (a, b)]
-    emulate(program.source, program.kernel, [*given, out], [])
+    emulate(program.source, program.kernel, [*given, out])
     np.testing.assert_array_equal(out, (a @ b) * (2 if twice else 1))
 
 
