@@ -12,6 +12,7 @@ import tileprof
 import tileprof.lang as T
 from tests.cuda.compiled_kernels import need_machine_code
 from tileprof import ir
+from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.passes.overlap import overlap
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -127,9 +128,14 @@ def _kind(op):
 
 @pytest.mark.parametrize("word", ["", "changed", "added"])
 def test_products_are_not_run_one_by_one(word):
-    """The assembler knows that nothing reads sums of a product under way, and spills nothing."""
+    """The assembler knows that nothing reads sums of a product under way, and spills nothing; nor
+    does it write loops over the lanes that may store."""
     need_machine_code()
-    assert not lowered(word)[1].cubin.notes
+    cubin = lowered(word)[1].cubin
+    assert not cubin.notes
+    text = disassemble(cubin)
+    assert "UTMAREDG" in text or "UTMASTG" in text
+    assert ".U.ANY" not in text
 
 
 def test_sums_of_all_iterations_stay(monkeypatch):
