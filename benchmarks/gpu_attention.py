@@ -159,11 +159,12 @@ def backward(batch: int, length: int, causal: bool) -> Iterator[Work]:
     out, lse = attention.attention(*given, causal=causal)
     sums = torch.empty(batch, length, HEADS, DIM, device=d_out.device, dtype=torch.float32)
 
-    def ours(options: dict[str, int]) -> torch.Tensor:
+    whole = attention_backward.attention_backward
+    in_order = tileprof.jit(whole.function, controls={"overlap": False})
+
+    def ours(kernel: Any, options: dict[str, int]) -> torch.Tensor:
         delta = attention_backward.row_dots(out, d_out, sums)
-        dk, dv = attention_backward.attention_backward(
-            *given, d_out, lse, delta, sums, causal=causal, **options
-        )
+        dk, dv = kernel(*given, d_out, lse, delta, sums, causal=causal, **options)
         dq = attention_backward.rounded(sums.view(-1, DIM)).view(d_out.shape)
         return _together(dq, dk, dv)
 
@@ -182,7 +183,10 @@ def backward(batch: int, length: int, causal: bool) -> Iterator[Work]:
     amount = 10.0 * batch * HEADS * length**2 * DIM / (2 if causal else 1)
     name = f"attention backward {length} {'causal' if causal else 'full'}"
     work = Work(name, amount, "TFLOP/s", 0.85, 1.0)
-    ways: dict[str, Call] = {shown(o): partial(ours, o) for o in ({"stages": 2}, {"stages": 1})}
+    ways: dict[str, Call] = {
+        shown(o): partial(ours, whole, o) for o in ({"stages": 2}, {"stages": 1})
+    }
+    ways["stages 2, overlap False"] = partial(ours, in_order, {"stages": 2})
     yield measured(work, ways, peers, expected, WEIGHTS)
 
 
@@ -263,6 +267,10 @@ def decode(
     parts: dict[str, Any] = {"splits": 2, "stages": 2, "rows": 64, "groups": groups}
     ways["all heads of keys, splits 2"] = called(whole, rows, **parts)
     ways["all heads of keys, splits 2, early launch"] = called(early, rows, **parts)
+    # Loads further ahead; and blocks for all multiprocessors, of which two parts leave four idle.
+    for name, more in (("splits 2, stages 4", {"stages": 4}), ("splits 4", {"splits": 4})):
+        chosen = called(early, rows, **{**parts, **more})
+        ways[f"all heads of keys, {name}, early launch"] = chosen
     yield measured(work, ways, {n: partial(peer, n) for n in BACKENDS}, expected, WEIGHTS)
 
 

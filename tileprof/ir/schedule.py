@@ -50,6 +50,9 @@ class LoopSchedule:
     dynamic: bool = False
     """Whether a block takes the next tile that no block has taken, when it is free; otherwise the
     tiles are dealt to the blocks in advance."""
+    crowded: bool = False
+    """Whether fragments leave so few registers that what stays the same in all iterations is
+    computed again in each of them, where that is cheap."""
     slots: int = 1
     """Slots of small tiles that are loaded once an iteration: with two, the producer goes on to the
     next iteration before the consumers have read the tile of this one."""

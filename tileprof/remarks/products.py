@@ -39,6 +39,11 @@ class IssuedBehind(Decision):
     buffer: str
 
 
+class UsedBehind(Decision):
+    text = "used while the next iteration's product into `{buffer}` runs"
+    buffer: str
+
+
 class RunsWhile(Decision, text="runs while `{buffer}` and what it sums are computed"):
     buffer: str
 

@@ -57,7 +57,8 @@ class Controls:
     delayed_release: bool = True
     """Whether a wait may leave the youngest matrix product running."""
     overlap: bool | None = None
-    """Whether the last product of a loop's iteration runs beside the arithmetic of the next one."""
+    """Whether the last product of a loop's iteration runs beside the arithmetic of the next one, or
+    what uses that product beside the first one of the next."""
     peel: bool = True
     """Whether iterations that no mask changes may have a loop of their own."""
     late_sums: bool = True

@@ -17,6 +17,7 @@ TP_INLINE uint64_t tp_descriptor(const void *at, int leading_bytes, int stride_b
 TP_INLINE uint64_t tp_descriptor_advance(uint64_t descriptor, int bytes) {
   return descriptor + (uint64_t)(int64_t)(bytes >> 4);
 }
+TP_INLINE void tp_descriptor_anew(uint64_t &) {}
 TP_INLINE uint64_t tp_descriptor_uniform(uint64_t descriptor) { return descriptor; }
 TP_INLINE void tp_wgmma_fence() { tp_emulator::wgmma_fence(); }
 TP_INLINE void tp_wgmma_commit() { tp_emulator::wgmma_commit(); }

@@ -158,7 +158,7 @@ def _element(
     frame = ctx.points
     if frame is None or frame.layout is None:
         raise InternalError(f"fragment {buffer.name} is used outside of points that have a layout")
-    return f"{buffer.array}[{frame.register(buffer, frame.dims(op.indices), texts)}]"
+    return frame.element(buffer, frame.dims(op.indices), texts)
 
 
 def shared_address(

@@ -38,7 +38,7 @@ def emit(ctx: Context, op_: ir.OpBase) -> None:
             else:
                 _chunk(ctx, op, width)
         case ir.Commit(queue="bulk"):
-            ctx.writer.line("if (tp_thread == 0) tp_bulk_commit();")
+            ctx.writer.line(f"if ({ctx.one_thread}) tp_bulk_commit();")
         case ir.Commit():
             ctx.headers.add("async.cuh")
             ctx.writer.line("tp_cp_async_commit();")
@@ -61,7 +61,7 @@ def _wait(ctx: Context, op: ir.Wait) -> None:
             line(f"tp_cp_async_wait<{op.pending}>();")
         case "bulk":
             read = "_read" if op.read else ""
-            line(f"if (tp_thread == 0) tp_bulk_wait{read}<{op.pending}>();")
+            line(f"if ({ctx.one_thread}) tp_bulk_wait{read}<{op.pending}>();")
 
 
 # -- TMA
@@ -132,7 +132,7 @@ def _store(ctx: Context, op: ir.AsyncCopy) -> None:
     call, more = f"tp_tma_reduce_{kind}" if kind else "tp_tma_store", ""
     if policy := "" if kind else kept_in_l2(op):
         call, more = f"{call}_hint", f", tp_{policy}()"
-    with ctx.writer.braces("if (tp_thread == 0)"):
+    with ctx.writer.braces(f"if ({ctx.one_thread})"):
         for address, coordinates in boxes:
             ctx.writer.line(f"{call}(&{name}, {address}{more}, {coordinates});")
 

@@ -71,6 +71,10 @@ class Context(Values):
     rings: dict[ir.Value, RingState] = field(default_factory=dict)
     multiplies: bool = False
     """Whether warps of the launch have roles, or multiply: see `unit.py`."""
+    crowded: bool = False
+    """Whether registers are scarce in the loop around."""
+    elects: bool = False
+    """Whether the hardware names the thread that starts bulk stores."""
     maps: list[TensorMapSpec] = field(default_factory=list)
     rows: list[RowsSpec] = field(default_factory=list)
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
@@ -136,6 +140,16 @@ class Context(Values):
         return Tile(held, offsets, tuple(view.sizes), inside)
 
     # -- statements
+
+    @property
+    def one_thread(self) -> str:
+        """The condition of the thread that starts bulk stores and waits for them, always the same.
+        Where it was elected, the assembler knows that it is one of its warp; for any other it
+        writes a loop over lanes around each store."""
+        if not self.elects:
+            return "tp_thread == 0"
+        self.headers.add("barriers.cuh")
+        return "tp_warp == 0 && tp_elect()"
 
     def barrier(self) -> str:
         """The statement at which all threads of the role meet."""

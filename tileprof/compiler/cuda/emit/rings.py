@@ -195,8 +195,10 @@ def emit_roles(ctx: Context, op: ir.Roles, emit_block: EmitBlock) -> None:
         if consumer:
             line(f"tp_registers_increase<{consumer}>();")
         ctx.role = "consumer"
+        # There the text of one store after the other is on the way of all warps.
+        ctx.elects = any(isinstance(o, ir.For) and o.schedule.crowded for o in ir.walk(op.consumer))
         _emit_role(ctx, op.consumer, emit_block, alone=False)
-    ctx.role = "block"
+    ctx.role, ctx.elects = "block", False
     ctx.writer.close("}")
     if clustered:
         _meet(ctx, clustered)

@@ -241,12 +241,18 @@ def _for(ctx: Context, op: ir.For) -> None:
         last = op.body.ops[-1] if op.body.ops else None
         if isinstance(last, ir.Yield):
             with ctx.writer.braces(f"for ({kind} {name} = {start}; {test};)"):
-                emit_block(ctx, op.body)
+                _emit_iteration(ctx, op)
                 ctx.writer.line(f"{name} = {ctx.bare(last.values[0])};")
             return
         head = f"for ({kind} {name} = {start}; {test}; {forward or f'{name} += {step}'})"
         with ctx.writer.braces(head):
-            emit_block(ctx, op.body)
+            _emit_iteration(ctx, op)
+
+
+def _emit_iteration(ctx: Context, op: ir.For) -> None:
+    outer, ctx.crowded = ctx.crowded, ctx.crowded or op.schedule.crowded
+    emit_block(ctx, op.body)
+    ctx.crowded = outer
 
 
 def _stays_small(ctx: Context, op: ir.For) -> bool:

@@ -151,6 +151,25 @@ def _may_not_run(loop: ir.OpBase) -> TypeGuard[ir.For]:
     return trips is None or len(trips) == 0
 
 
+def _sums_in(op: ir.OpBase) -> set[ir.Value]:
+    """The accumulators of products of warp groups inside of an op."""
+    inside = (o for block in op.blocks() for o in ir.walk(block))
+    return {base(o.c) for o in inside if isinstance(o, ir.Gemm) and is_of_warp_groups(o)}
+
+
+def _uses_earlier(loop: ir.OpBase) -> bool:
+    """Whether an iteration waits for a sum of the one before, with a product of its own running."""
+    begun: set[ir.Value] = set()
+    for op in (o for block in loop.blocks() for o in block.ops):
+        match op:
+            case ir.AsyncGemm(c=sums):
+                begun.add(base(sums))
+            case ir.Wait(queue="wgmma", pending=pending) if pending and begun:
+                if any(base(value) not in begun for value in op.held):
+                    return True
+    return False
+
+
 def _first_wait(op: ir.OpBase) -> bool | None:
     """Whether a loop, or a branch, waits for all products before it starts one or does other work;
     None where it does none of that."""
@@ -196,6 +215,8 @@ class _Waits(Flow[_State]):
         """Whether a producer loads for these threads, whose loops take turns as they stand."""
         self.drained: dict[ir.OpBase, bool] = {}
         """Loops, and whether their iterations wait at their end for what the next waits for."""
+        self.apart: set[ir.OpBase] = set()
+        """Those of them which nothing may run into."""
 
     def done(self) -> ir.Launch:
         """The launch with waits."""
@@ -341,17 +362,25 @@ class _Waits(Flow[_State]):
         waited for in theirs.
 
         Nothing runs beside them in between.  If a loop that may run zero times leaves products
-        running, the assembler runs all products of the kernel one by one.
+        running, the assembler runs all products of the kernel one by one.  So it does where a sum
+        of an earlier iteration is used while a product of this one runs: such a loop begins with
+        none under way.
         """
         if op not in self.drained:
             self.drained[op] = False
-            if _may_not_run(op):
+            if _may_not_run(op) or len(_sums_in(op)) > 1:
                 outer = self.lowering
                 self.lowering = replace(outer, remarks=Remarks())
                 tried = ir.Block()
                 super().loop(op, tried, state.copy())
                 self.lowering = outer
-                self.drained[op] = _first_wait(tried.ops[-1]) is True
+                made_once = tried.ops[-1]
+                if _uses_earlier(made_once):
+                    self.apart.add(op)
+                waits = _may_not_run(op) and _first_wait(made_once) is True
+                self.drained[op] = waits or op in self.apart
+        if op in self.apart and state.wgmma:
+            self._wait(state, made, 0, "it is used beside a product of the loop", op)
         entry = state.copy()
         super().loop(op, made, state)
         inside = {o for b in op.blocks() for o in ir.walk(b)}

@@ -16,6 +16,9 @@ TP_INLINE uint64_t tp_descriptor(const void *at, int leading_bytes, int stride_b
 TP_INLINE uint64_t tp_descriptor_advance(uint64_t descriptor, int bytes) {
   return descriptor + (uint64_t)(int64_t)(bytes >> 4);
 }
+// From here on another one, as far as the compiler knows: what is computed from it is not kept in
+// registers from one iteration to the next.
+TP_INLINE void tp_descriptor_anew(uint64_t &descriptor) { asm volatile("" : "+l"(descriptor)); }
 // The same descriptor in every lane, said so: it is kept once for the warp.
 TP_INLINE uint64_t tp_descriptor_uniform(uint64_t descriptor) {
   const uint32_t low = __shfl_sync(TP_ALL_LANES, (uint32_t)descriptor, 0);

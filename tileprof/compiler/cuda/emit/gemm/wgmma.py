@@ -140,8 +140,8 @@ def emit_wgmma(ctx: Context, op: ir.Gemm, instruction: Wgmma, sums: str, *, wait
     a = None if instruction.a_in_registers else _operand(ctx, op, "a")
     row, column = _group(ctx, instruction)
     if a is not None:
-        line(f"const uint64_t {a.name} = {a.descriptor(times(row, a.along(rows)))};")
-    line(f"const uint64_t {b.name} = {b.descriptor(times(column, b.along(columns)))};")
+        _declare(ctx, a, times(row, a.along(rows)))
+    _declare(ctx, b, times(column, b.along(columns)))
     if not op.clear:
         line(hold)
     words = _take(ctx, op, rows * k) if a is None else ""
@@ -154,6 +154,14 @@ def emit_wgmma(ctx: Context, op: ir.Gemm, instruction: Wgmma, sums: str, *, wait
     if wait:
         line("tp_wgmma_wait<0>();")
         line(hold)
+
+
+def _declare(ctx: Context, operand: _Operand, group: Extent) -> None:
+    """The descriptor of a warp group's part, under its name."""
+    made = f"{operand.name} = {operand.descriptor(group)};"
+    ctx.writer.line(f"uint64_t {made}" if ctx.crowded else f"const uint64_t {made}")
+    if ctx.crowded:
+        ctx.writer.line(f"tp_descriptor_anew({operand.name});")
 
 
 def _group(ctx: Context, instruction: Wgmma) -> tuple[Extent, Extent]:

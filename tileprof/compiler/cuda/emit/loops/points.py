@@ -8,7 +8,7 @@ the runs (`runs.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, plus, times
@@ -16,6 +16,7 @@ from tileprof.compiler.cuda.emit.buffers import FragmentBuffer
 from tileprof.compiler.cuda.emit.swizzled import Swizzled
 from tileprof.compiler.cuda.layouts import Digit, RegisterLayout
 from tileprof.compiler.cuda.layouts.registers import weighted
+from tileprof.compiler.cuda.layouts.turns import Turn
 from tileprof.errors import InternalError
 
 from .digit_runs import Run
@@ -56,6 +57,8 @@ class Frame:
     """Stores that stand behind."""
     addresses: dict[ir.OpBase, Swizzled] = field(default_factory=dict)
     """Of accesses to swizzled memory that are steps from the thread's first."""
+    turn: Turn | None = None
+    """Which lanes begin with another register, where some do."""
 
     def dims(self, indices: Sequence[ir.Value]) -> Dims:
         """Which loop variable each index is."""
@@ -64,8 +67,26 @@ class Frame:
 
     def register(self, fragment: FragmentBuffer, dims: Dims, indices: Sequence[Extent]) -> Extent:
         """The number of the register that holds an element of this point."""
+        return self._register(fragment, dims, indices, self.runs)
+
+    def element(self, fragment: FragmentBuffer, dims: Dims, indices: Sequence[Extent]) -> str:
+        """The element of this point; where lanes take turns, one of two registers."""
+        here = f"{fragment.array}[{self.register(fragment, dims, indices)}]"
+        if self.turn is None:
+            return here
+        runs = [_exchanged(run, self.turn) for run in self.runs]
+        there = f"{fragment.array}[{self._register(fragment, dims, indices, runs)}]"
+        return f"({self.turn.lanes} ? {there} : {here})"
+
+    def _register(
+        self,
+        fragment: FragmentBuffer,
+        dims: Dims,
+        indices: Sequence[Extent],
+        runs: Sequence[Run],
+    ) -> Extent:
         number = self.fragments[fragment.array, dims]
-        terms = [times(r.name, r.weights[number]) for r in self.runs if r.count > 1]
+        terms = [times(r.name, r.weights[number]) for r in runs if r.count > 1]
         for dim, (variable, index) in enumerate(zip(dims, indices, strict=True)):
             if variable is None:
                 terms.append(_within(fragment.layout, dim, index))
@@ -81,6 +102,14 @@ class Frame:
                 f" ({self.layout})"
             )
         return found
+
+
+def _exchanged(run: Run, turn: Turn) -> Run:
+    """A loop over registers in the order of the lanes that begin with another one."""
+    for bit in range(run.count.bit_length() - 1):
+        if tuple(s << bit for s in run.step) == turn.step:
+            return replace(run, name=f"({run.name} ^ {1 << bit})")
+    return run
 
 
 def _within(layout: RegisterLayout, dim: int, index: Extent) -> Extent:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import plus, times
+from tileprof.compiler.codegen.buffers import paren, plus, times
 from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.ranges import fits
@@ -32,6 +32,7 @@ from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored,
 from tileprof.compiler.cuda.emit.access import is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
+from tileprof.compiler.cuda.layouts.turns import turn_of
 from tileprof.compiler.cuda.target import WORD
 from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT
 from tileprof.errors import InternalError
@@ -98,10 +99,20 @@ class RegisterLoops(VectorLoops):
             self._slice([o for o in ir.walk(self.op.body) if o in needed], set(), {})
             row, column = (self.ctx.index(v) for v in op.indices[-2:])
         text = str(buffer.tile_offset(row, column))
+        turn = turn_of(self.op, self.layout, buffer.layout, self.planner.width)
+        if turn is not None and self._takes_turns(op):
+            self.frame.turn = turn
+            text = f"{paren(text)} ^ ({turn.lanes} * {turn.change})"
+            made = replace(made, mask=made.mask | turn.change)
         if text not in self.places:
             self.places[text] = self.ctx.names.fresh(f"{buffer.name}_at")
             self.ctx.writer.line(f"const int {self.places[text]} = {bare(text)};")
         self.frame.addresses[op] = replace(made, base=self.places[text])
+
+    def _takes_turns(self, op: ir.Load | ir.Store | ir.Atomic) -> bool:
+        """Whether a store moves all its vectors whole, so that their order does not matter."""
+        whole = [a for a in self.stores if a.op is op and a.width == self.planner.width]
+        return bool(whole) and not whole[0].guards
 
     def conditions(self) -> list[str]:
         """What the launch must fulfil for the fast form, besides accesses that are inside."""

@@ -18,6 +18,7 @@ from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuff
 from tileprof.compiler.cuda.emit.loops.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
+from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
 from tileprof.compiler.cuda.lowering import Lowering, has_open_rows
 from tileprof.compiler.cuda.target import SECTOR
 from tileprof.compiler.cuda.tuning import MISSED_ACCESS, UNKNOWN_STRIDE, WASTEFUL_ACCESS
@@ -79,18 +80,25 @@ def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) 
     loads = planner.loads()
     moved = (*loads, *planner.stores(loads, lambda store: False))
     widths: dict[ir.OpBase, int] = {a.op: a.width for a in moved}
+    whole = {a.op: a.width == planner.width and not a.guards for a in moved}
     for each in ir.walk(op.body):
         if isinstance(each, ir.Load | ir.Store | ir.Atomic) and each.indices:
             buffer = buffers.get(each.buffer)
             if isinstance(buffer, GlobalBuffer | SharedBuffer):
-                indices = _indices(op, layout, each)
+                turn = None
+                if isinstance(buffer, SharedBuffer) and whole.get(each):
+                    turn = turn_of(op, layout, buffer.layout, planner.width)
+                indices = _indices(op, layout, each, turn)
                 _tell(each, buffer, indices, widths.get(each, 1), lowering)
 
 
-def _indices(op: ir.Parallel, layout: RegisterLayout, access: Access) -> Array:
-    """The indices of each lane of the first warp in its first register: int64[32, rank]; -1 for a
-    lane that takes no part."""
+def _indices(op: ir.Parallel, layout: RegisterLayout, access: Access, turn: Turn | None) -> Array:
+    """The indices of each lane of the first warp in the register with which it begins: int64[32,
+    rank]; -1 for a lane that takes no part."""
     points = layout.table()[:32, 0, :]
+    if turn is not None:
+        exchanged = np.arange(32) >> turn.lane_bit & 1
+        points = points + exchanged[:, None] * np.array(turn.step, np.int64)
     at = {variable: points[:, d] for d, variable in enumerate(op.body.args)}
     indices = np.stack([evaluate(i, at, (32,)) for i in access.indices], axis=-1)
     idle: npt.NDArray[np.bool_] = np.any(points >= np.array(layout.shape), axis=1)

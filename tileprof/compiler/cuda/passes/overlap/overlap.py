@@ -16,6 +16,12 @@ between:
 Only the head of an iteration moves, before the tail of the iteration before it; nothing else
 changes its order.  So the tail may touch nothing that the head writes, and write nothing that it
 touches.
+
+Where an iteration ends with what uses the last product itself, that alone is the tail: it runs
+beside the first product of the next iteration.
+
+    gemm w, K_s → o         in the loop:  gemm Q_s, K_s → s   of iteration k
+    add o to memory                       add o to memory     of iteration k - 1
 In: products with instructions, loads chosen, elementwise ops as `parallel`.  Out: the same ops in
 three loops; the waits of the products follow from the order (`waits`).
 """
@@ -23,7 +29,7 @@ three loops; the waits of the products follow from the order (`waits`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
@@ -48,8 +54,9 @@ from tileprof.remarks.loops import (
     RunsBeside,
     SharedBuffer,
 )
-from tileprof.remarks.products import IssuedBehind
+from tileprof.remarks.products import IssuedBehind, UsedBehind
 
+from .alive import most_registers
 from .rotation import Parts, rotate
 
 
@@ -65,19 +72,26 @@ def _overlapped(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
         return launch
     written = written_globals(launch, aliased=lowering.aliased)
     parts: dict[ir.OpBase, Parts] = {}
+    crowded: set[ir.OpBase] = set()
     for loop in ir.walk(launch.body):
         if isinstance(loop, ir.For) and loop.kind == "pipelined" and len(_products(loop.body)) > 1:
             found = _parts(loop, written)
             if isinstance(found, Parts) and lowering.controls.overlap is None:
                 found = _crowded(launch) or found
+            late = isinstance(found, _Missed)
+            if late:
+                found = _late_uses(launch, loop, written, lowering) or found
+                crowded.add(loop)
             if isinstance(found, Parts):
                 parts[loop] = found
-            _note(loop, found, lowering)
+            _note(loop, found, late, lowering)
 
     def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if old not in parts:
             return None
         assert isinstance(new, ir.For)
+        if old in crowded:
+            new.schedule = replace(new.schedule, crowded=True)
         rotate(new, parts[old], builder)
         return []
 
@@ -92,13 +106,14 @@ class _Missed:
     op: ir.OpBase
 
 
-def _note(loop: ir.For, found: Parts | _Missed, lowering: Lowering) -> None:
+def _note(loop: ir.For, found: Parts | _Missed, late: bool, lowering: Lowering) -> None:
     if isinstance(found, _Missed):
         reason = KeepsOrder(found.op.mnemonic, line_of(found.op), found.reason)
         lowering.remarks.add("for", "", loop.span, InOrder(), (Overlap(), reason))
         return
     first, *_, last = _products(loop.body)
-    lowering.remarks.add("gemm", "", last.span, IssuedBehind(buffer_name(base(first.c))))
+    decision = UsedBehind if late else IssuedBehind
+    lowering.remarks.add("gemm", "", last.span, decision(buffer_name(base(first.c))))
 
 
 def _products(block: ir.Block) -> list[ir.Gemm]:
@@ -128,6 +143,33 @@ def _parts(loop: ir.For, written: set[ir.Value]) -> Parts | _Missed:
     head, middle = rest[:at], rest[at:]
     if missed := _obstacle(head, middle, tail) or _carried(tail, rest):
         return missed
+    place = {op: at for at, op in enumerate(loop.body.ops)}
+    return Parts(*(tuple(place[o] for o in part) for part in (head, middle, tail)))
+
+
+def _late_uses(
+    launch: ir.Launch, loop: ir.For, written: set[ir.Value], lowering: Lowering
+) -> Parts | None:
+    """The parts of a body of which the tail is what uses the last product, without the product;
+    None where it has no such end, or a head may not move before it."""
+    step = loop.step.owner
+    acting = [o for o in loop.body.ops if not _floats(o, written)]
+    if not isinstance(step, ir.Constant) or step.value != 1 or any(map(_is_fixed, acting)):
+        return None
+    first, *_, last = _products(loop.body)
+    end, begin = acting.index(last) + 1, acting.index(first) + 1
+    head, middle, tail = acting[:begin], acting[begin:end], acting[end:]
+    if not last.clear or base(last.c) is base(first.c):
+        return None
+    if not any(_clash(o, [last]) for o in tail):
+        return None
+    if any(_clash(o, tail) for o in head) or _carried(tail, [*head, *middle]):
+        return None
+    if lowering.controls.overlap is None:
+        now = most_registers(launch, loop, [(o, 0) for o in acting])
+        order = [*((o, 0) for o in head), *((o, 1) for o in tail), *((o, 0) for o in middle)]
+        if most_registers(launch, loop, order) > max(now, FRAGMENT_REGISTERS):
+            return None
     place = {op: at for at, op in enumerate(loop.body.ops)}
     return Parts(*(tuple(place[o] for o in part) for part in (head, middle, tail)))
 

@@ -12,7 +12,7 @@ are computed from stands before them in each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tileprof import ir
 from tileprof.compiler.passes.identities import folded
@@ -43,9 +43,15 @@ class _Rotation:
     loop: ir.For
     parts: Parts
     builder: ir.Builder
+    shared: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    """Tiles of shared memory that the body allocates, and the one that all loops have instead."""
 
     def emit(self) -> None:
         """Append them."""
+        for op in self.loop.body.ops:
+            if isinstance(op, ir.Alloc) and op.space == "shared":
+                held = self.builder.emit(clone(op, {}, {}))
+                self.shared[op.result] = held.results[0]
         start, stop, parts = self.loop.start, self.loop.stop, self.parts
         one = self.builder.constant(1)
         second = self._computed("add", start, one)
@@ -76,12 +82,12 @@ class _Rotation:
         k = ir.Value(counter.type, counter.name)
         body = ir.Block([k])
         builder = ir.Builder(body, loop.span)
-        this = _Part(loop, {counter: k}, body)
+        this = _Part(loop, {counter: k, **self.shared}, body)
         this.place(now)
         if before:
             one = builder.constant(1)
             earlier = builder.emit(ir.Binary("sub", k, one, hint=f"{counter.name}_before")).result
-            _Part(loop, {counter: earlier}, body).place(before)
+            _Part(loop, {counter: earlier, **self.shared}, body).place(before)
         this.place(then)
         held = loop.num_stages, loop.hints, schedule
         made = ir.For(loop.kind, start, stop, loop.step, body, *held)
@@ -99,8 +105,9 @@ class _Part:
 
     def place(self, positions: Sequence[int]) -> None:
         """Append the ops at these positions, and before each what it is computed from."""
-        for at in positions:
-            self._place(self.loop.body.ops[at])
+        for op in (self.loop.body.ops[at] for at in positions):
+            if not (isinstance(op, ir.Alloc) and op.result in self.mapping):
+                self._place(op)
 
     def _place(self, op: ir.OpBase) -> None:
         for value in op.all_operand_values():

@@ -86,7 +86,9 @@ class _Half:
         made = clone(op, self.mapping, regions)
         self.mapping.update(zip(op.results, made.results))
         if isinstance(made, ir.For) and made.kind == "pipelined":
-            made = ir.For("serial", made.start, made.stop, made.step, made.body, span=op.span)
+            kept = LoopSchedule(crowded=made.schedule.crowded)
+            held = made.start, made.stop, made.step, made.body
+            made = ir.For("serial", *held, schedule=kept, span=op.span)
         self.block.ops.append(made)
 
 
