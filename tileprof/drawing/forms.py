@@ -7,21 +7,22 @@ of the loops around.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import row_major
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
-from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
+from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.target import Target
 
+from .launch_facts import LaunchFacts
 from .one_thread import by_one_thread
 from .operands import MatrixAccess, fragment_copy
 from .repeated_loads import (
@@ -33,6 +34,7 @@ from .repeated_loads import (
     texts,
     written,
 )
+from .ways import Finder, Way, Ways
 
 Ints = NDArray[np.int64]
 _WARP = 32
@@ -60,13 +62,16 @@ class Form:
 class Forms:
     """The accesses of a kernel's loops by op."""
 
-    def __init__(self, kernel: ir.Kernel, target: Target, controls: Controls) -> None:
-        self._target, self._controls = target, controls
-        self._buffers = _buffers(kernel)
+    def __init__(
+        self, kernel: ir.Kernel, target: Target, controls: Controls, facts: LaunchFacts
+    ) -> None:
+        self._buffers = _buffers(kernel, facts)
+        self._finder = Finder(
+            kernel, self._buffers, controls.vectorize, target.adds_vectors, facts.numbers(kernel)
+        )
+        self._ways: dict[ir.Parallel, Ways] = {}
         self._numbers: Numbers
         self._of: dict[ir.OpBase, Form] = {}
-        self._fronts: dict[ir.Parallel, list[VectorAccess]] = {}
-        """Loads of each loop that are made in front of its points."""
         self._texts: dict[ir.OpBase, dict[tuple[int, ...], Form]] = {}
         """Forms of loads of global memory in each text of the loops around."""
         self._ahead: dict[ir.OpBase, tuple[int, int]] = {}
@@ -92,6 +97,11 @@ class Forms:
                 self.by_one_thread |= by_one_thread(launch.body)
                 self._numbers = Numbers(launch, params)
                 self._block(launch.body, _Around(), set())
+        self._finder.written_twice(self._ways)
+        for launch in kernel.ops():
+            if isinstance(launch, ir.Launch):
+                warps = max(launch.block_threads // _WARP, 1)
+                self.warps.update((op, warps) for op in ir.walk(launch.body))
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
@@ -149,30 +159,30 @@ class Forms:
             self._block(op.body, around.text(made, text, inside if is_run else None), loaded)
 
     def _loop(self, op: ir.Parallel, around: _Around, loaded: set[Hashable]) -> None:
-        if op not in self._fronts:
-            self._fronts[op] = list(self._front(op))
-        for access in self._fronts[op]:
-            made = self._loaded(op, access, around, loaded)
+        if op not in self._ways:
+            ways = self._finder.find(op)
+            if ways is None:
+                return
+            self._ways[op] = ways
+            self._plan(ways.fast)
+            if ways.slow is not None:
+                self._plan(ways.slow)
+        fast = self._ways[op].fast
+        if fast.loop is not op:
+            self._numbers.visit(fast.loop, around.varying)
+        for access in fast.loads:
+            made = self._loaded(fast.loop, access, around, loaded)
             self._texts.setdefault(access.op, {})[around.texts] = made
             self._written[access.op] = around.written
 
-    def _front(self, op: ir.Parallel) -> Iterator[VectorAccess]:
-        """Yield the loads that a loop makes in front of its points; note how threads make all of
-        its accesses."""
-        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-        if len(shape) != len(op.extents):
-            return
-        layout = parse_layout(op.layout, shape)
-        # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
-        planner = Planner(
-            op, layout, self._buffers, lambda value: "x", vectorize=self._controls.vectorize,
-            adds=self._target.adds_vectors,
-        )  # fmt: skip
-        loads = planner.loads()
-        stores = planner.stores(loads, lambda s: False)
-        widths: dict[ir.OpBase, int] = {each.op: each.width for each in (*loads, *stores)}
-        front = {each.op: each for each in loads}
-        behind = {each.op for each in stores}
+    def _plan(self, way: Way) -> None:
+        """Note how threads make all accesses of a loop that goes one way."""
+        op, planner = way.loop, way.planner
+        self.points.update(ir.walk(op.body))
+        shape = planner.layout.shape
+        widths: dict[ir.OpBase, int] = {each.op: each.width for each in (*way.loads, *way.stores)}
+        front = {each.op: each for each in way.loads}
+        behind = {each.op for each in way.stores}
         written = [
             each
             for each in ir.walk(op.body)
@@ -182,13 +192,12 @@ class Forms:
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
                 step = max(width, moved.repeats if moved else 1)
-                points = points_of(layout, step, not isinstance(each, ir.Load))
+                points = points_of(planner.layout, step, not isinstance(each, ir.Load))
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
                 elif moved is not None:
                     form = replace(form, points=_once(points, shape, _moving(each, op)))
-                    yield moved
                 self._of[each] = form
 
     def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
@@ -296,16 +305,17 @@ def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
     return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
 
 
-def _buffers(kernel: ir.Kernel) -> dict[ir.Value, Buffer]:
+def _buffers(kernel: ir.Kernel, facts: LaunchFacts) -> dict[ir.Value, Buffer]:
     """Return parameters and shared buffers as the emission will know them."""
     found: dict[ir.Value, Buffer] = {}
-    for param, value in zip(kernel.params, kernel.param_values()):
+    for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
         kind = param.type
         if isinstance(kind, ir.BufferType):
-            strides = row_major(kind.shape) if kind.strides is None else kind.strides
             found[value] = GlobalBuffer(
-                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape
-            )
+                param.name, kind.dtype, kind.shape, facts.strides(param, kind), param.name,
+                kind.shape, alignment=kind.dtype.bytes if at in facts.unaligned else 16,
+                looks=has_open_rows(kind),
+            )  # fmt: skip
     for op in kernel.ops():
         if isinstance(op, ir.Alloc) and op.space == "shared":
             layout = parse_shared(op.layout, op.shape, op.dtype)
