@@ -167,11 +167,16 @@ class Forms:
             self._plan(ways.fast)
             if ways.slow is not None:
                 self._plan(ways.slow)
-        fast = self._ways[op].fast
+        fast, is_only = self._ways[op].fast, self._ways[op].slow is None
         if fast.loop is not op:
             self._numbers.visit(fast.loop, around.varying)
+        if not is_only:
+            # What one of two ways loads is not there behind both of them.
+            loaded, around = set(loaded), replace(around, certain=())
+        own: set[Hashable] = set()
         for access in fast.loads:
-            made = self._loaded(fast.loop, access, around, loaded)
+            held = loaded if self._numbers.is_fixed(access.op.buffer) else own
+            made = self._loaded(fast.loop, access, around, held)
             self._texts.setdefault(access.op, {})[around.texts] = made
             self._written[access.op] = around.written
 
@@ -196,7 +201,7 @@ class Forms:
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
-                elif moved is not None:
+                elif moved is not None and (way.is_fast or each.in_bounds):
                     form = replace(form, points=_once(points, shape, _moving(each, op)))
                 self._of[each] = form
 
@@ -215,10 +220,10 @@ class Forms:
     def _loaded(
         self, loop: ir.Parallel, access: VectorAccess, around: _Around, loaded: set[Hashable]
     ) -> Form:
-        """How threads make a load in front of a loop's points, but for what they hold already."""
+        """How threads make a load in front of a loop's points, but for what they hold already:
+        `loaded`, to which it is added."""
         op, numbers, form = access.op, self._numbers, self._of[access.op]
-        free = not access.guards and not access.conditions and op.in_bounds
-        if not free or not numbers.is_fixed(op.buffer):
+        if access.guards:
             return form
         places = _places(form.points, form.shape)
         keys = [
@@ -227,7 +232,12 @@ class Forms:
         ]
         new = np.array([each not in loaded for each in keys], np.bool_)
         loaded.update(keys)
-        stays = bool(around.certain) and around.certain[0] not in numbers.changes(op.indices)
+        changes = numbers.changes(op.indices)
+        stays = (
+            bool(around.certain)
+            and around.certain[0] not in changes
+            and numbers.is_fixed(op.buffer)
+        )
         made = replace(form, points=form.points[new], stays=stays)
         # NVRTC makes phis of addresses of single elements, but not of vectors.
         return replace(made, unused=self._ahead.get(op)) if form.width == 1 else made

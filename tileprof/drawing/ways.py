@@ -47,6 +47,7 @@ class Way:
     """Loads in front of the points."""
     stores: Sequence[VectorAccess]
     """Stores and sums behind a vector's points."""
+    is_fast: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +147,7 @@ class Finder:
         planner = general if branches else planned(other)
         loads = planner.loads()
         stores = planner.stores(loads, lambda store: False)
-        slow = Way(other, planner, *slow_accesses(planner, loads, stores, ()))
+        slow = Way(other, planner, *slow_accesses(planner, loads, stores, ()), is_fast=False)
         return Ways(fast, slow, conditions)
 
     def _shape(self, value: ir.Value) -> Sequence[Extent] | None:
