@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
+from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
@@ -23,7 +24,7 @@ from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.target import Target
 
 from .launch_facts import LaunchFacts
-from .one_thread import by_one_thread
+from .one_thread import by_one_thread, kept_by_barriers
 from .operands import MatrixAccess, fragment_copy
 from .repeated_loads import (
     Loops,
@@ -63,8 +64,14 @@ class Forms:
     """The accesses of a kernel's loops by op."""
 
     def __init__(
-        self, kernel: ir.Kernel, target: Target, controls: Controls, facts: LaunchFacts
+        self,
+        kernel: ir.Kernel,
+        target: Target,
+        controls: Controls,
+        facts: LaunchFacts,
+        lowered: ir.Kernel | None = None,
     ) -> None:
+        """lowered: the kernel after all passes, whose barriers keep loads where they are."""
         self._buffers = _buffers(kernel, facts)
         self._finder = Finder(
             kernel, self._buffers, controls.vectorize, target.adds_vectors, facts.numbers(kernel)
@@ -95,6 +102,8 @@ class Forms:
                     if copied is not None and copied.matrices is not None:
                         self.matrices[op] = copied.matrices
                 self.by_one_thread |= by_one_thread(launch.body)
+                if lowered is not None:
+                    self.by_one_thread -= kept_by_barriers(self.by_one_thread, lowered)
                 self._numbers = Numbers(launch, params)
                 self._block(launch.body, _Around(), set())
         self._finder.written_twice(self._ways)
@@ -164,9 +173,12 @@ class Forms:
             if ways is None:
                 return
             self._ways[op] = ways
-            self._plan(ways.fast)
-            if ways.slow is not None:
-                self._plan(ways.slow)
+            for each in (ways.fast, ways.slow):
+                if each is not None:
+                    if each.loop is not op:
+                        self._numbers.visit(each.loop, around.varying)
+                    self._plan(each)
+                    self._meet(each)
         fast, is_only = self._ways[op].fast, self._ways[op].slow is None
         if fast.loop is not op:
             self._numbers.visit(fast.loop, around.varying)
@@ -193,11 +205,12 @@ class Forms:
             for each in ir.walk(op.body)
             if isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
         ]
+        once = _by_first_threads(op)
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
                 step = max(width, moved.repeats if moved else 1)
-                points = points_of(planner.layout, step, not isinstance(each, ir.Load))
+                points = points_of(planner.layout, step, each in once)
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
@@ -205,10 +218,44 @@ class Forms:
                     form = replace(form, points=_once(points, shape, _moving(each, op)))
                 self._of[each] = form
 
+    def _meet(self, way: Way) -> None:
+        """Leave out loads of single elements of shared memory that ask for what another one of the
+        loop does, or of the same vector under guards: nothing is written between."""
+        planner, front = way.planner, {each.op for each in way.loads}
+        ops = list(ir.walk(way.loop.body))
+        if any(
+            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
+            for each in ops
+        ):
+            return
+        seen: set[Hashable] = set()
+        for op in ops:
+            if not isinstance(op, ir.Load) or op in front or planner.guards.get(op):
+                continue
+            form = self._of[op]
+            if op.buffer.buffer.space != "shared" or not len(form.points):
+                continue
+            places = _places(form.points, form.shape)
+            keys = self._numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
+            kept = np.ones(len(keys), np.bool_)
+            for at, each in enumerate(keys):
+                vector = -1 if way.is_fast else at // planner.width
+                kept[at] = (op.buffer, vector, each) not in seen
+                seen.add((op.buffer, vector, each))
+            self._of[op] = replace(form, points=form.points[kept])
+
+    def _is_met(self, planner: Planner, load: ir.Load) -> bool:
+        """Return whether a load of global memory under guards is made once for the points of a
+        vector that ask for the same."""
+        guards = planner.guards.get(load, ())
+        return self._numbers.is_fixed(load.buffer) and planner.decides_once(guards)
+
     def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
         """How threads make loads of single elements of shared memory that stay with their points:
         NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
         which shared memory is written."""
+        if self._is_met(planner, load):
+            return replace(form, together=planner.width)
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
         axes = _moving(load, planner.op)
@@ -273,6 +320,28 @@ class _Around:
             held, copies=self.copies * made.texts, written=(*self.written, made),
             texts=(*self.texts, text),
         )  # fmt: skip
+
+
+def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
+    """Return what only the first of threads with the same point does: changes of memory that others
+    see, and loads of shared memory that nothing else needs, which NVRTC puts behind the branch."""
+    users: dict[ir.Value, list[ir.OpBase]] = {}
+    ops = list(ir.walk(loop.body))
+    for op in ops:
+        for value in op.operand_values():
+            users.setdefault(value, []).append(op)
+    found: set[ir.OpBase] = set()
+    for op in reversed(ops):
+        match op:
+            case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
+                found.add(op)
+            case ir.Load(buffer=buffer) if buffer.buffer.space != "shared":
+                pass
+            case _ if isinstance(op, ir.Load) or is_pure(op):
+                needed = [each for value in op.results for each in users.get(value, ())]
+                if needed and found.issuperset(needed):
+                    found.add(op)
+    return found
 
 
 def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:

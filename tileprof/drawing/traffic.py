@@ -126,7 +126,7 @@ def traffic_of(
     program = fuse_copies(program, Lowering(target, controls))
     facts = LaunchFacts.of(kernel, values, symbols, machine.unaligned)
     # The program then has loops twice that the machine code has twice.
-    listener = _Listener(Forms(program, target, controls, facts))
+    listener = _Listener(Forms(program, target, controls, facts, machine.lowered))
     try:
         if machine.lowered is not None:
             listener.scalars = scalar_loads(machine.lowered, values, symbols)

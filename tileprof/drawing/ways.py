@@ -159,6 +159,12 @@ class Finder:
         for block in [block for op in self.kernel.ops() for block in op.blocks()]:
             if any(each in ways for each in block.ops):
                 block.ops = [new for each in block.ops for new in self._branched(each, ways)]
+        for found in ways.values():
+            for way in (found.fast, found.slow):
+                if way is not None:
+                    blocks = [block for op in ir.walk(way.loop.body) for block in op.blocks()]
+                    for block in (*blocks, way.loop.body):
+                        _join_stores(block, way)
 
     def _branched(self, op: ir.OpBase, ways: Mapping[ir.Parallel, Ways]) -> list[ir.OpBase]:
         found = ways.get(op) if isinstance(op, ir.Parallel) else None
@@ -171,7 +177,78 @@ class Finder:
         asked = _Written(builder, named, self.numbers, inside).all_of(found.conditions)
         one, other = (ir.Block([], [each.loop]) for each in (found.fast, found.slow))
         builder.emit(ir.If(asked, one, other))
+        self._sink(found.slow)
         return front.ops
+
+    def _sink(self, slow: Way) -> None:
+        """Put loads of shared memory that a guarded store alone needs under its guard, as NVRTC
+        does: a store that is left out then loads nothing."""
+        body = slow.loop.body
+        *others, last = body.ops
+        if not isinstance(last, ir.Store) or last.in_bounds or _is_shared(last):
+            return
+        if not all(is_pure(each) or isinstance(each, ir.Load) for each in others):
+            return
+        late, values = list[ir.OpBase](), set[ir.Value]()
+        for each in others:
+            if _is_shared(each) or not values.isdisjoint(each.operand_values()):
+                late.append(each)
+                values.update(each.results)
+        if not late or not values.isdisjoint(last.indices):
+            return
+        body.ops = [each for each in others if each not in late]
+        builder, named = ir.Builder(body, last.span), self.kernel.symbol_values()
+        inside: ir.Value | None = None
+        for index, extent in zip(last.indices, last.buffer.buffer.shape, strict=True):
+            size = named[extent] if isinstance(extent, str) else builder.constant(extent)
+            held = builder.emit(ir.Compare("lt", index, size)).result
+            inside = held if inside is None else builder.emit(ir.Binary("and", inside, held)).result
+        if inside is not None:
+            builder.emit(ir.If(inside, ir.Block([], [*late, last]), ir.Block()))
+
+
+def _is_shared(op: ir.OpBase) -> bool:
+    """Return whether an op loads from shared memory or stores there."""
+    return isinstance(op, ir.Load | ir.Store) and op.buffer.buffer.space == "shared"
+
+
+def _are_equal(one: ir.Value, other: ir.Value) -> bool:
+    """Return whether two values are computed alike from the same ones."""
+    a, b = one.owner, other.owner
+    if one is other or a is None or b is None or not is_pure(a) or a.mnemonic != b.mnemonic:
+        return one is other
+    names = (*a.SPEC.positional, *(name for name, _ in a.SPEC.attributes))
+    same = one.type == other.type and all(getattr(a, n) == getattr(b, n) for n in names)
+    return same and all(map(_are_equal, a.operand_values(), b.operand_values()))
+
+
+def _join_stores(block: ir.Block, way: Way) -> None:
+    """Make one store of those that end both branches of an `if` at one place, as NVRTC does where
+    neither is guarded."""
+    made: list[ir.OpBase] = []
+    for op in block.ops:
+        ends = [each.ops[-1] if each.ops else None for each in op.blocks()]
+        match ends:
+            case [ir.Store() as one, ir.Store() as other] if (
+                isinstance(op, ir.If)
+                and (way.is_fast or (one.in_bounds and other.in_bounds))
+                and one.buffer is other.buffer
+                and all(map(_are_equal, one.indices, other.indices))
+            ):
+                wanted = set(one.indices)
+                for each in reversed(op.then.ops[:-1]):
+                    if wanted.intersection(each.results):
+                        wanted.update(each.operand_values())
+                front = [each for each in op.then.ops if wanted.intersection(each.results)]
+                rest = [each for each in op.then.ops[:-1] if each not in front]
+                then = ir.Block([], [*rest, ir.Yield([one.value])])
+                otherwise = ir.Block([], [*op.otherwise.ops[:-1], ir.Yield([other.value])])
+                chosen = ir.If(op.condition, then, otherwise, span=op.span)
+                one.value = chosen.results[0]
+                made += [*front, chosen, one]
+            case _:
+                made.append(op)
+    block.ops = made
 
 
 def _as_it_is(value: ir.Value, bound: Sum) -> Sum:
