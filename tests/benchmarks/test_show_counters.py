@@ -223,7 +223,7 @@ def test_frozen_pages_are_written_once_and_compared_with_those_of_now(tmp_path: 
     """A page that says something else since then is named; what is in the file stays."""
     path = tmp_path / "frozen.json"
     case = CASES["strided_read"]
-    assert freezing.freeze([case], path) == ["strided_read"]
+    assert freezing.freeze([case], path=path) == ["strided_read"]
     now = {"strided_read": pages.shown(case)}
     frozen = freezing.frozen_pages(now, path)
     assert frozen == now
@@ -231,7 +231,7 @@ def test_frozen_pages_are_written_once_and_compared_with_those_of_now(tmp_path: 
     held = json.loads(path.read_text())
     held["kernels"]["strided_read"]["launch"]["bytes read"] += 32
     path.write_text(json.dumps(held))
-    assert freezing.freeze([case], path) == []
+    assert freezing.freeze([case], path=path) == []
     frozen = freezing.frozen_pages(now, path)
     assert freezing.changed(now, frozen) == ["strided_read"]
     assert frozen["strided_read"].quantities["bytes read"] == 4 * (1 << 16) + 32

@@ -17,6 +17,7 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.guards import Guard
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
@@ -188,7 +189,7 @@ class Forms:
         own: set[Hashable] = set()
         for access in fast.loads:
             held = loaded if self._numbers.is_fixed(access.op.buffer) else own
-            made = self._loaded(fast.loop, access, around, held)
+            made = self._loaded(fast.planner, access, around, held)
             self._texts.setdefault(access.op, {})[around.texts] = made
             self._written[access.op] = around.written
 
@@ -214,7 +215,7 @@ class Forms:
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
-                elif moved is not None and (way.is_fast or each.in_bounds):
+                elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
                     form = replace(form, points=_once(points, shape, _moving(each, op)))
                 self._of[each] = form
 
@@ -247,8 +248,10 @@ class Forms:
     def _is_met(self, planner: Planner, load: ir.Load) -> bool:
         """Return whether a load of global memory under guards is made once for the points of a
         vector that ask for the same."""
-        guards = planner.guards.get(load, ())
-        return self._numbers.is_fixed(load.buffer) and planner.decides_once(guards)
+        # A branch in which points of one vector differ keeps loads of others apart.
+        conditions = [op.condition for op in planner.ops if isinstance(op, ir.If)]
+        alike = planner.decides_once([Guard(each, holds=True) for each in conditions])
+        return self._numbers.is_fixed(load.buffer) and alike
 
     def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
         """How threads make loads of single elements of shared memory that stay with their points:
@@ -265,18 +268,24 @@ class Forms:
         return replace(form, points=_once(form.points, form.shape, axes), together=together)
 
     def _loaded(
-        self, loop: ir.Parallel, access: VectorAccess, around: _Around, loaded: set[Hashable]
+        self, planner: Planner, access: VectorAccess, around: _Around, loaded: set[Hashable]
     ) -> Form:
         """How threads make a load in front of a loop's points, but for what they hold already:
         `loaded`, to which it is added."""
-        op, numbers, form = access.op, self._numbers, self._of[access.op]
+        op, numbers, form, loop = access.op, self._numbers, self._of[access.op], planner.op
         if access.guards:
             return form
         places = _places(form.points, form.shape)
-        keys = [
-            (op.buffer, form.width, each)
-            for each in numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
-        ]
+        found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
+        keys = [(op.buffer, form.width, each) for each in found]
+        if _is_cut(planner):
+            # Each vector stands in a branch of its own.
+            step = planner.width // max(form.width, access.repeats)
+            parts = [(key, at // step) for at, key in enumerate(keys)]
+            new = np.array([each not in parts[:at] for at, each in enumerate(parts)], np.bool_)
+            new &= np.array([(loop, each) not in loaded for each in parts], np.bool_)
+            loaded.update((loop, each) for each in parts)
+            return replace(form, points=form.points[new])
         new = np.array([each not in loaded for each in keys], np.bool_)
         loaded.update(keys)
         changes = numbers.changes(op.indices)
@@ -320,6 +329,12 @@ class _Around:
             held, copies=self.copies * made.texts, written=(*self.written, made),
             texts=(*self.texts, text),
         )  # fmt: skip
+
+
+def _is_cut(planner: Planner) -> bool:
+    """Return whether threads have registers for points beyond a loop's extents: a branch stands
+    around each vector then, behind which what it loads is not known."""
+    return any(a != b for a, b in zip(planner.layout.covered, planner.layout.shape, strict=True))
 
 
 def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
