@@ -4,7 +4,9 @@
     python -m benchmarks.show_counters --dry-run     everything but the GPU; prints the plan
     python -m benchmarks.show_counters --only histogram,held-out --out /tmp/some.json
     python -m benchmarks.show_counters --sass        loads and stores of the machine code, by line
+    python -m benchmarks.show_counters --counted     requests of machine code that is run here
     python -m benchmarks.show_counters --freeze      pages of kernels that no GPU has run yet
+    python -m benchmarks.show_counters --freeze --again fresh    once more, after a change of pages
     python -m benchmarks.show_counters --keep tests/data/show-counters.json    counters for a test
 
 Each kernel of `kernels` is shown in the interpreter, then launched under counters of
@@ -29,7 +31,15 @@ from typing import Any
 import tileprof
 from benchmarks.show_counters import machine_code
 from benchmarks.show_counters.comparing import REASONS, beside, summary
-from benchmarks.show_counters.freezing import FROZEN_PAGES, changed, freeze, frozen_pages
+from benchmarks.show_counters.freezing import (
+    FROZEN_PAGES,
+    changed,
+    code_of_pages,
+    codes_of,
+    freeze,
+    frozen_pages,
+)
+from benchmarks.show_counters.fresh_products import FRESH
 from benchmarks.show_counters.frozen import FROZEN, frozen_of_tilelang
 from benchmarks.show_counters.held_out import HELD_OUT, of_tilelang
 from benchmarks.show_counters.kernels import CASES, Case
@@ -44,7 +54,9 @@ from benchmarks.show_counters.recording import (
 )
 
 RESULTS = Path(__file__).parents[1] / "results" / "show-counters.json"
-GROUPS: dict[str, tuple[Case, ...]] = {"first": CASES, "held-out": HELD_OUT, "frozen": FROZEN}
+GROUPS: dict[str, tuple[Case, ...]] = {
+    "first": CASES, "held-out": HELD_OUT, "frozen": FROZEN, "fresh": FRESH,
+}  # fmt: skip
 
 
 def kept(
@@ -84,7 +96,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.show_counters")
     parser.add_argument("--dry-run", action="store_true", help="do everything but the GPU's part")
     parser.add_argument("--sass", action="store_true", help="print machine code beside pages")
+    parser.add_argument(
+        "--counted", action="store_true", help="run the machine code here and count its requests"
+    )
     parser.add_argument("--freeze", action="store_true", help="write down new pages, without a GPU")
+    parser.add_argument(
+        "--again",
+        default="",
+        metavar="GROUPS",
+        help="with --freeze: write the pages of these groups anew, which no GPU has run",
+    )
     parser.add_argument("--only", default="", help=f"kernels or groups: {', '.join(GROUPS)}")
     parser.add_argument("--checkout", type=Path, help="of TileLang, for kernels of its examples")
     parser.add_argument("--out", type=Path, help=f"JSON to write (default: {RESULTS.name})")
@@ -103,13 +124,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no such kernel or group: {', '.join(sorted(unknown))}")
     wanted = {each.name for name in only for each in groups.get(name, ())} | set(only)
     cases = [each for name, each in every.items() if name in wanted]
+    if args.counted:
+        from benchmarks.show_counters.sass import beside as code_beside
+
+        for each in code_beside.text(cases):
+            print(each, flush=True)
+        return 0
     if args.sass:
         for each in machine_code.text(cases):
             print(each, flush=True)
         return 0
     names = [each.name for each in cases]
     if args.freeze:
-        added = freeze((*groups["frozen"], *groups["tilelang-frozen"]))
+        again = {each.name for name in args.again.split(",") for each in groups.get(name, ())}
+        added = freeze((*groups["frozen"], *groups["tilelang-frozen"], *groups["fresh"]), again)
         print(f"added to {FROZEN_PAGES}: {', '.join(added) or 'nothing'}")
         return 0
     if args.record:
@@ -179,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "frozen": {
             "description": "Pages as they were written down before any run, beside these counters.",
             "changed since": changed(pages, frozen),
+            "code": codes_of(frozen),
+            "code now": code_of_pages(),
             "summary": summary(predicted),
         },
         "kernels": kernels,

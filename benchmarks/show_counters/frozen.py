@@ -48,7 +48,8 @@ def _mixed(draw, *kinds):
     return made
 
 
-def _drawn(*kinds):
+def drawn_as(*kinds):
+    """Return what draws arguments of these shapes and types; whole numbers between bounds."""
     return lambda draw: _mixed(draw, *kinds)
 
 
@@ -99,18 +100,18 @@ def convolved(X, W, rows: int = 4, channels: int = 128):
 
 
 FROZEN: tuple[Case, ...] = (
-    Case(swiglu, _drawn(((128, 4096), _BF16)), "gate of a feed-forward layer"),
-    Case(cross_entropy, _drawn(((256, 1024), np.float32), ((256,), np.int32, 0, 1024)),
+    Case(swiglu, drawn_as(((128, 4096), _BF16)), "gate of a feed-forward layer"),
+    Case(cross_entropy, drawn_as(((256, 1024), np.float32), ((256,), np.int32, 0, 1024)),
          "cross entropy of rows"),
     Case(softmax_grad, normal((256, 2048), (256, 2048), dtype=_BF16), "gradient of a softmax"),
     Case(moments, _moments, "sums of columns and of their squares, by atomics"),
-    Case(pages, _drawn(((64, 16, 512), _BF16), ((4, 12), np.int32, 0, 64)), "keys out of pages"),
+    Case(pages, drawn_as(((64, 16, 512), _BF16), ((4, 12), np.int32, 0, 64)), "keys out of pages"),
     Case(split_k, _split, "product split along K, summed by the copy engine"),
-    Case(w8a8, _drawn(((256, 512), np.int8, -128, 128), ((256, 512), np.int8, -128, 128),
+    Case(w8a8, drawn_as(((256, 512), np.int8, -128, 128), ((256, 512), np.int8, -128, 128),
                       ((256,), np.float32), ((256,), np.float32)), "int8 product, scaled"),
-    Case(int4_matmul, _drawn(((128, 512), _BF16), ((192, 256), np.uint8, 0, 256),
+    Case(int4_matmul, drawn_as(((128, 512), _BF16), ((192, 256), np.uint8, 0, 256),
                              ((192, 16), np.float32)), "int4 weights with scales of groups"),
-    Case(convolved, _drawn(((2, 18, 18, 256), np.float16), ((3, 3, 256), np.float32)),
+    Case(convolved, drawn_as(((2, 18, 18, 256), np.float16), ((3, 3, 256), np.float32)),
          "depthwise convolution, 3 × 3"),
     Case(chunk_scan, lambda draw: chunk_inputs(1, 2, 256, 1, 4, 64, 128), "scan over chunks"),
     Case(add_norm, normal((256, 2048), (256, 2048), (2048,), dtype=_BF16), "RMSNorm of a sum"),
@@ -135,7 +136,7 @@ def frozen_of_tilelang(checkout: Path) -> tuple[Case, ...]:
         case("cast/example_per_token_cast_to_fp8.py:per_token_cast_to_fp8", normal((256, 1024)),
              "groups of each token as fp8", blk_m=8),
         case("deepseek_deepgemm/example_deepgemm_fp8_2xAcc.py:tl_gemm",
-             _drawn(((128, 512), _FP8), ((256, 512), _FP8), ((128, 4), np.float32),
+             drawn_as(((128, 512), _FP8), ((256, 512), _FP8), ((128, 4), np.float32),
                     ((2, 4), np.float32)), "fp8 product with scales of blocks",
              block_N=128, in_dtype=T.float8_e4m3fn, out_dtype=T.bfloat16, accum_dtype=T.float32),
         case("linear_attention/example_mamba_chunk_state.py:chunk_state_fwd",

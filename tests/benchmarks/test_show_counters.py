@@ -223,7 +223,7 @@ def test_frozen_pages_are_written_once_and_compared_with_those_of_now(tmp_path: 
     """A page that says something else since then is named; what is in the file stays."""
     path = tmp_path / "frozen.json"
     case = CASES["strided_read"]
-    assert freezing.freeze([case], path) == ["strided_read"]
+    assert freezing.freeze([case], path=path) == ["strided_read"]
     now = {"strided_read": pages.shown(case)}
     frozen = freezing.frozen_pages(now, path)
     assert frozen == now
@@ -231,19 +231,24 @@ def test_frozen_pages_are_written_once_and_compared_with_those_of_now(tmp_path: 
     held = json.loads(path.read_text())
     held["kernels"]["strided_read"]["launch"]["bytes read"] += 32
     path.write_text(json.dumps(held))
-    assert freezing.freeze([case], path) == []
+    assert freezing.freeze([case], path=path) == []
     frozen = freezing.frozen_pages(now, path)
     assert freezing.changed(now, frozen) == ["strided_read"]
     assert frozen["strided_read"].quantities["bytes read"] == 4 * (1 << 16) + 32
 
 
 def test_every_kernel_of_the_frozen_list_has_a_page_in_the_file() -> None:
-    """Of this repository 13, of TileLang's examples at least 5; their lines are of the launch."""
+    """Of this repository 13 and the fresh ones, of TileLang's examples at least 5."""
     held = json.loads(freezing.FROZEN_PAGES.read_text())["kernels"]
     here = {each.name for each in main.FROZEN}
     assert len(here) >= 8
     assert here <= set(held)
-    assert len(held) >= len(here) + 5
+    fresh = {each.name for each in main.FRESH}
+    assert len(fresh) >= 20
+    assert fresh <= set(held)
+    # All of them with one state of the code.
+    assert len(freezing.codes_of(fresh)) == 1
+    assert len(held) >= len(here | fresh) + 5
     for row in held.values():
         assert set(row["launch"]) == {each.name for each in quantities.QUANTITIES}
         assert all(set(line) == set(quantities.LINE_QUANTITIES) for line in row["lines"].values())

@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import tileprof
@@ -46,6 +46,7 @@ from tileprof.compiler.cuda.layouts import cost
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show, transactions
+from tileprof.drawing.launch_facts import LaunchFacts
 from tileprof.drawing.machine import machine_of
 from tileprof.drawing.roles import scalar_loads
 from tileprof.drawing.traffic import Moved, Traffic, traffic_of
@@ -332,20 +333,27 @@ def test_numbers_are_arguments_as_arrays_are() -> None:
     assert found.total("global", "write").bytes == 4 * 4 * 300
 
 
+CUT = Pipeline(
+    m=1, n=1, k=7, tile=(64, 64, 32), dtype="bfloat16", ta=True, tb=False, stages=1, threads=128,
+    words=frozenset({"two"}), symbols=True, turns=None,
+)  # fmt: skip
+"""Tiles of one column, of which rows are no multiples of a vector."""
+
+
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
+@example(target="sm_90a", drawn=(CUT, Controls()))
 def test_random_pipelines_have_requests(target: str, drawn: tuple[Pipeline, Controls]) -> None:
     """Whatever loops and roles the compiler makes of them, all sums are those of requests."""
     pipeline, controls = drawn
-    kernel, extents = pipeline.kernel(), pipeline.extents()
-    machine = machine_of(kernel, target, controls)
+    kernel, extents, arguments = pipeline.kernel(), pipeline.extents(), pipeline.arguments()
+    symbols = [extents[each] for each in kernel.symbols]
+    facts = LaunchFacts.of(kernel, arguments, symbols)
+    machine = machine_of(kernel, target, controls, facts)
     if machine.laid_out is None:
         assert "of shared memory" in machine.problem
         return
-    (found,) = traffic_of(
-        machine.laid_out, pipeline.arguments(), [extents[s] for s in kernel.symbols],
-        find_target(target), controls, machine.lowered,
-    )  # fmt: skip
+    (found,) = traffic_of(machine, arguments, symbols, controls)
     written = found.total("global", "write").bytes + found.total("global", "atomic").bytes
     assert written > 0
     for place, moved in found.places.items():

@@ -7,22 +7,25 @@ of the loops around.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import row_major
+from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.guards import Guard
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
-from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
+from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.target import Target
 
-from .one_thread import by_one_thread
+from .launch_facts import LaunchFacts
+from .one_thread import by_one_thread, kept_by_barriers
 from .operands import MatrixAccess, fragment_copy
 from .repeated_loads import (
     Loops,
@@ -33,6 +36,7 @@ from .repeated_loads import (
     texts,
     written,
 )
+from .ways import Finder, Way, Ways
 
 Ints = NDArray[np.int64]
 _WARP = 32
@@ -60,13 +64,22 @@ class Form:
 class Forms:
     """The accesses of a kernel's loops by op."""
 
-    def __init__(self, kernel: ir.Kernel, target: Target, controls: Controls) -> None:
-        self._target, self._controls = target, controls
-        self._buffers = _buffers(kernel)
+    def __init__(
+        self,
+        kernel: ir.Kernel,
+        target: Target,
+        controls: Controls,
+        facts: LaunchFacts,
+        lowered: ir.Kernel | None = None,
+    ) -> None:
+        """lowered: the kernel after all passes, whose barriers keep loads where they are."""
+        self._buffers = _buffers(kernel, facts)
+        self._finder = Finder(
+            kernel, self._buffers, controls.vectorize, target.adds_vectors, facts.numbers(kernel)
+        )
+        self._ways: dict[ir.Parallel, Ways] = {}
         self._numbers: Numbers
         self._of: dict[ir.OpBase, Form] = {}
-        self._fronts: dict[ir.Parallel, list[VectorAccess]] = {}
-        """Loads of each loop that are made in front of its points."""
         self._texts: dict[ir.OpBase, dict[tuple[int, ...], Form]] = {}
         """Forms of loads of global memory in each text of the loops around."""
         self._ahead: dict[ir.OpBase, tuple[int, int]] = {}
@@ -90,8 +103,15 @@ class Forms:
                     if copied is not None and copied.matrices is not None:
                         self.matrices[op] = copied.matrices
                 self.by_one_thread |= by_one_thread(launch.body)
+                if lowered is not None:
+                    self.by_one_thread -= kept_by_barriers(self.by_one_thread, lowered)
                 self._numbers = Numbers(launch, params)
                 self._block(launch.body, _Around(), set())
+        self._finder.written_twice(self._ways)
+        for launch in kernel.ops():
+            if isinstance(launch, ir.Launch):
+                warps = max(launch.block_threads // _WARP, 1)
+                self.warps.update((op, warps) for op in ir.walk(launch.body))
 
     def layout(self, value: ir.Value) -> SharedLayout | None:
         """Return the layout of a shared buffer."""
@@ -149,52 +169,96 @@ class Forms:
             self._block(op.body, around.text(made, text, inside if is_run else None), loaded)
 
     def _loop(self, op: ir.Parallel, around: _Around, loaded: set[Hashable]) -> None:
-        if op not in self._fronts:
-            self._fronts[op] = list(self._front(op))
-        for access in self._fronts[op]:
-            made = self._loaded(op, access, around, loaded)
+        if op not in self._ways:
+            ways = self._finder.find(op)
+            if ways is None:
+                return
+            self._ways[op] = ways
+            for each in (ways.fast, ways.slow):
+                if each is not None:
+                    if each.loop is not op:
+                        self._numbers.visit(each.loop, around.varying)
+                    self._plan(each)
+                    self._meet(each)
+        fast, is_only = self._ways[op].fast, self._ways[op].slow is None
+        if fast.loop is not op:
+            self._numbers.visit(fast.loop, around.varying)
+        if not is_only:
+            # What one of two ways loads is not there behind both of them.
+            loaded, around = set(loaded), replace(around, certain=())
+        own: set[Hashable] = set()
+        for access in fast.loads:
+            held = loaded if self._numbers.is_fixed(access.op.buffer) else own
+            made = self._loaded(fast.planner, access, around, held)
             self._texts.setdefault(access.op, {})[around.texts] = made
             self._written[access.op] = around.written
 
-    def _front(self, op: ir.Parallel) -> Iterator[VectorAccess]:
-        """Yield the loads that a loop makes in front of its points; note how threads make all of
-        its accesses."""
-        shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-        if len(shape) != len(op.extents):
-            return
-        layout = parse_layout(op.layout, shape)
-        # As `count_accesses` of the compiler: conditions known at launch only are taken to hold.
-        planner = Planner(
-            op, layout, self._buffers, lambda value: "x", vectorize=self._controls.vectorize,
-            adds=self._target.adds_vectors,
-        )  # fmt: skip
-        loads = planner.loads()
-        stores = planner.stores(loads, lambda s: False)
-        widths: dict[ir.OpBase, int] = {each.op: each.width for each in (*loads, *stores)}
-        front = {each.op: each for each in loads}
-        behind = {each.op for each in stores}
+    def _plan(self, way: Way) -> None:
+        """Note how threads make all accesses of a loop that goes one way."""
+        op, planner = way.loop, way.planner
+        self.points.update(ir.walk(op.body))
+        shape = planner.layout.shape
+        widths: dict[ir.OpBase, int] = {each.op: each.width for each in (*way.loads, *way.stores)}
+        front = {each.op: each for each in way.loads}
+        behind = {each.op for each in way.stores}
         written = [
             each
             for each in ir.walk(op.body)
             if isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
         ]
+        once = _by_first_threads(op)
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
                 step = max(width, moved.repeats if moved else 1)
-                points = points_of(layout, step, not isinstance(each, ir.Load))
+                points = points_of(planner.layout, step, each in once)
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
-                elif moved is not None:
+                elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
                     form = replace(form, points=_once(points, shape, _moving(each, op)))
-                    yield moved
                 self._of[each] = form
+
+    def _meet(self, way: Way) -> None:
+        """Leave out loads of single elements of shared memory that ask for what another one of the
+        loop does, or of the same vector under guards: nothing is written between."""
+        planner, front = way.planner, {each.op for each in way.loads}
+        ops = list(ir.walk(way.loop.body))
+        if any(
+            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
+            for each in ops
+        ):
+            return
+        seen: set[Hashable] = set()
+        for op in ops:
+            if not isinstance(op, ir.Load) or op in front or planner.guards.get(op):
+                continue
+            form = self._of[op]
+            if op.buffer.buffer.space != "shared" or not len(form.points):
+                continue
+            places = _places(form.points, form.shape)
+            keys = self._numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
+            kept = np.ones(len(keys), np.bool_)
+            for at, each in enumerate(keys):
+                vector = -1 if way.is_fast else at // planner.width
+                kept[at] = (op.buffer, vector, each) not in seen
+                seen.add((op.buffer, vector, each))
+            self._of[op] = replace(form, points=form.points[kept])
+
+    def _is_met(self, planner: Planner, load: ir.Load) -> bool:
+        """Return whether a load of global memory under guards is made once for the points of a
+        vector that ask for the same."""
+        # A branch in which points of one vector differ keeps loads of others apart.
+        conditions = [op.condition for op in planner.ops if isinstance(op, ir.If)]
+        alike = planner.decides_once([Guard(each, holds=True) for each in conditions])
+        return self._numbers.is_fixed(load.buffer) and alike
 
     def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
         """How threads make loads of single elements of shared memory that stay with their points:
         NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
         which shared memory is written."""
+        if self._is_met(planner, load):
+            return replace(form, together=planner.width)
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
         axes = _moving(load, planner.op)
@@ -204,21 +268,32 @@ class Forms:
         return replace(form, points=_once(form.points, form.shape, axes), together=together)
 
     def _loaded(
-        self, loop: ir.Parallel, access: VectorAccess, around: _Around, loaded: set[Hashable]
+        self, planner: Planner, access: VectorAccess, around: _Around, loaded: set[Hashable]
     ) -> Form:
-        """How threads make a load in front of a loop's points, but for what they hold already."""
-        op, numbers, form = access.op, self._numbers, self._of[access.op]
-        free = not access.guards and not access.conditions and op.in_bounds
-        if not free or not numbers.is_fixed(op.buffer):
+        """How threads make a load in front of a loop's points, but for what they hold already:
+        `loaded`, to which it is added."""
+        op, numbers, form, loop = access.op, self._numbers, self._of[access.op], planner.op
+        if access.guards:
             return form
         places = _places(form.points, form.shape)
-        keys = [
-            (op.buffer, form.width, each)
-            for each in numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
-        ]
+        found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
+        keys = [(op.buffer, form.width, each) for each in found]
+        if _is_cut(planner):
+            # Each vector stands in a branch of its own.
+            step = planner.width // max(form.width, access.repeats)
+            parts = [(key, at // step) for at, key in enumerate(keys)]
+            new = np.array([each not in parts[:at] for at, each in enumerate(parts)], np.bool_)
+            new &= np.array([(loop, each) not in loaded for each in parts], np.bool_)
+            loaded.update((loop, each) for each in parts)
+            return replace(form, points=form.points[new])
         new = np.array([each not in loaded for each in keys], np.bool_)
         loaded.update(keys)
-        stays = bool(around.certain) and around.certain[0] not in numbers.changes(op.indices)
+        changes = numbers.changes(op.indices)
+        stays = (
+            bool(around.certain)
+            and around.certain[0] not in changes
+            and numbers.is_fixed(op.buffer)
+        )
         made = replace(form, points=form.points[new], stays=stays)
         # NVRTC makes phis of addresses of single elements, but not of vectors.
         return replace(made, unused=self._ahead.get(op)) if form.width == 1 else made
@@ -254,6 +329,34 @@ class _Around:
             held, copies=self.copies * made.texts, written=(*self.written, made),
             texts=(*self.texts, text),
         )  # fmt: skip
+
+
+def _is_cut(planner: Planner) -> bool:
+    """Return whether threads have registers for points beyond a loop's extents: a branch stands
+    around each vector then, behind which what it loads is not known."""
+    return any(a != b for a, b in zip(planner.layout.covered, planner.layout.shape, strict=True))
+
+
+def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
+    """Return what only the first of threads with the same point does: changes of memory that others
+    see, and loads of shared memory that nothing else needs, which NVRTC puts behind the branch."""
+    users: dict[ir.Value, list[ir.OpBase]] = {}
+    ops = list(ir.walk(loop.body))
+    for op in ops:
+        for value in op.operand_values():
+            users.setdefault(value, []).append(op)
+    found: set[ir.OpBase] = set()
+    for op in reversed(ops):
+        match op:
+            case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
+                found.add(op)
+            case ir.Load(buffer=buffer) if buffer.buffer.space != "shared":
+                pass
+            case _ if isinstance(op, ir.Load) or is_pure(op):
+                needed = [each for value in op.results for each in users.get(value, ())]
+                if needed and found.issuperset(needed):
+                    found.add(op)
+    return found
 
 
 def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
@@ -296,16 +399,17 @@ def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
     return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
 
 
-def _buffers(kernel: ir.Kernel) -> dict[ir.Value, Buffer]:
+def _buffers(kernel: ir.Kernel, facts: LaunchFacts) -> dict[ir.Value, Buffer]:
     """Return parameters and shared buffers as the emission will know them."""
     found: dict[ir.Value, Buffer] = {}
-    for param, value in zip(kernel.params, kernel.param_values()):
+    for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
         kind = param.type
         if isinstance(kind, ir.BufferType):
-            strides = row_major(kind.shape) if kind.strides is None else kind.strides
             found[value] = GlobalBuffer(
-                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape
-            )
+                param.name, kind.dtype, kind.shape, facts.strides(param, kind), param.name,
+                kind.shape, alignment=kind.dtype.bytes if at in facts.unaligned else 16,
+                looks=has_open_rows(kind),
+            )  # fmt: skip
     for op in kernel.ops():
         if isinstance(op, ir.Alloc) and op.space == "shared":
             layout = parse_shared(op.layout, op.shape, op.dtype)

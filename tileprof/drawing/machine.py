@@ -16,13 +16,15 @@ from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import wavefronts
-from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.errors import KernelError
 from tileprof.remarks import Remark
 from tileprof.remarks.layouts import GlobalAccess, SharedAccess
+from tileprof.runtime.cuda.tensor_maps import fitting
 from tileprof.runtime.events.access import AccessKind
 
+from .launch_facts import LaunchFacts
 from .pipelines import Pipeline, pipelines_of
 
 DEFAULT_TARGET = "sm_90a"
@@ -99,15 +101,33 @@ class Machine:
     where it cannot run on the target."""
     lowered: ir.Kernel | None = None
     """The kernel after all passes."""
+    unaligned: frozenset[int] = frozenset()
+    """Positions of parameters that it is compiled for as ones that are not aligned."""
 
 
-def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None) -> Machine:
-    """Lower a kernel that the common passes have seen, with its author's `controls`.  UsageError
-    for a target that is unknown."""
+def machine_of(
+    kernel: ir.Kernel,
+    target: str,
+    controls: Controls | None = None,
+    facts: LaunchFacts | None = None,
+) -> Machine:
+    """Lower a kernel that the common passes have seen, with its author's `controls`, for launches
+    of which these facts hold: as the launch does, which takes a variant that can copy all rows.
+    UsageError for a target that is unknown."""
     found = find_target(target)
     forms: dict[str, ir.Kernel] = {}
+
+    def compiled(unaligned: frozenset[int]) -> CudaProgram:
+        return compile_cuda(kernel, found, controls, unaligned, observe=forms.__setitem__)
+
+    unaligned = facts.unaligned if facts is not None else frozenset()
     try:
-        made = compile_cuda(kernel, found, controls, observe=forms.__setitem__)
+        if facts is None:
+            made = compiled(unaligned)
+        else:
+            unaligned, made = fitting(
+                compiled, lambda program: program.source.launches, facts.symbols, unaligned
+            )
     except KernelError as error:
         return Machine(target, str(error))
     costs = tuple(dict.fromkeys(cost for each in made.remarks for cost in _cost(each)))
@@ -118,8 +138,9 @@ def machine_of(kernel: ir.Kernel, target: str, controls: Controls | None = None)
     )
     buffers = tuple(dict.fromkeys(_buffers(made.kernel)))
     return Machine(
-        target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"], made.kernel
-    )
+        target, "", costs, notes, buffers, pipelines_of(made.kernel), forms["layouts"], made.kernel,
+        unaligned,
+    )  # fmt: skip
 
 
 def _line(remark: Remark) -> int:

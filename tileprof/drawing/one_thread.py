@@ -52,3 +52,19 @@ def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.O
 def _stays(between: list[ir.OpBase]) -> bool:
     """Return whether memory stays as it is over some ops."""
     return not any(op.SPEC.effect & _CHANGES for op in between)
+
+
+def kept_by_barriers(ops: set[ir.OpBase], lowered: ir.Kernel) -> set[ir.OpBase]:
+    """Return the loads among some ops of one thread that all threads make after all, because the
+    kernel after all passes has a barrier between them and what needs them."""
+    alone: set[tuple[object, str]] = set()
+    others: set[tuple[object, str]] = set()
+    for launch in lowered.ops():
+        if isinstance(launch, ir.Launch):
+            found = by_one_thread(launch.body)
+            for op in ir.walk(launch.body):
+                if isinstance(op, ir.Load):
+                    (alone if op in found else others).add((op.span, op.buffer.name))
+    return {
+        op for op in ops if isinstance(op, ir.Load) and (op.span, op.buffer.name) in others - alone
+    }

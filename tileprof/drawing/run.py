@@ -18,6 +18,7 @@ from tileprof.runtime.events.access import Access, listening
 from tileprof.runtime.events.log import Blocks, EventLog
 from tileprof.runtime.selection import device
 
+from .launch_facts import LaunchFacts
 from .machine import DEFAULT_TARGET, Machine, machine_of
 from .page.assembled import page_of
 from .traffic import Traffic, traffic_of
@@ -77,21 +78,22 @@ class _Run:
     target: str
     controls: Controls | None
     machines: list[Machine] = field(default_factory=list)
+    _known: dict[tuple[int, tuple[int, ...], frozenset[int]], Machine] = field(default_factory=dict)
+    """Kernels by number, values of symbols and tensors that are not aligned."""
     _traffic: list[Traffic] = field(default_factory=list)
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
         """Compile a kernel that is new, and count its requests with these arguments."""
         self.watch.begin(kernel, values, symbols)
-        for new in self.watch.kernels[len(self.machines) :]:
-            self.machines.append(machine_of(new, self.target, self.controls))
         at = next(at for at, each in enumerate(self.watch.kernels) if each is kernel)
-        machine = self.machines[at]
-        form, target = machine.laid_out, find_target(self.target)
-        self._traffic = (
-            traffic_of(form, values, symbols, target, self.controls, machine.lowered)
-            if form is not None
-            else []
-        )
+        facts = LaunchFacts.of(kernel, values, symbols)
+        known = at, tuple(symbols), facts.unaligned
+        if known not in self._known:
+            self._known[known] = machine_of(kernel, self.target, self.controls, facts)
+        machine = self._known[known]
+        if at == len(self.machines):
+            self.machines.append(machine)
+        self._traffic = traffic_of(machine, values, symbols, self.controls)
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch; those of the counted run come in the same order."""

@@ -25,8 +25,10 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.emit.tilecopy import squeezed
 from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.matrix import Operand
+from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.expand import as_parallel
-from tileprof.compiler.cuda.target import SECTOR, Target
+from tileprof.compiler.cuda.passes.fuse_copies import fuse_copies
+from tileprof.compiler.cuda.target import SECTOR, Target, find_target
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
 from tileprof.ir.memory import base
@@ -35,6 +37,8 @@ from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 from .forms import Form, Forms
+from .launch_facts import LaunchFacts
+from .machine import Machine
 from .operands import MatrixAccess, fragment_copy, operand_reads
 from .roles import ScalarLoad, fixed_buffers, is_scalar_load, scalar_loads
 from .transactions import Ints, different, sectors, wavefronts
@@ -106,22 +110,27 @@ class Traffic:
 
 
 def traffic_of(
-    kernel: ir.Kernel,
+    machine: Machine,
     values: Sequence[Any],
     symbols: Sequence[int],
-    target: Target,
     controls: Controls | None = None,
-    last: ir.Kernel | None = None,
 ) -> list[Traffic]:
-    """Run a kernel after the pass `layouts` on copies of the arguments; return the traffic that
-    each of its launches has on the target.  There is none where that run fails: the author's
-    program, which runs next, then says why.  last: the kernel after all passes."""
-    listener = _Listener(target, controls or Controls())
+    """Run a kernel as it was after the pass `layouts` on copies of the arguments; return the
+    traffic that each of its launches has on the target.  There is none where the target cannot run
+    it, or where that run fails: the author's program, which runs next, then says why."""
+    kernel, target = machine.laid_out, find_target(machine.target)
+    if kernel is None:
+        return []
+    controls = controls or Controls()
+    program = ir.rewrite(kernel, partial(_without_layouts, target))
+    program = fuse_copies(program, Lowering(target, controls))
+    facts = LaunchFacts.of(kernel, values, symbols, machine.unaligned)
+    # The program then has loops twice that the machine code has twice.
+    listener = _Listener(Forms(program, target, controls, facts, machine.lowered))
     try:
-        if last is not None:
-            listener.scalars = scalar_loads(last, values, symbols)
+        if machine.lowered is not None:
+            listener.scalars = scalar_loads(machine.lowered, values, symbols)
         with listening(listener):
-            program = ir.rewrite(kernel, partial(_without_layouts, target))
             InterpreterExecutable(program).run(_copies(kernel, values), symbols)
     except TileprofError:
         return []
@@ -256,11 +265,10 @@ def _boxes(access: Access) -> Moved:
 class _Listener:
     """Adds up what accesses take, while the interpreter runs the lowered kernel."""
 
-    def __init__(self, target: Target, controls: Controls) -> None:
+    def __init__(self, forms: Forms) -> None:
         self.found: list[Traffic] = []
-        self._target, self._controls = target, controls
         self._kernel: ir.Kernel
-        self._forms: Forms
+        self._forms = forms
         self._known: dict[tuple[ir.OpBase, Hashable], tuple[Ints, dict[int, Moved]]] = {}
         """For the accesses of loops, by the text that runs: bytes of the points from the first one
         on, and what they take by the place of the first one in its sector."""
@@ -274,9 +282,8 @@ class _Listener:
         """Buffers of which these are all loads outside of loops over points."""
 
     def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
-        """Read the layouts of the kernel that starts."""
+        """Note the kernel that starts."""
         self._kernel = kernel
-        self._forms = Forms(kernel, self._target, self._controls)
 
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""

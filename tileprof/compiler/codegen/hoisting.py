@@ -14,7 +14,7 @@ from tileprof import ir
 
 from .buffers import Extent, paren
 from .expressions import is_pure, render
-from .ranges import Ends, Sum, ends
+from .ranges import Comparison, Ends, Sum, ends
 from .values import Values
 
 _Access = ir.Load | ir.Store | ir.Atomic
@@ -47,35 +47,35 @@ class _Nest:
 
 def hoisted(
     ctx: Values, op: ir.Parallel, shape_of: ShapeOf, widened: Widened = lambda value, sum: sum
-) -> tuple[list[str], set[ir.OpBase]]:
+) -> tuple[list[Comparison], set[ir.OpBase]]:
     """Conditions under which the accesses of the set are inside; none where they always are.
 
     `widened` may change the type of the terms of a sum that bounds an index.
     """
     nest = _nest(ctx, op, shape_of, widened)
-    conditions: dict[str, None] = {}
+    conditions: dict[str, Comparison] = {}
     proved: set[ir.OpBase] = set()
     for access in nest.accesses:
         needed = _inside(ctx, nest, access)
         if needed is not None:
             proved.add(access)
-            conditions.update(dict.fromkeys(needed))
-    return list(conditions), proved
+            conditions.update((str(each), each) for each in needed)
+    return list(conditions.values()), proved
 
 
 def always(
     ctx: Values, op: ir.Parallel, branches: Iterable[ir.If], widened: Widened
-) -> tuple[list[str], set[ir.OpBase]]:
+) -> tuple[list[Comparison], set[ir.OpBase]]:
     """Conditions under which every point takes the first of both branches of those in the set."""
     nest = _nest(ctx, op, lambda value: None, widened)
-    conditions: dict[str, None] = {}
+    conditions: dict[str, Comparison] = {}
     found: set[ir.OpBase] = set()
     for each in branches:
         needed = _holds(ctx, nest, each.condition)
         if needed is not None:
             found.add(each)
-            conditions.update(dict.fromkeys(needed))
-    return list(conditions), found
+            conditions.update((str(each), each) for each in needed)
+    return list(conditions.values()), found
 
 
 def _nest(ctx: Values, op: ir.Parallel, shape_of: ShapeOf, widened: Widened) -> _Nest:
@@ -86,9 +86,9 @@ def _nest(ctx: Values, op: ir.Parallel, shape_of: ShapeOf, widened: Widened) -> 
     return nest
 
 
-def _holds(ctx: Values, nest: _Nest, condition: ir.Value) -> list[str] | None:
+def _holds(ctx: Values, nest: _Nest, condition: ir.Value) -> list[Comparison] | None:
     """What must hold so that a comparison is true at every point; None where it cannot be said."""
-    needed: list[str] = []
+    needed: list[Comparison] = []
     for each in _conjuncts(condition):
         match each.owner:
             case ir.Compare(kind="lt" | "le" as kind, left=low, right=high):
@@ -123,7 +123,7 @@ def _conjuncts(condition: ir.Value) -> list[ir.Value]:
 
 def _below(
     ctx: Values, nest: _Nest, low: ir.Value, high: ir.Value, *, strict: bool
-) -> list[str] | None:
+) -> list[Comparison] | None:
     if low.dtype.kind != "index":
         return None
     one, two = (_ends(ctx, nest, value) for value in (low, high))
@@ -132,8 +132,8 @@ def _below(
     over = one[1].plus(two[0], -1)
     if not over.terms:
         return [] if over.constant < strict else None
-    sign = "<" if strict else "<="
-    return [f"{nest.widened(low, one[1])} {sign} {paren(str(nest.widened(high, two[0])))}"]
+    ends_ = nest.widened(low, one[1]), nest.widened(high, two[0])
+    return [Comparison(ends_[0], "<" if strict else "<=", ends_[1])]
 
 
 def _survey(ctx: Values, block: ir.Block, nest: _Nest) -> None:
@@ -185,7 +185,7 @@ def _written_outside(ctx: Values, value: ir.Value, nest: _Nest) -> Extent | None
     return render(owner, [paren(str(p)) for p in parts])
 
 
-def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[str] | None:
+def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[Comparison] | None:
     """What must hold so that the access is inside at every point; None where it cannot be said."""
     shape = nest.shape_of(access.buffer)
     if shape is None:
@@ -194,7 +194,7 @@ def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[str] | None:
         if not isinstance(owner, ir.Alloc):
             return None
         shape = owner.shape
-    needed: list[str] = []
+    needed: list[Comparison] = []
     for value, extent in zip(access.indices, shape, strict=True):
         low, high = ctx.interval(value)
         above = low is not None and low >= 0
@@ -208,14 +208,14 @@ def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[str] | None:
             if not found[0].terms and found[0].constant < 0:
                 return None
             if found[0].terms:
-                needed.append(f"{nest.widened(value, found[0])} >= 0")
+                needed.append(Comparison(nest.widened(value, found[0]), ">=", 0))
         if not below:
             # Where the extent is part of the sum, as in `n - 1 < n`, only a number is left.
             over = found[1].plus(_sum(extent), -1)
             if not over.terms and over.constant >= 0:
                 return None
             if over.terms:
-                needed.append(f"{nest.widened(value, found[1])} < {paren(extent)}")
+                needed.append(Comparison(nest.widened(value, found[1]), "<", extent))
     return needed
 
 

@@ -37,7 +37,8 @@ def emit_parallel(
     work of `copy`."""
     ctx.bound(op)
     buffers = ctx.buffers
-    conditions, proved = hoisted(ctx, op, lambda v: buffers[v].shape if v in buffers else None)
+    found, proved = hoisted(ctx, op, lambda v: buffers[v].shape if v in buffers else None)
+    conditions = list(map(str, found))
     outside, always = ctx.inside, not conditions
     if mirror is not None:
         target = ctx.tile(mirror.copy.target)

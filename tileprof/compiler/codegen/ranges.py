@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tileprof import ir
 
-from .buffers import paren
+from .buffers import Extent, paren
 
 Interval = tuple[int | None, int | None]
 """Lowest and highest value; None where it is not known."""
@@ -216,6 +217,18 @@ class Sum:
         first, *rest = parts
         first = first[2:] if first[0] == "+" else "-" + first[2:]
         return " ".join([first, *rest])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A condition of whole numbers; as text it is one in C++."""
+
+    left: Sum
+    sign: Literal["<", "<=", ">="]
+    right: Sum | Extent
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {paren(str(self.right))}"
 
 
 Ends = tuple[Sum, Sum]

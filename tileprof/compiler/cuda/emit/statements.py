@@ -10,6 +10,7 @@ from tileprof.compiler.codegen.branches import emit_if, emit_while
 from tileprof.compiler.codegen.buffers import compared
 from tileprof.compiler.codegen.expressions import bare, needs_functions, render
 from tileprof.compiler.codegen.inlining import flat, inlined
+from tileprof.compiler.codegen.values import Values
 from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.compiler.cuda.source import MOST_TILES
 from tileprof.compiler.cuda.target import LARGEST_CLUSTER, RESIDENT_BLOCKS
@@ -213,7 +214,7 @@ def _for(ctx: Context, op: ir.For) -> None:
     start = ctx.index(op.start)
     stop, step = compared(ctx.index(op.stop)), compared(ctx.index(op.step))
     tiles = op.kind == "persistent"
-    ctx.known[variable] = _range(ctx, op)
+    ctx.known[variable] = range_of(ctx, op)
     if tiles:
         # The launch refuses more tiles.
         known = ctx.known[variable][1]
@@ -263,7 +264,7 @@ def _stays_small(ctx: Context, op: ir.For) -> bool:
     return least > 0 and stop + most < INT32
 
 
-def _range(ctx: Context, op: ir.For) -> tuple[int | None, int | None]:
+def range_of(ctx: Values, op: ir.For) -> tuple[int | None, int | None]:
     """Bounds of the loop variable."""
     least, most = ctx.interval(op.step)
     start, stop = ctx.interval(op.start), ctx.interval(op.stop)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, times
 from tileprof.compiler.codegen.hoisting import always, hoisted
-from tileprof.compiler.codegen.ranges import Sum
+from tileprof.compiler.codegen.ranges import Comparison, Sum
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, LocalBuffer
 from tileprof.compiler.cuda.emit.context import Context, EmitBlock
 from tileprof.compiler.cuda.layouts import parse_layout
@@ -42,12 +42,12 @@ def emit_parallel(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
             _registers(ctx, op, emit_block)
         else:
             ctx.points = Frame(op, None)
-            conditions, proved = _hoisted(ctx, op)
+            found, proved = _hoisted(ctx, op)
 
             def strided() -> None:
                 _strided(ctx, op, _point(ctx, op, emit_block))
 
-            _variants(ctx, conditions, proved, strided, strided)
+            _variants(ctx, list(map(str, found)), proved, strided, strided)
     finally:
         ctx.points, ctx.inside = None, outside
 
@@ -78,11 +78,11 @@ def _registers(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> None:
             general.prepare()
         general.slow()
 
-    needed = dict.fromkeys((*taken, *conditions, *fast.conditions()))
+    needed = dict.fromkeys(map(str, (*taken, *conditions, *fast.conditions())))
     _variants(ctx, list(needed), proved, fast.fast, slow)
 
 
-def _hoisted(ctx: Context, op: ir.Parallel) -> tuple[list[str], set[ir.OpBase]]:
+def _hoisted(ctx: Context, op: ir.Parallel) -> tuple[list[Comparison], set[ir.OpBase]]:
     return hoisted(ctx, op, lambda v: _shape(ctx, v), lambda v, s: _wide(ctx, v, s))
 
 

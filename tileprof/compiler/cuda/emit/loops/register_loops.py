@@ -41,7 +41,7 @@ from tileprof.once import cached_property
 from .digit_runs import Run, points, runs_of
 from .points import Held, thread_coordinates
 from .vector_loops import VectorLoops
-from .vectors import VectorAccess
+from .vectors import Multiple, VectorAccess, slow_accesses
 
 CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 
@@ -114,7 +114,7 @@ class RegisterLoops(VectorLoops):
         whole = [a for a in self.stores if a.op is op and a.width == self.planner.width]
         return bool(whole) and not whole[0].guards
 
-    def conditions(self) -> list[str]:
+    def conditions(self) -> list[Multiple]:
         """What the launch must fulfil for the fast form, besides accesses that are inside."""
         return list(dict.fromkeys(c for a in (*self.loads, *self.stores) for c in a.conditions))
 
@@ -203,15 +203,7 @@ class RegisterLoops(VectorLoops):
     def slow(self) -> None:
         """Accesses that may be outside are made whole where a vector is inside or outside as a
         whole, else one by one."""
-        loads = [a if self._holds(a) else replace(a, width=1) for a in self.loads]
-        far = (GlobalBuffer,)
-        loads = [a for a in loads if a.width > 1 or (isinstance(a.buffer, far) and not a.guards)]
-        single = {a.op.buffer for a in self.stores if not self._holds(a)}
-        self._loops(loads, [a for a in self.stores if a.op.buffer not in single])
-
-    def _holds(self, access: VectorAccess) -> bool:
-        inside = access.op.in_bounds or access.op in self.ctx.inside
-        return not access.conditions and (inside or self.planner.is_whole(access))
+        self._loops(*slow_accesses(self.planner, self.loads, self.stores, self.ctx.inside))
 
     def _loops(self, loads: Sequence[VectorAccess], stores: Sequence[VectorAccess]) -> None:
         far = [a for a in loads if isinstance(a.buffer, GlobalBuffer)]

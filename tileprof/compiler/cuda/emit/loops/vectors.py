@@ -31,6 +31,20 @@ Access = ir.Load | ir.Store | ir.Atomic
 
 
 @dataclass(frozen=True, slots=True)
+class Multiple:
+    """A condition of alignment: a number that is known at launch only is a multiple of another; as
+    text it is one in C++."""
+
+    number: Extent
+    of: int
+    is_address: bool = False
+
+    def __str__(self) -> str:
+        held = f"(uint64_t){self.number}" if self.is_address else paren(self.number)
+        return f"{held} % {self.of} == 0"
+
+
+@dataclass(frozen=True, slots=True)
 class VectorAccess:
     """A load in front of the points, or a store or sum behind them."""
 
@@ -38,7 +52,7 @@ class VectorAccess:
     buffer: GlobalBuffer | SharedBuffer | FragmentBuffer
     width: int
     """Elements of one instruction."""
-    conditions: tuple[str, ...] = ()
+    conditions: tuple[Multiple, ...] = ()
     """What the launch must fulfil so that it is aligned."""
     slice: tuple[ir.OpBase, ...] = ()
     """The ops of the body that compute its indices."""
@@ -270,7 +284,7 @@ class Planner:
             wanted |= set(op.operand_values())
         return found
 
-    def _width(self, op: Access, buffer: GlobalBuffer | SharedBuffer) -> tuple[int, list[str]]:
+    def _width(self, op: Access, buffer: GlobalBuffer | SharedBuffer) -> tuple[int, list[Multiple]]:
         """Elements of one access, and the conditions that it needs."""
         *lead, last = op.indices
         if not self.vectorize or self.moving & set(lead) or self._coefficient(last) != 1:
@@ -284,9 +298,9 @@ class Planner:
             width //= 2
         return 1, []
 
-    def _uniform(self, guards: Iterable[Guard], width: int) -> list[str] | None:
+    def _uniform(self, guards: Iterable[Guard], width: int) -> list[Multiple] | None:
         """Conditions under which guards are the same for `width` points; None for never known."""
-        found: list[str] = []
+        found: list[Multiple] = []
         for guard in guards:
             if guard.condition not in self.moving:
                 continue
@@ -294,10 +308,10 @@ class Planner:
             needed = None if places is None else [self._divides(p, width) for p in places]
             if needed is None or None in needed:
                 return None
-            found += [text for each in needed for text in each or ()]
+            found += [multiple for each in needed for multiple in each or ()]
         return found
 
-    def _divides(self, place: Place, width: int) -> list[str] | None:
+    def _divides(self, place: Place, width: int) -> list[Multiple] | None:
         """Conditions under which a place is a multiple of the width; None for never known."""
         if not place.offset:
             return self._multiple(place.value, width)
@@ -348,10 +362,10 @@ class Planner:
 
     def _aligned(
         self, op: Access, buffer: GlobalBuffer | SharedBuffer, width: int
-    ) -> list[str] | None:
+    ) -> list[Multiple] | None:
         """Conditions under which the first element of `width` is at a multiple of them; None where
         nothing says so."""
-        conditions: list[str] = []
+        conditions: list[Multiple] = []
         if isinstance(buffer, GlobalBuffer):
             size = width * buffer.dtype.bytes
             if buffer.strides[-1] != 1 or (size > buffer.alignment and not buffer.looks):
@@ -359,7 +373,7 @@ class Planner:
             strides: Sequence[Extent] = buffer.strides
             divisors = stride_divisors(op.buffer.buffer)
             if size > buffer.alignment:
-                conditions.append(f"(uint64_t){buffer.pointer} % {size} == 0")
+                conditions.append(Multiple(buffer.pointer, size, is_address=True))
         else:
             strides = divisors = _shared_strides(buffer)
         for index, stride, step in zip(op.indices, strides, divisors, strict=True):
@@ -368,13 +382,13 @@ class Planner:
             needed = self._multiple(index, width // math.gcd(width, step))
             if not isinstance(stride, int) and needed != []:
                 # The stride may be a multiple, too, and is the same for all points.
-                needed = [f"{paren(stride)} % {width} == 0"]
+                needed = [Multiple(stride, width)]
             if needed is None:
                 return None
             conditions += needed
         return conditions
 
-    def _multiple(self, value: ir.Value, of: int) -> list[str] | None:
+    def _multiple(self, value: ir.Value, of: int) -> list[Multiple] | None:
         """Conditions under which an index is a multiple of a power of two; None for never known."""
         if of == 1:
             return []
@@ -384,7 +398,7 @@ class Planner:
         if value in self.op.body.args:
             dim = self.op.body.args.index(value)
             return [] if self._steps(dim, of) else None
-        found: list[str] | None = None
+        found: list[Multiple] | None = None
         match owner:
             case ir.Binary(kind="add" | "sub", left=left, right=right):
                 a, b = self._multiple(left, of), self._multiple(right, of)
@@ -397,7 +411,7 @@ class Planner:
         if found == [] or value in self.inner:
             return found
         text = self.text(value)
-        return found if text is None else [f"{paren(text)} % {of} == 0"]
+        return found if text is None else [Multiple(text, of)]
 
     def _steps(self, dim: int, of: int) -> bool:
         """Whether the first coordinates of vectors along `dim` are multiples of `of`."""
@@ -408,6 +422,28 @@ class Planner:
                 return False
             registers = registers[self.digits :]
         return all(d.step[dim] % of == 0 for d in (*registers, *layout.lanes, *layout.warps))
+
+
+def slow_accesses(
+    planner: Planner,
+    loads: Iterable[VectorAccess],
+    stores: Sequence[VectorAccess],
+    inside: Collection[ir.OpBase],
+) -> tuple[list[VectorAccess], list[VectorAccess]]:
+    """Return loads and stores for points that may be outside, or that are not aligned: whole where
+    a vector is inside or outside as a whole, else one by one.  inside: accesses that are known to
+    be inside."""
+
+    def holds(access: VectorAccess) -> bool:
+        known = access.op.in_bounds or access.op in inside
+        return not access.conditions and (known or planner.is_whole(access))
+
+    moved = [a if holds(a) else replace(a, width=1) for a in loads]
+    moved = [
+        a for a in moved if a.width > 1 or (isinstance(a.buffer, GlobalBuffer) and not a.guards)
+    ]
+    single = {a.op.buffer for a in stores if not holds(a)}
+    return moved, [a for a in stores if a.op.buffer not in single]
 
 
 def _shared_strides(buffer: SharedBuffer) -> list[int]:

@@ -1,0 +1,87 @@
+"""Requests of a page beside those of the machine code, run on the processor.
+
+In: cases.  Out: lines of text; `!` marks a kind of request in which the two differ.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.show_counters.kernels import Case
+from benchmarks.show_counters.machine_code import Key
+from benchmarks.show_counters.pages import drawn
+from tileprof import ir
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.drawing.traffic import Moved
+from tileprof.runtime.events.access import Access, listening
+from tileprof.runtime.selection import device
+
+from .running import ran
+
+Both = dict[Key, tuple[Moved, Moved]]
+
+
+class _Calls:
+    """Listener that keeps the arguments of a kernel's call."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.symbols: list[int] = []
+
+    def begin(self, kernel: ir.Kernel, values: Sequence[Any], symbols: Sequence[int]) -> None:
+        """Copy the arguments, which the run changes."""
+        self.values = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
+        self.symbols = list(symbols)
+
+    def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
+        """Begin a launch."""
+
+    def note(self, access: Access) -> None:
+        """Leave an access out."""
+
+
+def beside(case: Case) -> tuple[Both, list[str], list[str]]:
+    """Return requests by kind, of the page and of the machine code; what the page does not count;
+    opcodes whose results are not known."""
+    drawing = drawn(case)
+    (launch,), (machine,) = drawing.watch.launches, drawing.machines
+    calls = _Calls()
+    with device("interpreter"), listening(calls):
+        case.kernel(*case.arguments(np.random.default_rng(0)), **case.options)
+    controls = getattr(case.kernel, "controls", None)
+    program = compile_cuda(
+        drawing.watch.kernels[0], find_target(drawing.target), controls, machine.unaligned
+    )
+    found = ran(program, calls.values, calls.symbols, launch.op.span.file if launch.op.span else "")
+    made: dict[Key, tuple[Moved, Moved]] = defaultdict(lambda: (Moved(), Moved()))
+    traffic = launch.traffic
+    for place, moved in (traffic.places if traffic else {}).items():
+        if place.way != "TMA" and not (place.way == "cp.async" and place.space == "shared"):
+            made[place.space, place.access, place.way][0].add(moved)
+    for (_, key), moved in found.counted.items():
+        made[key][1].add(moved)
+    left_out: list[str] = sorted({kind for _, _, kind in traffic.uncounted}) if traffic else []
+    return dict(made), left_out, sorted(found.unknown)
+
+
+def text(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield lines of text."""
+    for case in cases:
+        both, left_out, unknown = beside(case)
+        yield case.name + (f" (not on the page: {', '.join(left_out)})" if left_out else "")
+        for (space, access, way), (page, code) in sorted(both.items()):
+            differs = page.taken != code.taken or page.needed != code.needed
+            if space == "global":
+                differs = page != code
+            unit = "sectors" if space == "global" else "wavefronts"
+            yield (
+                f" {'!' if differs else ' '} {space} {access}, {way}: page {page.requests:,}"
+                f" requests, {page.taken:,} {unit}; machine code {code.requests:,}, {code.taken:,}"
+            )
+        for each in unknown:
+            yield f"   not known: {each}"

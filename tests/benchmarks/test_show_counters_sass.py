@@ -1,0 +1,58 @@
+"""Machine code that is run here: it writes what the kernel means, and asks of memory for what an
+H200 counted, or what a page says of kernels with cut tiles."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.show_counters.kernels import CASES, Case
+from benchmarks.show_counters.sass.beside import beside
+from benchmarks.show_counters.sass.running import ran
+from tests.cuda.compiled_kernels import need_machine_code
+from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof.compiler.cuda.target import find_target
+from tileprof.drawing import show
+
+ways: Any = importlib.import_module("tests.drawing.test_ways")
+edges: Any = importlib.import_module("tests.drawing.edge_kernels")
+
+
+def test_machine_code_computes_what_the_kernel_means() -> None:
+    """A tile that is cut, with divisions by numbers known at launch only."""
+    need_machine_code()
+    x = np.random.default_rng(0).standard_normal((9, 302)).astype(np.float32)
+    drawing = show(ways.open_, x, np.zeros_like(x))
+    program = compile_cuda(drawing.watch.kernels[0], find_target("sm_90a"))
+    found = ran(program, [x, np.zeros_like(x)], [9, 302], "")
+    assert not found.unknown
+    np.testing.assert_array_equal(found.results[1], x + 1)
+
+
+def test_machine_code_asks_for_what_an_h200_counted() -> None:
+    """Random words of a table: counters of launches on an H200, 2026-11-28."""
+    need_machine_code()
+    (case,) = (each for each in CASES if each.name == "gather_words")
+    both, _, unknown = beside(case)
+    assert not unknown
+    page, code = both["global", "read", "threads"]
+    assert (code.requests, code.taken) == (page.requests, page.taken) == (4096, 73_724)
+
+
+@pytest.mark.parametrize("number", range(len(edges.CALLS)), ids=lambda n: edges.CALLS[n][2])
+def test_pages_of_edges_are_what_machine_code_asks_for(number: int) -> None:
+    """Every kind of request that the page counts, to the byte; wavefronts of shared memory."""
+    need_machine_code()
+    kernel, arguments, about = edges.CALLS[number]
+    both, left_out, unknown = beside(Case(kernel, lambda draw: arguments(), about))
+    assert both
+    assert not left_out
+    assert not unknown
+    for (space, access, _), (page, code) in both.items():
+        if space == "global":
+            assert page == code, access
+        else:
+            assert (page.taken, page.needed) == (code.taken, code.needed), access

@@ -1,0 +1,136 @@
+# mypy: ignore-errors
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202
+"""Kernels of which tiles are cut, and that ask again for what threads may hold, with calls."""
+
+import numpy as np
+
+import tileprof
+import tileprof.lang as T
+
+
+@tileprof.jit
+def turned_and_cut(X):
+    """A transpose through shared memory; loads behind a store that is left out are none."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Y = T.empty((N, M), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 32), threads=128) as (bx, by):
+        s = T.alloc_shared((32, 64), T.float16)
+        T.copy(X[by * 32, bx * 64], s)
+        for i, j in T.Parallel(64, 32):
+            Y[bx * 64 + i, by * 32 + j] = T.cast(s[j, i], T.float32) * 2.0
+    return Y
+
+
+@tileprof.jit
+def rows_named(X, at):
+    """Rows that a list names, under a guard; each vector asks for its row once."""
+    V, M, N = T.const("V, M, N")
+    X: T.Tensor((V, N), T.float32)
+    at: T.Tensor((M,), T.int32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 16), threads=128) as (bx, by):
+        for i, j in T.Parallel(16, 128):
+            if by * 16 + i < M:
+                Y[by * 16 + i, bx * 128 + j] = X[at[by * 16 + i], bx * 128 + j]
+    return Y
+
+
+@tileprof.jit
+def cross(X):
+    """Sums of neighbours in shared memory, of which some are the same."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 16), threads=128) as (bx, by):
+        s = T.alloc_shared((18, 66), T.float32)
+        for i, j in T.Parallel(18, 66):
+            y = by * 16 + i - 1
+            x = bx * 64 + j - 1
+            inside = (y >= 0) and (y < M) and (x >= 0) and (x < N)
+            s[i, j] = T.if_then_else(inside, X[T.max(y, 0), T.max(x, 0)], 0.0)
+        for i, j in T.Parallel(16, 64):
+            around = s[i, j + 1] + s[i + 2, j + 1] + s[i + 1, j] + s[i + 1, j + 2]
+            Y[by * 16 + i, bx * 64 + j] = around * 0.25 + s[i + 1, j + 1]
+    return Y
+
+
+@tileprof.jit
+def diagonal(X):
+    """Two stores of one place, of which NVRTC makes one."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 16), threads=128) as (bx, by):
+        for i, j in T.Parallel(16, 128):
+            if bx * 128 + j <= by * 16 + i:
+                Y[by * 16 + i, bx * 128 + j] = X[by * 16 + i, bx * 128 + j]
+            else:
+                Y[by * 16 + i, bx * 128 + j] = 0.0
+    return Y
+
+
+@tileprof.jit
+def biased(X, B):
+    """A row that all rows of a tile add; extents are known at launch."""
+    M, N = T.dynamic("M, N")
+    X: T.Tensor((M, N), T.float16)
+    B: T.Tensor((N,), T.float16)
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, 256), T.ceildiv(M, 8), threads=128) as (bx, by):
+        for i, j in T.Parallel(8, 256):
+            Y[by * 8 + i, bx * 256 + j] = X[by * 8 + i, bx * 256 + j] + B[bx * 256 + j]
+    return Y
+
+
+@tileprof.jit
+def lengths(X, L):
+    """Rows up to a length of their own: points of one vector go different ways."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    L: T.Tensor((M,), T.int32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 8), threads=128) as (bx, by):
+        for i, j in T.Parallel(8, 128):
+            y = by * 8 + i
+            x = bx * 128 + j
+            if y < M and x < L[y]:
+                Y[y, x] = X[y, x]
+    return Y
+
+
+@tileprof.jit
+def squared(X, Y):
+    """An element that is asked for twice, and rows that are longer than threads have vectors."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y: T.Tensor((M, N), T.float32)
+    with T.Kernel(M, threads=128) as b:
+        for j in T.Parallel(N):
+            Y[b, j] = X[b, j] * X[b, j] + X[0, 0]
+
+
+def _floats(*shapes, dtype=np.float32):
+    def make():
+        draw = np.random.default_rng(0)
+        return [draw.standard_normal(each).astype(dtype) for each in shapes]
+
+    return make
+
+
+def _and(make, low, high, count):
+    return lambda: [*make(), np.random.default_rng(1).integers(low, high, count).astype(np.int32)]
+
+
+CALLS = [
+    (turned_and_cut, _floats((70, 136), dtype=np.float16), "transpose"),
+    (turned_and_cut, _floats((70, 133), dtype=np.float16), "transpose of odd rows"),
+    (rows_named, _and(_floats((32, 200)), 0, 32, 37), "gather"),
+    (cross, _floats((32, 128)), "stencil"),
+    (diagonal, _floats((64, 256)), "triangle"),
+    (biased, _floats((21, 512), (512,), dtype=np.float16), "bias"),
+    (biased, _floats((21, 333), (333,), dtype=np.float16), "bias of odd rows"),
+    (lengths, _and(_floats((20, 256)), 0, 256, 20), "lengths"),
+    (squared, _floats((6, 300), (6, 300)), "square"),
+]
+"""Kernels, what makes their arguments, and names."""

@@ -1,0 +1,350 @@
+"""The two ways of a loop: in vectors where all of its accesses are inside and aligned, or with
+guards, element by element.
+
+In: a launch in the form that the compiler gave its loops, with layouts, and what is known when it
+starts.  Out: for each loop that the machine code has twice, both ways and the condition that blocks
+decide by; `written_twice` puts them into the program, so that the interpreter goes the way of each
+block.  The rule is that of `emit.loops.parallel`, whose planner and conditions these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from tileprof import ir
+from tileprof.compiler.codegen.buffers import Extent, paren
+from tileprof.compiler.codegen.expressions import is_pure, render
+from tileprof.compiler.codegen.hoisting import always, hoisted
+from tileprof.compiler.codegen.ranges import Comparison, Sum
+from tileprof.compiler.codegen.values import Values
+from tileprof.compiler.codegen.writer import Names, Writer
+from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.guards import opened
+from tileprof.compiler.cuda.emit.loops.vectors import (
+    Multiple,
+    Planner,
+    VectorAccess,
+    slow_accesses,
+)
+from tileprof.compiler.cuda.emit.statements import range_of
+from tileprof.compiler.cuda.layouts import parse_layout
+from tileprof.ir.rewriter import clone, clone_block
+from tileprof.ir.scalar import BinaryKind, CompareKind
+
+_INT32 = 1 << 31
+Condition = Comparison | Multiple
+_KINDS: dict[str, CompareKind] = {"<": "lt", "<=": "le", ">=": "ge"}
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """A loop with accesses of its own, and those that threads make for several points."""
+
+    loop: ir.Parallel
+    planner: Planner
+    loads: Sequence[VectorAccess]
+    """Loads in front of the points."""
+    stores: Sequence[VectorAccess]
+    """Stores and sums behind a vector's points."""
+    is_fast: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """How the points of a loop are run."""
+
+    fast: Way
+    slow: Way | None = None
+    """None where the machine code has only the other one."""
+    conditions: Sequence[Condition] = ()
+    """What a block asks before it goes the fast way."""
+
+
+@dataclass(eq=False)
+class Finder:
+    """What finds the ways of a kernel's loops."""
+
+    kernel: ir.Kernel
+    buffers: Mapping[ir.Value, Buffer]
+    """Parameters and shared buffers as the emission will know them."""
+    vectorize: bool
+    adds: bool
+    """Whether neighbours in global memory can be added at once."""
+    numbers: Mapping[str, int]
+    """What names in the buffers' strides and pointers stand for."""
+    _values: Values = field(init=False)
+    _named: dict[str, ir.Value] = field(init=False, default_factory=dict)
+    """Scalars by name."""
+
+    def __post_init__(self) -> None:
+        self._values = Values(Writer(), Names(), [], set(), {})
+        tensors = [p.type for p in self.kernel.params if isinstance(p.type, ir.BufferType)]
+        extents = {extent for each in tensors for extent in each.shape}
+        for name, value in self.kernel.symbol_values().items():
+            self._name(value, name)
+            self._values.symbols[name] = name
+            # Extents, unlike strides, fit into 31 bits.
+            self._values.known[value] = (0, _INT32 - 1) if name in extents else (None, None)
+        for value in self.kernel.param_values():
+            self._name(value)
+        for op in self.kernel.ops():
+            self._visit(op)
+
+    def _name(self, value: ir.Value, name: str = "") -> None:
+        shown = name or f"value{len(self._named)}"
+        self._values.values[value], self._named[shown] = shown, value
+
+    def _visit(self, op: ir.OpBase) -> None:
+        """Name an op's results and the variables of its blocks, and note their bounds."""
+        known = self._values.known
+        for value in op.results:
+            self._name(value)
+        for block in op.blocks():
+            for value in block.args:
+                self._name(value)
+        match op:
+            case ir.Launch(grid=grid):
+                for variable, extent in zip(op.body.args, grid, strict=True):
+                    high = self._values.interval(extent)[1]
+                    known[variable] = (0, min(high or _INT32, _INT32) - 1)
+            case ir.For():
+                known[op.body.args[0]] = range_of(self._values, op)
+            case ir.Parallel():
+                self._values.bound(op)
+
+    def find(self, op: ir.Parallel) -> Ways | None:
+        """Return the ways of a loop with a layout; None where an extent is known at launch only."""
+        shape = tuple(
+            int(each.owner.value) for each in op.extents if isinstance(each.owner, ir.Constant)
+        )
+        if len(shape) != len(op.extents):
+            return None
+        layout = parse_layout(op.layout, shape)
+
+        def planned(loop: ir.Parallel) -> Planner:
+            return Planner(
+                loop, layout, self.buffers, self._values.values.get, vectorize=self.vectorize,
+                adds=self.adds,
+            )  # fmt: skip
+
+        general, loop = planned(op), op
+        taken, branches = always(self._values, op, general.branches(), _as_it_is)
+        if branches:
+            loop = opened(op, branches)
+            self._values.bound(loop)
+        planner = planned(loop) if branches else general
+        loads = planner.loads()
+        fast = Way(loop, planner, loads, planner.stores(loads, lambda store: False))
+        inside, _ = hoisted(self._values, loop, self._shape, _as_it_is)
+        aligned = dict.fromkeys(
+            each for access in (*fast.loads, *fast.stores) for each in access.conditions
+        )
+        conditions: list[Condition] = [*taken, *inside, *aligned]
+        if not conditions:
+            return Ways(fast)
+        other = op if branches else _copy(op)
+        planner = general if branches else planned(other)
+        loads = planner.loads()
+        stores = planner.stores(loads, lambda store: False)
+        slow = Way(other, planner, *slow_accesses(planner, loads, stores, ()), is_fast=False)
+        return Ways(fast, slow, conditions)
+
+    def _shape(self, value: ir.Value) -> Sequence[Extent] | None:
+        held = self.buffers.get(value)
+        return held.shape if isinstance(held, GlobalBuffer | SharedBuffer) else None
+
+    def written_twice(self, ways: Mapping[ir.Parallel, Ways]) -> None:
+        """Put the ways of loops, which this changes, in their places in the program."""
+        for block in [block for op in self.kernel.ops() for block in op.blocks()]:
+            if any(each in ways for each in block.ops):
+                block.ops = [new for each in block.ops for new in self._branched(each, ways)]
+        for found in ways.values():
+            for way in (found.fast, found.slow):
+                if way is not None:
+                    blocks = [block for op in ir.walk(way.loop.body) for block in op.blocks()]
+                    for block in (*blocks, way.loop.body):
+                        _join_stores(block, way)
+
+    def _branched(self, op: ir.OpBase, ways: Mapping[ir.Parallel, Ways]) -> list[ir.OpBase]:
+        found = ways.get(op) if isinstance(op, ir.Parallel) else None
+        if found is None or found.slow is None:
+            return [op]
+        front = ir.Block()
+        builder = ir.Builder(front, op.span)
+        inside = _inside(found.fast.loop)
+        named = {**_outer_texts(self._values.values, found.fast.loop, inside), **self._named}
+        asked = _Written(builder, named, self.numbers, inside).all_of(found.conditions)
+        one, other = (ir.Block([], [each.loop]) for each in (found.fast, found.slow))
+        builder.emit(ir.If(asked, one, other))
+        self._sink(found.slow)
+        return front.ops
+
+    def _sink(self, slow: Way) -> None:
+        """Put loads of shared memory that a guarded store alone needs under its guard, as NVRTC
+        does: a store that is left out then loads nothing."""
+        body = slow.loop.body
+        *others, last = body.ops
+        if not isinstance(last, ir.Store) or last.in_bounds or _is_shared(last):
+            return
+        if not all(is_pure(each) or isinstance(each, ir.Load) for each in others):
+            return
+        late, values = list[ir.OpBase](), set[ir.Value]()
+        for each in others:
+            if _is_shared(each) or not values.isdisjoint(each.operand_values()):
+                late.append(each)
+                values.update(each.results)
+        if not late or not values.isdisjoint(last.indices):
+            return
+        body.ops = [each for each in others if each not in late]
+        builder, named = ir.Builder(body, last.span), self.kernel.symbol_values()
+        inside: ir.Value | None = None
+        for index, extent in zip(last.indices, last.buffer.buffer.shape, strict=True):
+            size = named[extent] if isinstance(extent, str) else builder.constant(extent)
+            held = builder.emit(ir.Compare("lt", index, size)).result
+            inside = held if inside is None else builder.emit(ir.Binary("and", inside, held)).result
+        if inside is not None:
+            builder.emit(ir.If(inside, ir.Block([], [*late, last]), ir.Block()))
+
+
+def _is_shared(op: ir.OpBase) -> bool:
+    """Return whether an op loads from shared memory or stores there."""
+    return isinstance(op, ir.Load | ir.Store) and op.buffer.buffer.space == "shared"
+
+
+def _are_equal(one: ir.Value, other: ir.Value) -> bool:
+    """Return whether two values are computed alike from the same ones."""
+    a, b = one.owner, other.owner
+    if one is other or a is None or b is None or not is_pure(a) or a.mnemonic != b.mnemonic:
+        return one is other
+    names = (*a.SPEC.positional, *(name for name, _ in a.SPEC.attributes))
+    same = one.type == other.type and all(getattr(a, n) == getattr(b, n) for n in names)
+    return same and all(map(_are_equal, a.operand_values(), b.operand_values()))
+
+
+def _join_stores(block: ir.Block, way: Way) -> None:
+    """Make one store of those that end both branches of an `if` at one place, as NVRTC does where
+    neither is guarded."""
+    made: list[ir.OpBase] = []
+    for op in block.ops:
+        ends = [each.ops[-1] if each.ops else None for each in op.blocks()]
+        match ends:
+            case [ir.Store() as one, ir.Store() as other] if (
+                isinstance(op, ir.If)
+                and (way.is_fast or (one.in_bounds and other.in_bounds))
+                and one.buffer is other.buffer
+                and all(map(_are_equal, one.indices, other.indices))
+            ):
+                wanted = set(one.indices)
+                for each in reversed(op.then.ops[:-1]):
+                    if wanted.intersection(each.results):
+                        wanted.update(each.operand_values())
+                front = [each for each in op.then.ops if wanted.intersection(each.results)]
+                rest = [each for each in op.then.ops[:-1] if each not in front]
+                then = ir.Block([], [*rest, ir.Yield([one.value])])
+                otherwise = ir.Block([], [*op.otherwise.ops[:-1], ir.Yield([other.value])])
+                chosen = ir.If(op.condition, then, otherwise, span=op.span)
+                one.value = chosen.results[0]
+                made += [*front, chosen, one]
+            case _:
+                made.append(op)
+    block.ops = made
+
+
+def _as_it_is(value: ir.Value, bound: Sum) -> Sum:
+    return bound
+
+
+def _copy(op: ir.Parallel) -> ir.Parallel:
+    made = clone(op, {}, {"body": clone_block(op.body, {})})
+    assert isinstance(made, ir.Parallel)
+    return made
+
+
+# -- conditions as ops
+
+
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """What writes conditions into a program."""
+
+    builder: ir.Builder
+    named: Mapping[str, ir.Value]
+    numbers: Mapping[str, int]
+    inside: Set[ir.Value]
+    """Values that the points compute."""
+    _copies: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    """Copies, in front of the loop, of what its points compute."""
+
+    def all_of(self, conditions: Sequence[Condition]) -> ir.Value:
+        """Return whether all of the conditions hold."""
+        made: ir.Value | None = None
+        for each in conditions:
+            held = self._one(each)
+            both = held if made is None else self.builder.emit(ir.Binary("and", made, held)).result
+            made = both
+        assert made is not None
+        return made
+
+    def _one(self, condition: Condition) -> ir.Value:
+        if isinstance(condition, Multiple):
+            by = self.builder.constant(condition.of)
+            rest = self._binary("floormod", self._number(condition.number), by)
+            return self.builder.emit(ir.Compare("eq", rest, self.builder.constant(0))).result
+        kind = _KINDS[condition.sign]
+        left, right = self._number(condition.left), self._number(condition.right)
+        return self.builder.emit(ir.Compare(kind, left, right)).result
+
+    def _number(self, number: Sum | Extent) -> ir.Value:
+        if isinstance(number, int):
+            return self.builder.constant(number)
+        if isinstance(number, str):
+            if number in self.numbers:
+                return self.builder.constant(self.numbers[number])
+            return self._copied(self.named[number])
+        made = self.builder.constant(number.constant)
+        for text, factor in number.terms.items():
+            scaled = self._binary("mul", self._number(text), self.builder.constant(factor))
+            made = self._binary("add", made, scaled)
+        return made
+
+    def _binary(self, kind: BinaryKind, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.builder.emit(ir.Binary(kind, a, b)).result
+
+    def _copied(self, value: ir.Value) -> ir.Value:
+        """Return a value in front of the loop."""
+        if value not in self.inside:
+            return value
+        if value not in self._copies:
+            assert value.owner is not None
+            operands = {each: self._copied(each) for each in value.owner.operand_values()}
+            self._copies[value] = self.builder.emit(clone(value.owner, operands, {})).results[0]
+        return self._copies[value]
+
+
+def _inside(loop: ir.Parallel) -> set[ir.Value]:
+    """Return what is computed inside of a loop."""
+    found = set(loop.body.args)
+    for op in ir.walk(loop.body):
+        found.update(op.results, *(block.args for block in op.blocks()))
+    return found
+
+
+def _outer_texts(
+    names: Mapping[ir.Value, str], loop: ir.Parallel, inside: set[ir.Value]
+) -> dict[str, ir.Value]:
+    """Return values that points compute from nothing but what is outside of their loop, by the
+    texts that the emission gives them in front of it."""
+    texts: dict[ir.Value, str | None] = {}
+
+    def text_of(value: ir.Value) -> str | None:
+        if isinstance(value.owner, ir.Constant):
+            return str(int(value.owner.value)) if value.dtype.is_integer else None
+        return texts.get(value) if value in inside else names.get(value)
+
+    for op in ir.walk(loop.body):
+        if is_pure(op) and len(op.results) == 1 and not isinstance(op, ir.Constant):
+            given = [text_of(each) for each in op.operand_values()]
+            known = [paren(each) for each in given if each is not None]
+            texts[op.results[0]] = render(op, known) if len(known) == len(given) else None
+    return {text: value for value, text in texts.items() if text is not None}
