@@ -172,6 +172,22 @@ def test_chains_are_one_line() -> None:
     assert "Block → aten::mm" in render_view(model(), ViewOptions(), width=120)
 
 
+def test_a_thousandth_beside_a_child_needs_no_line() -> None:
+    """What an operation takes on the host beside the one that it calls is no line of its own."""
+    line = with_children(
+        node("op", "aten::conv2d", cpu_time=2, count=1),
+        with_children(
+            node("op", "aten::convolution", cpu_time=3, count=1),
+            node("op", "aten::mkldnn_convolution", cpu_time=995, count=1),
+        ),
+    )
+    slow = with_children(node("op", "a", cpu_time=20), node("op", "b", cpu_time=980))
+    tree = with_children(node("frame", "main", "a.py:3", cpu_time=9), line, slow)
+    text = render_view(profile_of(tree), ViewOptions(threshold=0.1), width=120)
+    assert "aten::conv2d → aten::convolution → aten::mkldnn_convolution" in text
+    assert "a → b" not in text
+
+
 def test_a_scope_and_a_phase_have_lines_of_their_own() -> None:
     """They are what somebody named, and where the backward pass begins."""
     tree = with_children(
@@ -292,7 +308,7 @@ def test_a_long_tree_is_folded_until_it_fits() -> None:
     few = [node("kernel", f"k{number}", time=1000) for number in range(9)]
     assert "Folded" not in render_view(profile_of(*few), ViewOptions(), width=100)
     folded = render_view(profile, ViewOptions(), width=100)
-    assert "Folded: 90 nodes below 2 %" in folded
+    assert "Folded: 90 nodes below 1.5 %" in folded
     whole = render_view(profile, ViewOptions(threshold=0.5), width=100)
     assert len(whole.splitlines()) > 90
     assert len(render_view(profile, ViewOptions(mode="flat"), width=100).splitlines()) > 90
