@@ -251,6 +251,39 @@ def test_groups_hold_what_belongs_to_them(group: Group, times: dict[str, float])
     assert all(name in text for name in times)
 
 
+def test_a_training_step_in_a_closure_is_not_the_optimizers() -> None:
+    """LBFGS, and Lightning: what `step(closure)` calls has phases of its own."""
+
+    def kernel(time: float, phase: str = "") -> Nested:
+        return (Symbol("kernel", f"kernel_{time:g}", None, phase), {"time": time, "count": 1}, [])
+
+    adam, lightning = f"{LIB}/torch/optim/adam.py", f"{LIB}/lightning/closure.py"
+    backward: Nested = (Symbol("op", "MmBackward0", None, "backward"), {}, [kernel(40, "backward")])
+    closure = with_children(
+        node("frame", "Closure.__call__", f"{lightning}:5"),
+        with_children(node("frame", "Lit.training_step", "/home/me/train.py:9"),
+                      with_children(node("frame", "Linear.forward", f"{LIB}/torch/nn/linear.py:5"),
+                                    kernel(30), backward),
+                      kernel(3)),
+        with_children(node("scope", "Optimizer.zero_grad#Adam.zero_grad"), kernel(2)),
+    )  # fmt: skip
+    profile = profile_of(
+        with_children(
+            node("frame", "main", "/home/me/train.py:3"),
+            with_children(
+                node("scope", "Optimizer.step#Adam.step"),
+                with_children(node("frame", "wrapper", f"{LIB}/torch/optim/optimizer.py:500"),
+                              with_children(node("frame", "Adam.step", f"{adam}:10"), closure),
+                              with_children(node("frame", "Adam.step", f"{adam}:20"), kernel(5))),
+            ),
+        )
+    )  # fmt: skip
+    for shown in (profile, with_frames(profile, "user").profile):
+        tree = grouped(shown, "phase")
+        times = {tree.names[top]: tree.total("time")[top] for top in tree.roots()}
+        assert times == {"optimizer": 7, "backward": 40, "forward and others": 33}
+
+
 def test_paths_in_a_group_begin_below_it() -> None:
     """A module's, or a line's, own node is the group; phases have whole paths."""
     profile = with_frames(training(), "user").profile
