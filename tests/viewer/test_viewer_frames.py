@@ -16,6 +16,7 @@ from tileprof.profile import (
     NativeModule,
     Profile,
     Symbol,
+    Tables,
     grouped,
     is_installed,
     leave_out,
@@ -365,6 +366,10 @@ def test_an_installed_program_is_the_users_own() -> None:
     ("/usr/lib/python3.12/contextlib.py", True),
     ("C:\\\\venv\\\\Lib\\\\site-packages\\\\torch\\\\x.py", True),
     ("/tmp/torchinductor_me/ab/cab.py", True),
+    ("/tmp/torch_geometric.nn.conv.gat_conv_GATConv_propagate_h3_509er.py", True),
+    ("/tmp/__autograph_generated_filez2x8k1_q.py", True),
+    ("/tmp/train_language_model.py", False),
+    ("/tmp/v1.2/train_language_model.py", False),
     ("<frozen importlib._bootstrap>", True),
     ("<ipython-input-3-4f5c>", False),
     ("/tmp/ipykernel_71/2390.py", False),
@@ -421,3 +426,17 @@ def test_advice_is_about_python_and_the_users_native_functions() -> None:
     assert shown.names == names
     assert analyze(native()).program.profile.names == names
     assert shown.whole == native().whole
+
+
+def test_a_line_that_imports_says_so() -> None:
+    """Of a short program, imports are most of the time: a line number alone tells nothing."""
+    file = "/home/me/a.py"
+    profile = profile_of(
+        node("frame", "<module>", f"{file}:1", cpu_time=9),
+        node("frame", "<module>", f"{file}:2", cpu_time=5),
+        node("frame", "<module>", f"{file}:9", cpu_time=3),
+        tables=Tables(sources={file: "import torch\nprint(torch.ones(3))\n"}),
+    )
+    text = render_view(profile, ViewOptions(), width=100)
+    assert "<module>  import a.py:1" in text
+    assert text.count("import") == 1

@@ -239,16 +239,16 @@ def test_methods_of_libraries_call_their_own_object(
     exec(compile(GENERATION, str(library), "exec"), space)
     seen: set[str | None] = set()
 
-    class Model(space["Generating"]):  # type: ignore[misc]
-        """A module whose library has methods that call it."""
+    def noting(model: object, x: object) -> None:
+        """Look at all frames around, as the recorder does."""
+        frame, calls = sys._getframe(1), []
+        while frame is not None and frame.f_code.co_filename != __file__:
+            calls.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back  # type: ignore[assignment]
+        seen.add(called_as(calls))
 
-        def __call__(self, x: object) -> None:
-            frame, calls = sys._getframe(1), []
-            while frame is not None and frame.f_code.co_filename != __file__:
-                calls.append((frame.f_code, frame.f_lasti))
-                frame = frame.f_back  # type: ignore[assignment]
-            seen.add(called_as(calls))
-
+    bases: tuple[type, ...] = (space["Generating"],)
+    Model = type("Model", bases, {"__call__": noting})  # noqa: N806
     model, trainer = Model(), space["Trainer"]()
     trainer.model, trainer.loss, trainer.wrapped = model, 0.0, lambda each: each
     path = tmp_path / "model.py"

@@ -266,7 +266,7 @@ class _Bindings:
         `blocks = list(zip(…))`."""
         for _ in range(_DEEPEST):
             match many:
-                case ast.Name(id=name) if len(held := self._held.get(name, ())) == 1:
+                case ast.Name(id=name) if len(held := self._held.get(name, [])) == 1:
                     value, is_element = held[0]
                     if is_element or not isinstance(value, ast.Call):
                         break
