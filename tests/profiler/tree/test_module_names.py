@@ -248,7 +248,7 @@ def test_methods_of_libraries_call_their_own_object(
         seen.add(called_as(calls))
 
     bases: tuple[type, ...] = (space["Generating"],)
-    Model = type("Model", bases, {"__call__": noting})  # noqa: N806
+    Model = type("Model", bases, {"__call__": noting})
     model, trainer = Model(), space["Trainer"]()
     trainer.model, trainer.loss, trainer.wrapped = model, 0.0, lambda each: each
     path = tmp_path / "model.py"
