@@ -164,3 +164,15 @@ def test_advice_for_loaders_and_convolutions() -> None:
     convolution, waits = found(step.profile(), "hotspot")
     assert "channels_last" in convolution.author
     assert "persistent_workers=True" in waits.author
+
+
+def test_a_loader_without_workers_is_another_rules() -> None:
+    """The suggestion to give it workers says more than a symptom could."""
+    step = Step()
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    loader = step.node(step.frame(step.top, "train", 162), "scope", name)
+    step.builder.add(loader, "count", 10)
+    step.builder.add(loader, "cpu_time", 4 * MS)
+    step.op(step.top, "aten::mm", cpu_time=6 * MS)
+    assert len(found(step.profile(), "loader")) == 1
+    assert [each.title[:8] for each in found(step.profile(), "hotspot")] == ["aten::mm"]

@@ -67,6 +67,8 @@ _ADVICE_FOR_LOADERS = (
 )
 _WORKERS = re.compile(r"enumerate\(.*\)#_MultiProcessing")
 """Scope in which a program waits for processes that load its data, as PyTorch names it."""
+_LOADS = re.compile(r"enumerate\(.*\)#_SingleProcess")
+"""Scope in which a program loads its data itself: `loader` says what that is worth."""
 _WAITS = (
     (
         re.compile(r"(multiprocessing/\w+|concurrent/futures/process|subprocess)\.py$"),
@@ -124,15 +126,16 @@ def find(program: Program) -> Iterator[Draft]:
         for each in _hottest(tree, kind, at, time):
             if not _stands_for(told, each, time, program.host.whole):
                 told.append(each)
-    for each in sorted(told, key=lambda hot: -hot.time):
+    for each in sorted(told, key=lambda hot: (_only_surrounds(hot), -hot.time)):
         yield _draft(tree, each, time)
 
 
 def _kinds(tree: Contexts) -> Iterator[tuple[str, Ids]]:
     """Kinds of places, and by node the innermost place of the kind around it; -1 for none."""
-    # Of an optimizer the whole step counts: fused, it is one pass over the parameters.
     updates = optimizers_work(tree.profile)
-    yield "op", np.where(updates, -1, tree.ops)
+    # Of an optimizer with a fused form the whole step counts: it is one pass over the parameters.
+    fused = tree.below(tree.where(lambda symbol: bool(_OPTIMIZER.match(symbol.name)))) & updates
+    yield "op", np.where(fused, -1, tree.ops)
     yield "line", np.where((tree.ops >= 0) | _in_scope_of_line(tree), -1, tree.lines)
     steps = tree.where(lambda symbol: bool(_STEP.match(symbol.name)))
     closures = (tree.scopes >= 0) & steps[tree.scopes] & ~updates
@@ -164,8 +167,16 @@ def _hottest(tree: Contexts, kind: str, at: Ids, time: Column) -> Iterator[_Hot]
             yield _Hot(kind, name, own, times[name], count, most)
 
 
+def _only_surrounds(each: _Hot) -> bool:
+    """Whether it is a scope that has nothing of its own to change: what is in it comes first."""
+    known = _OPTIMIZER.match(each.name) or _WORKERS.match(each.name)
+    return each.kind == "scope" and not known
+
+
 def _stands_for(told: list[_Hot], each: _Hot, time: Column, whole: float) -> bool:
-    """Whether what was told already says all that this place would."""
+    """Whether what was told, or another rule, already says all that this place would."""
+    if each.kind == "scope" and _LOADS.match(each.name):
+        return True
     if told and each.kind == "scope" and each.time >= HOTSPOTS_EVERYTHING * whole:
         return True
     known = [other.inside for other in told if other.kind != each.kind]
