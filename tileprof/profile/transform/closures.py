@@ -1,4 +1,4 @@
-"""Which nodes are an optimizer's own work, and not the training step that it was given to call.
+"""Nodes that are an optimizer's own work, without a training step that it was given to call.
 
 In: a profile.  Out: a mask. An optimizer's `step` may call a closure that makes the gradients:
 LBFGS's users write one, and Lightning passes its whole training step that way. Then a model's

@@ -39,7 +39,7 @@ _POOL = os.path.join(_STDLIB, "multiprocessing", "pool.py")
 _POOL_HANDLERS = {"_handle_tasks", "_handle_results", "_handle_workers"}
 """Functions of the pool's own threads, which wait in a queue or a pipe that C code reads."""
 _POOL_READS = "get()"
-"""How a line ends in which a worker thread of a pool waits for its next task."""
+"""End of the line in which a worker thread of a pool waits for its next task."""
 
 
 @contextmanager

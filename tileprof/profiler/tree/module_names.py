@@ -40,8 +40,8 @@ _NAMED_MODULES_OF = {"items", "named_children", "named_modules"}
 Call = tuple[CodeType, int]
 """Code of a frame, and the offset of the instruction that it is at, in bytes."""
 Asked: TypeAlias = Literal["called", "given", "receiver"]
-"""Which part of a frame's call is the module: what is called, its first argument, or the object
-whose method is called."""
+"""Part of a frame's call that is the module: what is called, its first argument, or the object whose
+method is called."""
 _known: dict[tuple[int, int, Asked], tuple[CodeType, str | _Passed | None]] = {}
 """Names by identity of code and offset, and part of the call; holds the code, so that no other gets
 its identity."""
@@ -79,8 +79,8 @@ class _Passed:
     """A frame only passes a call on."""
 
     asked: Asked
-    """Where the frame around it has the module: it was given what it calls, it calls its own
-    object, or it calls the same object by `super`."""
+    """Part of the call around that is the module: this frame was given what it calls, calls its own
+    object, or calls the same object by `super`."""
 
 
 def _name_at(code: CodeType, offset: int, asked: Asked) -> str | _Passed | None:

@@ -29,6 +29,7 @@ from tileprof.analyzer.rules.numbers import (
     HOTSPOTS_LEAST_OF_HOST,
     HOTSPOTS_THE_SAME,
     HOTSPOTS_TIMES,
+    HOTSPOTS_WAITS,
 )
 from tileprof.profile import is_installed, optimizers_work
 from tileprof.profile.node_names import OPTIMIZER_SCOPE
@@ -91,8 +92,6 @@ _WAITS = (
 )
 """Files of libraries that wait, or call what waits, and what that says of the line that calls them;
 the first that matches."""
-_MOSTLY = 0.8
-"""Least share of a line's time in such files that makes it a wait."""
 _OPTIMIZER = re.compile(rf"{OPTIMIZER_SCOPE}(Adam|AdamW|SGD|Adagrad)\.step")
 """Steps of the optimizers of PyTorch that have a fused form."""
 _STEP = re.compile(OPTIMIZER_SCOPE)
@@ -225,7 +224,7 @@ def _waits(tree: Contexts, each: _Hot, time: Column) -> str:
     for pattern, advice in _WAITS:
         known = [is_installed(file) and bool(pattern.search(file)) for file in files]
         waiting = tree.below(np.array(known, bool)[tree.profile.symbol]) & each.inside
-        if float(time[waiting].sum()) >= _MOSTLY * each.time:
+        if float(time[waiting].sum()) >= HOTSPOTS_WAITS * each.time:
             return advice
     return ""
 
