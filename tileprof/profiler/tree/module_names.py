@@ -40,8 +40,8 @@ _NAMED_MODULES_OF = {"items", "named_children", "named_modules"}
 Call = tuple[CodeType, int]
 """Code of a frame, and the offset of the instruction that it is at, in bytes."""
 Asked: TypeAlias = Literal["called", "given", "receiver"]
-"""Part of a frame's call that is the module: what is called, its first argument, or the object whose
-method is called."""
+"""Part of a frame's call that is the module: what is called, its first argument, or the object
+whose method is called."""
 _known: dict[tuple[int, int, Asked], tuple[CodeType, str | _Passed | None]] = {}
 """Names by identity of code and offset, and part of the call; holds the code, so that no other gets
 its identity."""
