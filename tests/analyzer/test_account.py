@@ -8,13 +8,13 @@ import pytest
 
 from tests.analyzer.made import stored
 from tests.analyzer.steps import DEPENDENT, MS, Step
-from tileprof.analyzer import Account, analyze
+from tileprof.analyzer import Account, analyze, floors
 from tileprof.analyzer.account import account
 from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.findings import Finding, Gain, Place
 from tileprof.analyzer.together import Claim
-from tileprof.profile import Metric, Profile
+from tileprof.profile import DevicePeak, Metric, Profile
 
 PEAKS = {"hbm_copy": 4e12, "fma_float32": 60e12, "tensor_bfloat16": 800e12}
 
@@ -190,3 +190,31 @@ def test_recordings_add_up(name: str) -> None:
     assert 0 <= held.explained <= 1
     for each in held.kernels:
         assert each.floor + each.named + each.unexplained == pytest.approx(each.time)
+
+
+@pytest.mark.parametrize(
+    ("name", "roof"),
+    [
+        (
+            "void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>",
+            "fma_float32",
+        ),
+        ("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>", "fma_float32"),
+        ("void dgrad2d_alg1_1<float, float, float, int, 512>", "fma_float32"),
+        ("void gemmSN_TN_kernel<float, 128, 16, 2, 4, 4, 5, true>", "fma_float32"),
+        ("void gemv2T_kernel_val<int, int, __half, float, float, 128>", "tensor_float16"),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc", "tensor_tf32"),
+        ("some_kernel_of_nobody", "tensor_float8_e4m3"),
+    ],
+)
+def test_arithmetic_of_libraries_without_tensor_cores(name: str, roof: str) -> None:
+    """cuDNN's and cuBLAS's older kernels are not measured by the fastest rate of the device."""
+    rates = {"tensor_float8_e4m3": 2e15, "tensor_float16": 1e15, "tensor_tf32": 4e14,
+             "fma_float32": 6e13}  # fmt: skip
+    peaks = {
+        each: DevicePeak("cuda:0", "", "", each, rate, "flop/s", rate, 0, 0, "")
+        for each, rate in rates.items()
+    }
+    found = floors._arithmetic_peak(name, peaks)
+    assert found is not None
+    assert found.name == roof

@@ -115,3 +115,24 @@ def test_a_program_without_a_device() -> None:
         builder.add(at, "cpu_time", part)
         said = found(builder.snapshot(), "compiling")
         assert [each.severity for each in said] == ["symptom"] * told
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (("numba/core/dispatcher.py", "_DispatcherBase._compile_for_args"), "cache=True"),
+        (("jax/_src/compiler.py", "compile_or_get_cached"), "jax_compilation_cache_dir"),
+    ],
+)
+def test_compilers_that_have_no_steps(code: tuple[str, str], advice: str) -> None:
+    """Their advice is their own, without a run that only steps of PyTorch make useful."""
+    builder = TreeBuilder()
+    main = builder.child(-1, "frame", "main", Location("main.py", 1, function="main"))
+    file = f"/venv/lib/python3.12/site-packages/{code[0]}"
+    at = builder.child(main, "frame", code[1], Location(file, 9, function=code[1]))
+    builder.add(main, "cpu_time", 60)
+    builder.add(at, "cpu_time", 40)
+    finding = only(builder.snapshot(), "compiling")
+    assert advice in finding.author
+    assert "--every" not in finding.author
+    assert "twice the steps" in finding.author

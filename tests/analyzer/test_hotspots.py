@@ -8,6 +8,7 @@ from tests.analyzer.made import Made, found, only, program, report_of
 from tests.analyzer.steps import MS, Step, training
 from tileprof.analyzer import analyze
 from tileprof.analyzer.findings import percent
+from tileprof.errors import Location
 from tileprof.profile import Profile, TreeBuilder
 
 
@@ -103,3 +104,75 @@ def test_nothing_recorded(metric: str) -> None:
     builder.add(builder.child(-1, "op", "aten::mm"), metric, 0)
     assert not found(builder.snapshot(), "hotspot")
     assert not found(TreeBuilder().snapshot(), "hotspot")
+
+
+LIB = "/venv/lib/python3.12/"
+
+
+def line_with(library: str, function: str = "wait", part: float = 9) -> TreeBuilder:
+    """A line of the user's that calls a library, and a smaller operation."""
+    builder = TreeBuilder()
+    main = builder.child(-1, "frame", "main", Location("/home/me/a.py", 3, function="main"))
+    place = Location(LIB + library, 9, function=function)
+    inner = builder.child(builder.child(main, "frame", function, place), "frame", "C.wait", place)
+    builder.add(main, "cpu_time", 10 - part)
+    builder.add(inner, "cpu_time", part)
+    builder.add(builder.child(-1, "op", "aten::mm"), "cpu_time", 1)
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("library", "told"),
+    [
+        ("multiprocessing/pool.py", "waits here for its workers"),
+        ("concurrent/futures/_base.py", "other threads"),
+        ("selectors.py", "sockets and timers"),
+        ("site-packages/jax/_src/array.py", "results of JAX"),
+    ],
+)
+def test_a_line_that_waits_says_for_what(library: str, told: str) -> None:
+    """Its own code is not what takes the time; lines come before smaller operations."""
+    first = found(line_with(library).snapshot(), "hotspot")[0]
+    assert first.title.startswith("a.py:3 takes 91 %")
+    assert told in first.author
+    works = found(line_with(library, part=5).snapshot(), "hotspot")[0]
+    assert works.author.startswith("Start with this line")
+
+
+def test_an_optimizer_is_one_place_without_its_closure() -> None:
+    """Its operations are one step that has a fused form; Lightning's training step is not in it."""
+    step = Step()
+    scope = step.scope(step.top, "Optimizer.step#AdamW.step")
+    for name in ("sqrt", "div", "lerp_"):
+        step.op(scope, f"aten::{name}", cpu_time=2 * MS)
+    forward = step.frame(scope, "Model.forward", 9, f"{LIB}site-packages/lightning/model.py")
+    step.op(forward, "aten::addmm", cpu_time=4 * MS)
+    optimizer, product = found(step.profile(), "hotspot")
+    assert optimizer.title.startswith("Optimizer.step#AdamW.step takes 60 %")
+    assert "fused=True to torch.optim.AdamW" in optimizer.author
+    assert product.title.startswith("aten::addmm takes 40 %")
+
+
+def test_advice_for_loaders_and_convolutions() -> None:
+    """A loader that has workers needs more of them; convolutions have another memory format."""
+    step = Step()
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    loader = step.node(step.frame(step.top, "train", 162), "scope", name)
+    step.builder.add(loader, "count", 10)
+    step.builder.add(loader, "cpu_time", 4 * MS)
+    step.op(step.top, "aten::mkldnn_convolution", cpu_time=6 * MS)
+    convolution, waits = found(step.profile(), "hotspot")
+    assert "channels_last" in convolution.author
+    assert "persistent_workers=True" in waits.author
+
+
+def test_a_loader_without_workers_is_another_rules() -> None:
+    """The suggestion to give it workers says more than a symptom could."""
+    step = Step()
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    loader = step.node(step.frame(step.top, "train", 162), "scope", name)
+    step.builder.add(loader, "count", 10)
+    step.builder.add(loader, "cpu_time", 4 * MS)
+    step.op(step.top, "aten::mm", cpu_time=6 * MS)
+    assert len(found(step.profile(), "loader")) == 1
+    assert [each.title[:8] for each in found(step.profile(), "hotspot")] == ["aten::mm"]

@@ -8,7 +8,7 @@ from tests.analyzer.made import found, only
 from tests.analyzer.steps import LATE, MS, TORCH, Step
 from tileprof.analyzer.rules.numbers import ALIGNMENT_PARTS
 from tileprof.errors import Location
-from tileprof.profile import Metric, TreeBuilder
+from tileprof.profile import Metric, Tables, TreeBuilder
 
 NARROW = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_32x6_nn_align1>"
 
@@ -167,10 +167,23 @@ def loading(share: float, workers: bool = False) -> TreeBuilder:
     return builder
 
 
-@pytest.mark.parametrize(("share", "gains"), [(0.8, (2.5, 5.0, 5.0)), (0.2, (1.25, 1.25, 1.25))])
-def test_a_loader_without_workers(share: float, gains: tuple[float, float, float]) -> None:
-    """The longer one of computing and of loading by the workers is left."""
-    finding = only(loading(share).snapshot(), "loader")
+@pytest.mark.parametrize(
+    ("share", "cpus", "gains"),
+    [
+        (0.8, "64", (2.5, 5.0, 5.0)),
+        (0.2, "64", (1 / (1 - 0.2 * 63 / 64), 1.25, 1.25)),
+        (0.2, "2", (1 / 0.9, 1.25, 1.25)),
+        (0.2, "", (1 / 0.9, 1.25, 1.25)),
+        (0.2, "1", (1.0, 1.25, 1.25)),
+    ],
+)
+def test_a_loader_without_workers(
+    share: float, cpus: str, gains: tuple[float, float, float]
+) -> None:
+    """The longer one of computing and of loading by the workers is left, or, where computing has
+    all processors, what these do beside it."""
+    builder = loading(share)
+    finding = only(builder.snapshot(Tables(provenance={"cpus": cpus})), "loader")
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx(gains)

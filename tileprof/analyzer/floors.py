@@ -39,6 +39,12 @@ _TYPES = (
     (re.compile(r"f16|half|h884|h1688|h16816|nvjet_h", re.I), "tensor_float16"),
     (re.compile(r"tf32|s1688|nvjet_s", re.I), "tensor_tf32"),
     (re.compile(r"sgemm|ffma|simt|f32f32|scudnn|f32", re.I), "fma_float32"),
+    # What cuBLAS and cuDNN have without tensor cores: the type is an argument of a template, as in
+    # `gemmSN_TN_kernel<float, …>` and `cudnn::cnn::wgrad_alg0_engine<float, …>`.
+    (
+        re.compile(r"(gemm|gemv|conv|winograd|[dw]grad|fft)\w*(::\w+)*<.*\bfloat\b", re.I),
+        "fma_float32",
+    ),
 )
 """By names of libraries' kernels, the roof of their arithmetic; the first that matches."""
 

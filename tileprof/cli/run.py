@@ -29,7 +29,7 @@ USAGE = (
     "       tileprof run [OPTIONS] PROGRAM [ARGS…]"
 )
 SUMMARY_LINES = 40
-SUMMARY_PERCENT = (1.0, 2.0, 5.0, 10.0, 20.0)
+SUMMARY_PERCENT = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0)
 """Thresholds of the tree at the end, in percent: nodes below are folded, more until the tree fits.
 """
 NAMED_CHILDREN = 4

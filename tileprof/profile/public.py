@@ -24,6 +24,7 @@ from tileprof.profile.tables import (
 )
 from tileprof.profile.timeline import Timeline, TimelineEvents, Track
 from tileprof.profile.track_totals import TrackSums, TrackTotals
+from tileprof.profile.transform.closures import optimizers_work
 from tileprof.profile.transform.diff import Change, Diff, diff
 from tileprof.profile.transform.frames import (
     Frames,
@@ -61,7 +62,7 @@ __all__ = [
     "TrackSums", "TrackTotals", "TreeBuilder",
     "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes",
     "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled", "leave_out",
-    "limit_depth", "load", "merge", "merge_by", "prune", "rank_of", "save", "split_sketches",
-    "step_times", "to_hatchet", "to_json", "to_literal", "users", "whole_kernels", "with_frames",
-    "with_module_names", "without_native_libraries",
+    "limit_depth", "load", "merge", "merge_by", "optimizers_work", "prune", "rank_of", "save",
+    "split_sketches", "step_times", "to_hatchet", "to_json", "to_literal", "users", "whole_kernels",
+    "with_frames", "with_module_names", "without_native_libraries",
 ]  # fmt: skip

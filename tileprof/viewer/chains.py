@@ -19,6 +19,9 @@ from tileprof.viewer.text import Glyphs, clean
 
 _KINDS = ("frame", "op", "api")
 """Kinds of nodes that need no line of their own."""
+_NEARLY_ALL = 0.99
+"""Least share of an operation's total that its one child has on the same line. What an operation
+takes on the host beside the one that it calls is a thousandth of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def every_node(profile: Profile) -> Chains:
 
 
 def chains(profile: Profile, total: Column) -> Chains:
-    """Return lines where a node with one child, and nothing beside it, is on the child's line."""
+    """Return lines; a node that only leads to one child is on the child's."""
     leads = _leads_on(profile, total)
     parents, nodes = profile.parents, np.flatnonzero(~leads).astype(np.int32)
     number = np.full(len(profile) + 1, -1, np.int32)
@@ -57,7 +60,8 @@ def chains(profile: Profile, total: Column) -> Chains:
 
 
 def _leads_on(profile: Profile, total: Column) -> npt.NDArray[np.bool_]:
-    """Return the nodes that only lead to their one child, which has all of their total."""
+    """Return the nodes that only lead to their one child, which has all of their total, or of an
+    operation's nearly all."""
     parents = profile.parents
     lower = np.flatnonzero(parents >= 0)
     children = np.bincount(parents[lower], minlength=len(profile))
@@ -66,7 +70,9 @@ def _leads_on(profile: Profile, total: Column) -> npt.NDArray[np.bool_]:
     up = parents[only]
     # A phase is told where it begins.
     same = np.array([profile.phases[a] == profile.phases[b] for a, b in zip(only, up)], bool)
-    equal = np.isclose(total[only].astype(float), total[up].astype(float), rtol=1e-9, atol=0)
+    held, whole = total[only].astype(float), total[up].astype(float)
+    ops = np.array([symbol.kind == "op" for symbol in profile.symbols], bool)[profile.symbol][up]
+    equal = np.isclose(held, whole, rtol=1e-9, atol=0) | (ops & (held >= _NEARLY_ALL * whole))
     found = np.zeros(len(profile), bool)
     found[up[same & equal & kinds[up]]] = True
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import textwrap
 from collections.abc import Mapping
@@ -97,7 +98,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
     kind, place = profile.kinds[node], profile.locations[node]
     match kind:
         case "frame":
-            parts = []
+            parts = ["import"] if _imports(profile, node) else []
         case "site":
             seen = share_notes(times.shares.get(node, ()))
             parts = [*(seen or _visit(times, node) or [kind]), *_perturbation(times, node)]
@@ -106,6 +107,21 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
         case _:
             parts = [kind]
     return (*parts, place.short) if place else tuple(parts)
+
+
+def _imports(profile: Profile, node: int) -> bool:
+    """Tell whether a line of a program's file is an import, whose time is that of libraries."""
+    place = profile.locations[node]
+    if place is None or profile.names[node] != "<module>":
+        return False
+    lines = _lines(profile.tables.sources.get(place.file, ""))
+    text = lines[place.line - 1].lstrip() if 0 < place.line <= len(lines) else ""
+    return text.startswith(("import ", "from "))
+
+
+@functools.lru_cache(maxsize=8)
+def _lines(text: str) -> list[str]:
+    return text.splitlines()
 
 
 def _visit(times: VisitTimes, node: int) -> list[str]:

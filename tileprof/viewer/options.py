@@ -13,7 +13,7 @@ Mode = Literal["top-down", "bottom-up", "flat"]
 
 DEFAULT_THRESHOLD = 0.5
 """Percent of the whole below which a tree for people folds a node."""
-THRESHOLDS = (DEFAULT_THRESHOLD, 1.0, 2.0, 5.0)
+THRESHOLDS = (DEFAULT_THRESHOLD, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 """Percentages that a tree is folded by until it has no more than `MOST_LINES`."""
 MOST_LINES = 60
 """Largest number of lines of a tree that nobody chose a threshold for: a screen or two."""

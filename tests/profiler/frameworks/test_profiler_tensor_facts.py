@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+import tileprof
 
 torch: Any = pytest.importorskip("torch")
 _recorder: Any = pytest.importorskip("tileprof.native._recorder")
@@ -205,3 +211,43 @@ def test_an_optimizer_is_looked_at_once() -> None:
     assert not second.plain
     host = next(each for each in memory_rooms(told) if each.device == HOST)
     assert 10**7 < host.peak < host.whole
+
+
+UNREADABLE = """
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+table = torch.nn.Embedding(40, 8)
+look_up = torch.nn.functional.embedding
+
+
+def ids(*before, device="cpu"):
+    return torch.zeros(*before, 8, 64, dtype=torch.long, device=device)
+
+
+def run():
+    with FakeTensorMode() as mode:
+        weight = mode.from_tensor(table.weight)
+        for _ in range(3):
+            look_up(ids(), weight)
+    for _ in range(3):
+        look_up(ids(device="meta"), torch.empty(40, 8, device="meta"))
+        torch.func.functionalize(lambda each: look_up(each, table.weight))(ids())
+        torch.func.vmap(lambda each: look_up(each, table.weight))(ids(4))
+
+
+run()
+print("ended")
+"""
+
+
+def test_tensors_without_memory_are_not_read(tmp_path: Path) -> None:
+    """torch.compile traces with tensors that say they are on the CPU and have no elements."""
+    script = tmp_path / "traced.py"
+    script.write_text(UNREADABLE)
+    command = [sys.executable, "-m", "tileprof", "run", "--quiet", "-o", "out.tprof", str(script)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tileprof.__file__).parents[1])}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing.pool
 import queue
 import subprocess
 import sys
@@ -219,6 +220,36 @@ def test_idle_workers_are_left_out() -> None:
     workers = [i for i in profile.roots() if profile.names[i].endswith(".worker")]
     assert sum(profile.node(i).total("samples") for i in workers) == 1
     assert sum(profile.node(i).total("cpu_time") for i in workers) == 100
+
+
+def test_threads_of_pools_count_while_they_work() -> None:
+    """The threads that serve a pool wait in queues that C code reads; its workers run tasks."""
+
+    def program(sampled: Sampled) -> None:
+        running, done = threading.Event(), threading.Event()
+
+        def busy(_: int) -> None:
+            running.set()
+            while not done.is_set():
+                time.sleep(0.0005)
+
+        with multiprocessing.pool.ThreadPool(2) as pool:
+            time.sleep(0.05)
+            sampled.at(1)
+            sampled.at(10)
+            tasks = pool.map_async(busy, [1])
+            running.wait()
+            time.sleep(0.002)
+            sampled.at(100)
+            done.set()
+            tasks.wait()
+        sampled.at(1000)
+
+    profile = _run(program)
+    busy = [at for at in range(len(profile)) if profile.names[at].endswith("busy")]
+    assert sum(profile.node(at).total("cpu_time") for at in busy) == 100
+    for name in ("worker", "Pool._handle_tasks", "Pool._handle_results", "Pool._handle_workers"):
+        assert all(profile.node(each).own("cpu_time") == 0 for each in profile.find(name))
 
 
 def test_a_real_program_shows_where_time_went() -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -32,6 +33,9 @@ CALLS = {
     "for block in reversed(self.h): block(x)": "h.*",
     "for i, block in enumerate(self.h): block(x)": "h.*",
     "for i, (block, y) in enumerate(zip(self.h, [3])): block(x)": "h.*",
+    "pairs = list(zip(self.h, self.g))\nfor i, (block, y) in enumerate(pairs): block(x), y(x)": (
+        "h.* g.*"
+    ),
     "for name, block in self.named.items(): block(x)": "named.*",
     "for block in self.named.values(): block(x)": "named.*",
     "for block in self: block(x)": "*",
@@ -182,6 +186,83 @@ def test_a_library_calls_what_it_was_given(text: str, name: str, tmp_path: Path)
     Module.seen = []
     space["Model"].forward(Noting(), 1)
     assert [str(each) for each in Module.seen] == [name]
+
+
+GENERATION = """
+def undecided(function):
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs)
+    return inner
+class Generating:
+    @undecided
+    def generate(self, ids):
+        method = getattr(type(self), "sample")
+        return method(self, ids)
+    def sample(self, ids):
+        forward = self.compiled() if ids is None else self.__call__
+        return forward(ids), self.prefill(ids)
+    def prefill(self, ids):
+        return self(ids)
+class Trainer:
+    def train(self, resume=None):
+        return self.inner(args=[1])
+    def inner(self, args):
+        return self.step(self.model, args)
+    def step(self, model, inputs):
+        self.log(self.loss)
+        return model(inputs)
+    def log(self, loss):
+        return self.evaluate(loss)
+    def evaluate(self, loss):
+        model = self.wrapped(self.model)
+        return model(loss)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("model.generate(prompts)", {"model"}),
+        ("self.decoder.generate(prompts)", {"decoder"}),
+        ("run(trainer)", {"model", None}),
+        ("start(prompts)", {"model"}),
+    ],
+)
+def test_methods_of_libraries_call_their_own_object(
+    text: str, names: set[str], tmp_path: Path
+) -> None:
+    """`model.generate(prompts)` calls `model`, never `prompts`; `trainer.train()` has no name."""
+    library = tmp_path / "site-packages" / "library.py"
+    library.parent.mkdir()
+    library.write_text(GENERATION)
+    space: dict[str, Any] = {}
+    exec(compile(GENERATION, str(library), "exec"), space)
+    seen: set[str | None] = set()
+
+    def noting(model: object, x: object) -> None:
+        """Look at all frames around, as the recorder does."""
+        frame, calls = sys._getframe(1), []
+        while frame is not None and frame.f_code.co_filename != __file__:
+            calls.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back  # type: ignore[assignment]
+        seen.add(called_as(calls))
+
+    bases: tuple[type, ...] = (space["Generating"],)
+    Model = type("Model", bases, {"__call__": noting})
+    model, trainer = Model(), space["Trainer"]()
+    trainer.model, trainer.loss, trainer.wrapped = model, 0.0, lambda each: each
+    path = tmp_path / "model.py"
+    source = (
+        "def run(trainer):\n    trainer.train()\n"
+        "def start(prompts):\n    return model.generate(prompts)\n"
+        f"def program(self):\n    return {text}\n"
+    )
+    path.write_text(source)
+    linecache.checkcache()
+    space.update(model=model, trainer=trainer, prompts=1)
+    exec(compile(source, str(path), "exec"), space)
+    space["program"](types.SimpleNamespace(decoder=model))
+    assert seen == names
 
 
 def test_super_calls_are_those_of_the_frame_around() -> None:

@@ -24,10 +24,12 @@ _COMPILING = re.compile(
     r"|jax/_src/pjit\.py:(_infer_params|_resolve_and_lower|_pjit_lower)"
     r"|jax/_src/interpreters/pxla\.py:(MeshComputation\.compile|lower_sharding_computation)"
     r"|jax/_src/compiler\.py:(compile_or_get_cached|backend_compile)"
+    r"|numba/(core/dispatcher\.py:.*_compile_for_args|cuda/dispatcher\.py:.*compile)"
 )
 """Code that compiles or tries variants, as `file:function`; running what it made is in other
-functions of the same files. Those of JAX are as a recording of 2026-11 has them."""
+functions of the same files. Those of JAX and Numba are as recordings of 2026-11 have them."""
 _JAX = re.compile(r"jax/_src/")
+_NUMBA = re.compile(r"numba(_cuda)?/")
 _JAX_RUNS = re.compile(r"XlaModule:#(.*,)?hlo_module=(jit|pmap)_")
 """Beginning of the name of the range in which XLA runs a function of JAX. The ranges of its trials
 have the name of an operation there. As of JAX 0.11, 2026-11."""
@@ -58,6 +60,12 @@ def compiles(symbol: Symbol) -> bool:
     file = place.file.replace("\\", "/")
     function = place.function or symbol.name
     return function != "<module>" and bool(_COMPILING.search(f"{file}:{function}"))
+
+
+def of_numba(symbol: Symbol) -> bool:
+    """Whether it is Numba's own code."""
+    place = symbol.location
+    return place is not None and bool(_NUMBA.search(place.file.replace("\\", "/")))
 
 
 def of_jax(symbol: Symbol) -> bool:

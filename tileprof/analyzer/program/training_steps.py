@@ -24,11 +24,10 @@ from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.masks import Mask, backward, below, kind, outermost, where
 from tileprof.analyzer.program.steady import Steps
 from tileprof.errors import Location
-from tileprof.profile import Profile, Symbol, step_times
-from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
+from tileprof.profile import Profile, Symbol, optimizers_work, step_times
+from tileprof.profile.node_names import LOADER_SCOPE
 
 _STEP = re.compile(r"Optimizer\.step#")
-_OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
 _LOADER = re.compile(LOADER_SCOPE)
 _ENGINE = re.compile(r"torch[/\\]autograd[/\\](graph|__init__)\.py$")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -102,7 +101,7 @@ def _measured(
         whole = float(column.sum() + gaps.sum())
     if not whole:
         return None
-    optimizer = below(profile, _named(profile, _OPTIMIZER))
+    optimizer = optimizers_work(profile)
     backwards = below(profile, backward(profile) | where(profile, _is_engine)) & ~optimizer
     data = below(profile, _named(profile, _LOADER)) & ~optimizer & ~backwards
     rest = ~(optimizer | backwards | data)

@@ -428,6 +428,9 @@ for its disappearance."""
 HOTSPOTS_EVERYTHING = 0.95
 """Share of the host's time from which a scope says no more than what was found within it."""
 
+HOTSPOTS_WAITS = 0.8
+"""Share of a line's time in files of libraries that wait from which the line is a wait. By hand."""
+
 HOTSPOTS_LEAST_OF_HOST = 0.03
 """Share of the host's time from which its most expensive operation is named. A program on the host
 spreads over many operations, and one of them is where to begin."""

@@ -109,9 +109,18 @@ template <typename T> void count_padding(const at::Tensor &batch, TileprofVisit 
   visit.padding = double(std::max(left, right));
 }
 
+// Whether a tensor's elements can be read on the host. torch.compile traces with tensors that say
+// they are on the CPU and have no memory, and transforms of functions with wrappers around others.
+inline bool is_readable(const at::Tensor &tensor) {
+  if (!work::is_plain(tensor) || !tensor.device().is_cpu() || !tensor.has_storage()) return false;
+  const c10::DispatchKeySet keys = tensor.unsafeGetTensorImpl()->key_set();
+  if (keys.has_any(c10::python_ks) || keys.has_backend(c10::BackendComponent::MetaBit)) return false;
+  return !keys.has(c10::DispatchKey::Functionalize) && tensor.storage().data() != nullptr;
+}
+
 // Counts the elements of a batch of rows of whole numbers that lies on the host.
 inline void add_padding(const at::Tensor &batch, TileprofVisit &visit) {
-  if (!batch.defined() || !work::is_plain(batch) || !batch.device().is_cpu()) return;
+  if (!batch.defined() || !is_readable(batch)) return;
   if (batch.dim() != 2 || batch.size(0) < 2 || batch.size(1) < kFewestColumns) return;
   if (batch.numel() > kMostElements || !batch.is_contiguous()) return;
   switch (batch.scalar_type()) {

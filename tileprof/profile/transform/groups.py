@@ -15,8 +15,9 @@ import numpy as np
 from tileprof.profile import metrics as law
 from tileprof.profile.installed import is_installed
 from tileprof.profile.kernel_places import DEVICE_WORK
-from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
+from tileprof.profile.node_names import LOADER_SCOPE
 from tileprof.profile.steps import SETUP
+from tileprof.profile.transform.closures import optimizers_work
 from tileprof.profile.transform.frames import is_module
 from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.operations import with_values
@@ -31,7 +32,6 @@ Group = Literal["module", "phase", "kernel", "line", "thread", "stream"]
 training step; kernel, copy or fill by its name; innermost line of the user's files; thread of the
 program that made a call, or stream of a device that ran it."""
 
-_OPTIMIZER = re.compile(OPTIMIZER_SCOPE)
 _LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
 _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
 
@@ -128,7 +128,7 @@ def _nearest(profile: Profile, wanted: Callable[[Symbol], bool]) -> Nodes:
 
 def _phases(profile: Profile) -> list[str]:
     """Return the part of a training step that each node belongs to."""
-    optimizer = _nearest(profile, lambda symbol: bool(_OPTIMIZER.match(symbol.name))) >= 0
+    optimizer = optimizers_work(profile)
     loader = _nearest(profile, lambda symbol: bool(_LOADER.match(symbol.name))) >= 0
     found = []
     for node, phase in enumerate(profile.phases):

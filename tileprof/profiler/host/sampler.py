@@ -12,6 +12,7 @@ reader) is left out, else ten idle workers would drown the thread that works.
 from __future__ import annotations
 
 import gc
+import linecache
 import os
 import sys
 import threading
@@ -34,6 +35,11 @@ _WAITING_MODULES = (
     "multiprocessing/popen_fork", "multiprocessing/queues", "multiprocessing/synchronize",
 )  # fmt: skip
 _WAITING = {os.path.join(_STDLIB, *f"{name}.py".split("/")) for name in _WAITING_MODULES}
+_POOL = os.path.join(_STDLIB, "multiprocessing", "pool.py")
+_POOL_HANDLERS = {"_handle_tasks", "_handle_results", "_handle_workers"}
+"""Functions of the pool's own threads, which wait in a queue or a pipe that C code reads."""
+_POOL_READS = "get()"
+"""End of the line in which a worker thread of a pool waits for its next task."""
 
 
 @contextmanager
@@ -161,7 +167,7 @@ class Sampler:
             elapsed = state.outside(now)
             state.credited += elapsed
         elapsed -= self._in_operations(state)
-        waiting = ident != self._main and frame.f_code.co_filename in _WAITING
+        waiting = ident != self._main and _waits(frame)
         if waiting:
             return
         trail = self._trail if ident == self._main else None
@@ -207,6 +213,17 @@ class Sampler:
             if node is not None:
                 return node
         return self._recorder.paths.find_sampled(frame, scope, entry[STOP])
+
+
+def _waits(frame: FrameType) -> bool:
+    """Tell whether a thread's innermost frame is a place where idle threads wait."""
+    code = frame.f_code
+    if code.co_filename == _POOL:
+        if code.co_name in _POOL_HANDLERS:
+            return True
+        line = linecache.getline(_POOL, frame.f_lineno or 0)
+        return code.co_name == "worker" and line.rstrip().endswith(_POOL_READS)
+    return code.co_filename in _WAITING
 
 
 def _add(node: Node, key: int, elapsed: int) -> None:

@@ -20,6 +20,9 @@ from tileprof.profiler.tree.tree import NATIVE, Node, Tree
 
 _ROOT, _FRAME, _SCOPE, _OP, _BACKWARD, _RANGE, _API, _CAPTURED, _KERNEL, _NATIVE = range(10)
 
+FEW_SAMPLES = 32
+"""Newest sampled visits of an operation below which all samples of it count: a burst may have met
+one of the many tensors that a loop goes through. Above, the newest alone, as shapes may change."""
 CAPTURED = "captured at"
 """Name of the node between the launch of a graph and the path on which its work was captured."""
 
@@ -136,12 +139,13 @@ class Contexts:
         return found
 
     def _estimated(self, context: int, now: list[float], newest: list[float]) -> Sampled:
-        """Return what a context's visits are of which that was not told, by its newest samples.
+        """Return what a context's visits are of which that was not told, by its newest samples, or
+        by all where these are few.
 
         Visits before the first sample are made up for when it comes.
         """
         count, sampled = int(now[0]), now[5:]
-        moved, visits, *facts = newest if newest[1] else sampled
+        moved, visits, *facts = newest if newest[1] >= FEW_SAMPLES else sampled
         if not visits:
             return Sampled()
         since = count - self._valued.get(context, 0)

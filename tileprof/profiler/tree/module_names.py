@@ -20,6 +20,7 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CodeType
+from typing import Literal, TypeAlias
 
 from tileprof.profile.node_names import MODULE_CALLER, MODULE_FILE
 from tileprof.profiler.tree.sources import of_user
@@ -38,9 +39,12 @@ _NAMED_MODULES_OF = {"items", "named_children", "named_modules"}
 
 Call = tuple[CodeType, int]
 """Code of a frame, and the offset of the instruction that it is at, in bytes."""
-_known: dict[tuple[int, int, bool], tuple[CodeType, str | _Passed | None]] = {}
-"""Names by identity of code and offset, and whether of an argument; holds the code, so that no
-other gets its identity."""
+Asked: TypeAlias = Literal["called", "given", "receiver"]
+"""Part of a frame's call that is the module: what is called, its first argument, or the object
+whose method is called."""
+_known: dict[tuple[int, int, Asked], tuple[CodeType, str | _Passed | None]] = {}
+"""Names by identity of code and offset, and part of the call; holds the code, so that no other gets
+its identity."""
 
 
 def calls_modules(code: CodeType) -> bool:
@@ -54,16 +58,19 @@ def called_as(callers: Iterable[Call]) -> str | None:
 
     `callers` are the frames around PyTorch's own, innermost first. Some only pass the call on: a
     class that extends `Module.__call__` by `super()`, a library's function that calls what it was
-    given, as `checkpoint(layer, x)`. Then the frames around those are asked.
+    given, as `checkpoint(layer, x)`, and a method that calls its own object, as `generate` of
+    `model.generate(x)`. Then the frames around those are asked.
     """
-    given = False
+    asked: Asked = "called"
     for code, offset in itertools.islice(callers, MOST_PASSING_ON):
-        found = _name_at(code, offset, given)
+        if asked == "receiver" and calls_modules(code):
+            return None  # `self(x)` in its own forward pass
+        found = _name_at(code, offset, asked)
         if isinstance(found, str):
             return found
         if found is None:
             return None
-        given = found.given
+        asked = found.asked
     return None
 
 
@@ -71,17 +78,18 @@ def called_as(callers: Iterable[Call]) -> str | None:
 class _Passed:
     """A frame only passes a call on."""
 
-    given: bool
-    """Whether it was given what it calls; else it calls the same object by `super`."""
+    asked: Asked
+    """Part of the call around that is the module: this frame was given what it calls, calls its own
+    object, or calls the same object by `super`."""
 
 
-def _name_at(code: CodeType, offset: int, given: bool) -> str | _Passed | None:
-    """Return the name of what a frame calls or, with `given`, of what it hands to what it calls."""
-    key = id(code), offset, given
+def _name_at(code: CodeType, offset: int, asked: Asked) -> str | _Passed | None:
+    """Return the name of the module in a frame's call, which is the part `asked` of it."""
+    key = id(code), offset, asked
     found = _known.get(key)
     if found is None:
         try:
-            name = _resolved(code, offset, given)
+            name = _resolved(code, offset, asked)
         except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
             name = None  # the file is no longer what runs
         if isinstance(name, str) and len(name) > LONGEST:
@@ -92,7 +100,7 @@ def _name_at(code: CodeType, offset: int, given: bool) -> str | _Passed | None:
     return found[1]
 
 
-def _resolved(code: CodeType, offset: int, given: bool) -> str | _Passed | None:
+def _resolved(code: CodeType, offset: int, asked: Asked) -> str | _Passed | None:
     lines = linecache.getlines(code.co_filename)
     text = _text_at(code, offset, lines)
     if not text:
@@ -100,17 +108,31 @@ def _resolved(code: CodeType, offset: int, given: bool) -> str | _Passed | None:
     call = ast.parse(f"({text})", mode="eval").body
     if not isinstance(call, ast.Call):
         return None
-    module = _first_given(call) if given else call.func
+    if asked == "given" and not call.args:
+        return None  # `trainer.train()`: the module is not handed over by this call
+    module = _first_given(call) if asked == "given" else call.func
     if module is None:
-        return _Passed(given=True)
+        return _Passed("given")
     if _is_super(module):
-        return _Passed(given=False)
+        return _Passed("called")
     whole = code.co_name == "<module>"
     function = lines if whole else inspect.getblock(lines[max(code.co_firstlineno - 1, 0) :])
     names = _Bindings(ast.parse(textwrap.dedent("".join(function))), code)
-    if name := names.name_of(module):
+    if asked == "receiver":
+        return names.receiver_of(call)
+    name = names.name_of(module)
+    if name == "":
+        return _Passed("receiver")
+    if name:
         return name
-    return _Passed(given=True) if isinstance(module, ast.Name) and not names.is_users else None
+    # A variable that the function was not given is what a library made: nobody handed it over.
+    handed = isinstance(module, ast.Name) and module.id in _parameters(code)
+    return _Passed("given") if handed and not names.is_users else None
+
+
+def _parameters(code: CodeType) -> tuple[str, ...]:
+    """Return the names of a function's parameters, without `*args` and `**kwargs`."""
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _first_given(call: ast.Call) -> ast.expr | None:
@@ -166,11 +188,35 @@ class _Bindings:
             elif isinstance(node, ast.Assign) and len(node.targets) == 1:
                 self._bind(node.targets[0], node.value, elements=False)
 
+    def receiver_of(self, call: ast.Call) -> str | _Passed | None:
+        """Return the name of the object whose method is called; None where that is not told.
+
+        A decorator's `function(*args)` hands its object on, and so does `method(self, x)`.
+        """
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")))):
+                return _Passed("receiver")
+            case ast.Call(func=ast.Attribute(value=of)):
+                name = self.name_of(of)
+                if name == "":
+                    return _Passed("receiver")
+                return name if self.is_users else None
+            case ast.Call(func=ast.Name(id=function), args=[ast.Starred(), *_]):
+                return None if function in self._held else _Passed("receiver")
+            case ast.Call(func=ast.Name(), args=[ast.Name(id=first), *_]) if first in self._self:
+                return _Passed("receiver")
+        return None
+
     def name_of(self, called: ast.expr, depth: int = 0) -> str | None:
         """Return the name of what an expression gives; "" for the object whose method it is."""
         if depth > _DEEPEST:
             return None
         match called:
+            case ast.Attribute(value=of, attr="__call__" | "forward"):
+                return self.name_of(of, depth + 1)
+            case ast.IfExp(body=one, orelse=other):
+                names = {self.name_of(each, depth + 1) for each in (one, other)} - {None}
+                return names.pop() if len(names) == 1 else None
             case ast.Name(id=name):
                 return self._name_of_variable(name, depth)
             case ast.Attribute(value=of, attr=attribute):
@@ -215,9 +261,25 @@ class _Bindings:
         if isinstance(target, ast.Name):
             self._held.setdefault(target.id, []).append((value, elements))
 
+    def _made(self, many: ast.expr) -> ast.expr:
+        """Return what a loop goes through without names and copies: `zip(…)` of
+        `blocks = list(zip(…))`."""
+        for _ in range(_DEEPEST):
+            match many:
+                case ast.Name(id=name) if len(held := self._held.get(name, [])) == 1:
+                    value, is_element = held[0]
+                    if is_element or not isinstance(value, ast.Call):
+                        break
+                    many = value
+                case ast.Call(func=ast.Name(id="list" | "tuple"), args=[ast.Call() as of]):
+                    many = of
+                case _:
+                    break
+        return many
+
     def _bind_elements(self, target: ast.expr, many: ast.expr) -> None:
         """Bind the targets of a loop to the elements of what it goes through."""
-        match target, many:
+        match target, self._made(many):
             case (
                 ast.Tuple(elts=[_, element]),
                 ast.Call(func=ast.Name(id="enumerate"), args=[of, *_]),

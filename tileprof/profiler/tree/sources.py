@@ -8,6 +8,8 @@ import sysconfig
 import tokenize
 from collections.abc import Iterable
 
+from tileprof.profile.installed import is_generated
+
 MAX_FILES = 200
 MAX_BYTES = 1_000_000
 
@@ -44,7 +46,7 @@ def of_user(file: str) -> bool:
     """Tell whether a file is the program's own: no library's, and no text that was made up."""
     if not file or file.startswith(("<", *_LIBRARIES)):
         return False
-    return not any(folder in file for folder in _INSTALLED)
+    return not any(folder in file for folder in _INSTALLED) and not is_generated(file)
 
 
 def _read(file: str) -> str | None:

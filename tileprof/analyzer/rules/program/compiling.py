@@ -20,8 +20,9 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD
-from tileprof.analyzer.program.compilers import of_jax
+from tileprof.analyzer.program.compilers import of_jax, of_numba
 from tileprof.analyzer.rules.numbers import COMPILING_HOST_SHARE
+from tileprof.profile import Symbol
 
 _REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")
 _ADVICE = (
@@ -34,9 +35,19 @@ _ADVICE_FOR_JAX = (
     " arguments the same, put single operations into one function under jax.jit, and keep programs"
     " between runs (jax_compilation_cache_dir). JAX_LOG_COMPILES=1 names what is compiled."
 )
+_ADVICE_FOR_NUMBA = (
+    "Keep what is compiled between runs (cache=True of the decorator), name the types that a"
+    " function is called with in its decorator, and call it with few different ones: each is"
+    " compiled anew. Compiling for threads (parallel=True) takes longest, and is worth it in loops"
+    " that run long."
+)
 _UNKNOWN = (
     "This recording cannot show whether it is the first use or goes on: record"
     " with `tileprof run --every 10`, which separates steps from what comes before them."
+)
+_ONCE_OR_NOT = (
+    "This recording cannot show whether it is the first use alone or goes on: a run with twice the"
+    " steps shows it."
 )
 _COMPILER = (
     "See what the cache is keyed by: a key that has more in it than the code depends on compiles"
@@ -61,7 +72,7 @@ def _draft(tree: Contexts, compiling: Mask, share: float) -> Draft:
     evidence = tuple(_evidence(tree, compiling, again, regions))
     node = _most(tree, compiling)
     place, told = tree.place(node), tree.told(node)
-    how = _ADVICE_FOR_JAX if of_jax(tree.profile.symbols[tree.profile.symbol[node]]) else _ADVICE
+    how = _advice(tree.profile.symbols[tree.profile.symbol[node]])
     if not share or not (tree.knows_steps or again):
         when = " in its steps" if tree.knows_steps else ""
         advice = how if tree.knows_steps or again else _unknown(how)
@@ -76,8 +87,15 @@ def _draft(tree: Contexts, compiling: Mask, share: float) -> Draft:
                  confidence="low")  # fmt: skip
 
 
+def _advice(symbol: Symbol) -> str:
+    if of_numba(symbol):
+        return _ADVICE_FOR_NUMBA
+    return _ADVICE_FOR_JAX if of_jax(symbol) else _ADVICE
+
+
 def _unknown(how: str) -> str:
-    return _UNKNOWN if how == _ADVICE else f"{_UNKNOWN} {how}"
+    """Return advice where steps are not known; what compiles outside of PyTorch has no such run."""
+    return _UNKNOWN if how == _ADVICE else f"{_ONCE_OR_NOT} {how}"
 
 
 def _evidence(tree: Contexts, compiling: Mask, again: int, regions: int) -> Iterator[Evidence]:

@@ -42,7 +42,7 @@ from tileprof.analyzer.rules.numbers import (
     EMBEDDING_SURE,
 )
 from tileprof.once import cached_property
-from tileprof.profile import DEVICE_WORK, Symbol
+from tileprof.profile import DEVICE_WORK, Symbol, optimizers_work
 from tileprof.profile.training_facts import optimizer_facts
 
 _STEP = re.compile(r"Optimizer\.step#")
@@ -87,7 +87,7 @@ class _Tables:
         kinds = tree.kind(*DEVICE_WORK) if self.on_devices else np.ones_like(gradients)
         self.gradients: Mask = gradients & kinds & (column > 0)
         """What computes the gradients of these operations."""
-        updates = tree.below(self._optimizers) & steps
+        updates = tree.below(self._optimizers) & optimizers_work(tree.profile) & steps
         self.updates: Mask = updates & kinds & (column > 0)
         """What optimizers do, with all parameters."""
         self.of_gradients = float(column[self.gradients].sum())

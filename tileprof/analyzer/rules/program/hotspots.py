@@ -29,7 +29,9 @@ from tileprof.analyzer.rules.numbers import (
     HOTSPOTS_LEAST_OF_HOST,
     HOTSPOTS_THE_SAME,
     HOTSPOTS_TIMES,
+    HOTSPOTS_WAITS,
 )
+from tileprof.profile import is_installed, optimizers_work
 from tileprof.profile.node_names import OPTIMIZER_SCOPE
 
 _ADVICE = {
@@ -50,8 +52,49 @@ _ADVICE_WITHOUT_OPERATIONS = (
 )
 
 
+_ADVICE_FOR_OPTIMIZERS = (
+    "This is the optimizer's own work. Pass fused=True to torch.optim.{0}: one pass over the"
+    " parameters does the whole step; `tileprof try` compares results and times."
+)
+_ADVICE_FOR_CONVOLUTIONS = (
+    " For convolutions, the memory format channels_last may be faster:"
+    " model.to(memory_format=torch.channels_last), the input too; `tileprof try` compares results"
+    " and times."
+)
+_ADVICE_FOR_LOADERS = (
+    "The program waits for its loader's workers here. Give it more of them (num_workers), keep them"
+    " from epoch to epoch (persistent_workers=True: each start imports the program's libraries"
+    " again), or make each item cheaper."
+)
+_WORKERS = re.compile(r"enumerate\(.*\)#_MultiProcessing")
+"""Scope in which a program waits for processes that load its data, as PyTorch names it."""
+_LOADS = re.compile(r"enumerate\(.*\)#_SingleProcess")
+"""Scope in which a program loads its data itself: `loader` says what that is worth."""
+_WAITS = (
+    (
+        re.compile(r"(multiprocessing/\w+|concurrent/futures/process|subprocess)\.py$"),
+        "The program waits here for its workers. The work of processes is in files of their own,"
+        " which the last message of the run names: view them together.",
+    ),
+    (
+        re.compile(r"(concurrent/futures/(_base|thread)|threading|queue)\.py$"),
+        "The program waits here for its other threads: their work is what takes the time.",
+    ),
+    (
+        re.compile(r"selectors\.py$"),
+        "The program waits here for its sockets and timers: none of its own code runs.",
+    ),
+    (
+        re.compile(r"jax/_src/array\.py$"),
+        "The program waits here for results of JAX, whose functions return before their work is"
+        " done. The time is that of the compiled functions that were called before.",
+    ),
+)
+"""Files of libraries that wait, or call what waits, and what that says of the line that calls them;
+the first that matches."""
 _OPTIMIZER = re.compile(rf"{OPTIMIZER_SCOPE}(Adam|AdamW|SGD|Adagrad)\.step")
 """Steps of the optimizers of PyTorch that have a fused form."""
+_STEP = re.compile(OPTIMIZER_SCOPE)
 _CONVOLUTION = re.compile(r"convolution|conv2d", re.IGNORECASE)
 _PRODUCT = re.compile(r"mm$|matmul|linear|bmm|MmBackward|attention|lstm|gru", re.IGNORECASE)
 """Operations that a library does as a whole, so that compiling what is around them changes little.
@@ -82,14 +125,20 @@ def find(program: Program) -> Iterator[Draft]:
         for each in _hottest(tree, kind, at, time):
             if not _stands_for(told, each, time, program.host.whole):
                 told.append(each)
-                yield _draft(tree, each)
+    for each in sorted(told, key=lambda hot: (_only_surrounds(hot), -hot.time)):
+        yield _draft(tree, each, time)
 
 
 def _kinds(tree: Contexts) -> Iterator[tuple[str, Ids]]:
     """Kinds of places, and by node the innermost place of the kind around it; -1 for none."""
-    yield "op", tree.ops
+    updates = optimizers_work(tree.profile)
+    # Of an optimizer with a fused form the whole step counts: it is one pass over the parameters.
+    fused = tree.below(tree.where(lambda symbol: bool(_OPTIMIZER.match(symbol.name)))) & updates
+    yield "op", np.where(fused, -1, tree.ops)
     yield "line", np.where((tree.ops >= 0) | _in_scope_of_line(tree), -1, tree.lines)
-    yield "scope", tree.scopes
+    steps = tree.where(lambda symbol: bool(_STEP.match(symbol.name)))
+    closures = (tree.scopes >= 0) & steps[tree.scopes] & ~updates
+    yield "scope", np.where(closures, -1, tree.scopes)
 
 
 def _in_scope_of_line(tree: Contexts) -> Mask:
@@ -117,8 +166,16 @@ def _hottest(tree: Contexts, kind: str, at: Ids, time: Column) -> Iterator[_Hot]
             yield _Hot(kind, name, own, times[name], count, most)
 
 
+def _only_surrounds(each: _Hot) -> bool:
+    """Whether it is a scope that has nothing of its own to change: what is in it comes first."""
+    known = _OPTIMIZER.match(each.name) or _WORKERS.match(each.name)
+    return each.kind == "scope" and not known
+
+
 def _stands_for(told: list[_Hot], each: _Hot, time: Column, whole: float) -> bool:
-    """Whether what was told already says all that this place would."""
+    """Whether what was told, or another rule, already says all that this place would."""
+    if each.kind == "scope" and _LOADS.match(each.name):
+        return True
     if told and each.kind == "scope" and each.time >= HOTSPOTS_EVERYTHING * whole:
         return True
     known = [other.inside for other in told if other.kind != each.kind]
@@ -126,7 +183,7 @@ def _stands_for(told: list[_Hot], each: _Hot, time: Column, whole: float) -> boo
     return float(time[each.inside & within].sum()) > HOTSPOTS_THE_SAME * each.time
 
 
-def _draft(tree: Contexts, each: _Hot) -> Draft:
+def _draft(tree: Contexts, each: _Hot, time: Column) -> Draft:
     host = tree.program.host
     share = each.time / host.whole
     often = f", {each.count:,.0f} times {duration(each.time / each.count)}" if each.count else ""
@@ -140,11 +197,36 @@ def _draft(tree: Contexts, each: _Hot) -> Draft:
     )
     outside = ", outside of operations" if each.kind == "line" else ""
     title = f"{each.name} takes {percent(share, 0)} of {host.whose}{outside}"
-    advice = _ADVICE[each.kind]
-    if each.kind == "line" and not bool((tree.ops >= 0).any()):
-        advice = _ADVICE_WITHOUT_OPERATIONS
+    advice = _advice(tree, each, time)
     return Draft("symptom", title, tree.place(each.node), (measured, table), advice,
                  confidence="high", fixes=_fixes(tree, each))  # fmt: skip
+
+
+def _advice(tree: Contexts, each: _Hot, time: Column) -> str:
+    if found := _OPTIMIZER.match(each.name):
+        return _ADVICE_FOR_OPTIMIZERS.format(found[1])
+    if _WORKERS.match(each.name):
+        return _ADVICE_FOR_LOADERS
+    if each.kind == "line":
+        if waits := _waits(tree, each, time):
+            return waits
+        return _ADVICE["line"] if bool((tree.ops >= 0).any()) else _ADVICE_WITHOUT_OPERATIONS
+    return _ADVICE[each.kind] + _ADVICE_FOR_CONVOLUTIONS * _is_convolution(each)
+
+
+def _is_convolution(each: _Hot) -> bool:
+    return each.kind == "op" and bool(_CONVOLUTION.search(each.name))
+
+
+def _waits(tree: Contexts, each: _Hot, time: Column) -> str:
+    """Return what a line waits for that mostly waits; "" for others."""
+    files = [place.file if (place := symbol.location) else "" for symbol in tree.profile.symbols]
+    for pattern, advice in _WAITS:
+        known = [is_installed(file) and bool(pattern.search(file)) for file in files]
+        waiting = tree.below(np.array(known, bool)[tree.profile.symbol]) & each.inside
+        if float(time[waiting].sum()) >= HOTSPOTS_WAITS * each.time:
+            return advice
+    return ""
 
 
 def _fixes(tree: Contexts, each: _Hot) -> tuple[Fix, ...]:
@@ -156,7 +238,7 @@ def _fixes(tree: Contexts, each: _Hot) -> tuple[Fix, ...]:
         node = int(tree.profile.parents[node])
     if each.kind != "op" or _PRODUCT.search(each.name):
         return ()
-    if _CONVOLUTION.search(each.name):
+    if _is_convolution(each):
         return (CHANNELS_LAST,)
     return compiled_at(tree.line(each.node))
 

@@ -2,8 +2,9 @@
 
 Static: PyTorch's scope around the next batch of a loader without workers. Dynamic: its share p of
 the host's time. With n workers batches are made while steps compute: what is left is the longer one
-of 1 - p and p / n. Two workers are for sure, four likely, and any number at most. Where a device
-waits, `launch-bound` tells it.
+of 1 - p and p / n. Two workers are for sure, four likely, and any number at most. Where the
+computation already keeps all c processors busy, workers take time from it: 1 - 1 / c of p is saved.
+Where a device waits, `launch-bound` tells it.
 """
 
 from __future__ import annotations
@@ -47,12 +48,19 @@ def find(program: Program) -> Iterator[Draft]:
     low, mid, high = (
         min(1 - max(1 - share, share / workers), LONGEST_SAVING) for workers in LOADER_WORKERS
     )
+    low = min(low, share * (1 - 1 / _processors(program)))
     yield Draft(
         "suggestion",
         f"The data loader takes {percent(share, 0)} of {host.whose}, while nothing computes",
         tree.place(first), (Evidence("activities", text),), _ADVICE, "", Saving(low, mid, high),
         fixes=(LoaderWorkers(),),
     )  # fmt: skip
+
+
+def _processors(program: Program) -> int:
+    """Return the number of processors of the machine that recorded; 2 where it is not known."""
+    told = program.profile.tables.provenance.get("cpus", "")
+    return max(int(told), 1) if told.isdecimal() and len(told) < 6 else 2
 
 
 RULE = ProgramRule("loader", find)
