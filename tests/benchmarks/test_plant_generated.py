@@ -38,16 +38,12 @@ QUICK = {
     "tile-divergence/copy-in-step/0", "tile-online_softmax/serialise-axis/0",
     "tile-channel_sums/split-badly/0", "tile-stencil/turn-loop/0",
 }  # fmt: skip
-# Every worker imports this file to collect its tests: it makes no mutants that no test is given.
+# Every worker imports this file to collect its tests: it makes no mutants, which takes longer.
 DEVELOPMENT = {
     each.name for each in (drawing.drawn(1, "dev") if WHOLE else ())
     if each.family.language == "tile" and each.family.origin != "older"
 }  # fmt: skip
-WANTED = QUICK | DEVELOPMENT
-COMPILED = [
-    each for family in TILE if family.name in {name.split("/")[0] for name in WANTED}
-    for each in mutants.mutants_of(family) if each.name in WANTED
-]  # fmt: skip
+COMPILED = sorted(QUICK | DEVELOPMENT)
 
 
 @cache
@@ -55,6 +51,14 @@ def every(language: str | None = None) -> list[Any]:
     """All mutants of new families, made once; `every.__wrapped__` makes them again."""
     held = [each for each in NEW if language in (None, each.language)]
     return [mutant for family in held for mutant in mutants.mutants_of(family)]
+
+
+@cache
+def named(name: str) -> Any:
+    """The mutant of a name."""
+    made = mutants.mutants_of(families.FAMILIES[name.split("/")[0]])
+    (found,) = (each for each in made if each.name == name)
+    return found
 
 
 # -- operators
@@ -261,8 +265,8 @@ def test_published_figures_are_of_this_analyzer() -> None:
 # -- compiled, and on the processor
 
 
-@pytest.mark.parametrize("mutant", COMPILED, ids=lambda mutant: mutant.name)
-def test_tile_mutants_compile(mutant: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", COMPILED)
+def test_tile_mutants_compile(name: str, tmp_path: Path) -> None:
     """Tile mutants compile."""
     pytest.importorskip("torch")
     pytest.importorskip("cuda.bindings.nvrtc")
@@ -270,17 +274,19 @@ def test_tile_mutants_compile(mutant: Any, tmp_path: Path) -> None:
     from tileprof.compiler.cuda.target import find_target
 
     problems: Any = importlib.import_module("plant.generated.problems")
+    mutant = named(name)
     path = tmp_path / f"{mutant.family.path.stem}.py"
     module = problems.imported(mutant.family, mutant.text, path)
     kernel = getattr(module, mutant.family.entry).compile(**mutant.shape).program.kernel
     assert compile_cuda(kernel, find_target("sm_90a"), None).cubin
 
 
-@pytest.mark.parametrize("mutant", COMPILED, ids=lambda mutant: mutant.name)
-def test_tile_mutants_compute_the_same(mutant: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", COMPILED)
+def test_tile_mutants_compute_the_same(name: str, tmp_path: Path) -> None:
     """As PyTorch in float64, on the processor."""
     pytest.importorskip("torch")
     problems: Any = importlib.import_module("plant.generated.problems")
+    mutant = named(name)
     check(problems, mutant.family, mutant.text, tmp_path)
 
 

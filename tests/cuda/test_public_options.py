@@ -197,13 +197,15 @@ def test_each_control_is_kept() -> None:
 @TARGETS
 def test_one_copy_is_synchronous(target: str) -> None:
     """By the name of its buffer or its tensor, or by a wish at the copy itself."""
-    for name in ("B", "B_shared"):
-        made = tileprof.compile(product(), target=target, controls={"synchronous": name})
+    named = [
+        tileprof.compile(product(), target=target, controls={"synchronous": name})
+        for name in ("B", "B_shared")
+    ]
+    for given in (*named, tileprof.compile(wished(prefer_instruction="sync"), target=target)):
+        # What ptxas says, which takes most of the time, is no matter here.
+        made = given.program.lowered(target)
         assert chosen(made, "copy B → B_shared") == LoadsAndStores()
         assert isinstance(chosen(made, "copy A → A_shared"), CpAsync)
-    made = tileprof.compile(wished(prefer_instruction="sync"), target=target)
-    assert chosen(made, "copy B → B_shared") == LoadsAndStores()
-    assert isinstance(chosen(made, "copy A → A_shared"), CpAsync)
 
 
 def test_a_synchronous_copy_gives_the_same() -> None:
