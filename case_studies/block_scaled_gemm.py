@@ -1,8 +1,7 @@
-"""A product of float8 matrices with scales of blocks, as DeepSeek trains and serves with: Cᵢⱼ is the
-sum over blocks of K of Aᵢ · Bⱼ, each times the scales of both.
+"""A product of float8 matrices with scales of blocks, as DeepSeek's models train and serve with.
 
-A has a float32 scale for each row and 128 of K, B one for each 128 × 128.  Tensor cores add products
-of 8-bit floats with few bits; so every 128 of K, threads scale their sum and add it in float32.
+A has a float32 scale for each row and 128 of K, B one for each 128 × 128.  Tensor cores add up
+products of float8 with few bits; so every 128 of K, threads scale the sum and add it in float32.
 """
 
 import ml_dtypes

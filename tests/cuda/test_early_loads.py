@@ -114,8 +114,9 @@ def test_loads_behind_products_begin_before_them(
 )
 def test_loads_an_iteration_ahead(down: bool, again: bool, threads: int) -> None:
     """Where one warp group computes, and where products are shorter than a load: in front of the
-    loop for the first one, then behind the last use, also by the author's variable, and the product after it; the last loads again what it has.  What stands behind the
-    loop is loaded in front of it, as for other blocks."""
+    loop for the first one, then behind the last use, also by the author's variable, and the product
+    after it; the last loads again what it has.  What stands behind the loop is loaded in front of
+    it, as for other blocks."""
     program = check(threads=threads, down=down, again=again)
     told = {r.name: str(r) for r in program.remarks if "ahead of its use" in str(r)}
     assert list(told) == ["G"]
@@ -223,31 +224,33 @@ def test_tile_in_a_branch_is_loaded_with_the_one_before_the_product(
     assert not watch.found
 
 
+@tileprof.jit
+def tile_scaled(A, B, G, C, threads: int = 128):
+    """Products of the rounds, each scaled by a number."""
+    A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
+    B: T.Tensor((64, 64), T.bfloat16)
+    G: T.Tensor((ROUNDS,), T.float32)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=threads):
+        a = T.alloc_shared((64, 64), T.bfloat16)
+        b = T.alloc_shared((64, 64), T.bfloat16)
+        part = T.alloc_fragment((64, 64), T.float32)
+        total = T.alloc_fragment((64, 64), T.float32)
+        T.copy(B, b)
+        T.clear(total)
+        for step in T.Pipelined(ROUNDS, num_stages=2):
+            T.copy(A[step * 64, 0], a)
+            T.gemm(a, b, part, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 64):
+                total[i, j] += part[i, j] * G[step]
+        T.copy(total, C)
+
+
 @pytest.mark.parametrize("threads", [128, 256])
 def test_what_all_points_need_is_a_scalar(threads: int) -> None:
     """A scale of a tile is loaded once for all of its elements, an iteration ahead."""
-
-    @tileprof.jit
-    def product(A, B, G, C):
-        A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
-        B: T.Tensor((64, 64), T.bfloat16)
-        G: T.Tensor((ROUNDS,), T.float32)
-        C: T.Tensor((64, 64), T.float32)
-        with T.Kernel(1, threads=threads):
-            a = T.alloc_shared((64, 64), T.bfloat16)
-            b = T.alloc_shared((64, 64), T.bfloat16)
-            part = T.alloc_fragment((64, 64), T.float32)
-            total = T.alloc_fragment((64, 64), T.float32)
-            T.copy(B, b)
-            T.clear(total)
-            for step in T.Pipelined(ROUNDS, num_stages=2):
-                T.copy(A[step * 64, 0], a)
-                T.gemm(a, b, part, transpose_B=True, clear_accum=True)
-                for i, j in T.Parallel(64, 64):
-                    total[i, j] += part[i, j] * G[step]
-            T.copy(total, C)
-
-    program = compile_cuda(product.compile().program.kernel, find_target("sm_90a"))
+    kernel = tile_scaled.compile(threads=threads).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
     ir.verify(program.kernel)
     assert [r.name for r in program.remarks if "ahead of its use" in str(r)] == ["G"]
     assert not [o for o in program.kernel.ops() if isinstance(o, ir.Alloc) and o.hint == "G_early"]

@@ -8,9 +8,9 @@
 
 The compiler of the CUDA text keeps loads behind the waits and barriers of a product.  What threads
 load themselves, and not TMA or cp.async, would therefore take its whole latency in each iteration.
-Where a block has one warp group that computes, nothing else runs meanwhile, and where an iteration's
-products take less than a load, too little: what is loaded in such a loop of known length is loaded
-an iteration ahead, behind the last use of what was loaded before.
+Where a block has one warp group that computes, nothing else runs meanwhile; where an iteration's
+products take less than a load, too little.  What such a loop of known length loads is loaded an
+iteration ahead, behind the last use of what was loaded before.
 
     for k in 0 … n                               early = load G, [0]
       early = load G, [k]                        for k in 0 … n
@@ -173,6 +173,7 @@ class _Early:
             inside = moved.slice_of(load, op.body)
             if not inside:
                 continue
+            assert isinstance(load, ir.Load)
             along = _dims(op, inside)
             if not along:  # the same for all points
                 value = moved.move_scalar(_outside(op, inside), inside) if ahead else None
@@ -187,7 +188,6 @@ class _Early:
             if size > moved.free or not moved.move_all(_outside(op, inside)):
                 continue
             moved.free -= size
-            assert isinstance(load, ir.Load)
             name = buffer_name(load.buffer)
             held = ir.Alloc(
                 "fragment",

@@ -32,9 +32,7 @@ def _adds(loop: ir.Parallel, store: ir.Store, products: Set[ir.Value]) -> bool:
     place, total = list(loop.body.args), store.buffer
     if total in products or total.buffer.space != "fragment" or list(store.indices) != place:
         return False
-    here = {
-        o.buffer for o in loop.body.ops if isinstance(o, ir.Load) and list(o.indices) == place
-    }
+    here = {o.buffer for o in loop.body.ops if isinstance(o, ir.Load) and list(o.indices) == place}
     shape = total.buffer.static_shape
     return total in here and any(
         base(each) is each and each in products and each.buffer.static_shape == shape

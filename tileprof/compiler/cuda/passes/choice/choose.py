@@ -3,7 +3,8 @@
 A copy from global to shared memory is done by TMA in a pipelined loop that feeds tensor cores (a
 producer warp group issues it), else by cp.async, else element by element.  A fragment that is
 stored, or added to a tensor, goes through shared memory and TMA where it holds a matrix product, or
-a sum of them; so does one whose elements a loop adds.  A tile that lies in shared memory is added from there.
+a sum of them; so does one whose elements a loop adds.  A tile that lies in shared memory is added
+from there.
 """
 
 from __future__ import annotations
