@@ -1,0 +1,96 @@
+"""Attention forward with float8 queries, keys and values, and a scale for each head of them.
+
+Tensor cores take operands of 8 bits only with the summed dimension side by side: values come
+transposed, keys last.  Weights are between 0 and 1; they are rounded to float8 as multiples of
+2⁻⁸ times as much, so that the small ones keep bits, and the sum of them is that of the rounded ones.
+"""
+
+import ml_dtypes
+import numpy as np
+
+import tileprof
+import tileprof.lang as T
+
+LOG2E = 1.4426950408889634
+"""Exponentials are taken to base 2."""
+LOWEST = -1e30
+"""Below every score, and finite: its difference to itself is 0."""
+LARGEST = 448.0
+"""Of float8_e4m3."""
+SHIFT = 8
+"""Weights are up to 2⁸ before they are rounded: from there on float8 has three bits behind the first
+down to 2⁻⁶, and below them only what weighs little in a sum whose largest term is 2⁸."""
+
+
+def nearest(x):
+    """What is too large for float8 becomes its largest number; the hardware rounds so."""
+    return T.if_then_else(x > LARGEST, LARGEST, T.if_then_else(x < -LARGEST, -LARGEST, x))
+
+
+@tileprof.jit
+def fp8_attention(
+    Q, K, Vt, Q_scales, K_scales, V_scales, causal=False,
+    block_M: int = 128, block_N: int = 128, stages: int = 2, threads: int = 256,
+):  # fmt: skip
+    """Queries are the last ones: with causal=True the last query sees all keys."""
+    batch, length, heads, dim = T.const("batch, length, heads, dim")
+    keys, groups = T.const("keys, groups")
+    Q: T.Tensor((batch, length, heads, dim), T.float8_e4m3)
+    K: T.Tensor((batch, keys, groups, dim), T.float8_e4m3)
+    Vt: T.Tensor((batch, groups, dim, keys), T.float8_e4m3)
+    Q_scales: T.Tensor((batch, heads), T.float32)
+    K_scales: T.Tensor((batch, groups), T.float32)
+    V_scales: T.Tensor((batch, groups), T.float32)
+    Out = T.empty((batch, length, heads, dim), T.bfloat16)
+    rows = T.ceildiv(length, block_M)
+
+    with T.Kernel(rows, heads, batch, threads=threads) as (bx, head, b):
+        Q_shared = T.alloc_shared((block_M, dim), T.float8_e4m3)
+        K_shared = T.alloc_shared((block_N, dim), T.float8_e4m3)
+        V_shared = T.alloc_shared((dim, block_N), T.float8_e4m3)
+        scores = T.alloc_fragment((block_M, block_N), T.float32)
+        weights = T.alloc_fragment((block_M, block_N), T.float8_e4m3)
+        output = T.alloc_fragment((block_M, dim), T.float32)
+        top = T.alloc_fragment((block_M,), T.float32)
+        factor = T.alloc_fragment((block_M,), T.float32)
+        total = T.alloc_fragment((block_M,), T.float32)
+        first = (rows - 1 - bx if causal else bx) * block_M
+        group = head // (heads // groups)
+        ahead = keys - length  # keys before the first query
+        scale = Q_scales[b, head] * K_scales[b, group] * (dim**-0.5 * LOG2E)
+
+        T.copy(Q[b, first : first + block_M, head, :], Q_shared)
+        T.clear(output)
+        T.clear(total)
+        T.fill(top, LOWEST)
+        end = T.ceildiv(keys, block_N)
+        if causal:
+            end = T.min(end, T.ceildiv(first + ahead + block_M, block_N))
+        for turn in T.Pipelined(end, num_stages=stages):
+            k = end - 1 - turn  # the tiles at the diagonal first
+            T.copy(K[b, k * block_N : (k + 1) * block_N, group, :], K_shared)
+            T.copy(Vt[b, group, :, k * block_N : (k + 1) * block_N], V_shared)
+            T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(block_M, block_N):
+                last = T.min(first + i, length - 1) + ahead if causal else keys - 1
+                seen = k * block_N + j <= last
+                scores[i, j] = T.if_then_else(seen, scores[i, j], -T.infinity(T.float32))
+            T.copy(top, factor)
+            T.reduce_max(scores, top, dim=1, clear=False)
+            for i in T.Parallel(block_M):
+                factor[i] = T.__exp2((factor[i] - top[i]) * scale)
+                total[i] *= factor[i]
+            for i, j in T.Parallel(block_M, block_N):
+                scores[i, j] = T.__exp2(T.fma(scores[i, j], scale, SHIFT - top[i] * scale))
+            T.reduce_sum(scores, total, dim=1, clear=False)
+            for i, j in T.Parallel(block_M, block_N):
+                weights[i, j] = nearest(scores[i, j])
+            for i, j in T.Parallel(block_M, dim):
+                output[i, j] *= factor[i]
+            T.gemm(weights, V_shared, output, transpose_B=True)
+        for i in T.Parallel(block_M):
+            factor[i] = V_scales[b, group] / total[i]
+        for i, j in T.Parallel(block_M, dim):
+            output[i, j] *= factor[i]
+        T.copy(output, Out[b, first : first + block_M, head, :])
+    return Out
