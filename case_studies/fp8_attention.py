@@ -1,8 +1,8 @@
 """Attention forward with float8 queries, keys and values, and a scale for each head of them.
 
 Tensor cores take operands of 8 bits only with the summed dimension side by side: values come
-transposed, keys last.  Weights are between 0 and 1; they are rounded to float8 as multiples of
-2⁻⁸ times as much, so that the small ones keep bits, and the sum of them is that of the rounded ones.
+transposed, keys last.  Weights are rounded to float8 before the second product, as multiples of
+2⁻⁸, so that small ones keep bits too; what they are divided by is the sum of those not rounded.
 """
 
 import ml_dtypes
@@ -18,8 +18,11 @@ LOWEST = -1e30
 LARGEST = 448.0
 """Of float8_e4m3."""
 SHIFT = 8
-"""Weights are up to 2⁸ before they are rounded: from there on float8 has three bits behind the first
-down to 2⁻⁶, and below them only what weighs little in a sum whose largest term is 2⁸."""
+"""Weights are up to 2⁸ when they are rounded; float8 has normal numbers down to 2⁻⁶ and a few more
+below: what is lost weighs less than 2⁻¹⁷ of the largest."""
+LIMIT = 4e-2
+"""Of the relative error against exact arithmetic on the same numbers: weights keep 4 bits, so each
+is wrong by up to 1/16, and by 1/40 in the quadratic mean."""
 
 
 def nearest(x):
@@ -94,3 +97,47 @@ def fp8_attention(
             output[i, j] *= factor[i]
         T.copy(output, Out[b, first : first + block_M, head, :])
     return Out
+
+
+def quantised(x) -> tuple[np.ndarray, np.ndarray]:
+    """Round (batch, rows, heads, dim) to float8 with a scale for each head: (batch, heads)."""
+    scales = np.maximum(np.abs(np.asarray(x, np.float32)).max(axis=(1, 3)), 1e-12) / LARGEST
+    return (x / scales[:, None, :, None]).astype(ml_dtypes.float8_e4m3fn), scales
+
+
+def reference(q, k, vt, q_scales, k_scales, v_scales, causal: bool = False) -> np.ndarray:
+    """In float64, of the numbers that float8 and scales stand for."""
+    q, k = (np.asarray(x, np.float64).transpose(0, 2, 1, 3) for x in (q, k))
+    v = np.asarray(vt, np.float64).transpose(0, 1, 3, 2)
+    q, k, v = (x * s[:, :, None, None] for x, s in ((q, q_scales), (k, k_scales), (v, v_scales)))
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+    if causal:
+        ahead = scores.shape[-1] - scores.shape[-2]
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool), ahead), scores, -np.inf)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (e / e.sum(axis=-1, keepdims=True) @ v).transpose(0, 2, 1, 3)
+
+
+def inputs(batch, length, keys, heads, groups, dim, seed: int = 0) -> list[np.ndarray]:
+    """Random queries, keys, and values with keys last; then the scales of all three."""
+    generator = np.random.default_rng(seed)
+    shapes = (batch, length, heads, dim), *[(batch, keys, groups, dim)] * 2
+    made = [quantised(generator.standard_normal(s, np.float32)) for s in shapes]
+    (q, q_scales), (k, k_scales), (v, v_scales) = made
+    vt = np.ascontiguousarray(v.transpose(0, 2, 3, 1))
+    return [q, k, vt, q_scales, k_scales, v_scales]
+
+
+def main(batch: int = 1, length: int = 300, heads: int = 4, groups: int = 2, dim: int = 64) -> None:
+    given = inputs(batch, length, length, heads, groups, dim)
+    for causal in (False, True):
+        out = fp8_attention(*given, causal=causal).astype(np.float64)
+        expected = reference(*given, causal)
+        error = np.linalg.norm(out - expected) / np.linalg.norm(expected)
+        assert error < LIMIT, error
+    print(f"fp8_attention {batch}×{length}×{heads}×{dim}: agrees with NumPy, full and causal")
+
+
+if __name__ == "__main__":
+    main()

@@ -77,7 +77,14 @@ def _by_shuffles(ctx: Context, op: ir.ConvertLayout, plan: Shuffles) -> None:
         writer.line(f"tp_swap<{count}, {swap.word}>({words}, tp_lane & {1 << swap.target});")
     digits = [(Digit(radix, (weight,)), (weight,)) for radix, weight in plan.digits]
     number, (at,) = _loops(ctx, runs_of(digits))
-    writer.line(f"tp_split<{plan.pack}>({plus(target.array, at)}, {words}[{number}]);")
+    whole = plan.pack // len(plan.parts)
+    shifts = [n * whole * 8 * op.source.dtype.bytes for n in range(len(plan.parts))]
+    split = [
+        f"tp_split<{whole}>({plus(target.array, at, part)}, {words}[{number}]"
+        f"{f' >> {shift}' if shift else ''});"
+        for part, shift in zip(plan.parts, shifts, strict=True)
+    ]
+    writer.line(split[0] if len(split) == 1 else f"{{ {' '.join(split)} }}")
 
 
 def _read_lane(plan: Shuffles) -> str:

@@ -156,9 +156,8 @@ template <int N, class T, class V> TP_INLINE void tp_narrow_saturated(T *to, con
   } else if constexpr (N % 2 == 0) {
     TP_UNROLL_ALL
     for (int i = 0; i < N; i += 2) {
-      const uint32_t both = tp_pack2_within<T>(values[i], values[i + 1]);
-      to[i] = T{(uint8_t)both};
-      to[i + 1] = T{(uint8_t)(both >> 8)};
+      const uint16_t both = tp_pack2_within<T>(values[i], values[i + 1]);
+      memcpy(to + i, &both, 2);
     }
   } else
 #endif

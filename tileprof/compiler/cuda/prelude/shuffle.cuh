@@ -37,12 +37,25 @@ template <class T> TP_INLINE void tp_shuffle_xor_pair(T &a, T &b, int by) {
 template <int N, class T> TP_INLINE uint32_t tp_join(const T *from) {
   typedef typename TpRaw<sizeof(T)>::type Bits;
   uint32_t word = 0;
+#ifdef __CUDACC__
+  // As a whole: the compiler does not find pairs of bytes that were made together.
+  if constexpr (sizeof(T) == 1) {
+    memcpy(&word, from, N);
+    return word;
+  }
+#endif
   TP_UNROLL_ALL
   for (int i = 0; i < N; i++) word |= (uint32_t)tp_bit_cast<Bits>(from[i]) << 8 * sizeof(T) * i;
   return word;
 }
 template <int N, class T> TP_INLINE void tp_split(T *to, uint32_t word) {
   typedef typename TpRaw<sizeof(T)>::type Bits;
+#ifdef __CUDACC__
+  if constexpr (sizeof(T) == 1) {
+    memcpy(to, &word, N);
+    return;
+  }
+#endif
   TP_UNROLL_ALL
   for (int i = 0; i < N; i++) to[i] = tp_bit_cast<T>((Bits)(word >> 8 * sizeof(T) * i));
 }
