@@ -419,8 +419,17 @@ def test_shuffles_are_for_warps_alone() -> None:
     moved = parse_layout(EXCHANGES["half"], (32, 32))
     assert plan_shuffles(held, moved, 8) is None
     assert plan_shuffles(held, moved, 2) == Shuffles(
-        2, (Swap(2, 0, 0),), (0, 1, 2, 3, 4), ((2, 2), (2, 4), (2, 8))
+        2, (0,), (Swap(2, 0, 0),), (0, 1, 2, 3, 4), ((2, 2), (2, 4), (2, 8))
     )
+
+
+def test_bytes_go_four_to_a_word() -> None:
+    """Also where two of them go elsewhere than the other two: half as many shuffles."""
+    held, moved = (parse_layout(t, (32, 32)) for t in (ACCUMULATOR, EXCHANGES["float8"]))
+    plan = plan_shuffles(held, moved, 1)
+    assert plan is not None
+    assert (plan.pack, plan.parts) == (4, (0, 4))
+    assert "words[4]" in converted(held, moved, "int8").replace("_", "")
 
 
 @settings(max_examples=12, deadline=None)
