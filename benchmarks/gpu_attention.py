@@ -149,7 +149,8 @@ def forward(batch: int, length: int, causal: bool) -> Iterator[Work]:
 
 
 FLOAT8_TILINGS: tuple[dict[str, Any], ...] = (
-    {"block_N": 128, "stages": 2}, {"block_N": 128, "stages": 3},
+    {"block_N": 128, "stages": 2}, {"block_N": 192, "stages": 2}, {"block_N": 160, "stages": 2},
+    {"block_N": 128, "stages": 3}, {"block_N": 192, "stages": 3}, {"block_N": 224, "stages": 2},
 )  # fmt: skip
 FLOAT8_SCHEDULES: tuple[dict[str, Any], ...] = (
     {"ping_pong": False}, {"overlap": False, "ping_pong": True},
@@ -186,7 +187,10 @@ def forward_float8(batch: int, length: int, causal: bool) -> Iterator[Work]:
     }
     for controls in FLOAT8_SCHEDULES:
         held = tileprof.jit(kernel.function, controls=controls)
-        ways[shown(controls)] = partial(held, *given, causal=causal)
+        for columns in (128, 192):
+            options = {"block_N": columns}
+            name = shown({**options, **controls})
+            ways[name] = partial(held, *given, causal=causal, **options)
     yield measured(work, ways, peers, expected, limit)
 
 

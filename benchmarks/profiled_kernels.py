@@ -254,7 +254,7 @@ KERNELS: tuple[Kernel, ...] = (
     Kernel("attention-causal", "Attention forward, causal", "attention", _CAUSAL, forward, _WIDE,
            "attention d128 4096 causal"),
     Kernel("fp8-attention", "Attention forward in float8, full", "fp8_attention", _HEADS,
-           forward_float8, ({}, {"stages": 3}), "attention fp8 d128 4096 full"),
+           forward_float8, ({}, {"block_N": 192}), "attention fp8 d128 4096 full"),
     Kernel("attention-varlen", "Attention of sequences of different lengths", "attention_varlen",
            {"heads": 16, "dim": 128, "groups": 16, "ends": 9, "longest": 4096, "causal": True},
            varlen, _WIDE[:2]),

@@ -432,6 +432,18 @@ def test_bytes_go_four_to_a_word() -> None:
     assert "words[4]" in converted(held, moved, "int8").replace("_", "")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_digits_of_three_have_bits(dtype: str) -> None:
+    """Tiles of 96 columns: six registers are one bit, which takes part, and three."""
+    shape, rest = (32, 96), "| lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0)"
+    held = parse_layout(f"regs (0,1) (8,0) 12x(0,8) {rest}", shape)
+    moved = parse_layout(
+        "regs (0,1) (0,2) (8,0) 6x(0,16) | lanes (0,4) (0,8) (1,0) (2,0) (4,0) | warps (16,0)",
+        shape,
+    )
+    assert "tp_shuffle_index" in converted(held, moved, dtype)
+
+
 @settings(max_examples=12, deadline=None)
 @given(st.permutations(range(9)), st.sampled_from(["float32", "float16", "int8"]))
 def test_any_digits_change_places(order: list[int], dtype: str) -> None:

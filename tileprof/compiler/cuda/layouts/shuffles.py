@@ -10,13 +10,13 @@ every lane reads from the lane that has its element; then each lane sorts what i
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tileprof.compiler.cuda.target import WORD
 from tileprof.compiler.cuda.tuning import SHUFFLE_BARRIERS
 
-from .registers import RegisterLayout, weighted
+from .registers import Digit, RegisterLayout, weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class Shuffles:
 def plan_shuffles(source: RegisterLayout, target: RegisterLayout, size: int) -> Shuffles | None:
     """The shuffles that change the layout of elements of `size` bytes; None where elements leave
     their warp, where threads hold copies that others make, or where memory is faster."""
+    source, target = _refined(source), _refined(target)
     before, after = _keys(source), _keys(target)
     if size > WORD or source.warps != target.warps or before is None or after is None:
         return None
@@ -66,6 +67,18 @@ def plan_shuffles(source: RegisterLayout, target: RegisterLayout, size: int) -> 
     if made is None or _cost(source, made) > _memory_cost(source, target, size):
         return None
     return made
+
+
+def _refined(layout: RegisterLayout) -> RegisterLayout:
+    """The same layout with bits of their own for as much of each register digit as has them."""
+    made: list[Digit] = []
+    for digit in layout.registers:
+        radix, step = digit
+        while radix > 2 and radix % 2 == 0:
+            made.append(Digit(2, step))
+            radix, step = radix // 2, tuple(2 * s for s in step)
+        made.append(Digit(radix, step))
+    return replace(layout, registers=tuple(made))
 
 
 def _keys(layout: RegisterLayout) -> tuple[list[Hashable], list[Hashable]] | None:
