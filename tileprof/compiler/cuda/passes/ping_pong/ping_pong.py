@@ -115,8 +115,7 @@ class _Launch:
         if isinstance(found, Reason):
             add("loop", name, loop.span, AtWill(), (InTurns(), found))
         else:
-            under = "exponentials" if found.share else "arithmetic"
-            add("loop", name, loop.span, TakeTurns(self.groups, under))
+            add("loop", name, loop.span, _turns(self.groups, found))
 
     # -- do all threads go the same way
 
@@ -145,6 +144,10 @@ class _Launch:
             return False
         scalars = [v for v in owner.operand_values() if not isinstance(v.type, ir.BufferType)]
         return depth > 0 and all(self._is_uniform(v, depth - 1) for v in scalars)
+
+
+def _turns(groups: int, plan: Plan) -> TakeTurns:
+    return TakeTurns(groups, "exponentials" if plan.share else "arithmetic")
 
 
 def _controls(op: ir.OpBase) -> Iterator[ir.Value]:
