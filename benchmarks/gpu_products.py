@@ -82,6 +82,7 @@ def gemm_fp8(size: int) -> Iterator[Work]:
 BLOCK_SCALED: tuple[tuple[dict[str, int], dict[str, Any]], ...] = (
     ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {}),
     ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {"ping_pong": True}),
+    ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {"cluster": 2}),
     ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {}),
     ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {"ping_pong": True}),
     ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {"cluster": 2}),
