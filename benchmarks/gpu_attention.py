@@ -22,6 +22,7 @@ from case_studies import (
     attention,
     attention_backward,
     chunk_scan,
+    fp8_attention,
     grouped_matmul,
     mla_decode,
     paged_attention,
@@ -58,6 +59,9 @@ def attention_groups(quick: bool) -> Iterator[tuple[str, Measure, tuple[Spec, ..
     for b, n, causal in modes:
         name = f"attention backward {n} {'causal' if causal else 'full'}"
         yield name, partial(backward, b, n, causal), ()
+    for b, n, causal in modes:
+        name = f"attention fp8 {n} {'causal' if causal else 'full'}"
+        yield name, partial(forward_float8, b, n, causal), ()
     yield "attention MLA decode", latent, (MLA_PEER,)
     yield "attention decode", decode, ()
     yield "attention chunk scan", scan, ()
@@ -142,6 +146,52 @@ def forward(batch: int, length: int, causal: bool) -> Iterator[Work]:
         held = tileprof.jit(attention.attention.function, controls=controls)
         ways[shown(controls)] = partial(_first, partial(held, q, k, v, causal=causal))
     yield measured(work, ways, peers, expected, WEIGHTS)
+
+
+FLOAT8_TILINGS: tuple[dict[str, Any], ...] = (
+    {"block_N": 128, "stages": 2}, {"block_N": 192, "stages": 2}, {"block_N": 160, "stages": 2},
+    {"block_N": 128, "stages": 3}, {"block_N": 192, "stages": 3}, {"block_N": 224, "stages": 2},
+)  # fmt: skip
+FLOAT8_SCHEDULES: tuple[dict[str, Any], ...] = (
+    {"ping_pong": False}, {"overlap": False, "ping_pong": True},
+    {"overlap": False, "ping_pong": False},
+)  # fmt: skip
+
+
+def by_head(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rounded to e4m3 with a scale for each head: that, and the scales, of (batch, heads)."""
+    scales = x.float().abs().amax(dim=(1, 3)).clamp_min(1e-12) / 448
+    return (x / scales[:, None, :, None]).to(torch.float8_e4m3fn), scales
+
+
+def forward_float8(batch: int, length: int, causal: bool) -> Iterator[Work]:
+    """In e4m3 beside ours in bfloat16, in its fastest tiling, of the same numbers."""
+    made = [by_head(normal(batch, length, HEADS, DIM)) for _ in range(3)]
+    q, k, v = ((x.float() * s[:, None, :, None]).to(torch.bfloat16) for x, s in made)
+    (q8, q_scales), (k8, k_scales), (v8, v_scales) = made
+    vt = v8.permute(0, 2, 3, 1).contiguous()
+    given = (q8, k8, vt, q_scales, k_scales, v_scales)
+
+    def wide(options: dict[str, int]) -> torch.Tensor:
+        return attention.attention(q, k, v, causal=causal, **options)[0]  # type: ignore[no-any-return]
+
+    expected, limit = sdpa(EXACT, q, k, v, causal=causal), fp8_attention.LIMIT
+    found = usable({shown(o): partial(wide, o) for o in TILINGS}, expected, WEIGHTS, [])
+    peers: dict[str, Call] = {"ours in bfloat16": found[fastest(found)]} if found else {}
+    amount = 4.0 * batch * HEADS * length**2 * DIM / (2 if causal else 1)
+    name = f"attention fp8 d{DIM} {length} {'causal' if causal else 'full'}"
+    work = Work(name, amount, "TFLOP/s", 1.3, 1.5)
+    kernel = fp8_attention.fp8_attention
+    ways: dict[str, Call] = {
+        shown(o): partial(kernel, *given, causal=causal, **o) for o in FLOAT8_TILINGS
+    }
+    for controls in FLOAT8_SCHEDULES:
+        held = tileprof.jit(kernel.function, controls=controls)
+        for columns in (128, 192):
+            options = {"block_N": columns}
+            name = shown({**options, **controls})
+            ways[name] = partial(held, *given, causal=causal, **options)
+    yield measured(work, ways, peers, expected, limit)
 
 
 def _first(call: Callable[[], Any]) -> torch.Tensor:

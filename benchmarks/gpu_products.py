@@ -1,14 +1,23 @@
-"""Matrix products beside cuBLAS, cuBLASLt and TileLang: square ones, and few rows."""
+"""Matrix products beside cuBLAS, cuBLASLt and TileLang: square ones, few rows, and of float8."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gpu_kernels as kernels
 import torch
+from gpu_attention import shown
 from gpu_peers import LIMIT, TILELANG, Call, Maker, Spec, WrongResult, check, normal, usable
-from measuring import Work, compare, fastest, replayed
+from measuring import Work, alone, compare, fastest, replayed
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import tileprof
+from case_studies import block_scaled_gemm
 
 POLICIES = ("Square", "FullRow")
 
@@ -67,6 +76,70 @@ def gemm_fp8(size: int) -> Iterator[Work]:
     del truth
     work = Work(f"GEMM fp8 {size}³", 2.0 * size**3, "TFLOP/s", 0.9, 1.0)
     work.results = compare(ours, {"cuBLASLt": peer})
+    yield work
+
+
+BLOCK_SCALED: tuple[tuple[dict[str, int], dict[str, Any]], ...] = (
+    ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {}),
+    ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {"ping_pong": True}),
+    ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {"cluster": 2}),
+    ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {}),
+    ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {"ping_pong": True}),
+    ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {"cluster": 2}),
+    ({"block_M": 256, "block_N": 128, "stages": 3, "threads": 256}, {}),
+    ({"block_M": 256, "block_N": 128, "stages": 3, "threads": 256}, {"cluster": 2}),
+    ({"block_M": 64, "block_N": 128, "stages": 4, "threads": 128}, {}),
+)
+"""Options and controls of the product with scales of blocks that are tried."""
+
+
+def by_blocks(x: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rounded to e4m3 with a scale for each `rows` × 128: that, and the scales, rows first."""
+    size = block_scaled_gemm.BLOCK
+    blocks = x.float().unflatten(0, (-1, rows)).unflatten(2, (-1, size))
+    scales = blocks.abs().amax(dim=(1, 3)).clamp_min(1e-4) / block_scaled_gemm.LARGEST
+    made = blocks / scales[:, None, :, None]
+    return made.to(torch.float8_e4m3fn).flatten(2).flatten(0, 1), scales
+
+
+def gemm_block_scaled(m: int, n: int, k: int) -> Iterator[Work]:
+    """A product of e4m3 with scales of 1×128 and 128×128 beside cuBLASLt's without scales, and
+    with them where it has such a product."""
+    size = block_scaled_gemm.BLOCK
+    (a, a_scales), (b, b_scales) = by_blocks(normal(m, k), 1), by_blocks(normal(n, k), size)
+    by_column = a_scales.t().contiguous()
+    one = torch.ones((), device=a.device)
+
+    def unscaled() -> torch.Tensor:
+        return torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    def scaled() -> torch.Tensor:
+        return torch._scaled_mm(a, b.t(), by_column.t(), b_scales.t(), out_dtype=torch.bfloat16)
+
+    left = a.float() * a_scales.repeat_interleave(size, 1)
+    right = b.float() * b_scales.repeat_interleave(size, 0).repeat_interleave(size, 1)
+    expected = torch.mm(left, right.t()).to(torch.bfloat16)
+    del left, right
+    name = f"{m}³" if m == n == k else f"{m}×{n}×{k}"
+    work = Work(f"GEMM fp8 block-scaled {name}", 2.0 * m * n * k, "TFLOP/s", 0.9, 1.0)
+    given = (a, b, by_column, b_scales)
+    ways: dict[str, Call] = {}
+    for options, controls in BLOCK_SCALED:
+        kernel = tileprof.jit(block_scaled_gemm.block_scaled_gemm.function, controls=controls)
+        ways[shown({**options, **controls})] = partial(kernel, *given, **options)
+    problems: list[str] = []
+    ours = usable(ways, expected, LIMIT, problems)
+    if not ours:
+        raise WrongResult("; ".join(problems))
+    work.ways = alone(ours)
+    best = next(iter(work.ways))
+    # Without scales it is the same work with another result.
+    truth = torch.mm(a.float(), b.float().t())
+    others = usable({"cuBLASLt, no scales": unscaled}, truth, 2e-2, problems)
+    del truth
+    others |= usable({"cuBLASLt, scales of blocks": scaled}, expected, LIMIT, problems)
+    work.note = "; ".join([best, *problems])
+    work.results = compare(ours[best], others)
     yield work
 
 

@@ -29,7 +29,13 @@ from gpu_attention import attention_groups
 from gpu_int4 import gemm_int4, int4_peers
 from gpu_memory import elementwise, normalisations
 from gpu_peers import Spec, compile_peers
-from gpu_products import gemm_bf16, gemm_bf16_peers, gemm_fp8, gemm_skinny
+from gpu_products import (
+    gemm_bf16,
+    gemm_bf16_peers,
+    gemm_block_scaled,
+    gemm_fp8,
+    gemm_skinny,
+)
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -71,6 +77,9 @@ def groups(quick: bool) -> Iterator[Group]:
     for m in (16, 32, 64, 128, 256):
         yield Group(f"gemm skinny {m}", partial(gemm_skinny, m))
     yield Group("gemm fp8", partial(gemm_fp8, 8192))
+    for sizes in ((8192, 8192, 8192), (4096, 7168, 2048), (4096, 4096, 7168)):
+        name = "×".join(map(str, sizes))
+        yield Group(f"gemm fp8 block-scaled {name}", partial(gemm_block_scaled, *sizes))
     for m in (8192, 16):
         yield Group(f"int4 {m}", partial(gemm_int4, m), int4_peers(m))
     if not quick:

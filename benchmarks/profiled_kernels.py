@@ -182,6 +182,18 @@ def scan(n: Sizes, device: str) -> Call:
     return partial(chunk_scan, cb, x, dt, torch.cumsum(-dt, -1), c, states, d)
 
 
+def forward_float8(n: Sizes, device: str) -> Call:
+    """With a scale for each head of queries, keys and values, which lie with keys last."""
+    import torch
+
+    from case_studies.fp8_attention import fp8_attention
+
+    q, k, v = (x.to(torch.float8_e4m3fn) for x in heads_of(n, device))
+    shapes = ("batch heads", *["batch groups"] * 2)
+    scales = [torch.rand(*picked(n, each), device=device) + 0.5 for each in shapes]
+    return partial(fp8_attention, q, k, v.permute(0, 2, 3, 1).contiguous(), *scales)
+
+
 # -- products
 
 
@@ -207,6 +219,18 @@ def fp8(n: Sizes, device: str) -> Call:
     return partial(fp8_matmul, normal(device, n["M"], n["K"]), weights, scales)
 
 
+def block_scaled(n: Sizes, device: str) -> Call:
+    """Both of 8 bits, with scales of blocks."""
+    import torch
+
+    from case_studies.block_scaled_gemm import BLOCK, block_scaled_gemm
+
+    a, b = (normal(device, *picked(n, each)).to(torch.float8_e4m3fn) for each in ("M K", "N K"))
+    sizes = (n["K"] // BLOCK, n["M"]), (-(-n["N"] // BLOCK), n["K"] // BLOCK)
+    scales = [torch.rand(*each, device=device) + 0.5 for each in sizes]
+    return partial(block_scaled_gemm, a, b, *scales)
+
+
 def grouped(n: Sizes, device: str) -> Call:
     """As many rows for each expert."""
     import torch
@@ -229,6 +253,8 @@ KERNELS: tuple[Kernel, ...] = (
            "attention d128 4096 full"),
     Kernel("attention-causal", "Attention forward, causal", "attention", _CAUSAL, forward, _WIDE,
            "attention d128 4096 causal"),
+    Kernel("fp8-attention", "Attention forward in float8, full", "fp8_attention", _HEADS,
+           forward_float8, ({}, {"block_N": 192}), "attention fp8 d128 4096 full"),
     Kernel("attention-varlen", "Attention of sequences of different lengths", "attention_varlen",
            {"heads": 16, "dim": 128, "groups": 16, "ends": 9, "longest": 4096, "causal": True},
            varlen, _WIDE[:2]),
@@ -251,6 +277,8 @@ KERNELS: tuple[Kernel, ...] = (
     Kernel("int4-matmul", "bfloat16 times int4 weights", "int4_matmul", _SQUARE, int4,
            ({}, {"block_M": 128, "block_N": 128})),
     Kernel("fp8-matmul", "bfloat16 times float8 weights", "fp8_matmul", _SQUARE, fp8),
+    Kernel("block-scaled-gemm", "float8 with scales of blocks", "block_scaled_gemm", _SQUARE,
+           block_scaled, ({}, {"block_M": 128, "threads": 256, "stages": 5})),
     Kernel("grouped-matmul", "Grouped product", "grouped_matmul",
            {"rows": 8192, "K": 4096, "experts": 8, "N": 4096}, grouped,
            ({"block_N": 256, "stages": 3}, {"block_N": 128, "stages": 5}),

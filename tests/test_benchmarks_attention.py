@@ -1,5 +1,5 @@
-"""The rows of attention in the benchmarks: ours computes what its peers do, at small sizes on the
-processor, and what is wrong is not measured."""
+"""The rows of attention and of float8 with scales in the benchmarks: ours computes what its peers
+do, at small sizes on the processor, and what is wrong is not measured."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 sys.path[:0] = ["benchmarks"]
 rows: Any = importlib.import_module("gpu_attention")
+products: Any = importlib.import_module("gpu_products")
 peers: Any = importlib.import_module("gpu_peers")
 del sys.path[0]
 
@@ -42,11 +43,19 @@ def on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "HEADS", 2)
     monkeypatch.setattr(rows, "TILINGS", rows.TILINGS[:1])
     monkeypatch.setattr(rows, "SCHEDULES", rows.SCHEDULES[-1:])
+    monkeypatch.setattr(rows, "FLOAT8_TILINGS", rows.FLOAT8_TILINGS[:1])
+    monkeypatch.setattr(rows, "FLOAT8_SCHEDULES", rows.FLOAT8_SCHEDULES[-1:])
+    for name, stand_in in {
+        "normal": normal, "alone": alone, "compare": lambda ours, others: list(others),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(products, name, stand_in)
 
 
 MEASURES = {
     "forward full": lambda: rows.forward(1, 200, False),
     "forward causal": lambda: rows.forward(1, 200, True),
+    "float8 full": lambda: rows.forward_float8(1, 200, False),
+    "float8 causal": lambda: rows.forward_float8(1, 200, True),
     "backward": lambda: rows.backward(1, 128, True),
     "latent": lambda: rows.latent(1, 64, 100),
     "decode": lambda: rows.decode(2, 16, 2, 192),
@@ -66,6 +75,15 @@ def test_rows(name: str) -> None:
     assert work.amount > 0
 
 
+def test_scales_of_blocks() -> None:
+    """All ways of ours are right, the last tile of rows included."""
+    torch.manual_seed(0)
+    (work,) = products.gemm_block_scaled(200, 256, 384)
+    assert "is wrong" not in work.note
+    assert len(work.ways) == len(products.BLOCK_SCALED)
+    assert work.amount == 2.0 * 200 * 256 * 384
+
+
 def test_a_wrong_way_is_not_measured() -> None:
     """One that gives something else is said; where none is left there is no row."""
     right, wrong = torch.ones(4), torch.zeros(4)
@@ -81,5 +99,5 @@ def test_a_wrong_way_is_not_measured() -> None:
 def test_groups() -> None:
     """One command measures all: their names have a word in common."""
     names = [name for name, *_ in rows.attention_groups(quick=False)]
-    assert len(names) == len(set(names)) == 14
+    assert len(names) == len(set(names)) == 18
     assert all(name.startswith("attention") for name in names)

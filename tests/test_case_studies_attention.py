@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import study
+from tests.cuda.compiled_kernels import function
 from tileprof import ir
 from tileprof.compiler.cuda.build import disassemble
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
@@ -151,6 +153,33 @@ def test_fp8_matmul(m: int, n: int, k: int) -> None:
     assert difference(made.fp8_matmul(*given), made.reference(*given)) < LIMIT
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(193, 129, 256), (1, 200, 128)])
+def test_block_scaled_gemm(m: int, n: int, k: int) -> None:
+    """Rows beyond the tiles on both sides, and the last block of B with fewer rows; the only
+    rounding is that of the result."""
+    made = study("block_scaled_gemm")
+    given = made.inputs(m, n, k)
+    assert difference(made.block_scaled_gemm(*given), made.reference(*given)) < 2.5e-3
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    ("length", "keys", "heads", "groups", "dim"),
+    [(129, 144, 4, 2, 64), (1, 257, 2, 1, 64), (128, 256, 1, 1, 128)],
+)
+def test_fp8_attention(
+    length: int, keys: int, heads: int, groups: int, dim: int, causal: bool
+) -> None:
+    """With scales of heads; what weights lose in float8 is all that is lost."""
+    made = study("fp8_attention")
+    given = made.inputs(1, length, keys, heads, groups, dim)
+    found, expected = made.fp8_attention(*given, causal=causal), made.reference(*given, causal)
+    assert difference(found, expected) < made.LIMIT
+    # Weights of a row that sees one key are 1, which float8 has.
+    if causal and length == keys:
+        assert difference(found[:, :1], expected[:, :1]) < LIMIT
+
+
 @pytest.mark.parametrize("sizes", [(0, 0, 5), (1, 129, 0, 128)])
 def test_grouped_matmul(sizes: tuple[int, ...]) -> None:
     """Experts without rows, with one, with less and more than a tile."""
@@ -220,6 +249,13 @@ SHAPES: dict[str, Callable[[], Any]] = {
         **SCAN, width=64, state=128, near=8, block_K=64
     ),
     "fp8_matmul": lambda: study("fp8_matmul").fp8_matmul.compile(M=8192, N=8192, K=8192),
+    "fp8_attention": lambda: study("fp8_attention").fp8_attention.compile(**LONG, dim=128),
+    "fp8_attention causal": lambda: study("fp8_attention").fp8_attention.compile(
+        **LONG, dim=128, causal=True
+    ),
+    "block_scaled_gemm": lambda: study("block_scaled_gemm").block_scaled_gemm.compile(
+        M=8192, N=8192, K=8192
+    ),
     "grouped_matmul": lambda: study("grouped_matmul").grouped_matmul.compile(
         rows=8192, experts=8, K=4096, N=4096, block_N=128, stages=5
     ),
@@ -279,6 +315,29 @@ def test_steady_loops_have_no_mask(name: str) -> None:
     assert all(r <= rings[1] for r in rings)
 
 
+FLOAT8_LOOPS = {
+    "block_scaled_gemm": (4, {"FFMA": 64, "LDS": 0, "LDSM": 0}, 160),
+    "fp8_attention": (8, {"SHFL": 20, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 560),
+    "fp8_attention causal": (8, {"SHFL": 20, "FSETP": 0, "MUFU": 66, "F2FP": 32, "STS": 0}, 560),
+}
+"""Products of the steady loop, how often it has some instructions, and how many it has at most."""
+
+
+@pytest.mark.parametrize("name", FLOAT8_LOOPS)
+def test_steady_loops_of_float8(name: str) -> None:
+    """A multiply-add for each sum of 128 products, one conversion for two weights, and a shuffle
+    for four of them: nothing is compared, corrected or passed through memory."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    products, counts, most = FLOAT8_LOOPS[name]
+    whole = function(lowered(name))
+    loops = [list(whole.inside(loop)) for loop in whole.loops]
+    steady = [each for each in loops if sum(i.name == "QGMMA" for i in each) == products]
+    loop = min(steady, key=len)
+    names = Counter(each.name for each in loop)
+    assert {each: names[each] for each in counts} == counts
+    assert len(loop) <= most
+
+
 def _loops_in(loop: ir.For) -> list[ir.For]:
     return [o for o in ir.walk(loop.body) if isinstance(o, ir.For)]
 
@@ -335,7 +394,8 @@ def test_lowering_calls_few_functions(
 @pytest.mark.parametrize(
     "name",
     ["attention", "attention_varlen", "attention_backward", "mla_decode",
-     "paged_attention", "sparse_attention", "chunk_scan", "fp8_matmul", "grouped_matmul"],
+     "paged_attention", "sparse_attention", "chunk_scan", "fp8_matmul", "block_scaled_gemm",
+     "fp8_attention", "grouped_matmul"],
 )  # fmt: skip
 def test_kernels_are_short(name: str) -> None:
     """80 lines at most."""

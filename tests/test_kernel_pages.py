@@ -29,6 +29,7 @@ SMALL: dict[str, dict[str, int]] = {
     "attention": {"batch": 1, "length": 128, "heads": 2, "dim": 64, "keys": 128, "groups": 1},
     "attention-causal": {"batch": 1, "length": 128, "heads": 2, "dim": 64, "keys": 128,
                          "groups": 1, "causal": True},
+    "fp8-attention": {"batch": 1, "length": 128, "heads": 2, "dim": 64, "keys": 128, "groups": 1},
     "attention-varlen": {"heads": 2, "dim": 64, "groups": 1, "ends": 3, "longest": 128,
                          "causal": True},
     "attention-backward": {"batch": 1, "length": 128, "heads": 2, "dim": 64, "keys": 128,
@@ -42,6 +43,7 @@ SMALL: dict[str, dict[str, int]] = {
                    "width": 64, "state": 64},
     "int4-matmul": {"M": 128, "N": 128, "K": 128},
     "fp8-matmul": {"M": 256, "N": 128, "K": 128},
+    "block-scaled-gemm": {"M": 192, "N": 128, "K": 256},
     "grouped-matmul": {"rows": 256, "K": 128, "experts": 2, "N": 256},
 }  # fmt: skip
 

@@ -278,6 +278,7 @@ CALLS = (
         "((int8_t *)p)[i], 7); tp_shuffle_xor_pair(h[2 * i], h[2 * i + 1], 1);"
         "uint32_t w[4]; for (int j = 0; j < 4; j++) w[j] = tp_join<2>(h + 2 * j + 8 * i);"
         "tp_swap<4, 2>(w, i & 1); for (int j = 0; j < 4; j++) tp_split<2>(h + 2 * j, w[j]);"
+        "tp_split_pair(h + 4 * i, w[0], w[1], i & 2);"
         "n[0] = tp_any(n[i] > 0) + tp_all(n[i] > 1) + tp_ballot(n[i] > 2);",
         (r"SHFL\.BFLY", r"SHFL\.UP", r"SHFL\.DOWN", r"SHFL\.IDX", r"VOTE\S*\.ANY",
          r"VOTE\S*\.ALL"),

@@ -139,6 +139,23 @@ def weights() -> tuple[Any, Any]:
     return run(made.fp8_matmul.compile(M=200, N=136, K=256), given)["C"], made.reference(*given)
 
 
+def float8(causal: bool) -> tuple[Any, Any]:
+    """Attention in float8, as the CPU computes it with the same rounding of weights."""
+    made = study("fp8_attention")
+    given = made.inputs(1, 100, 144, 2, 1, 64)
+    shape = {"batch": 1, "length": 100, "heads": 2, "dim": 64, "keys": 144, "groups": 1}
+    kernel = made.fp8_attention.compile(**shape, causal=causal)
+    return run(kernel, given)["Out"], made.fp8_attention(*given, causal=causal)
+
+
+def block_scales() -> tuple[Any, Any]:
+    """Both of float8, with scales of blocks and rows beyond the tiles."""
+    made = study("block_scaled_gemm")
+    given = made.inputs(200, 136, 384)
+    kernel = made.block_scaled_gemm.compile(M=200, N=136, K=384)
+    return run(kernel, given)["C"], made.reference(*given)
+
+
 def experts() -> tuple[Any, Any]:
     """Experts with none, one and more rows than a tile."""
     made = study("grouped_matmul")
@@ -164,6 +181,9 @@ RUNS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "sparse": sparse,
     "scan": scan,
     "weights": weights,
+    "float8": lambda: float8(False),
+    "float8 causal": lambda: float8(True),
+    "scales of blocks": block_scales,
     "experts": experts,
 }
 

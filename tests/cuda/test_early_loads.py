@@ -9,6 +9,7 @@ import pytest
 import tileprof
 import tileprof.lang as T
 from tileprof import ir
+from tileprof.compiler.cuda.passes import early_loads
 from tileprof.compiler.cuda.pipeline import PASSES, CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import Watch, emulate
@@ -89,9 +90,12 @@ def check(**options: object) -> CudaProgram:
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_loads_behind_products_begin_before_them(written: bool) -> None:
+def test_loads_behind_products_begin_before_them(
+    written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A scalar, what goes to shared memory and what goes to registers; not from a tensor that the
-    launch writes."""
+    launch writes.  Products are taken to be as long as loads."""
+    monkeypatch.setattr(early_loads, "LOAD_CYCLES", 0)
     program = check(written=written)
     told = [r.name for r in program.remarks if "before the product" in str(r)]
     assert told == (["G"] if written else ["G", "D"])
@@ -104,12 +108,16 @@ def test_loads_behind_products_begin_before_them(written: bool) -> None:
     assert max(loads) < product
 
 
-@pytest.mark.parametrize(("down", "again"), [(False, False), (True, False), (False, True)])
-def test_one_warp_group_loads_an_iteration_ahead(down: bool, again: bool) -> None:
-    """In front of the loop for the first one, then behind the last use, also by the author's
-    variable, and the product after it; the last loads again what it has.  What stands behind the
-    loop is loaded in front of it, as for other blocks."""
-    program = check(threads=128, down=down, again=again)
+@pytest.mark.parametrize(
+    ("down", "again", "threads"),
+    [(False, False, 128), (True, False, 128), (False, True, 128), (False, False, 256)],
+)
+def test_loads_an_iteration_ahead(down: bool, again: bool, threads: int) -> None:
+    """Where one warp group computes, and where products are shorter than a load: in front of the
+    loop for the first one, then behind the last use, also by the author's variable, and the product
+    after it; the last loads again what it has.  What stands behind the loop is loaded in front of
+    it, as for other blocks."""
+    program = check(threads=threads, down=down, again=again)
     told = {r.name: str(r) for r in program.remarks if "ahead of its use" in str(r)}
     assert list(told) == ["G"]
     loops = [o for o in program.kernel.ops() if isinstance(o, ir.For)]
@@ -214,6 +222,47 @@ def test_tile_in_a_branch_is_loaded_with_the_one_before_the_product(
     emulate(program.source, program.kernel, [q, k, v, at, o], watch=watch)
     np.testing.assert_array_equal(o, want)
     assert not watch.found
+
+
+@tileprof.jit
+def tile_scaled(A, B, G, C, threads: int = 128):
+    """Products of the rounds, each scaled by a number."""
+    A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
+    B: T.Tensor((64, 64), T.bfloat16)
+    G: T.Tensor((ROUNDS,), T.float32)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=threads):
+        a = T.alloc_shared((64, 64), T.bfloat16)
+        b = T.alloc_shared((64, 64), T.bfloat16)
+        part = T.alloc_fragment((64, 64), T.float32)
+        total = T.alloc_fragment((64, 64), T.float32)
+        T.copy(B, b)
+        T.clear(total)
+        for step in T.Pipelined(ROUNDS, num_stages=2):
+            T.copy(A[step * 64, 0], a)
+            T.gemm(a, b, part, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 64):
+                total[i, j] += part[i, j] * G[step]
+        T.copy(total, C)
+
+
+@pytest.mark.parametrize("threads", [128, 256])
+def test_what_all_points_need_is_a_scalar(threads: int) -> None:
+    """A scale of a tile is loaded once for all of its elements, an iteration ahead."""
+    kernel = tile_scaled.compile(threads=threads).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"))
+    ir.verify(program.kernel)
+    assert [r.name for r in program.remarks if "ahead of its use" in str(r)] == ["G"]
+    assert not [o for o in program.kernel.ops() if isinstance(o, ir.Alloc) and o.hint == "G_early"]
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.integers(-2, 3, s).astype(ml_dtypes.bfloat16) for s in ((64 * ROUNDS, 64), (64, 64))
+    )
+    g = rng.integers(-3, 4, ROUNDS).astype(np.float32)
+    parts = (a.astype(np.float32) @ b.astype(np.float32).T).reshape(ROUNDS, 64, 64)
+    c = np.zeros((64, 64), np.float32)
+    emulate(program.source, program.kernel, [a, b, g, c])
+    np.testing.assert_array_equal(c, np.tensordot(g, parts, 1))
 
 
 @tileprof.jit

@@ -419,8 +419,31 @@ def test_shuffles_are_for_warps_alone() -> None:
     moved = parse_layout(EXCHANGES["half"], (32, 32))
     assert plan_shuffles(held, moved, 8) is None
     assert plan_shuffles(held, moved, 2) == Shuffles(
-        2, (Swap(2, 0, 0),), (0, 1, 2, 3, 4), ((2, 2), (2, 4), (2, 8))
+        2, (0,), (Swap(2, 0, 0),), (0, 1, 2, 3, 4), ((2, 2), (2, 4), (2, 8))
     )
+
+
+def test_bytes_go_four_to_a_word() -> None:
+    """Also where two of them go elsewhere than the other two: half as many shuffles."""
+    held, moved = (parse_layout(t, (32, 32)) for t in (ACCUMULATOR, EXCHANGES["float8"]))
+    plan = plan_shuffles(held, moved, 1)
+    assert plan is not None
+    assert (plan.pack, plan.parts) == (4, (0, 4))
+    text = converted(held, moved, "int8")
+    assert "[4];" in text
+    assert "tp_split_pair(" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_digits_of_three_have_bits(dtype: str) -> None:
+    """Tiles of 96 columns: six registers are one bit, which takes part, and three."""
+    shape, rest = (32, 96), "| lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps (16,0)"
+    held = parse_layout(f"regs (0,1) (8,0) 12x(0,8) {rest}", shape)
+    moved = parse_layout(
+        "regs (0,1) (0,2) (8,0) 6x(0,16) | lanes (0,4) (0,8) (1,0) (2,0) (4,0) | warps (16,0)",
+        shape,
+    )
+    assert "tp_shuffle_index" in converted(held, moved, dtype)
 
 
 @settings(max_examples=12, deadline=None)

@@ -108,6 +108,22 @@ def test_they_are_the_compilers_choice_for_products_in_a_row() -> None:
     assert [r.decision for r in three] == [TakeTurns(3)]
 
 
+def test_any_arithmetic_where_the_author_asks() -> None:
+    """Sums of scaled products have no exponentials: groups take turns only if they are told to."""
+    study = importlib.import_module("case_studies.block_scaled_gemm")
+    options = {"block_M": 128, "threads": 256}
+    given = study.inputs(256, 128, 512)
+    product = study.block_scaled_gemm.compile(M=256, N=128, K=512, **options).program.kernel
+    assert turns(lowered(product)) == []
+    program = lowered(product, Controls(ping_pong=True))
+    assert [r.decision for r in about_turns(program)] == [TakeTurns(2, "arithmetic")]
+    assert turns(program) == [ir.TurnStart, ir.TurnWait, ir.TurnPass]
+    for seed in SEEDS:
+        c = np.zeros((256, 128), ml_dtypes.bfloat16)
+        emulate(program.source, program.kernel, [*given, c], seed=seed)
+        check(c.astype(np.float64), study.reference(*given))
+
+
 @pytest.mark.parametrize("controls", [None, FORCED], ids=["auto", "forced"])
 def test_a_product_of_matrices_has_none(controls: Controls | None) -> None:
     """Nothing runs under its products but products."""

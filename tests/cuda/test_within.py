@@ -120,6 +120,72 @@ def test_instructions_of_a_conversion() -> None:
     assert few + 4 <= many
 
 
+# -- numbers that are too large become the largest
+
+
+def nearest(x: Any, high: float, low: float) -> Any:
+    """The largest number of its sign in place of one that is too large."""
+    return T.if_then_else(x > high, high, T.if_then_else(x < low, low, x))
+
+
+def rounded(dtype: str, high: float, low: float) -> Any:
+    """Through registers, and straight to a tensor."""
+
+    @T.prim_func
+    def rounded(X: T.Tensor((1024,), "float32"), Y: T.Tensor((2, 1024), dtype)) -> None:
+        with T.Kernel(2, threads=128) as b:
+            held = T.alloc_fragment((512,), dtype)
+            for i in T.Parallel(512):
+                held[i] = nearest(X[b * 512 + i], high, low)
+            T.copy(held, Y[0, b * 512])
+            for i in T.Parallel(512):
+                Y[1, b * 512 + i] = nearest(X[b * 512 + i], high, low)
+
+    return rounded
+
+
+LARGE = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}
+
+
+def samples(most: float) -> np.ndarray[Any, Any]:
+    """Numbers around the largest one, what is none, and many others."""
+    around = [most * f for f in (0.9, 0.999, 1.0, 1.001, 1.03, 1.04, 1.07, 2.0)]
+    named = [*around, 0.0, -0.0, 1e-3, 1e30, math.inf, math.nan]
+    many = np.random.default_rng(0).standard_normal(1024 - 2 * len(named)) * most
+    return np.array([*named, *(-x for x in named), *many], np.float32)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("dtype", LARGE)
+def test_what_is_too_large_becomes_the_largest(dtype: str, target: str) -> None:
+    """As the text of the kernel says, NaN included; the conversion alone does it."""
+    most = LARGE[dtype]
+    kernel = tileprof.compile(rounded(dtype, most, -most)).program.kernel
+    made = compile_cuda(kernel, find_target(target))
+    assert "tp_narrow_saturated<4>" in made.source.text
+    assert "tp_put_saturated_global<4>" in made.source.text
+    x, numpy_type = samples(most), ir.dtype(dtype).to_numpy()
+    y = np.zeros((2, 1024), numpy_type)
+    emulate(made.source, made.kernel, [x, y])
+    with np.errstate(invalid="ignore"):
+        want = np.where(x > most, most, np.where(x < -most, -most, x)).astype(numpy_type)
+    for row in y:
+        np.testing.assert_array_equal(row.astype(np.float32), want.astype(np.float32))
+
+
+@pytest.mark.parametrize(("high", "low"), [(464.0, -448.0), (448.0, -464.0), (448.0, -1.0)])
+def test_other_bounds_are_computed(high: float, low: float) -> None:
+    """Where hardware would stop at another number."""
+    kernel = tileprof.compile(rounded("float8_e4m3", high, low)).program.kernel
+    made = compile_cuda(kernel, find_target("sm_90a"))
+    assert "saturated" not in made.source.text
+    x, y = samples(448.0), np.zeros((2, 1024), ml_dtypes.float8_e4m3fn)
+    emulate(made.source, made.kernel, [x, y])
+    want = np.where(x > high, high, np.where(x < low, low, x)).astype(y.dtype)
+    for row in y:
+        np.testing.assert_array_equal(row.astype(np.float32), want.astype(np.float32))
+
+
 # -- bounds of floats
 
 numbers = st.one_of(st.none(), st.sampled_from([-math.inf, -448.0, -1.0, 0.0, 2.0, 448.0]))

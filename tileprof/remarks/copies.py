@@ -140,8 +140,9 @@ class TileRow(Reason, text="a row of the tile has {size} B, TMA needs a multiple
     size: Bytes
 
 
-class TilePanels(Reason, text="a row of the tile has {size} B, and panels have 128"):
+class TilePanels(Reason, text="a row of the tile has {size} B, and panels have {panel}"):
     size: Bytes
+    panel: int = 128
 
 
 class OneRow(Reason, text="one row of {size} B takes an instruction for each panel of 128"):

@@ -157,10 +157,9 @@ class AtWill(Decision, text="each warp group multiplies as soon as it can"): ...
 
 
 class TakeTurns(Decision):
-    text = (
-        "consumer warp groups take turns: products of one run under the exponentials of the others"
-    )
+    text = "consumer warp groups take turns: products of one run under the {under} of the others"
     groups: int
+    under: Literal["exponentials", "arithmetic"] = "exponentials"
 
 
 class InTurns(Candidate, text="in turns"): ...

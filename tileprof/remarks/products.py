@@ -31,6 +31,15 @@ class SlicedProduct(Decision):
     operand: str
 
 
+class RowSlices(Decision):
+    text = (
+        "{slices} slices along M, each used before the next: in one piece, fragments would take"
+        " {registers} registers of a thread"
+    )
+    slices: int
+    registers: int
+
+
 class IssuedBehind(Decision):
     text = (
         "issued behind the next iteration's product into `{buffer}`, to run while that one is"

@@ -23,10 +23,10 @@ LIMIT = 1e-2
 Array = np.ndarray[Any, Any]
 
 
-def _compare(found: Array, expected: Array, what: object) -> None:
+def _compare(found: Array, expected: Array, what: object, limit: float = LIMIT) -> None:
     difference = found.astype(np.float64) - expected
     size = np.linalg.norm(expected)
-    assert np.linalg.norm(difference) <= LIMIT * size, (what, np.linalg.norm(difference) / size)
+    assert np.linalg.norm(difference) <= limit * size, (what, np.linalg.norm(difference) / size)
 
 
 def attention() -> None:
@@ -121,6 +121,31 @@ def fp8_matmul() -> None:
         _compare(made.fp8_matmul(*given), made.reference(*given), (m, n, k))
 
 
+def block_scaled_gemm() -> None:
+    """Rows beyond the tiles on both sides; in a tile for each number of warp groups."""
+    made = study("block_scaled_gemm")
+    for m, n, k in ((193, 129, 256), (1, 200, 384), (300, 256, 1024)):
+        given = made.inputs(m, n, k)
+        for rows in (64, 128, 192):
+            found = made.block_scaled_gemm(*given, block_M=rows, threads=2 * rows)
+            _compare(found, made.reference(*given), (m, n, k, rows))
+
+
+def fp8_attention() -> None:
+    """Lengths that TMA can and cannot load; heads of queries that share keys."""
+    made = study("fp8_attention")
+    for length, keys, groups, dim in (
+        (64, 128, 2, 64), (65, 144, 1, 64), (300, 300, 2, 128), (1, 1000, 1, 128),
+        (1040, 1040, 1, 128),
+    ):  # fmt: skip
+        given = made.inputs(1, length, keys, 2, groups, dim)
+        for causal in (False, True):
+            found, expected = (
+                made.fp8_attention(*given, causal=causal), made.reference(*given, causal)
+            )  # fmt: skip
+            _compare(found, expected, (length, keys, groups, dim, causal), made.LIMIT)
+
+
 def grouped_matmul() -> None:
     """Experts without rows, with one, with less and more than a tile."""
     made = study("grouped_matmul")
@@ -131,7 +156,7 @@ def grouped_matmul() -> None:
 
 _ALL: Iterable[Callable[[], None]] = (
     attention, attention_varlen, attention_backward, sparse_attention, mla_decode, paged_attention,
-    chunk_scan, fp8_matmul, grouped_matmul,
+    chunk_scan, fp8_matmul, block_scaled_gemm, fp8_attention, grouped_matmul,
 )  # fmt: skip
 STUDIES: dict[str, Callable[[], None]] = {f.__name__: f for f in _ALL}
 

@@ -192,6 +192,42 @@ def fits(value: ir.Value, dtype: ir.DType) -> bool:
     return -_LARGEST[dtype.name] <= low and high <= _LARGEST[dtype.name]
 
 
+_FINITE = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}
+"""Largest numbers of a type."""
+
+
+def saturated(value: ir.Value, dtype: ir.DType) -> ir.Value | None:
+    """Return the float of which a value is the nearest number that a type of 8 bits has: the
+    largest of its sign where it is too large, NaN where it is NaN.  None where it is anything else.
+
+        select x > 448, 448, (select x < -448, -448, x)        →        x
+    """
+    most = _FINITE.get(dtype.name)
+    if most is None:
+        return None
+    outer = _limited(value, most)
+    inner = None if outer is None else _limited(outer[0], most)
+    if outer is None or inner is None or outer[1] == inner[1]:
+        return None
+    # The outer comparison may be of what the inner one left.
+    return inner[0] if outer[2] in (outer[0], inner[0]) and inner[2] is inner[0] else None
+
+
+def _limited(value: ir.Value, most: float) -> tuple[ir.Value, bool, ir.Value] | None:
+    """Return what a select takes where a number is within a bound, whether that is the upper one,
+    and the number that is compared."""
+    match value.owner:
+        case ir.Select(condition=condition, then=then, otherwise=otherwise):
+            bound = then.owner.value if isinstance(then.owner, ir.Constant) else None
+            match condition.owner:
+                case ir.Compare(kind="gt" | "ge" | "lt" | "le" as kind, left=left, right=right):
+                    limit = right.owner.value if isinstance(right.owner, ir.Constant) else None
+                    upper = kind in ("gt", "ge")
+                    if bound == limit == (most if upper else -most):
+                        return otherwise, upper, left
+    return None
+
+
 @dataclass(frozen=True)
 class Sum:
     """`constant + Σ factor · text`, the texts being C++ of whole numbers."""

@@ -40,6 +40,7 @@ from .passes.persist.persist import persist
 from .passes.ping_pong.ping_pong import hand_over
 from .passes.pipeline.pipeline import pipeline
 from .passes.residents import pair_blocks
+from .passes.row_slices import slice_rows
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
 from .passes.waits import insert_waits
@@ -65,6 +66,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("idle_blocks", skip_idle),
     # Before instructions are chosen: a loop may run ahead that loads what a condition leaves out.
     Pass("guarded_loads", unguard),
+    # Before instructions are chosen: each slice is a product of its own.
+    Pass("row_slices", slice_rows),
     # First: layouts follow from the instructions, and instructions need only shapes and types.
     Pass("choose", choose),
     # What no instruction does as a whole is elementwise: one form for all that follows.

@@ -133,6 +133,10 @@ OPERAND_SLICES = 4
 """Slices along K of a product whose A is computed in registers.  More would add waits; with fewer,
 more registers wait for one product.  By hand, 2026-11-21."""
 
+ROW_SLICES = (2, 4)
+"""Slices along M of a product that is used at once, tried in this order where fragments do not fit.
+Each waits for its own product.  By hand, 2026-11-28."""
+
 RASTER_ROWS = 8
 """Rows of blocks that run together by default, to share operands in L2.  By hand, 2026-11-21."""
 

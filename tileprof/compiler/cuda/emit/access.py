@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tileprof import ir
 from tileprof.compiler.codegen.access import ATOMICS, bounds, element_place
 from tileprof.compiler.codegen.buffers import Extent, paren, plus
+from tileprof.compiler.codegen.ranges import saturated
 from tileprof.compiler.codegen.types import is_narrow, is_pair, literal, storage, stored, value_type
 from tileprof.compiler.cuda.target import ADDED_TOGETHER
 from tileprof.errors import InternalError
@@ -55,7 +56,11 @@ def emit_store(ctx: Context, op: ir.Store) -> None:
     """`buffer[…] = x;`."""
     if ctx.points is not None and op in ctx.points.late:
         held = ctx.points.late[op]
-        text = _unrounded(ctx, op.value) if held.values else stored_text(ctx, op.value)
+        inner = saturated_value(op) if held.values else None
+        if inner is not None:
+            text = ctx.bare(inner)
+        else:
+            text = _unrounded(ctx, op.value) if held.values else stored_text(ctx, op.value)
         ctx.writer.line(f"{held.values or held.name}[{ctx.points.position}] = {text};")
         return
     buffer = ctx.buffer(op.buffer)
@@ -63,6 +68,12 @@ def emit_store(ctx: Context, op: ir.Store) -> None:
     statement = f"{_element(ctx, op, buffer, indices)} = {stored_text(ctx, op.value)};"
     when = " && ".join(p for p in (_alone(ctx, buffer), guard) if p)
     ctx.writer.line(f"if ({when}) {statement}" if when else statement)
+
+
+def saturated_value(op: ir.OpBase) -> ir.Value | None:
+    """The float whose nearest number of 8 bits an op stores; None where it stores anything else."""
+    made = op.value.owner if isinstance(op, ir.Store) else None
+    return saturated(made.operand, made.dtype) if isinstance(made, ir.Cast) else None
 
 
 def is_element(op: ir.OpBase | None) -> bool:

@@ -14,9 +14,9 @@ from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, plus, times
 from tileprof.compiler.codegen.types import storage
 from tileprof.compiler.cuda.layouts.exchange import staged_row, staged_shape
-from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit
-from tileprof.compiler.cuda.layouts.shuffles import Shuffles, plan_shuffles
-from tileprof.compiler.cuda.target import WIDEST_ACCESS
+from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit, weighted
+from tileprof.compiler.cuda.layouts.shuffles import Shuffles, Swap, plan_shuffles
+from tileprof.compiler.cuda.target import WIDEST_ACCESS, WORD
 from tileprof.errors import InternalError
 
 from .context import Context
@@ -73,11 +73,40 @@ def _by_shuffles(ctx: Context, op: ir.ConvertLayout, plan: Shuffles) -> None:
     away = " | ".join(swaps) if swaps else "0"
     given = f"{words}[{i}] = tp_shuffle_index({words}[{i}], {lane} ^ ({away}));"
     writer.line(f"{each} {f'if ({away}) ' if plan.keeps_lanes else ''}{given}")
+    joint = _joint(plan, op.source.dtype)
     for swap in plan.swaps:
-        writer.line(f"tp_swap<{count}, {swap.word}>({words}, tp_lane & {1 << swap.target});")
-    digits = [(Digit(radix, (weight,)), (weight,)) for radix, weight in plan.digits]
-    number, (at,) = _loops(ctx, runs_of(digits))
-    writer.line(f"tp_split<{plan.pack}>({plus(target.array, at)}, {words}[{number}]);")
+        if swap is not joint:
+            writer.line(f"tp_swap<{count}, {swap.word}>({words}, tp_lane & {1 << swap.target});")
+    whole = plan.pack // len(plan.parts)
+    weighted_ = weighted(Digit(radix, (weight,)) for radix, weight in plan.digits)
+    runs = runs_of([
+        (digit, (place, *digit.step)) for digit, place in weighted_
+        if joint is None or place != joint.word
+    ])  # fmt: skip
+    _, (number, at) = _loops(ctx, runs)
+    if joint is not None:
+        turned = f"tp_lane & {1 << joint.target}"
+        pair = f"{words}[{number}], {words}[{plus(number, joint.word)}]"
+        writer.line(f"tp_split_pair({plus(target.array, at)}, {pair}, {turned});")
+        return
+    shifts = [n * whole * 8 * op.source.dtype.bytes for n in range(len(plan.parts))]
+    split = [
+        f"tp_split<{whole}>({plus(target.array, at, part)}, {words}[{number}]"
+        f"{f' >> {shift}' if shift else ''});"
+        for part, shift in zip(plan.parts, shifts, strict=True)
+    ]
+    writer.line(split[0] if len(split) == 1 else f"{{ {' '.join(split)} }}")
+
+
+def _joint(plan: Shuffles, dtype: ir.DType) -> Swap | None:
+    """A swap of words whose halves form two words of the target: one permutation of bytes for each
+    does both."""
+    whole = plan.pack // 2
+    if plan.parts != (0, plan.pack) or plan.pack * dtype.bytes != WORD:
+        return None
+    places = {w: digit for digit, w in weighted(Digit(r, (s,)) for r, s in plan.digits)}
+    fits = (s for s in plan.swaps if places[s.word] == Digit(2, (whole,)))
+    return next(fits, None)
 
 
 def _read_lane(plan: Shuffles) -> str:

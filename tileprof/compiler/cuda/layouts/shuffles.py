@@ -10,13 +10,13 @@ every lane reads from the lane that has its element; then each lane sorts what i
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tileprof.compiler.cuda.target import WORD
 from tileprof.compiler.cuda.tuning import SHUFFLE_BARRIERS
 
-from .registers import RegisterLayout, weighted
+from .registers import Digit, RegisterLayout, weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,10 @@ class Shuffles:
     """A change of layout by shuffles of words."""
 
     pack: int
-    """Elements of a word, neighbours in the registers of both layouts."""
+    """Elements of a word, neighbours in the source's registers."""
+    parts: tuple[int, ...]
+    """Where parts of a word go, as distances in the target's registers; elements of a part are
+    neighbours in both layouts."""
     swaps: tuple[Swap, ...]
     lanes: tuple[int, ...]
     """For each bit of the lane that is read, which bit of the reader's number it is."""
@@ -54,20 +57,28 @@ class Shuffles:
 def plan_shuffles(source: RegisterLayout, target: RegisterLayout, size: int) -> Shuffles | None:
     """The shuffles that change the layout of elements of `size` bytes; None where elements leave
     their warp, where threads hold copies that others make, or where memory is faster."""
+    source, target = _refined(source), _refined(target)
     before, after = _keys(source), _keys(target)
     if size > WORD or source.warps != target.warps or before is None or after is None:
         return None
     if set(before[0] + before[1]) != set(after[0] + after[1]):
         return None
-    same, pack = 0, 1
-    for one, other in zip(source.registers, target.registers):
-        if one != other or one.radix != 2 or pack * size == WORD:
-            break
-        same, pack = same + 1, pack * 2
-    made = _matched(source, target, pack, same)
+    made = _matched(source, target, _packed(source, target, size))
     if made is None or _cost(source, made) > _memory_cost(source, target, size):
         return None
     return made
+
+
+def _refined(layout: RegisterLayout) -> RegisterLayout:
+    """The same layout with bits of their own for as much of each register digit as has them."""
+    made: list[Digit] = []
+    for digit in layout.registers:
+        radix, step = digit
+        while radix > 2 and radix % 2 == 0:
+            made.append(Digit(2, step))
+            radix, step = radix // 2, tuple(2 * s for s in step)
+        made.append(Digit(radix, step))
+    return replace(layout, registers=tuple(made))
 
 
 def _keys(layout: RegisterLayout) -> tuple[list[Hashable], list[Hashable]] | None:
@@ -80,10 +91,26 @@ def _keys(layout: RegisterLayout) -> tuple[list[Hashable], list[Hashable]] | Non
     return [(d, -1) for d in layout.registers], lanes
 
 
-def _matched(
-    source: RegisterLayout, target: RegisterLayout, pack: int, same: int
-) -> Shuffles | None:
+def _packed(source: RegisterLayout, target: RegisterLayout, size: int) -> tuple[int, ...]:
+    """The weights in the target of the source's first digits, bits which stay digits of registers
+    and of which a word holds all elements."""
     weights = dict(weighted(target.registers))
+    found: list[int] = []
+    for digit in source.registers:
+        if digit not in weights or digit.radix != 2 or size << len(found) == WORD:
+            break
+        found.append(weights[digit])
+    return tuple(found)
+
+
+def _matched(
+    source: RegisterLayout, target: RegisterLayout, packed: tuple[int, ...]
+) -> Shuffles | None:
+    weights, same = dict(weighted(target.registers)), len(packed)
+    whole = next((n for n, weight in enumerate(packed) if weight != 1 << n), same)
+    parts = [0]
+    for weight in packed[whole:]:
+        parts += [part + weight for part in parts]
     reads: dict[int, int] = {}
     leaves: list[tuple[int, int, int]] = []  # number of the digit, its weight, where it goes
     for number, (digit, weight) in enumerate(weighted(source.registers[same:])):
@@ -110,14 +137,16 @@ def _matched(
         swaps.append(Swap(weight, bit, to))
     counts = [d.radix for d in source.registers[same:]]
     lanes = tuple(reads[bit] for bit in range(5))
-    return Shuffles(pack, tuple(swaps), lanes, tuple(zip(counts, places, strict=True)))
+    digits = tuple(zip(counts, places, strict=True))
+    return Shuffles(1 << same, tuple(parts), tuple(swaps), lanes, digits)
 
 
 def _cost(source: RegisterLayout, made: Shuffles) -> float:
-    """Words that a warp shuffles; four selects count as one."""
+    """Words that a warp shuffles; four selects, or words put together anew, count as one."""
     words = source.registers_per_thread // made.pack
     staying = words >> len(made.swaps) if made.keeps_lanes else 0
-    return words - staying + len(made.swaps) * words / 2
+    joined = words / 4 if len(made.parts) > 1 else 0
+    return words - staying + len(made.swaps) * words / 2 + joined
 
 
 def _memory_cost(source: RegisterLayout, target: RegisterLayout, size: int) -> float:

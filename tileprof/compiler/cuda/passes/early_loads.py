@@ -8,8 +8,9 @@
 
 The compiler of the CUDA text keeps loads behind the waits and barriers of a product.  What threads
 load themselves, and not TMA or cp.async, would therefore take its whole latency in each iteration.
-Where a block has one warp group that computes, nothing else runs meanwhile: what it loads in a loop
-of known length is loaded an iteration ahead, behind the last use of what was loaded before.
+Where a block has one warp group that computes, nothing else runs meanwhile; where an iteration's
+products take less than a load, too little.  What such a loop of known length loads is loaded an
+iteration ahead, behind the last use of what was loaded before.
 
     for k in 0 … n                               early = load G, [0]
       early = load G, [k]                        for k in 0 … n
@@ -29,14 +30,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.target import WARP_GROUP, WORD
-from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT, EARLY_BYTES
+from tileprof.compiler.cuda.tuning import (
+    BYTES_IN_FLIGHT,
+    EARLY_BYTES,
+    LOAD_CYCLES,
+    TENSOR_FLOPS_PER_CYCLE,
+)
 from tileprof.errors import Location
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
@@ -92,7 +98,7 @@ class _Early:
             elif self.loops and isinstance(op, ir.Parallel) and self._joins(op, moved):
                 moved.move_whole(op)
             elif isinstance(op, ir.Parallel) and not any(o.SPEC.regions for o in op.body.ops):
-                self._split(op, moved)
+                self._split(op, moved, ahead=loop is not None)
         head, late = ops[:first], moved.late()
         found = None if loop is None or not moved.early else places(head, moved.early)
         if loop is not None and found is not None and may_rotate(moved.early, late):
@@ -111,16 +117,17 @@ class _Early:
         if not isinstance(op, ir.For):
             return [op]
         self.loops += 1
-        before, body = self._block(op.body, op if self._is_alone(op) else None)
+        before, body = self._block(op.body, op if self._goes_ahead(op) else None)
         self.loops -= 1
         return [*before, replace(op, body=body)]
 
-    def _is_alone(self, loop: ir.For) -> bool:
-        """Whether one warp group computes in a loop of known length, while others load."""
+    def _goes_ahead(self, loop: ir.For) -> bool:
+        """Whether nothing that runs meanwhile hides a load of an iteration: one warp group computes
+        in a loop of known length while others load, or products take less than a load."""
         trips = constant_range(loop)
         known = trips is not None and len(trips) > 1 and not loop.results
-        alone = self.launch.block_threads == WARP_GROUP and self.launch.schedule.warp_roles
-        return known and alone and loop.kind == "pipelined"
+        alone = self.launch.block_threads == WARP_GROUP or _product_cycles(loop) < LOAD_CYCLES
+        return known and alone and self.launch.schedule.warp_roles and loop.kind == "pipelined"
 
     def _takes_time(self, op: ir.OpBase) -> bool:
         """Whether loads are better begun before this op."""
@@ -154,8 +161,10 @@ class _Early:
         shared = store.buffer.buffer.space == "shared" and store.value is load.result
         return (load, store) if shared and load.buffer in self.fixed else None
 
-    def _split(self, op: ir.Parallel, moved: _Moved) -> None:
-        """Fill fragments with what a loop loads from global memory, before it."""
+    def _split(self, op: ir.Parallel, moved: _Moved, *, ahead: bool) -> None:
+        """Fill fragments with what a loop loads from global memory, before it; `ahead`: it may be
+        loaded in the iteration before, where the assembler does not find by itself what all points
+        load alike."""
         shape = _shape(op)
         if not shape:
             return
@@ -164,15 +173,21 @@ class _Early:
             inside = moved.slice_of(load, op.body)
             if not inside:
                 continue
+            assert isinstance(load, ir.Load)
+            along = _dims(op, inside)
+            if not along:  # the same for all points
+                value = moved.move_scalar(_outside(op, inside), inside) if ahead else None
+                if value is not None:
+                    taken[load] = value, []
+                    moved.told.append((buffer_name(load.buffer), load.span))
+                continue
             # An element of each row, or column, is held once for all points of it.
-            along = _dims(op, inside) or list(range(len(shape)))
             size = load.results[0].dtype.bytes * -(
                 -math.prod(shape[d] for d in along) // self.launch.block_threads
             )
             if size > moved.free or not moved.move_all(_outside(op, inside)):
                 continue
             moved.free -= size
-            assert isinstance(load, ir.Load)
             name = buffer_name(load.buffer)
             held = ir.Alloc(
                 "fragment",
@@ -219,6 +234,18 @@ class _Moved:
         size = op.buffer.dtype.bytes
         if self._may_move(op) and size <= self.free and self.move_all(op.results):
             self.free -= size
+
+    def move_scalar(
+        self, outside: Iterable[ir.Value], inside: Sequence[ir.OpBase]
+    ) -> ir.Value | None:
+        """Load early what is the same for all points of a loop; None where it cannot be."""
+        size = inside[-1].results[0].dtype.bytes
+        if size > self.free or not self.move_all(outside):
+            return None
+        self.free -= size
+        made = ir.clone_block(ir.Block([], list(inside)), {}).ops
+        self.early += made
+        return made[-1].results[0]
 
     def move_whole(self, op: ir.Parallel) -> None:
         """Run a loop early, where what it needs can be computed."""
@@ -280,6 +307,13 @@ def _multiplies(op: ir.OpBase) -> bool:
     )
 
 
+def _product_cycles(loop: ir.For) -> float:
+    """Cycles of the tensor cores for an iteration, by all groups together."""
+    products = [o for o in ir.walk(loop.body) if isinstance(o, ir.Gemm)]
+    flops = sum(2 * math.prod(o.mnk) * o.a.dtype.bits / 16 for o in products)
+    return flops / TENSOR_FLOPS_PER_CYCLE
+
+
 def _outside(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[ir.Value]:
     """What a part of a loop needs from around it."""
     made = {r for o in op.body.ops for r in o.results} | set(op.body.args)
@@ -295,13 +329,15 @@ def _dims(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[int]:
 def _with_taken(
     op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, list[int]]]
 ) -> ir.Parallel:
-    """A loop with elements of fragments in place of some of its loads."""
+    """A loop with elements of fragments, or scalars, in place of some of its loads."""
     mapping: dict[ir.Value, ir.Value] = {}
 
     def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if old not in taken:
             return None
         held, along = taken[old]
+        if not along:
+            return [held]
         at = [mapping[op.body.args[d]] for d in along]
         return [builder.emit(ir.Load(held, at, True)).result]
 

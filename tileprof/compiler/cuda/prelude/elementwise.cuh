@@ -145,6 +145,33 @@ template <int N, class T, class V> TP_INLINE void tp_narrow_within(T *to, const 
     tp_narrow_vector<N>(to, values);
   }
 }
+template <class T> struct TpLargest { enum { number = 57344 }; };
+template <> struct TpLargest<TpE4m3> { enum { number = 448 }; };
+// The same of any values, in place of which the largest of their sign are taken where they are too
+// large.
+template <int N, class T, class V> TP_INLINE void tp_narrow_saturated(T *to, const V *values) {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 890
+  if constexpr (N % 4 == 0) {
+    tp_narrow_within<N>(to, values);
+  } else if constexpr (N % 2 == 0) {
+    TP_UNROLL_ALL
+    for (int i = 0; i < N; i += 2) {
+      const uint16_t both = tp_pack2_within<T>(values[i], values[i + 1]);
+      memcpy(to + i, &both, 2);
+    }
+  } else
+#endif
+  {
+    const V most = TpLargest<T>::number;
+    V held[N];
+    TP_UNROLL_ALL
+    for (int i = 0; i < N; i++) {
+      const V x = values[i];
+      held[i] = x > most ? most : x < -most ? -most : x;
+    }
+    tp_narrow_vector<N>(to, held);
+  }
+}
 // The reverse.
 template <int N, class T, class V> TP_INLINE void tp_widen_vector(V *values, const T *from) {
 #ifdef __CUDACC__
@@ -169,6 +196,16 @@ template <int N, class T, class V> TP_INLINE void tp_put_within_global(T *to, co
   T held[N];
   tp_narrow_within<N>(held, values);
   tp_put_global<N>(to, held);
+}
+template <int N, class T, class V> TP_INLINE void tp_put_saturated_global(T *to, const V *values) {
+  T held[N];
+  tp_narrow_saturated<N>(held, values);
+  tp_put_global<N>(to, held);
+}
+template <int N, class T, class V> TP_INLINE void tp_put_saturated_shared(T *to, const V *values) {
+  T held[N];
+  tp_narrow_saturated<N>(held, values);
+  tp_put_shared<N>(to, held);
 }
 template <int N, class T, class V> TP_INLINE void tp_put_values_shared(T *to, const V *values) {
   T held[N];

@@ -126,7 +126,14 @@ template <class T> TP_INLINE uint32_t tp_pack4_within(float a, float b, float c,
   return tp_pack4<T>(a, b, c, d);
 }
 #if __CUDA_ARCH__ >= 890
+// Two such elements.
+template <class T> TP_INLINE uint32_t tp_pack2_within(float low, float high);
 #define TP_WITHIN(TYPE, NAME)                                                                \
+  TP_SPECIAL uint32_t tp_pack2_within<TYPE>(float low, float high) {                         \
+    uint16_t both;                                                                           \
+    asm("cvt.rn.satfinite." NAME ".f32 %0, %1, %2;" : "=h"(both) : "f"(high), "f"(low));     \
+    return both;                                                                             \
+  }                                                                                          \
   TP_SPECIAL uint32_t tp_pack4_within<TYPE>(float a, float b, float c, float d) {            \
     uint32_t word;                                                                           \
     asm("{ .reg .b16 l, h;\n cvt.rn.satfinite." NAME ".f32 l, %2, %1;\n"                     \

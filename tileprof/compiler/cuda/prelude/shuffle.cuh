@@ -37,14 +37,40 @@ template <class T> TP_INLINE void tp_shuffle_xor_pair(T &a, T &b, int by) {
 template <int N, class T> TP_INLINE uint32_t tp_join(const T *from) {
   typedef typename TpRaw<sizeof(T)>::type Bits;
   uint32_t word = 0;
+#ifdef __CUDACC__
+  // As a whole: the compiler does not find pairs of bytes that were made together.
+  if constexpr (sizeof(T) == 1) {
+    memcpy(&word, from, N);
+    return word;
+  }
+#endif
   TP_UNROLL_ALL
   for (int i = 0; i < N; i++) word |= (uint32_t)tp_bit_cast<Bits>(from[i]) << 8 * sizeof(T) * i;
   return word;
 }
 template <int N, class T> TP_INLINE void tp_split(T *to, uint32_t word) {
   typedef typename TpRaw<sizeof(T)>::type Bits;
+#ifdef __CUDACC__
+  if constexpr (sizeof(T) == 1) {
+    memcpy(to, &word, N);
+    return;
+  }
+#endif
   TP_UNROLL_ALL
   for (int i = 0; i < N; i++) to[i] = tp_bit_cast<T>((Bits)(word >> 8 * sizeof(T) * i));
+}
+// The lower halves of two words, then the upper ones; those of the second word first, or not.
+template <class T> TP_INLINE void tp_split_pair(T *to, uint32_t a, uint32_t b, bool turned) {
+#ifdef __CUDACC__
+  const uint32_t low = __byte_perm(a, b, turned ? 0x1054 : 0x5410);
+  const uint32_t high = __byte_perm(a, b, turned ? 0x3276 : 0x7632);
+#else
+  const uint32_t first = turned ? b : a, second = turned ? a : b;
+  const uint32_t low = (first & 0xffff) | second << 16;
+  const uint32_t high = first >> 16 | (second & 0xffff0000u);
+#endif
+  tp_split<4 / sizeof(T)>(to, low);
+  tp_split<4 / sizeof(T)>(to + 4 / sizeof(T), high);
 }
 // Words whose numbers differ in the bit BY change places, or not.
 template <int N, int BY> TP_INLINE void tp_swap(uint32_t *words, bool yes) {

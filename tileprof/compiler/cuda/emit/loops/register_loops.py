@@ -29,7 +29,7 @@ from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.ranges import fits
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
-from tileprof.compiler.cuda.emit.access import is_element
+from tileprof.compiler.cuda.emit.access import is_element, saturated_value
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
 from tileprof.compiler.cuda.layouts.turns import turn_of
@@ -376,10 +376,10 @@ class RegisterLoops(VectorLoops):
                 self.ctx.headers.add("atomics.cuh")
                 text = f"tp_atomic_add_vector<{count}>({address}, {source});"
             elif isinstance(buffer, FragmentBuffer):
-                how = "within" if _stays_within(access.op) else "vector"
+                how = _manner(access.op) or "vector"
                 text = f"tp_narrow_{how}<{count}>({address}, {source});"
             elif held.values and is_narrow(buffer.dtype):
-                how = "within" if _stays_within(access.op) else "values"
+                how = _manner(access.op) or "values"
                 text = f"tp_put_{how}_{_space(buffer)}<{count}>({address}, {source});"
             else:
                 text = f"tp_put_{_space(buffer)}<{count}>({address}, {source});"
@@ -412,10 +412,15 @@ def _converts(op: ir.Load | ir.Store | ir.Atomic) -> bool:
     )
 
 
-def _stays_within(op: ir.OpBase) -> bool:
-    """Whether a store's element of 8 bits is made of a number that is surely not too large."""
+def _manner(op: ir.OpBase) -> str:
+    """How a store's elements of 8 bits are made: of numbers that are surely not too large, or of
+    any, the largest where they are; '' where neither is known."""
     made = op.value.owner if isinstance(op, ir.Store) else None
-    return isinstance(made, ir.Cast) and fits(made.operand, made.dtype)
+    if not isinstance(made, ir.Cast):
+        return ""
+    if saturated_value(op) is not None:
+        return "saturated"
+    return "within" if fits(made.operand, made.dtype) else ""
 
 
 def _element(number: float | int, dtype: ir.DType) -> str:

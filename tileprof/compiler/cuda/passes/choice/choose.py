@@ -2,8 +2,9 @@
 
 A copy from global to shared memory is done by TMA in a pipelined loop that feeds tensor cores (a
 producer warp group issues it), else by cp.async, else element by element.  A fragment that is
-stored, or added to a tensor, goes through shared memory and TMA where it holds a matrix product; so
-does one whose elements a loop adds.  A tile that lies in shared memory is added from there.
+stored, or added to a tensor, goes through shared memory and TMA where it holds a matrix product, or
+a sum of them; so does one whose elements a loop adds.  A tile that lies in shared memory is added
+from there.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from tileprof.remarks.copies import (
 )
 from tileprof.remarks.launches import MemoryForStaged
 
+from .added_products import added_products
 from .added_tiles import added_tile
 from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_against
 from .forwarded import forward_elements
@@ -86,6 +88,8 @@ class _Launch:
         self.read = {base(t.value) for o in ops for t in o.accesses() if t.reads}
         self.writes = Counter(base(t.value) for o in ops for t in o.accesses() if t.writes)
         self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
+        self.stored = self.products | added_products(ops, self.products)
+        """Fragments that are stored through shared memory."""
         loops = [o for o in ops if isinstance(o, ir.For) and o.kind == "pipelined"]
         self.around = [
             o
@@ -140,7 +144,7 @@ class _Launch:
                 builder.emit(replace(op, lowering=self._load(before, self.loops.get(before))))
             case "shared", "global":
                 builder.emit(replace(op, lowering=self._store(op)))
-            case "fragment", "global" if before.source in self.products:
+            case "fragment", "global" if before.source in self.stored:
                 self._stage(before, op, builder)
             case _:
                 return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tileprof import ir
+from tileprof.compiler.cuda.layouts.shared import SWIZZLES
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK
 from tileprof.compiler.cuda.tuning import STORED_ROW
@@ -183,8 +184,8 @@ def _box_reason(tensor: Tensor, tile: ir.Value, size: int, store: bool) -> Reaso
     columns = tensor.sizes[-1]
     if columns * size % 16:
         return TileRow(columns * size)
-    if columns * size > 128 and columns * size % 128:
-        return TilePanels(columns * size)
+    if columns * size > SWIZZLES[0] and columns * size % SWIZZLES[-1]:
+        return TilePanels(columns * size, SWIZZLES[-1])
     if store and len(kept) < 2 and columns * size > STORED_ROW:
         return OneRow(columns * size)
     if len(kept) == 2 and tensor.sizes[kept[0]] > BOX_EXTENT:

@@ -170,8 +170,11 @@ def _tell(op: ir.OpBase, made: _Conversion, solution: Solution, lowering: Loweri
     where: Through = "shared memory"
     if is_within_threads(before, made.layout):
         where = "registers of each thread"
-    elif not convert_scratch(before, made.layout, made.value.dtype):
-        where = "shuffles"
+    else:
+        ways = [(before, made.layout)] if made.reads else []
+        ways += [(made.layout, before)] if made.writes else []
+        if not any(convert_scratch(*way, made.value.dtype) for way in ways):
+            where = "shuffles"
     lowering.remarks.add(
         "buffer",
         buffer_name(made.value),

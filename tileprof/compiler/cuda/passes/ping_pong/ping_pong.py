@@ -86,7 +86,8 @@ class _Launch:
         if self.groups < 2:
             return self.launch
         plans = []
-        for loop, around in _candidates(self.launch.body, ()):
+        asked = bool(self.lowering.controls.ping_pong)
+        for loop, around in _candidates(self.launch.body, (), asked=asked):
             found = self._decide(loop, around)
             self._remark(loop, found)
             if isinstance(found, Plan):
@@ -114,7 +115,7 @@ class _Launch:
         if isinstance(found, Reason):
             add("loop", name, loop.span, AtWill(), (InTurns(), found))
         else:
-            add("loop", name, loop.span, TakeTurns(self.groups))
+            add("loop", name, loop.span, _turns(self.groups, found))
 
     # -- do all threads go the same way
 
@@ -143,6 +144,10 @@ class _Launch:
             return False
         scalars = [v for v in owner.operand_values() if not isinstance(v.type, ir.BufferType)]
         return depth > 0 and all(self._is_uniform(v, depth - 1) for v in scalars)
+
+
+def _turns(groups: int, plan: Plan) -> TakeTurns:
+    return TakeTurns(groups, "exponentials" if plan.share else "arithmetic")
 
 
 def _controls(op: ir.OpBase) -> Iterator[ir.Value]:
@@ -175,16 +180,20 @@ def _leaves(block: ir.Block) -> bool:
 # -- which loops
 
 
-def _candidates(block: ir.Block, around: _Around) -> Iterator[tuple[ir.For, _Around]]:
-    """Loops with products of warp groups and exponentials, with what is around each."""
+def _candidates(
+    block: ir.Block, around: _Around, *, asked: bool
+) -> Iterator[tuple[ir.For, _Around]]:
+    """Loops with products of warp groups and exponentials, or any arithmetic where the author asks,
+    with what is around each."""
     for op in block.ops:
         products = any(isinstance(o, ir.AsyncGemm) for b in op.blocks() for o in b.ops)
         if isinstance(op, ir.For) and products:
-            if work_of(op.body.ops).special and not _runs_once(op):
+            work = work_of(op.body.ops)
+            if (work.clocks if asked else work.special) and not _runs_once(op):
                 yield op, around
         elif not isinstance(op, ir.Parallel):
             for inner in op.blocks():
-                yield from _candidates(inner, (*around, op))
+                yield from _candidates(inner, (*around, op), asked=asked)
 
 
 def _runs_once(loop: ir.For) -> bool:

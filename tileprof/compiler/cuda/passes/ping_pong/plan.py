@@ -1,9 +1,9 @@
 """Where the warp groups that run a loop could hand the tensor cores over, or why they could not.
 
-A group's hold of the tensor cores begins before the first product after the loop's exponentials and
-ends behind the last one before the next exponentials.  In it a group may only wait for tiles that
-are loaded without what another group does while it holds them: whoever waits for them could not do
-it.
+A group's hold of the tensor cores begins before the first product after the loop's exponentials (or
+its other arithmetic, where it has none) and ends behind the last one before the next exponentials.
+In it a group may only wait for tiles that are loaded without what another group does while it holds
+them: whoever waits for them could not do it.
 In: a loop of the consumers, with its waits and barriers.  Out: a `Plan`, or a reason against it.
 """
 
@@ -83,7 +83,7 @@ def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reaso
     gaps = [body[a + 1 : b] for a, b in pairwise(at)]
     gaps.append([*body[at[-1] + 1 :], *body[: at[0]]])
     works = [work_of(gap) for gap in gaps]
-    heavy = max(range(len(gaps)), key=lambda n: works[n].special)
+    heavy = max(range(len(gaps)), key=lambda n: (works[n].special, works[n].ordinary))
     total = sum(works, Work())
     if total.clocks - works[heavy].clocks > PING_PONG_STRAY * total.clocks:
         return ArithmeticApart()
