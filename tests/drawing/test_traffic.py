@@ -18,6 +18,7 @@ import tileprof
 from benchmarks.show_counters.kernels import bank_conflicts, norm_in_parts
 from benchmarks.studies import study
 from case_studies.vector_add import vector_add
+from tests.cuda import test_turned_stores as turned_stores
 from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
 from tests.cuda.random_pipelines import Pipeline
 from tests.cuda.test_cuda_random import both
@@ -359,6 +360,14 @@ def test_random_pipelines_have_requests(target: str, drawn: tuple[Pipeline, Cont
     for place, moved in found.places.items():
         assert moved.taken >= moved.needed or place.way == "TMA"
         assert (moved.requests == 0) == (moved.taken == 0)
+
+
+def test_lanes_that_begin_with_another_register() -> None:
+    """Sums are stored in twos, each request in all banks, as half of the lanes take turns."""
+    kernel = tileprof.compile(turned_stores.product(False)).program.kernel
+    a, b = (np.ones((64, 64), BF16) for _ in range(2))
+    (found,) = traffic_of(machine_of(kernel, "sm_90a", Controls()), [a, b, np.zeros((64, 64))], [])
+    assert named(found)["write", "Out_staged", "threads"] == Moved(64, 128, 128, 4 * 64 * 64)
 
 
 def test_counting_leaves_arguments_alone() -> None:

@@ -21,6 +21,7 @@ from tileprof.compiler.cuda.emit.loops.guards import Guard
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
+from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
 from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.target import Target
 
@@ -212,12 +213,22 @@ class Forms:
                 width, moved = widths.get(each, 1), front.get(each)
                 step = max(width, moved.repeats if moved else 1)
                 points = points_of(planner.layout, step, each in once)
+                if isinstance(each, ir.Store) and (turn := self._turn(way, each, width)):
+                    points = _in_turns(points, planner.layout, turn, width)
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
                 elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
                     form = replace(form, points=_once(points, shape, _moving(each, op)))
                 self._of[each] = form
+
+    def _turn(self, way: Way, store: ir.Store, width: int) -> Turn | None:
+        """Which lanes of a store begin with another register, if some do."""
+        layout = self.layout(store.buffer)
+        moved = [each for each in way.stores if each.op is store]
+        if layout is None or not moved or moved[0].guards or width != way.planner.width:
+            return None
+        return turn_of(way.loop, way.planner.layout, layout, width)
 
     def _meet(self, way: Way) -> None:
         """Leave out loads of single elements of shared memory that ask for what another one of the
@@ -382,6 +393,18 @@ def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
     """Return the instructions that differ along `axes`: one text of an address is loaded once."""
     keys = _places(points, shape)[..., axes].reshape(len(points), -1)
     return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
+
+
+def _in_turns(points: Ints, layout: RegisterLayout, turn: Turn, width: int) -> Ints:
+    """Return the points of stores in the order of the lanes that begin with another register."""
+    apart = 1
+    for digit in layout.registers[width.bit_length() - 1 :]:
+        if digit.step == turn.step:
+            break
+        apart *= digit.radix
+    other = points[np.arange(len(points)) ^ apart]
+    exchanged = (np.arange(_WARP) >> turn.lane_bit & 1).astype(np.bool_)
+    return np.where(exchanged, other, points)
 
 
 def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
