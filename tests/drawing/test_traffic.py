@@ -366,7 +366,9 @@ def test_lanes_that_begin_with_another_register() -> None:
     """Sums are stored in twos, each request in all banks, as half of the lanes take turns."""
     kernel = tileprof.compile(turned_stores.product(False)).program.kernel
     a, b = (np.ones((64, 64), BF16) for _ in range(2))
-    (found,) = traffic_of(machine_of(kernel, "sm_90a", Controls()), [a, b, np.zeros((64, 64))], [])
+    (found,) = traffic_of(
+        machine_of(kernel, "sm_90a", Controls()), [a, b, np.zeros((64, 64), np.float32)], []
+    )
     assert named(found)["write", "Out_staged", "threads"] == Moved(64, 128, 128, 4 * 64 * 64)
 
 
