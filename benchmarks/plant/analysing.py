@@ -89,17 +89,19 @@ def without_controls(profile: Profile) -> Profile:
 
 
 def _plain(finding: Finding, kernels: tuple[str, ...]) -> dict[str, Any]:
-    """A finding as JSON. Of those about this kernel, or about no kernel, kernel rules' count, and
-    each suggestion of a rule that looks at the whole program, as a user reads both."""
+    """A finding as JSON. Kernel rules' count that are about this kernel or about none, and of rules
+    that look at the whole program each suggestion for this kernel.  Gaps between launches are
+    those of the program that measures."""
     place, gain = finding.place, finding.kernel_gain or finding.program_gain
-    said = finding.rule in _RULES or finding.severity == "suggestion"
+    own = finding.rule in _RULES and place.kernel in ("", *kernels)
+    together = finding.severity == "suggestion" and place.kernel in kernels
     return {
         "rule": finding.rule,
         "severity": finding.severity,
         "title": finding.title,
         "op": place.op,
         "line": place.location.line if place.location else 0,
-        "counts": said and place.kernel in ("", *kernels),
+        "counts": own or together,
         "gain": [gain.low, gain.mid, gain.high] if gain else None,
         "confidence": finding.confidence,
         "evidence": _sharpest(finding),
