@@ -353,7 +353,7 @@ CALLS = (
     Call(
         "descriptors",
         "uint64_t *o = (uint64_t *)p; uint64_t a = tp_descriptor(sh + 1024 * n[0], 16, 1024, 128);"
-        "o[0] = tp_descriptor_uniform(tp_descriptor_advance(a, 32)); "
+        "tp_descriptor_anew(a); o[0] = tp_descriptor_uniform(tp_descriptor_advance(a, 32)); "
         "o[i] = tp_descriptor_uniform(i);",
         (r"SHFL\.IDX", r"STG\.E\.64"),
     ),

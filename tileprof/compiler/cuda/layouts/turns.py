@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tileprof import ir
+from tileprof.binary.occupancy import WARP
 
 from .cost import wavefronts
 from .registers import Coordinates, RegisterLayout
 from .shared import SharedLayout
-
-LANES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +47,16 @@ def turn_of(op: ir.Parallel, layout: RegisterLayout, tile: SharedLayout, width: 
     size = width * tile.dtype.bytes
     firsts = layout.table()[:, 0, :]
     begin = tile.address(firsts)
-    least, _ = wavefronts(begin[:LANES], size)
+    least, _ = wavefronts(begin[:WARP], size)
     found: Turn | None = None
-    taken = (np.arange(LANES)[None, :] >> np.arange(LANES.bit_length() - 1)[:, None]) & 1
+    taken = (np.arange(WARP)[None, :] >> np.arange(WARP.bit_length() - 1)[:, None]) & 1
     for digit in layout.registers[width.bit_length() - 1 :]:
         other = tile.address(firsts + np.array(digit.step, np.int64))
         changes = np.unique(begin ^ other)
         if digit.radix != 2 or digit.is_copy or changes.size != 1:
             continue
         for bit, lanes in enumerate(taken):
-            count, _ = wavefronts(np.where(lanes == 1, other[:LANES], begin[:LANES]), size)
+            count, _ = wavefronts(np.where(lanes == 1, other[:WARP], begin[:WARP]), size)
             if count < least:
                 least, found = count, Turn(bit, digit.step, int(changes[0]))
     return found
