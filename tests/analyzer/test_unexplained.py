@@ -49,6 +49,27 @@ def test_no_more_than_three() -> None:
     assert [each.place.kernel for each in findings] == [f"sort_kernel_{i}" for i in range(3)]
 
 
+@pytest.mark.parametrize(("operations", "told"), [(("aten::sort",), 1), (("aten::sort", "x"), 0)])
+def test_kernels_of_an_operation_that_are_far_together(
+    operations: tuple[str, ...], told: int
+) -> None:
+    """Each of four has 1.5 % of the time beyond its floor; one finding where one operation has all
+    of them, none where others have half of it and the rest is too little."""
+    step = Step()
+    step.builder.declare(Metric("op_bytes", "B"))
+    for at in range(4 if told else 2):
+        for name in operations:
+            op = step.op(step.frame(step.top, "forward", 10 + at), name, op_bytes=MS * 1e-9 * RATE)
+            step.launch(op, f"{name}_{at}_kernel", 2.5 * MS if told else 2.2 * MS)
+    product = step.op(step.top, "aten::mm", bytes=90 * MS * 1e-9 * RATE)
+    step.launch(product, "nvjet_hsh", 90 * MS)
+    findings = found(step.profile({"hbm_copy": RATE}), "far-from-floor")
+    assert [each.title for each in findings] == [
+        "4 kernels of aten::sort take 2.5 times the least time of their work"
+    ] * told
+    assert all("at most 1.06×" in each.evidence[1].text for each in findings)
+
+
 def test_kernels_whose_work_is_not_known_are_one_finding() -> None:
     """And say which run counts it."""
     profile = kernels(0.5, 0.5, known=False)

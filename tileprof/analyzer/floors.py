@@ -5,7 +5,8 @@ the floor of its time in steps, and what sets it: memory, arithmetic, or the lau
 
 What has to be moved and computed is that of the tile program, where there is one; of a library's or
 another compiler's kernel, what it or the operation of a framework around it is known to work on.
-Several kernels of one operation share that by their time. A floor is never longer than the time
+Several kernels of one operation share that by their time; one that only changes a layout for a
+convolution has nothing to do but to be launched. A floor is never longer than the time
 that was measured: not all of the work was done, or caches gave a part of it. Bytes that not even
 the L2 could have moved in that time are wrong, and so not known.
 """
@@ -87,6 +88,9 @@ class Floors:
     def _of(self, case: KernelCase, roofs: Roofs, node: int) -> tuple[float, Limit]:
         """The longest of what its work takes at each roof and what launching it takes."""
         time = float(self._tree.time[node])
+        if self._tree.program.work.needless[node]:
+            # It does nothing of its operation's work.
+            return min(FLOORS_LAUNCH_NS * float(self._tree.count[node]), time), "launch"
         known: dict[Limit, float] = dict(self._work_floors(case, roofs, node))
         if not any(known.values()):
             # Whatever it does is not known: a kernel that hardly takes a launch's time is at it.
@@ -97,6 +101,16 @@ class Floors:
         if limit == "launch" and len(known) == 1 and time > 2 * known["launch"]:
             return 0.0, ""
         return min(known[limit], time), limit
+
+    def on_tensor_cores(self, case: KernelCase, node: int) -> float:
+        """Return what the work of a node would take at least on tensor cores that round 32-bit
+        floats, ns; infinite where their rate is not known."""
+        roofs = self._roofs(case)
+        rate, memory = roofs.peaks.get("tensor_tf32"), roofs.memory_peak
+        if rate is None:
+            return float("inf")
+        moved = float(self._tree.bytes[node]) / memory.value * 1e9 if memory else 0.0
+        return max(moved, float(self._tree.flops[node]) / rate.value * 1e9)
 
     def _work_floors(self, case: KernelCase, roofs: Roofs, node: int) -> Mapping[Limit, float]:
         if case.ir:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from tileprof.analyzer.account import Account, account
 from tileprof.analyzer.calibrated import stretched
@@ -158,7 +159,8 @@ def analyze(profile: Profile) -> Report:
     claims.sort(key=lambda each: _rank(each.finding))
     told = [each for each in claims if each.finding.severity == "suggestion" or each.of_work]
     held = account(tree, told)
-    more = [] if held is None else unexplained(held)
+    leads = (each.nodes for each in claims if each.finding.severity == "symptom")
+    more = [] if held is None else unexplained(held, frozenset(chain.from_iterable(leads)))
     findings = tuple(sorted((*(each.finding for each in claims), *more), key=_rank))
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
 

@@ -18,13 +18,9 @@ from tileprof.analyzer.contexts import Contexts, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST
+from tileprof.analyzer.program.convolutions import changes_layout
 from tileprof.analyzer.rules.numbers import LAYOUT_COPIES_HOT
 
-_LAYOUT_KERNELS = re.compile(
-    r"nchw.?to.?nhwc|nhwc.?to.?nchw|transpose_?readwrite|tensorTransform|convert_?layout"
-    r"|layout_?(convert|transform)",
-    re.IGNORECASE,
-)
 _OF_OPERATIONS = re.compile(r"transpose_?kernel|permute_?kernel", re.IGNORECASE)
 """Names that anybody's kernel may have: a copy only where an operation launches it."""
 _COPY_KERNELS = re.compile(r"(direct|float16|bfloat16|float8)_copy_kernel")
@@ -77,7 +73,7 @@ def _copies(tree: Contexts) -> Mask:
 
 def _named(tree: Contexts) -> Mask:
     """Kernels whose name says that they change a layout."""
-    by_library = tree.where(lambda symbol: bool(_LAYOUT_KERNELS.search(symbol.name)))
+    by_library = tree.where(lambda symbol: changes_layout(symbol.name))
     by_operation = tree.where(lambda symbol: bool(_OF_OPERATIONS.search(symbol.name)))
     found: Mask = by_library | (by_operation & (tree.ops >= 0))
     return found
