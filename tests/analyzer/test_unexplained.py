@@ -70,6 +70,29 @@ def test_kernels_of_an_operation_that_are_far_together(
     assert all("at most 1.06×" in each.evidence[1].text for each in findings)
 
 
+@pytest.mark.parametrize(
+    ("operation", "lead"),
+    [
+        ("aten::scatter_add_", "torch.segment_reduce"),
+        ("IndexSelectBackward0", "torch.segment_reduce"),
+        ("aten::index_select", "indices in order"),
+        ("CudnnBatchNormBackward0", "reads its input once for the statistics"),
+        ("aten::upsample_nearest2d", "channels_last"),
+        ("aten::_embedding_bag", "Rows of a table"),
+        ("aten::sort", "Run `tileprof run --pc-sampling"),
+    ],
+)
+def test_what_is_worth_a_trial(operation: str, lead: str) -> None:
+    """By the operation that launches the kernel; then the run that would tell more."""
+    step = Step()
+    step.builder.declare(Metric("op_bytes", "B"))
+    op = step.op(step.frame(step.top, "forward", 10), operation, op_bytes=0.2 * MS * 1e-9 * RATE)
+    step.launch(op, "some_kernel", MS)
+    finding = only(step.profile({"hbm_copy": RATE}), "far-from-floor")
+    assert lead in finding.author
+    assert "--pc-sampling" in finding.author
+
+
 def test_kernels_whose_work_is_not_known_are_one_finding() -> None:
     """And say which run counts it."""
     profile = kernels(0.5, 0.5, known=False)

@@ -22,7 +22,7 @@ _LAYOUT = re.compile(
     re.IGNORECASE,
 )
 _PRODUCT = re.compile(
-    r"gemm|conv|fprop|[dw]grad|winograd|fft|cutlass|xmma|cudnn_\w*engine|nvjet|_engine<",
+    r"gemm|gemv|dot_kernel|fmha|flash|attention|sdpa|conv(?!ert)|fprop|[dw]grad|winograd|fft|cutlass|xmma|cudnn_\w*engine|nvjet|_engine<",
     re.IGNORECASE,
 )
 _GRADIENTS: tuple[tuple[re.Pattern[str], Gradient], ...] = (
@@ -43,7 +43,7 @@ def changes_layout(name: str) -> bool:
 
 
 def multiplies(name: str) -> bool:
-    """Return whether a kernel of a convolution does its products, by its name."""
+    """Return whether a kernel of an operation with products does these, by its name."""
     return bool(_PRODUCT.search(name)) and not changes_layout(name)
 
 

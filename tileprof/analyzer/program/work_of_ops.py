@@ -13,7 +13,6 @@ import numpy as np
 from tileprof.analyzer.program.convolutions import (
     changes_layout,
     gradient_of,
-    kernels_of_convolutions,
     multiplies,
 )
 from tileprof.analyzer.program.masks import (
@@ -104,9 +103,8 @@ class WorkOfOps:
 
     @cached_property
     def _products(self) -> Mask:
-        """Kernels of convolutions that multiply."""
-        named = where(self.profile, lambda symbol: multiplies(symbol.name))
-        return kernels_of_convolutions(self.profile) & named
+        """Kernels that multiply, by their names."""
+        return self._kernels & where(self.profile, lambda symbol: multiplies(symbol.name))
 
     @cached_property
     def _of_flops(self) -> Ids:
