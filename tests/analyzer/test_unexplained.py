@@ -6,6 +6,8 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import MS, Step
+from tileprof.analyzer.report import analyze
+from tileprof.analyzer.unexplained import unexplained
 from tileprof.profile import Metric, Profile
 
 RATE = 4e12
@@ -47,6 +49,15 @@ def test_no_more_than_three() -> None:
     """The longest ones: the account has all."""
     findings = found(kernels(0.1, 0.2, 0.3, 0.4, 0.5), "far-from-floor")
     assert [each.place.kernel for each in findings] == [f"sort_kernel_{i}" for i in range(3)]
+
+
+def test_kernels_that_are_told_already() -> None:
+    """Of two that are far, the one all of whose nodes another finding has a lead for."""
+    report = analyze(kernels(0.25, 0.25, 1.0))
+    assert report.account is not None
+    first, second = report.account.kernels[:2]
+    (left,) = unexplained(report.account, frozenset(first.case.nodes))
+    assert left.place.kernel == second.name
 
 
 @pytest.mark.parametrize(("operations", "told"), [(("aten::sort",), 1), (("aten::sort", "x"), 0)])

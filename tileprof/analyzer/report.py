@@ -153,13 +153,15 @@ def analyze(profile: Profile) -> Report:
         if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
     claims = [_claim(found, each.case, tree) for each in answers for found in each.findings]
+    of_kernels = len(claims)
     for rule in PROGRAM_RULES:
         for draft in rule.find(program):
             claims += _of_program(rule.name, draft, tree)
+    # Leads of rules about programs, for which no kernel needs a finding of its own.
+    leads = [each.nodes for each in claims[of_kernels:] if each.finding.severity == "symptom"]
     claims.sort(key=lambda each: _rank(each.finding))
     told = [each for each in claims if each.finding.severity == "suggestion" or each.of_work]
     held = account(tree, told)
-    leads = (each.nodes for each in claims if each.finding.severity == "symptom")
     more = [] if held is None else unexplained(held, frozenset(chain.from_iterable(leads)))
     findings = tuple(sorted((*(each.finding for each in claims), *more), key=_rank))
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
