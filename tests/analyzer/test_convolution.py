@@ -119,6 +119,18 @@ def test_gradients_have_as_many_operations_each() -> None:
     assert "gradients of the data" not in lead.evidence[1].text  # at 0.8 of its roof
 
 
+def test_layers_of_one_line_reach_as_much_of_their_roofs() -> None:
+    """An operation stands for two layers, of which one takes a kernel without tensor cores: by time
+    alone that one would have a tenth of the operations, more than it could do, and no time left."""
+    step = Step()
+    op = step.op(step.top, "aten::convolution", flops=0.5 * 20 * MS * 1e-9 * (453e12 * 9 + 65e12))
+    step.launch(op, TF32, 9 * 20 * MS)
+    step.launch(op, "implicit_convolve_sgemm", 20 * MS)
+    report = analyze(step.profile(PEAKS))
+    for name, time in ((TF32, 180), ("implicit_convolve_sgemm", 20)):
+        assert kernel(report, name).floor == pytest.approx(0.5 * time * MS)
+
+
 def test_floats_without_tensor_cores_where_tf32_is_allowed() -> None:
     """The setting that `precision` names would change nothing; layout, channels, types might."""
     step = steps(0.9)

@@ -5,7 +5,7 @@ the floor of its time in steps, and what sets it: memory, arithmetic, or the lau
 
 What has to be moved and computed is that of the tile program, where there is one; of a library's or
 another compiler's kernel, what it or the operation of a framework around it is known to work on.
-Several kernels of one operation share that by their time; one that only changes a layout for a
+Several kernels of one operation share that (`work_of_ops`); one that only changes a layout for a
 convolution has nothing to do but to be launched. A floor is never longer than the time
 that was measured: not all of the work was done, or caches gave a part of it. Bytes that not even
 the L2 could have moved in that time are wrong, and so not known.
@@ -13,7 +13,6 @@ the L2 could have moved in that time are wrong, and so not known.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -28,26 +27,12 @@ from tileprof.analyzer.numbers import (
     FLOORS_LAUNCH_NS,
     FLOORS_USUAL,
 )
+from tileprof.analyzer.program.types_by_name import roofs_by_name
 from tileprof.analyzer.roofs import Roofs
 from tileprof.profile import DevicePeak
 
 Limit: TypeAlias = Literal["", "memory", "arithmetic", "launch"]
 """What sets a floor; nothing where the work of a kernel, or its device, is not known."""
-
-_TYPES = (
-    (re.compile(r"e4m3|e5m2|fp8|float8", re.I), "tensor_float8_e4m3"),
-    (re.compile(r"bf16|bfloat16|nvjet_[a-z]*t[a-z]*_", re.I), "tensor_bfloat16"),
-    (re.compile(r"f16|half|h884|h1688|h16816|nvjet_h", re.I), "tensor_float16"),
-    (re.compile(r"tf32|s1688|nvjet_s", re.I), "tensor_tf32"),
-    (re.compile(r"sgemm|ffma|simt|f32f32|scudnn|f32", re.I), "fma_float32"),
-    # What cuBLAS and cuDNN have without tensor cores: the type is an argument of a template, as in
-    # `gemmSN_TN_kernel<float, …>` and `cudnn::cnn::wgrad_alg0_engine<float, …>`.
-    (
-        re.compile(r"(gemm|gemv|conv|winograd|[dw]grad|fft)\w*(::\w+)*<.*\bfloat\b", re.I),
-        "fma_float32",
-    ),
-)
-"""By names of libraries' kernels, the roof of their arithmetic; the first that matches."""
 
 
 class Floors:
@@ -141,8 +126,8 @@ def _fastest(peaks: Mapping[str, DevicePeak], memory: DevicePeak) -> float:
 
 def _arithmetic_peak(name: str, peaks: Mapping[str, DevicePeak]) -> DevicePeak | None:
     """The roof of a kernel's arithmetic by its name; the highest one where it does not tell."""
-    for pattern, roof in _TYPES:
-        if roof in peaks and pattern.search(name):
+    for roof in roofs_by_name(name):
+        if roof in peaks:
             return peaks[roof]
     rates = [each for each in peaks.values() if each.unit == "flop/s"]
     return max(rates, key=lambda each: each.value, default=None)

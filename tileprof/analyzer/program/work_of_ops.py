@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tileprof.analyzer.numbers import FLOORS_USUAL
 from tileprof.analyzer.program.convolutions import (
     changes_layout,
     gradient_of,
@@ -25,6 +26,7 @@ from tileprof.analyzer.program.masks import (
     own,
     where,
 )
+from tileprof.analyzer.program.types_by_name import roofs_by_name
 from tileprof.once import cached_property
 from tileprof.profile import Profile, whole_kernels
 
@@ -126,18 +128,34 @@ class WorkOfOps:
 
     @cached_property
     def _computing(self) -> Column:
-        """What kernels share flops by: their time, that of others than products left out; each
-        gradient of a convolution is as much as the other."""
+        """What kernels share flops by: their time at their roof, that of others than products left
+        out; each gradient of a convolution is as much as the other."""
         others = self._kernels & ~self._products & self._beside(self._products)
-        weight = np.where(others, 0.0, self._time)
+        weight = np.where(others, 0.0, self._time * np.where(self._products, self._rates, 1.0))
         halves = [self._products & self._gradients(which) for which in ("data", "weight")]
         neither = self._beside(self._products & ~halves[0] & ~halves[1])
         both = self._beside(halves[0]) & self._beside(halves[1]) & ~neither
         for half in halves:
             held = half & both
             at = self._of_flops[held]
-            weight[held] /= np.bincount(at, self._time[held], len(self.profile))[at]
+            weight[held] /= np.bincount(at, weight[held], len(self.profile))[at]
         return weight
+
+    @cached_property
+    def _rates(self) -> Column:
+        """By node, the roof of the arithmetic that its name tells, relative to the highest one."""
+        rates = dict(FLOORS_USUAL["NVIDIA H200"])
+        rates.update({peak.name: peak.value for peak in self.profile.tables.device_peaks})
+        rates = {name: rates[name] for name in rates if name.startswith(("tensor", "fma_float32"))}
+        highest = max(rates.values())
+
+        def relative(name: str) -> float:
+            known = [rates[roof] for roof in roofs_by_name(name) if rates.get(roof)]
+            return known[0] / highest if known else 1.0
+
+        of_symbol = np.array([relative(each.name) for each in self.profile.symbols], float)
+        found: Column = of_symbol[self.profile.symbol]
+        return found
 
     def _gradients(self, which: str) -> Mask:
         return where(self.profile, lambda symbol: gradient_of(symbol.name) == which)
