@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import MS, Step
 from tileprof.analyzer.account import KernelAccount
+from tileprof.analyzer.cases import Program
 from tileprof.analyzer.fixes import CHANNELS_LAST, CONVOLUTION_TRIALS, Autocast
 from tileprof.analyzer.program import convolutions
 from tileprof.analyzer.report import Report, analyze
@@ -164,6 +167,22 @@ def test_few_blocks() -> None:
     assert (gain.low, gain.mid, gain.high) == pytest.approx(
         [1 / (1 - part * lost / 130) for part in (0, 0.5, 1)]
     )
+
+
+KERNELS = (TF32, DATA, WEIGHT, SHORT, PLAIN, LAYOUT, "reduce_kernel", "elementwise_kernel")
+
+
+@given(st.lists(st.tuples(st.sampled_from(KERNELS), st.integers(1, 1000)), min_size=1, max_size=6))
+def test_work_is_dealt_out_once(launched: list[tuple[str, int]]) -> None:
+    """Whichever kernels share an operation: their flops, and their bytes, are those that it has."""
+    step = Step()
+    op = step.op(step.top, "aten::convolution", flops=1e12, bytes=1e9)
+    for name, time in launched:
+        step.launch(step.op(op, "aten::inner"), name, time)
+    work = Program(step.profile(PEAKS)).work
+    assert float(work.flops.sum()) == pytest.approx(1e12)
+    assert float(work.bytes.sum()) == pytest.approx(1e9)
+    assert (work.flops >= 0).all()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ _ADVICE = (
     "Multiply by a sparse matrix of the edges, whose values are the weights (torch.sparse.mm with a"
     " CSR tensor), or compile this function (torch.compile): either reads each row and adds it to"
     " its sum at once, and neither sorts indices for the gradient. A layer of torch_geometric takes"
-    " such a matrix in place of edge_index (torch_geometric.utils.to_torch_csr_tensor)."
+    " such a matrix, transposed, in place of edge_index"
+    " (torch_geometric.utils.to_torch_csr_tensor(edge_index).t())."
 )
 
 
