@@ -186,7 +186,7 @@ def _lead(tree: Contexts, convolutions: Mask, slow: list[_Slow]) -> Draft:
     fixes: list[Fix] = [CHANNELS_LAST] if first or copied else []
     fixes += [CONVOLUTION_TRIALS, *([Autocast()] if wide else [])]
     most = max(slow, key=lambda each: each.time - each.least)
-    title = f"Convolutions reach {percent(least / time, 0)} of their roof, and nobody says why"
+    title = f"Convolutions reach {percent(least / time, 0)} of their roof, and no cause is known"
     advice = "Try, one after the other: " + "; ".join(ways) + ". `tileprof try` times each."
     return Draft(
         "symptom", title, tree.place(most.node), tuple(evidence), advice, confidence="low",
@@ -204,13 +204,14 @@ def _kinds(tree: Contexts, slow: list[_Slow]) -> Iterator[Evidence]:
             name = "gradients"
         times.setdefault(name, []).append(each)
     told = [
-        f"{name} {duration(sum(each.time for each in held))} at"
-        f" {percent(sum(each.least for each in held) / sum(each.time for each in held), 0)}"
+        f"{name} {duration(sum(each.time for each in held))},"
+        f" {percent(sum(each.least for each in held) / sum(each.time for each in held), 0)} of the"
+        " roof"
         for name, held in sorted(times.items(), key=lambda item: -sum(e.time for e in item[1]))
     ]
     longest = sorted(slow, key=lambda each: -each.time)
     names = listed(list(dict.fromkeys(plain(each.case.name) for each in longest)))
-    yield Evidence("activities", f"of their roof reach {', '.join(told)}: {names}")
+    yield Evidence("activities", f"{'; '.join(told)}: {names}")
 
 
 def _is_of_floats(name: str) -> bool:
