@@ -55,6 +55,36 @@ def test_its_gradients_are_told_once() -> None:
     assert found(slow.profile(), "backward-ratio")
 
 
+def test_in_a_layer_of_a_library() -> None:
+    """Functions of its own gather and add up, below one line of the user's; its product is apart.
+
+    At two lines of the user's they are no such layer.
+    """
+    library = "/env/lib/python3.11/site-packages/torch_geometric/nn/conv/"
+    for lines, told in (((12, 12), 1), ((12, 13), 0)):
+        step = Step()
+        layers = [step.frame(step.top, "GCN.forward", line) for line in lines]
+        linear = step.op(step.frame(layers[0], "Linear.forward", 9, library + "linear.py"),
+                         "aten::linear")  # fmt: skip
+        step.launch(step.op(linear, "aten::addmm", flops=1e12), "nvjet_hsh", 20 * MS)
+        for at, (function, name, time) in enumerate((
+            ("MessagePassing._index_select", "aten::index_select", 10),
+            ("GCNConv.message", "aten::mul", 15),
+            ("Aggregation.reduce", "aten::scatter_add_", 20),
+        )):  # fmt: skip
+            frame = step.frame(layers[at // 2], function, 90 + at, library + "passing.py")
+            step.launch(step.op(frame, name), f"{function}_kernel", time * MS)
+        said = found(step.profile(), "fusion")
+        rows = [each for each in said if each.title.startswith("Rows are gathered")]
+        assert len(rows) == told
+        for each in rows:
+            gain = each.program_gain
+            assert gain is not None
+            assert gain.mid == pytest.approx(1 / (1 - (45 - 0.85 * 10) / 65))
+            assert "aten::index_select, aten::mul, aten::scatter_add_ take" in each.evidence[0].text
+            assert "to_torch_csr_tensor" in each.author
+
+
 @pytest.mark.parametrize(
     "other",
     [{"gather": "aten::mul"}, {"add": "aten::add"}, {"function": "elsewhere"}],

@@ -6,6 +6,8 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import MS, Step
+from tileprof.analyzer.report import analyze
+from tileprof.analyzer.unexplained import unexplained
 from tileprof.profile import Metric, Profile
 
 RATE = 4e12
@@ -47,6 +49,59 @@ def test_no_more_than_three() -> None:
     """The longest ones: the account has all."""
     findings = found(kernels(0.1, 0.2, 0.3, 0.4, 0.5), "far-from-floor")
     assert [each.place.kernel for each in findings] == [f"sort_kernel_{i}" for i in range(3)]
+
+
+def test_kernels_that_are_told_already() -> None:
+    """Of two that are far, the one all of whose nodes another finding has a lead for."""
+    report = analyze(kernels(0.25, 0.25, 1.0))
+    assert report.account is not None
+    first, second = report.account.kernels[:2]
+    (left,) = unexplained(report.account, frozenset(first.case.nodes))
+    assert left.place.kernel == second.name
+
+
+@pytest.mark.parametrize(("operations", "told"), [(("aten::sort",), 1), (("aten::sort", "x"), 0)])
+def test_kernels_of_an_operation_that_are_far_together(
+    operations: tuple[str, ...], told: int
+) -> None:
+    """Each of four has 1.5 % of the time beyond its floor; one finding where one operation has all
+    of them, none where others have half of it and the rest is too little."""
+    step = Step()
+    step.builder.declare(Metric("op_bytes", "B"))
+    for at in range(4 if told else 2):
+        for name in operations:
+            op = step.op(step.frame(step.top, "forward", 10 + at), name, op_bytes=MS * 1e-9 * RATE)
+            step.launch(op, f"{name}_{at}_kernel", 2.5 * MS if told else 2.2 * MS)
+    product = step.op(step.top, "aten::mm", bytes=90 * MS * 1e-9 * RATE)
+    step.launch(product, "nvjet_hsh", 90 * MS)
+    findings = found(step.profile({"hbm_copy": RATE}), "far-from-floor")
+    assert [each.title for each in findings] == [
+        "4 kernels of aten::sort take 2.5 times the least time of their work"
+    ] * told
+    assert all("at most 1.06×" in each.evidence[1].text for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("operation", "lead"),
+    [
+        ("aten::scatter_add_", "torch.segment_reduce"),
+        ("IndexSelectBackward0", "torch.segment_reduce"),
+        ("aten::index_select", "indices in order"),
+        ("CudnnBatchNormBackward0", "reads its input once for the statistics"),
+        ("aten::upsample_nearest2d", "channels_last"),
+        ("aten::_embedding_bag", "Rows of a table"),
+        ("aten::sort", "Run `tileprof run --pc-sampling"),
+    ],
+)
+def test_what_is_worth_a_trial(operation: str, lead: str) -> None:
+    """By the operation that launches the kernel; then the run that would tell more."""
+    step = Step()
+    step.builder.declare(Metric("op_bytes", "B"))
+    op = step.op(step.frame(step.top, "forward", 10), operation, op_bytes=0.2 * MS * 1e-9 * RATE)
+    step.launch(op, "some_kernel", MS)
+    finding = only(step.profile({"hbm_copy": RATE}), "far-from-floor")
+    assert lead in finding.author
+    assert "--pc-sampling" in finding.author
 
 
 def test_kernels_whose_work_is_not_known_are_one_finding() -> None:

@@ -5,14 +5,14 @@ the floor of its time in steps, and what sets it: memory, arithmetic, or the lau
 
 What has to be moved and computed is that of the tile program, where there is one; of a library's or
 another compiler's kernel, what it or the operation of a framework around it is known to work on.
-Several kernels of one operation share that by their time. A floor is never longer than the time
+Several kernels of one operation share that (`work_of_ops`); one that only changes a layout for a
+convolution has nothing to do but to be launched. A floor is never longer than the time
 that was measured: not all of the work was done, or caches gave a part of it. Bytes that not even
 the L2 could have moved in that time are wrong, and so not known.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -27,26 +27,12 @@ from tileprof.analyzer.numbers import (
     FLOORS_LAUNCH_NS,
     FLOORS_USUAL,
 )
+from tileprof.analyzer.program.types_by_name import roofs_by_name
 from tileprof.analyzer.roofs import Roofs
 from tileprof.profile import DevicePeak
 
 Limit: TypeAlias = Literal["", "memory", "arithmetic", "launch"]
 """What sets a floor; nothing where the work of a kernel, or its device, is not known."""
-
-_TYPES = (
-    (re.compile(r"e4m3|e5m2|fp8|float8", re.I), "tensor_float8_e4m3"),
-    (re.compile(r"bf16|bfloat16|nvjet_[a-z]*t[a-z]*_", re.I), "tensor_bfloat16"),
-    (re.compile(r"f16|half|h884|h1688|h16816|nvjet_h", re.I), "tensor_float16"),
-    (re.compile(r"tf32|s1688|nvjet_s", re.I), "tensor_tf32"),
-    (re.compile(r"sgemm|ffma|simt|f32f32|scudnn|f32", re.I), "fma_float32"),
-    # What cuBLAS and cuDNN have without tensor cores: the type is an argument of a template, as in
-    # `gemmSN_TN_kernel<float, …>` and `cudnn::cnn::wgrad_alg0_engine<float, …>`.
-    (
-        re.compile(r"(gemm|gemv|conv|winograd|[dw]grad|fft)\w*(::\w+)*<.*\bfloat\b", re.I),
-        "fma_float32",
-    ),
-)
-"""By names of libraries' kernels, the roof of their arithmetic; the first that matches."""
 
 
 class Floors:
@@ -87,6 +73,9 @@ class Floors:
     def _of(self, case: KernelCase, roofs: Roofs, node: int) -> tuple[float, Limit]:
         """The longest of what its work takes at each roof and what launching it takes."""
         time = float(self._tree.time[node])
+        if self._tree.program.work.needless[node]:
+            # It does nothing of its operation's work.
+            return min(FLOORS_LAUNCH_NS * float(self._tree.count[node]), time), "launch"
         known: dict[Limit, float] = dict(self._work_floors(case, roofs, node))
         if not any(known.values()):
             # Whatever it does is not known: a kernel that hardly takes a launch's time is at it.
@@ -97,6 +86,16 @@ class Floors:
         if limit == "launch" and len(known) == 1 and time > 2 * known["launch"]:
             return 0.0, ""
         return min(known[limit], time), limit
+
+    def on_tensor_cores(self, case: KernelCase, node: int) -> float:
+        """Return what the work of a node would take at least on tensor cores that round 32-bit
+        floats, ns; infinite where their rate is not known."""
+        roofs = self._roofs(case)
+        rate, memory = roofs.peaks.get("tensor_tf32"), roofs.memory_peak
+        if rate is None:
+            return float("inf")
+        moved = float(self._tree.bytes[node]) / memory.value * 1e9 if memory else 0.0
+        return max(moved, float(self._tree.flops[node]) / rate.value * 1e9)
 
     def _work_floors(self, case: KernelCase, roofs: Roofs, node: int) -> Mapping[Limit, float]:
         if case.ir:
@@ -127,8 +126,8 @@ def _fastest(peaks: Mapping[str, DevicePeak], memory: DevicePeak) -> float:
 
 def _arithmetic_peak(name: str, peaks: Mapping[str, DevicePeak]) -> DevicePeak | None:
     """The roof of a kernel's arithmetic by its name; the highest one where it does not tell."""
-    for pattern, roof in _TYPES:
-        if roof in peaks and pattern.search(name):
+    for roof in roofs_by_name(name):
+        if roof in peaks:
             return peaks[roof]
     rates = [each for each in peaks.values() if each.unit == "flop/s"]
     return max(rates, key=lambda each: each.value, default=None)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from tileprof.analyzer.account import Account, account
 from tileprof.analyzer.calibrated import stretched
@@ -152,13 +153,16 @@ def analyze(profile: Profile) -> Report:
         if case.share >= REPORT_LEAST_SHARE or not case.time
     ]
     claims = [_claim(found, each.case, tree) for each in answers for found in each.findings]
+    of_kernels = len(claims)
     for rule in PROGRAM_RULES:
         for draft in rule.find(program):
             claims += _of_program(rule.name, draft, tree)
+    # Leads of rules about programs, for which no kernel needs a finding of its own.
+    leads = [each.nodes for each in claims[of_kernels:] if each.finding.severity == "symptom"]
     claims.sort(key=lambda each: _rank(each.finding))
     told = [each for each in claims if each.finding.severity == "suggestion" or each.of_work]
     held = account(tree, told)
-    more = [] if held is None else unexplained(held)
+    more = [] if held is None else unexplained(held, frozenset(chain.from_iterable(leads)))
     findings = tuple(sorted((*(each.finding for each in claims), *more), key=_rank))
     return Report(program, findings, tuple(answers), tuple(_runs(program, findings)), held)
 

@@ -1,13 +1,15 @@
 """Kernels that are far from their floor and of which no rule knows why, so that none is silent.
 
 In: an account, and the kernels.  Out: symptoms: how far the kernel is from the least time of its
-work, what is known of its launches, and the run that would tell more. Kernels whose work is not
+work, what is known of its launches, what is worth a trial for such an operation, and the run that
+would tell more. Kernels whose work is not
 known are one finding: what is missing is the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterator
 
 from tileprof.analyzer.account import Account, KernelAccount
 from tileprof.analyzer.cases import KernelCase
@@ -31,23 +33,104 @@ _COUNT = (
     " The author of a Triton kernel can state both (`launch_metadata`)."
 )
 
+_LEADS = (
+    (
+        re.compile(r"index_add|index_put|scatter|IndexBackward|IndexSelectBackward|GatherBackward"),
+        "Sums by index go by atomic additions, or by sorting the indices each time. Try to sort"
+        " them once, before the steps, and to add rows up in segments (torch.segment_reduce) or by"
+        " a product with a sparse matrix (torch.sparse.mm with a CSR tensor).",
+    ),
+    (
+        re.compile(r"aten::(index|index_select|gather|take)$"),
+        "Rows in a random order come from memory one by one. Try indices in order, wider rows, or"
+        " to have what uses the rows gather them itself (torch.compile, a sparse product).",
+    ),
+    (
+        re.compile(r"(batch|group|instance|layer)_?norm", re.IGNORECASE),
+        "A norm reads its input once for the statistics and again to apply them, where it does not"
+        " stay on the device's chip. Try torch.compile, which joins it with the operations beside"
+        " it; for pictures torch.channels_last too.",
+    ),
+    (
+        re.compile(r"pool[123]?d|upsample|interpolate|grid_sampler", re.IGNORECASE),
+        "Try torch.channels_last, in which neighbouring threads read neighbouring channels, or"
+        " torch.compile, which joins it with the operations beside it.",
+    ),
+    (
+        re.compile(r"embedding(_bag|_dense|bag)?", re.IGNORECASE),
+        "Rows of a table come from memory one by one, and gradients of rows that come again meet:"
+        " try wider rows of 16-bit numbers, and the indices of a batch in order.",
+    ),
+)
+"""What is worth a trial by the operation that launches a kernel; the first that matches."""
 
-def unexplained(account: Account) -> Iterator[Finding]:
-    """Yield the kernels with the most time beyond their floors, then those without a floor."""
+
+def unexplained(account: Account, told: Container[int] = ()) -> Iterator[Finding]:
+    """Yield the kernels with the most time beyond their floors, operations whose kernels have it
+    together, then kernels without a floor; none of which all nodes are `told` of already."""
     whole = account.time
-    far = [each for each in account.kernels if each.limit and _is_far(each, whole)]
-    for each in sorted(far, key=lambda kernel: -kernel.unexplained)[:MOST_OF_A_KIND]:
+    left = [each for each in account.kernels if not all(node in told for node in each.case.nodes)]
+    far = [each for each in left if each.limit and _is_far(each)]
+    alone = [each for each in far if each.unexplained >= UNEXPLAINED_LEAST * whole]
+    for each in sorted(alone, key=lambda kernel: -kernel.unexplained)[:MOST_OF_A_KIND]:
         yield _far(each, account)
+    yield from _together([each for each in far if each not in alone], account)
     unknown = [each for each in account.kernels if not each.limit and each.unexplained > 0]
     time = sum(each.unexplained for each in unknown)
     if time >= UNEXPLAINED_LEAST * whole:
         yield _unknown([each.case for each in unknown], time, account)
 
 
-def _is_far(kernel: KernelAccount, whole: float) -> bool:
-    least = kernel.floor + kernel.named
-    beyond = kernel.unexplained >= UNEXPLAINED_LEAST * whole
-    return beyond and kernel.unexplained >= (UNEXPLAINED_FAR - 1) * least
+def _is_far(kernel: KernelAccount) -> bool:
+    return kernel.unexplained >= (UNEXPLAINED_FAR - 1) * (kernel.floor + kernel.named)
+
+
+def _together(far: list[KernelAccount], account: Account) -> Iterator[Finding]:
+    """Operations of which no kernel is worth a finding alone, and all are together."""
+    by_operation = dict[str, list[KernelAccount]]()
+    for each in far:
+        if operation := _operation(each.case):
+            by_operation.setdefault(operation, []).append(each)
+    beyond = {name: sum(each.unexplained for each in by_operation[name]) for name in by_operation}
+    for name in sorted(beyond, key=lambda name: -beyond[name])[:MOST_OF_A_KIND]:
+        if beyond[name] >= UNEXPLAINED_LEAST * account.time and len(by_operation[name]) > 1:
+            yield _far_operation(name, by_operation[name], beyond[name] / account.time)
+
+
+def _lead(operation: str) -> str:
+    """Return what is worth a trial for an operation, with a space behind it; nothing for others."""
+    return next((f"{text} " for pattern, text in _LEADS if pattern.search(operation)), "")
+
+
+def _operation(case: KernelCase) -> str:
+    """Return the operation around the longest node of a kernel; nothing where there is none."""
+    profile, node = case.program.profile, case.nodes[0]
+    while node >= 0 and profile.kinds[node] != "op":
+        node = int(profile.parents[node])
+    return profile.names[node] if node >= 0 else ""
+
+
+def _far_operation(name: str, kernels: list[KernelAccount], share: float) -> Finding:
+    time, floor, named = (
+        sum(getattr(each, of) for each in kernels) for of in ("time", "floor", "named")
+    )
+    least = floor + named
+    times = f"{time / least:.1f} times the least time of their work" if least else "all of it"
+    first = max(kernels, key=lambda each: each.unexplained).case
+    names = list(dict.fromkeys(plain(each.case.name) for each in kernels))
+    evidence = (
+        Evidence(
+            "activities",
+            f"{duration(time)} in steps, where their work takes {duration(floor)};"
+            f" {percent(share)} of the devices' time has no known cause:"
+            f" {listed(names)}",
+        ),
+        Evidence("activities", f"at most {1 / (1 - share):.2f}× for the program"),
+    )
+    title = f"{len(kernels)} kernels of {name} take {times}"
+    sampled = any(each.case.sampled is not None for each in kernels)
+    advice = _lead(name) + (_LOOK if sampled else _SAMPLE)
+    return Finding(FAR, "symptom", title, first.place(), evidence, advice)
 
 
 def _far(kernel: KernelAccount, account: Account) -> Finding:
@@ -66,7 +149,7 @@ def _far(kernel: KernelAccount, account: Account) -> Finding:
         *_stalls(case),
     ]
     title = f"{plain(case.name)} takes {times:.1f} times the least time of its work"
-    advice = _SAMPLE if case.sampled is None else _LOOK
+    advice = _lead(_operation(case)) + (_SAMPLE if case.sampled is None else _LOOK)
     return Finding(FAR, "symptom", title, case.place(), tuple(evidence), advice)
 
 

@@ -46,6 +46,21 @@ def test_only_operations_that_launch_keep_their_bytes(names: dict[str, Any]) -> 
     assert not work.flops.any()
 
 
+def test_gradients_that_read_another_tensor(names: dict[str, Any]) -> None:
+    """Of a norm the gradient reads two tensors and writes one: half as much again."""
+    profile = run(
+        """
+        op("aten::native_batch_norm", lambda: kernel("norm", 1000, 1100), 0, moves=400)
+        backward("NativeBatchNormBackward0", 0, lambda: kernel("gradient", 2000, 2100))
+        deliver()
+        """,
+        native=True,
+        names=names,
+    )
+    (gradient,) = profile.find("gradient")
+    assert WorkOfOps(profile).bytes[gradient] == 600
+
+
 def test_visits_before_the_first_sample_are_made_up_for(names: dict[str, Any]) -> None:
     """A sample stands for the visits since the one before; those after the last, for its mean."""
     profile = run(

@@ -1,14 +1,32 @@
 """Bytes and flops that a program's kernels have to move and compute, as the operations say.
 
 In: a profile. Out: a column with one entry per node, of kernels alone. Kernels that one operation
-launches share its work in proportion to their time: all of them together do it.
+launches share its work in proportion to their time: all of them together do it. Of a convolution,
+kernels that only change a layout do none of it, and those that multiply all of the arithmetic; its
+two gradients have as many operations each.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tileprof.analyzer.program.masks import Column, Ids, Mask, backward, kind, nearest, own
+from tileprof.analyzer.numbers import FLOORS_USUAL
+from tileprof.analyzer.program.convolutions import (
+    changes_layout,
+    gradient_of,
+    multiplies,
+)
+from tileprof.analyzer.program.masks import (
+    Column,
+    Ids,
+    Mask,
+    backward,
+    kind,
+    nearest,
+    own,
+    where,
+)
+from tileprof.analyzer.program.types_by_name import roofs_by_name
 from tileprof.once import cached_property
 from tileprof.profile import Profile, whole_kernels
 
@@ -26,19 +44,25 @@ class WorkOfOps:
         The kernel's own `bytes` come first, then the exact `bytes` of the innermost operation
         around it that has any, then the estimate of the innermost operation, `op_bytes`.
         """
-        exact = self._exact("bytes")
-        estimated = self._given(own(self.profile, "op_bytes"), self._op)
+        exact = self._exact("bytes", self._moving)
+        estimated = self._given(own(self.profile, "op_bytes"), self._op, self._moving)
         return np.where(exact > 0, exact, estimated)
 
     @cached_property
     def flops(self) -> Column:
         """Floating-point operations of each kernel node, over all its launches; 0 if not known."""
-        return self._exact("flops")
+        return self._exact("flops", self._computing)
 
     @cached_property
     def estimated(self) -> Mask:
         """Kernel nodes whose `bytes` are estimated from a sample of the operation's visits."""
-        found: Mask = (self.bytes > 0) & (self._exact("bytes") == 0)
+        found: Mask = (self.bytes > 0) & (self._exact("bytes", self._moving) == 0)
+        return found
+
+    @cached_property
+    def needless(self) -> Mask:
+        """Kernels that change a layout for others of the same convolution, whose work is known."""
+        found: Mask = (self._time > 0) & (self._moving == 0) & self._kernels
         return found
 
     @cached_property
@@ -56,23 +80,85 @@ class WorkOfOps:
             return np.zeros(len(self.profile))
         return whole_kernels(self.profile, "time").astype(float)
 
-    def _exact(self, metric: str) -> Column:
+    def _exact(self, metric: str, weight: Column) -> Column:
         """Return what kernels say themselves, else their share of what the innermost operation
         around them says that says anything, if it is of the same pass: forward or backward."""
         said = own(self.profile, metric)
-        of_op = nearest(self.profile, kind(self.profile, "op") & (said > 0))
-        same = (of_op >= 0) & (self._backward[of_op] == self._backward)
-        shared = self._given(said, np.where(same, of_op, -1))
+        of_op = self._telling(said)
+        shared = self._given(said, of_op, weight)
         return np.where(self._kernels & (said > 0), said, shared)
 
-    def _given(self, of_op: Column, op: Ids) -> Column:
+    def _telling(self, said: Column) -> Ids:
+        """By node, the innermost operation of the same pass around it that says anything, or -1."""
+        of_op = nearest(self.profile, kind(self.profile, "op") & (said > 0))
+        same = (of_op >= 0) & (self._backward[of_op] == self._backward)
+        return np.where(same, of_op, -1)
+
+    def _given(self, of_op: Column, op: Ids, weight: Column) -> Column:
         """Return the kernels' shares of what operations say; `op` is each one's, -1 for none."""
         sharing = self._kernels & (op >= 0)
-        at, time = op[sharing], self._time[sharing]
-        whole = np.bincount(at, time, len(self.profile))[at]
+        at, part = op[sharing], weight[sharing]
+        whole = np.bincount(at, part, len(self.profile))[at]
         found = np.zeros(len(self.profile))
-        found[sharing] = of_op[at] * np.divide(time, whole, np.zeros_like(time), where=whole > 0)
+        found[sharing] = of_op[at] * np.divide(part, whole, np.zeros_like(part), where=whole > 0)
         return found
+
+    @cached_property
+    def _products(self) -> Mask:
+        """Kernels that multiply, by their names."""
+        return self._kernels & where(self.profile, lambda symbol: multiplies(symbol.name))
+
+    @cached_property
+    def _of_flops(self) -> Ids:
+        """By kernel, the operation whose flops it shares; -1 for none."""
+        return self._telling(own(self.profile, "flops"))
+
+    def _beside(self, kernels: Mask) -> Mask:
+        """Nodes that share the flops of an operation with one of these kernels."""
+        held = kernels & (self._of_flops >= 0) & (self._time > 0)
+        has = np.zeros(len(self.profile), bool)
+        has[self._of_flops[held]] = True
+        return (self._of_flops >= 0) & has[self._of_flops]
+
+    @cached_property
+    def _moving(self) -> Column:
+        """What kernels share bytes by: their time; 0 for those that only change a layout."""
+        layouts = self._kernels & where(self.profile, lambda symbol: changes_layout(symbol.name))
+        return np.where(layouts & self._beside(self._products), 0.0, self._time)
+
+    @cached_property
+    def _computing(self) -> Column:
+        """What kernels share flops by: their time at their roof, that of others than products left
+        out; each gradient of a convolution is as much as the other."""
+        others = self._kernels & ~self._products & self._beside(self._products)
+        weight = np.where(others, 0.0, self._time * np.where(self._products, self._rates, 1.0))
+        halves = [self._products & self._gradients(which) for which in ("data", "weight")]
+        neither = self._beside(self._products & ~halves[0] & ~halves[1])
+        both = self._beside(halves[0]) & self._beside(halves[1]) & ~neither
+        for half in halves:
+            held = half & both
+            at = self._of_flops[held]
+            weight[held] /= np.bincount(at, weight[held], len(self.profile))[at]
+        return weight
+
+    @cached_property
+    def _rates(self) -> Column:
+        """By node, the roof of the arithmetic that its name tells, relative to the highest one."""
+        rates = dict(FLOORS_USUAL["NVIDIA H200"])
+        rates.update({peak.name: peak.value for peak in self.profile.tables.device_peaks})
+        rates = {name: rates[name] for name in rates if name.startswith(("tensor", "fma_float32"))}
+        highest = max(rates.values())
+
+        def relative(name: str) -> float:
+            known = [rates[roof] for roof in roofs_by_name(name) if rates.get(roof)]
+            return known[0] / highest if known else 1.0
+
+        of_symbol = np.array([relative(each.name) for each in self.profile.symbols], float)
+        found: Column = of_symbol[self.profile.symbol]
+        return found
+
+    def _gradients(self, which: str) -> Mask:
+        return where(self.profile, lambda symbol: gradient_of(symbol.name) == which)
 
     @cached_property
     def _backward(self) -> Mask:

@@ -392,6 +392,20 @@ GATHERED_ROWS_LEFT = (1.75, 0.85, 0.4)
 A graph convolution of 60,000 nodes, 900,000 edges and 128 columns on an H200 (2026-11-27): 1.0 with
 torch.sparse.mm, 0.6 with torch.compile."""
 
+# -- program/convolution
+
+CONVOLUTION_WELL = 0.7
+"""Part of its roof from which a library's convolution is left alone. By hand: libraries' products
+reach 0.6 to 0.9 of it."""
+
+CONVOLUTION_SHARE = 0.03
+"""Share of the devices' time that convolutions take beyond their floors, from which that is told.
+By hand."""
+
+CONVOLUTION_FEW = (0.0, 0.5, 1.0)
+"""Of the time in which multiprocessors have no block, what goes: at least, likely, at most. By
+hand: smaller tiles, or parts of a sum, load more for each product."""
+
 # -- program/loader
 
 LOADER_SHARE = 0.1

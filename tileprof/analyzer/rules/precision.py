@@ -21,6 +21,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Autocast, Fix, MatmulPrecision
 from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.program.convolutions import kernels_of_convolutions, rounds_to_tf32
 from tileprof.analyzer.rules.numbers import PRECISION_PACES
 
 _PLAIN = re.compile(
@@ -42,7 +43,7 @@ _FIXES: tuple[Fix, ...] = (MatmulPrecision(), Autocast())
 
 def find(program: Program) -> Iterator[Draft]:
     """Such kernels, all together: one setting changes them all."""
-    plain = [case for case in program.kernels if _is_plain(case.name) and case.nodes]
+    plain = plain_products(program)
     if not plain:
         return
     tree = Contexts(program)
@@ -65,6 +66,23 @@ def find(program: Program) -> Iterator[Draft]:
     nodes = tuple(each for case in plain for each in case.nodes)
     yield Draft("suggestion", _title(len(plain)), place, tuple(evidence), _ADVICE, "", saving,
                 nodes=nodes, fixes=_FIXES)  # fmt: skip
+
+
+def plain_products(program: Program) -> list[KernelCase]:
+    """Return the kernels that a setting would change.
+
+    Of convolutions none, where others of them round to TF32: it is allowed there, and `convolution`
+    tells of those for which the library has, or takes, no such kernel.
+    """
+    found = [case for case in program.kernels if _is_plain(case.name) and case.nodes]
+    if not found:
+        return []
+    of_convolutions = kernels_of_convolutions(program.profile)
+    allowed = any(
+        rounds_to_tf32(case.name) and of_convolutions[list(case.nodes)].any()
+        for case in program.kernels
+    )
+    return [case for case in found if not (allowed and of_convolutions[list(case.nodes)].all())]
 
 
 def _is_plain(name: str) -> bool:

@@ -3,16 +3,25 @@
 In: by node, `op_bytes` of every operation whose tensors were sampled, and what devices did.  Out:
 `op_bytes` at those operations alone that launch work of a device themselves: an operation that
 calls others, or only makes a view, moves nothing. Nodes of a backward pass, whose operations are
-not observed, get what their forward operation moves, for each of their visits.
+not observed, get what their forward operation moves, for each of their visits; half as much again
+where the gradient of one tensor needs that tensor, or what was made of it, as well.
 """
 
 from __future__ import annotations
+
+import re
 
 from tileprof.profile import DEVICE_WORK
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals, LaunchTotals
 from tileprof.profiler.tree.tree import Node
 
 _METRIC = "op_bytes"
+_READS_ANOTHER = re.compile(
+    r"(Cudnn|Miopen|Native)BatchNorm|Native(Layer|Group)Norm|Fused(Rms|RMS)Norm|(Safe|Log)?Softmax"
+    r"|Relu|LeakyRelu|Threshold|Elu|Gelu|Silu|Mish|Sigmoid|Tanh|Hardswish|Hardsigmoid|Softplus"
+)
+"""Operations of one large tensor whose gradient reads two, and writes one."""
+_GRADIENT = re.compile(r"(\w+)Backward\d+")
 
 
 def give_op_bytes(
@@ -59,10 +68,16 @@ def _bytes(op: Node, host: list[HostTotals | None]) -> float:
         if of is not None and of.count:
             metrics = of.metrics or {}
             moved = metrics.get("bytes") or metrics.get(_METRIC, 0)
-            return float(moved) / of.count * said.count
+            return float(moved) / of.count * said.count * _times(op.name)
         above = _operation(forward)
         forward = above if above is not None and above.name == forward.name else None
     return 0.0
+
+
+def _times(gradient: str) -> float:
+    """Return how many times the bytes of its operation a gradient moves at least, by its name."""
+    found = _GRADIENT.fullmatch(gradient)
+    return 1.5 if found and _READS_ANOTHER.fullmatch(found[1]) else 1.0
 
 
 def _with(totals: HostTotals | None, moved: float) -> HostTotals:

@@ -24,14 +24,14 @@ from tileprof.analyzer.rules.numbers import ALIGNMENT_PARTS, ALIGNMENT_REACHED
 
 _NARROW = re.compile(r"(tensorop|s16816|s1688|h16816|h1688).*align(1|2)(?!\d)")
 _ADVICE = (
-    "Pad the dimension that is odd (a vocabulary, classes, features) to a multiple of 8, better of"
-    " 64, with rows that are never used: then tiles are read in accesses of 16 bytes."
+    "Pad the dimension that is odd (a vocabulary, classes, features, channels) to a multiple of 8,"
+    " better of 64, with rows that are never used: then tiles are read in accesses of 16 bytes."
 )
 
 
 def find(program: Program) -> Iterator[Draft]:
     """All such products together."""
-    narrow = [each for each in program.kernels if _NARROW.search(each.name) and each.nodes]
+    narrow = [each for each in program.kernels if is_narrow(each.name) and each.nodes]
     if not narrow:
         return
     tree = Contexts(program)
@@ -50,6 +50,11 @@ def find(program: Program) -> Iterator[Draft]:
     place = tree.place(narrow[0].nodes[0])
     yield Draft("suggestion", title, place, evidence, _ADVICE, "", saving, confidence="low",
                 nodes=nodes)  # fmt: skip
+
+
+def is_narrow(name: str) -> bool:
+    """Return whether a library's product reads an operand by one or two elements, by its name."""
+    return bool(_NARROW.search(name))
 
 
 def _named(case: KernelCase) -> str:

@@ -1,15 +1,16 @@
 """Rows that are gathered, worked on and added up by index: a sparse product that is written out.
 
-Static: names of operations: a gather by index and a sum by index in one function, and what works on
-the gathered rows between them. Dynamic: their time, that of their gradients included. A sparse
-product, or one compiled kernel, reads each row and adds it to its sum, and never writes the rows.
-So of all the time what the gather itself takes is left, and as much again for its gradient.
+Static: names of operations: a gather by index and a sum by index in one function, or in what a
+library's layer calls at one line of the user's, and what works on the gathered rows between them.
+Dynamic: their time, that of their gradients included. A sparse product, or one compiled kernel,
+reads each row and adds it to its sum, and never writes the rows. So of all the time what the gather
+itself takes is left, and as much again for its gradient.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,9 @@ _SUM = re.compile(r"(aten|torch_scatter)::(index_add|scatter_add|scatter_reduce|
 _ADVICE = (
     "Multiply by a sparse matrix of the edges, whose values are the weights (torch.sparse.mm with a"
     " CSR tensor), or compile this function (torch.compile): either reads each row and adds it to"
-    " its sum at once, and neither sorts indices for the gradient."
+    " its sum at once, and neither sorts indices for the gradient. A layer of torch_geometric takes"
+    " such a matrix, transposed, in place of edge_index"
+    " (torch_geometric.utils.to_torch_csr_tensor(edge_index).t())."
 )
 
 
@@ -71,26 +74,35 @@ def find(tree: Contexts) -> Iterator[Draft]:
 
 
 def written_out(tree: Contexts) -> Iterator[WrittenOut]:
-    """Functions in which rows are gathered and then added up."""
+    """Functions, and calls of a library's layers, in which rows are gathered and then added up."""
     forward = tree.outermost(tree.kind("op") & ~tree.backward) & ~tree.compiling
     sums = forward & tree.where(lambda symbol: bool(_SUM.match(symbol.name)))
     if not sums.any():
         return
     gathers = forward & tree.where(lambda symbol: bool(_GATHER.match(symbol.name)))
-    around = tree.nearest(tree.kind("frame", "scope"))
-    functions = dict[Hashable, list[int]]()
-    for node in np.flatnonzero(forward & (around >= 0)).tolist():
-        functions.setdefault(tree.visit(int(around[node])), []).append(node)
-    kernels = tree.kind("kernel") & ~tree.backward
-    launch = _mean_launch(tree, forward, kernels)
-    for nodes in functions.values():
-        inside = tree.of(nodes)
-        gathered, summed = inside & gathers, inside & sums
-        if gathered.any() and summed.any():
-            least = GATHERED_ROWS_NEAR * float(launch[gathered].max())
-            works = inside & (launch >= least) & (launch > 0)
-            if (works & gathered).any() and (works & summed).any():
-                yield WrittenOut(works, works & gathered)
+    launch = _mean_launch(tree, forward, tree.kind("kernel") & ~tree.backward)
+    # What a library's layer does in functions of its own is one call of the user's.
+    around, lines = tree.nearest(tree.kind("frame", "scope")), tree.lines
+    flops = tree.summed(tree.own("flops"), tree.nearest(forward), tree.own("flops") > 0)
+    by_library = forward & (around != lines) & (lines >= 0) & (flops == 0)
+    ways: tuple[tuple[Mask, Callable[[int], Hashable]], ...] = (
+        (forward & (around >= 0), lambda node: tree.visit(int(around[node]))),
+        (by_library, lambda node: int(lines[node])),
+    )
+    taken = np.zeros_like(forward)
+    for among, key in ways:
+        calls = dict[Hashable, list[int]]()
+        for node in np.flatnonzero(among & ~taken).tolist():
+            calls.setdefault(key(node), []).append(node)
+        for nodes in calls.values():
+            inside = tree.of(nodes)
+            gathered, summed = inside & gathers, inside & sums
+            if gathered.any() and summed.any():
+                least = GATHERED_ROWS_NEAR * float(launch[gathered].max())
+                works = inside & (launch >= least) & (launch > 0)
+                if (works & gathered).any() and (works & summed).any():
+                    taken |= inside
+                    yield WrittenOut(works, works & gathered)
 
 
 def _mean_launch(tree: Contexts, operations: Mask, kernels: Mask) -> Column:
