@@ -1,0 +1,125 @@
+"""Work of kernels that XLA launched, by the instructions that they run.
+
+In: nodes, with what the host and devices did at them; the work of XLA's programs.  Out: `bytes` and
+`flops` at kernels below ranges of these programs, for all their launches.
+
+XLA opens a range around each run of a module, and one around each of its steps (thunks), which
+names the instruction. Where that is missing, as in graphs that XLA makes of several steps, the
+kernel's name tells: XLA names its own kernels after instructions, every character that is neither
+letter, digit nor `_` turned to `_`. Several kernels of one step share its work by their time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tileprof.profiler.frameworks.hlo_work import Work
+from tileprof.profiler.frameworks.jax_programs import InstructionWork
+from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
+from tileprof.profiler.tree.tree import Node
+
+_MODULE = re.compile(r"XlaModule:#")
+_STEP = re.compile(r"Thunk:#(?:.*,)?hlo_op=([^,#]+)")
+"""Name of the range of a step: `Thunk:#hlo_op=fusion.3,unique_hlo_op_id=5#`."""
+_OTHERS = re.compile(r"\W", re.ASCII)
+
+_Named = dict[str, Work | None]
+
+
+def give_xla_work(
+    nodes: list[Node],
+    host: list[HostTotals | None],
+    device: list[DeviceTotals | None],
+    find: Callable[[str], InstructionWork | None],
+) -> None:
+    """Add the work of kernels that are below ranges of XLA's programs to what `host` has of them.
+
+    `find` gives a program's work by the name of its range. Kernels that know their work keep it.
+    """
+    modules: dict[int, str] = {}
+    steps: dict[int, Node] = {}
+    found: dict[str, tuple[InstructionWork, _Named]] = {}
+    shared: dict[int, list[int]] = {}
+    for node in nodes[1:]:
+        at, above = node.index, node.parent.index if node.parent is not None else 0
+        if above in modules:
+            modules[at] = modules[above]
+        if above in steps:
+            steps[at] = steps[above]
+        if node.kind == "scope":
+            if _MODULE.search(node.name):
+                modules[at] = node.name
+                steps.pop(at, None)
+            elif _STEP.search(node.name):
+                steps[at] = node
+        did = device[at]
+        if at not in modules or node.kind != "kernel" or did is None or _known(host[at]):
+            continue
+        name = modules[at]
+        if name not in found:
+            work = find(name) or {}
+            found[name] = work, _by_kernel(work)
+        by_instruction, by_kernel = found[name]
+        step = steps.get(at)
+        if step is not None and _instruction(step) in by_instruction:
+            shared.setdefault(step.index, []).append(at)
+        elif (work := by_kernel.get(node.name)) is not None:
+            _add(host, at, work, did.count)
+    for at, kernels in shared.items():
+        step = nodes[at]
+        work = found[modules[at]][0][_instruction(step)]
+        if work is not None:
+            _share(host, device, kernels, work, _runs(host[at], device, kernels))
+
+
+def _instruction(step: Node) -> str:
+    said = _STEP.search(step.name)
+    return said[1] if said is not None else ""
+
+
+def _by_kernel(work: InstructionWork) -> _Named:
+    """Return the work by the name of a kernel; None where instructions of that name differ."""
+    found: _Named = {}
+    for name, of in work.items():
+        kernel = _OTHERS.sub("_", name)
+        found[kernel] = of if found.get(kernel, of) == of else None
+    return found
+
+
+def _known(said: HostTotals | None) -> bool:
+    metrics = (said.metrics if said is not None else None) or {}
+    return bool(metrics.get("bytes") or metrics.get("flops"))
+
+
+def _runs(step: HostTotals | None, device: list[DeviceTotals | None], kernels: list[int]) -> int:
+    """Return how often a step ran on a device: at most once for each launch of some kernel."""
+    launches = max(did.count for at in kernels if (did := device[at]) is not None)
+    visits = step.count if step is not None else 0
+    return min(visits or launches, launches)
+
+
+def _share(
+    host: list[HostTotals | None],
+    device: list[DeviceTotals | None],
+    kernels: list[int],
+    work: Work,
+    runs: int,
+) -> None:
+    times = [did.sum if (did := device[at]) is not None else 0 for at in kernels]
+    whole = sum(times)
+    for at, time in zip(kernels, times, strict=True):
+        part = time / whole if whole else 1 / len(kernels)
+        _add(host, at, work, runs * part)
+
+
+def _add(host: list[HostTotals | None], at: int, work: Work, runs: float) -> None:
+    """Add the work of so many runs to a copy of what the host knows of a node."""
+    totals = HostTotals()
+    before = host[at]
+    if before is not None:
+        totals.take(before)
+    for metric, amount in (("bytes", work.bytes), ("flops", work.flops)):
+        if amount:
+            totals.add(metric, round(amount * runs))
+    host[at] = totals
