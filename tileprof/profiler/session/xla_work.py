@@ -58,8 +58,8 @@ def give_xla_work(
             continue
         name = modules[at]
         if name not in found:
-            work = find(name) or {}
-            found[name] = work, _by_kernel(work)
+            known = find(name) or {}
+            found[name] = known, _by_kernel(known)
         by_instruction, by_kernel = found[name]
         step = steps.get(at)
         if step is not None and _instruction(step) in by_instruction:
@@ -68,9 +68,9 @@ def give_xla_work(
             _add(host, at, work, did.count)
     for at, kernels in shared.items():
         step = nodes[at]
-        work = found[modules[at]][0][_instruction(step)]
-        if work is not None:
-            _share(host, device, kernels, work, _runs(host[at], device, kernels))
+        of_step = found[modules[at]][0][_instruction(step)]
+        if of_step is not None:
+            _share(host, device, kernels, of_step, _runs(host[at], device, kernels))
 
 
 def _instruction(step: Node) -> str:
