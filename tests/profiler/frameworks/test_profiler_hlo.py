@@ -123,14 +123,14 @@ def test_calls_of_libraries_have_the_work_of_their_shapes() -> None:
     work = stored("library_calls")
     product, image, kernel = 2 * 256 * 512 * 1024, 4 * 16 * 16 * 8, 3 * 3 * 8 * 32
     of_bytes = 2 * (256 * 512 + 512 * 1024 + 256 * 1024)
-    assert work["cublas-gemm.1.0"] == Work(of_bytes, product)
-    assert work["cublas-lt-matmul.2"] == Work(of_bytes + F4 * 1024, product)
-    convolved = Work(F4 * (image + kernel + 4 * image), 2 * 4 * 32 * 8 * 46 * 46)
+    assert work["cublas-gemm.1.0"] == Work(of_bytes, product, "bf16")
+    assert work["cublas-lt-matmul.2"] == Work(of_bytes + F4 * 1024, product, "bf16")
+    convolved = Work(F4 * (image + kernel + 4 * image), 2 * 4 * 32 * 8 * 46 * 46, "f32")
     for name in ("cudnn-conv.3", "cudnn-conv-bw-input.1", "cudnn-conv-bw-filter.1"):
         assert work[name] == convolved
     # A fusion in a command buffer, whose steps are graphs.
     fused = work["gemm_fusion_dot.7"]
-    assert fused == Work(2 * (256 * 512 + 512 * 1024) + F4 * 256 * 1024, product)
+    assert fused == Work(2 * (256 * 512 + 512 * 1024) + F4 * 256 * 1024, product, "bf16")
     added, summed = 256 * 1024, 256 * 1023
     read, written = F4 * (256 * 1024 + 1024), F4 * 256 + 2 * 256 * 1024
     assert work["input_reduce_fusion"] == Work(read + written, added + summed)
@@ -196,7 +196,7 @@ def test_fusions_inside_fusions_count() -> None:
     body = """%i = f32[1,16] fusion(%p0), kind=kCustom, calls=%inner
 ROOT %d = f32[1,4] dot(%i, %p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"""
     found = fusion(body, "f32[1,4]", "f32[8,16]", "f32[16,4]", more=inner)
-    assert found == Work(F4 * (16 + 64 + 4), 2 * 4 * 16)
+    assert found == Work(F4 * (16 + 64 + 4), 2 * 4 * 16, "f32")
 
 
 def test_unknown_operations_have_no_work() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from tileprof.profile import KernelInfo
 from tileprof.profiler.frameworks.hlo_work import Work
-from tileprof.profiler.session.xla_work import give_xla_work
+from tileprof.profiler.session.xla_work import give_xla_work, with_product
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
 from tileprof.profiler.tree.tree import Node, Tree
 
 MODULE = "XlaModule:#hlo_module=jit_f,program_id=7#"
 WORK = {
     "loop_add_fusion.3": Work(100, 10),
-    "custom-call.1": Work(600, 6000),
+    "custom-call.1": Work(600, 6000, "bf16"),
     "custom-call.2": None,
     "a.b": Work(1, 1),
     "a-b": Work(2, 2),
@@ -108,6 +109,21 @@ def test_what_is_not_known_stays_so() -> None:
     own = seen.kernel(run, "loop_add_fusion_3", 1)
     seen.host[own.index] = HostTotals(metrics={"bytes": 7})
     assert seen.work() == {"loop_add_fusion_3": (7, 0)}
+
+
+def test_types_of_products_are_told_of_kernels_that_have_one() -> None:
+    """A kernel of two modules that multiply different types has none."""
+    seen = Recorded()
+    run = seen.range(None, MODULE)
+    kernel = seen.kernel(seen.step(run, "custom-call.1"), "gemm", 2)
+    seen.kernel(run, "loop_add_fusion_3", 2)
+    nodes = seen.tree.nodes
+    host = [seen.host.get(each.index) for each in nodes]
+    device = [seen.device.get(each.index) for each in nodes]
+    assert give_xla_work(nodes, host, device, lambda _: WORK) == {kernel.index: "bf16"}
+    info = KernelInfo("gemm", "cuda:0", attributes={"grid": "1"})
+    assert with_product(info, {"bf16"}).attributes == {"grid": "1", "multiplies": "bf16"}
+    assert with_product(info, {"bf16", "f32"}) == with_product(info, set()) == info
 
 
 def test_what_the_host_did_at_a_kernel_stays() -> None:

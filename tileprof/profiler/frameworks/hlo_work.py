@@ -86,6 +86,9 @@ class Work:
     """Least bytes that have to be read and written."""
     flops: int
     """Floating-point operations on elements that are needed; a multiply-add counts as two."""
+    multiplied: str = ""
+    """XLA's name of the type that its matrix products and convolutions multiply, that of the
+    largest; '' where it has none."""
 
 
 def work_of(module: Module) -> dict[str, Work | None]:
@@ -135,7 +138,7 @@ def _work(module: Module, around: Computation, run: Instruction) -> Work:
         read[name] = read.get(name, 0) + size
     limits = {each.name: sum(leaf.bytes for leaf in each.leaves) for each in operands}
     whole = sum(min(size, limits[name]) for name, size in read.items())
-    return Work(whole + moved.writes, moved.flops)
+    return Work(whole + moved.writes, moved.flops, moved.largest.kind)
 
 
 def _alone(run: Instruction, operands: Sequence[Instruction]) -> Computation:
@@ -149,6 +152,14 @@ def _alone(run: Instruction, operands: Sequence[Instruction]) -> Computation:
     return Computation(run.name, {**parameters, run.name: result}, run.name)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class _Product:
+    """Operations of a matrix product or convolution, and the type that it multiplies."""
+
+    flops: int = 0
+    kind: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Moved:
     """What a computation reads of each of its parameters and writes, in bytes, and its flops."""
@@ -158,6 +169,8 @@ class _Moved:
     """Elements that it reads of each parameter; of a tuple, of its first part."""
     writes: int
     flops: int
+    largest: _Product
+    """Of several products the one with the most operations."""
 
 
 class _Needs:
@@ -183,6 +196,7 @@ class _Needs:
         self._replaced = dict[str, Instruction]()
         """Results that are operands of which a part is replaced, by name."""
         self._flops = 0
+        self._largest = _Product()
 
     def moved(self) -> _Moved:
         """Follow the needs from the results to the parameters."""
@@ -202,7 +216,7 @@ class _Needs:
             elements.append(needed)
             whole = isinstance(each.shape, tuple)
             reads.append(self._parts[each.name] if whole else each.array.bytes_of(needed))
-        return _Moved(reads, elements, writes, self._flops)
+        return _Moved(reads, elements, writes, self._flops, self._largest)
 
     def _results(self, name: str) -> Iterator[str]:
         each = self._of[name]
@@ -291,10 +305,15 @@ class _Needs:
             for name, elements in zip(operands, moved.elements, strict=True):
                 self._want(name, elements)
             self._flops += moved.flops
+            self._largest = max(self._largest, moved.largest)
         elif code in _WHOLE or code == "custom-call":
             for name in operands:
                 self._want(name, _size(self._of[name]))
-            self._flops += self._of_library(each)
+            flops = self._of_library(each)
+            self._flops += flops
+            if flops:
+                kind = _array(self._of[operands[0]].shape).kind
+                self._largest = max(self._largest, _Product(flops, kind))
         else:
             raise Unknown(f"operation {code}")
 

@@ -57,10 +57,10 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
                     extra.own_ns = elapsed
                     host[index] = _host_sum(host[index], extra)
     _give_work_to_kernels(nodes, host)
-    give_xla_work(nodes, host, device, programs.find)
+    multiplied = give_xla_work(nodes, host, device, programs.find)
     give_op_bytes(nodes, host, launches, device)
     give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
-    return Numbers(nodes, host, launches, device, memory, sketches)
+    return Numbers(nodes, host, launches, device, memory, sketches, multiplied)
 
 
 def device_ns(numbers: Numbers) -> tuple[int, int]:

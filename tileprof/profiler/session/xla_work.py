@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
+from tileprof.profile import KernelInfo
 from tileprof.profiler.frameworks.hlo_work import Work
 from tileprof.profiler.frameworks.jax_programs import InstructionWork
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
@@ -32,11 +34,13 @@ def give_xla_work(
     host: list[HostTotals | None],
     device: list[DeviceTotals | None],
     find: Callable[[str], InstructionWork | None],
-) -> None:
+) -> dict[int, str]:
     """Add the work of kernels that are below ranges of XLA's programs to what `host` has of them.
 
     `find` gives a program's work by the name of its range. Kernels that know their work keep it.
+    Return, by index of the node, the types that kernels multiply, of those with products.
     """
+    multiplied: dict[int, str] = {}
     modules: dict[int, str] = {}
     steps: dict[int, Node] = {}
     found: dict[str, tuple[InstructionWork, _Named]] = {}
@@ -66,11 +70,21 @@ def give_xla_work(
             shared.setdefault(step.index, []).append(at)
         elif (work := by_kernel.get(node.name)) is not None:
             _add(host, at, work, did.count)
+            multiplied[at] = work.multiplied
     for at, kernels in shared.items():
         step = nodes[at]
         of_step = found[modules[at]][0][_instruction(step)]
         if of_step is not None:
             _share(host, device, kernels, of_step, _runs(host[at], device, kernels))
+            multiplied |= dict.fromkeys(kernels, of_step.multiplied)
+    return {at: kind for at, kind in multiplied.items() if kind}
+
+
+def with_product(info: KernelInfo, kinds: set[str]) -> KernelInfo:
+    """Return a kernel with the type that its products multiply; without, where they differ."""
+    if len(kinds) != 1:
+        return info
+    return replace(info, attributes={**info.attributes, "multiplies": next(iter(kinds))})
 
 
 def _instruction(step: Node) -> str:
