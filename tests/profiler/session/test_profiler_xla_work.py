@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.profiler_programs import run
 from tileprof.profile import KernelInfo
 from tileprof.profiler.frameworks.hlo_work import Work
+from tileprof.profiler.frameworks.jax_programs import Programs
+from tileprof.profiler.session import snapshot
 from tileprof.profiler.session.xla_work import give_xla_work, with_product
 from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
 from tileprof.profiler.tree.tree import Node, Tree
@@ -138,3 +146,62 @@ def test_what_the_host_did_at_a_kernel_stays() -> None:
     assert after is not None
     assert (after.own_ns, after.metrics) == (5, {"bytes": 200, "flops": 20})
     assert before.metrics is None
+
+
+TEXT = """HloModule jit_f
+%fused (p: f32[64,32], q: f32[64,32]) -> f32[64,32] {
+  %p = f32[64,32]{1,0} parameter(0)
+  %q = f32[64,32]{1,0} parameter(1)
+  ROOT %sum = f32[64,32]{1,0} add(%p, %q)
+}
+ENTRY %main (x: f32[64,32], y: f32[32,32]) -> f32[64,32] {
+  %x = f32[64,32]{1,0} parameter(0)
+  %y = f32[32,32]{1,0} parameter(1)
+  %gemm.1 = (f32[64,32]{1,0}, s8[1024]{0}) custom-call(%x, %y),\
+ custom_call_target="__cublas$gemm",\
+ backend_config={"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}
+  %part = f32[64,32]{1,0} get-tuple-element(%gemm.1), index=0
+  ROOT %loop_add_fusion.2 = f32[64,32]{1,0} fusion(%part, %x), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_a_recorded_program_of_jax(names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches on a played CUPTI in ranges of XLA: bytes, flops and type by hand."""
+    native = pytest.importorskip("tileprof.native._recorder")
+    module = SimpleNamespace(
+        name="jit_f", to_string=lambda: TEXT, as_serialized_hlo_module_proto=lambda: b"\x28\x07"
+    )
+    known = Programs()
+    known.note(
+        SimpleNamespace(client=SimpleNamespace(platform="cuda"), hlo_modules=lambda: [module])
+    )
+    monkeypatch.setattr(snapshot, "programs", known)
+    profile = run(
+        """
+        def step(begin):
+            push(MODULE, "TSL")
+            push("Thunk:#name=jit(f)/dot,hlo_op=gemm.1,unique_hlo_op_id=3#", "TSL")
+            kernel("gemm_32x32", begin, begin + 30)
+            pop("TSL")
+            kernel("loop_add_fusion_2", begin + 30, begin + 50)
+            kernel("of_somebody", begin + 50, begin + 60)
+            pop("TSL")
+        for begin in (1000, 2000):
+            step(begin)
+        deliver()
+        """,
+        native=True,
+        names={**names, "push": native.push_range, "pop": native.pop_range, "MODULE": MODULE},
+    )
+    (gemm,), (added,), (other,) = map(
+        profile.find, ("gemm_32x32", "loop_add_fusion_2", "of_somebody")
+    )
+    own = [[profile.own[name][at] for name in ("bytes", "flops")] for at in (gemm, added, other)]
+    assert own == [
+        [2 * 4 * (64 * 32 * 2 + 32 * 32), 2 * 2 * 64 * 32 * 32],
+        [2 * 4 * 64 * 32 * 3, 2 * 64 * 32],
+        [0, 0],
+    ]
+    infos = [profile.tables.kernels[profile.tables.node_kernels[at]] for at in (gemm, added)]
+    assert [each.attributes.get("multiplies") for each in infos] == ["f32", None]
