@@ -24,7 +24,7 @@ from tileprof.profiler.frameworks.hlo_work import Work, work_of
 from tileprof.profiler.import_watch import Watch, when_imported
 
 _COMPILER, _FUNCTION = "jax._src.compiler", "compile_or_get_cached"
-"""Function that returns an executable, new or cached, as of JAX 0.6 to 0.10, 2026-11."""
+"""Function that returns an executable, new or cached, as of JAX 0.6 to 0.11, 2026-11."""
 _BRIDGE = "jax._src.xla_bridge"
 _LEFT_OUT = ("cpu", "interpreter", "tpu")
 """Platforms whose programs are left out: those without kernels that this profiler sees."""
