@@ -162,7 +162,7 @@ class _Product:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """What a computation reads of each of its parameters and writes, in bytes, and its flops."""
+    """Bytes that a computation reads of each of its parameters and writes, and its flops."""
 
     reads: list[int]
     elements: list[int]
@@ -174,7 +174,7 @@ class _Moved:
 
 
 class _Needs:
-    """How many elements of each instruction of a fusion its results need."""
+    """Elements of each instruction of a fusion that its results need."""
 
     def __init__(self, module: Module, computation: Computation, depth: int = 0) -> None:
         if depth > _MOST_DEPTH:

@@ -124,6 +124,9 @@ class Programs:
             self._programs += made
             del self._programs[:-_MOST_PROGRAMS]
 
+    def __len__(self) -> int:
+        return len(self._programs)
+
     def find(self, name: str) -> InstructionWork | None:
         """Return the work of the program that runs in a range of this name; None if not known.
 

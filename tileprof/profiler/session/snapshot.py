@@ -57,7 +57,7 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
                     extra.own_ns = elapsed
                     host[index] = _host_sum(host[index], extra)
     _give_work_to_kernels(nodes, host)
-    multiplied = give_xla_work(nodes, host, device, programs.find)
+    multiplied = give_xla_work(nodes, host, device, programs.find) if len(programs) else {}
     give_op_bytes(nodes, host, launches, device)
     give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
     return Numbers(nodes, host, launches, device, memory, sketches, multiplied)
