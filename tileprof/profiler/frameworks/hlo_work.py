@@ -170,7 +170,7 @@ class _Moved:
     writes: int
     flops: int
     largest: _Product
-    """Of several products the one with the most operations."""
+    """Product with the most operations."""
 
 
 class _Needs:

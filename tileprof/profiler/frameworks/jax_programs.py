@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from tileprof.profiler.frameworks.hlo_text import Unknown, parse
+from tileprof.once import cached_property
+from tileprof.profiler.frameworks.hlo_text import parse
 from tileprof.profiler.frameworks.hlo_work import Work, work_of
 from tileprof.profiler.import_watch import Watch, when_imported
 
@@ -40,37 +41,31 @@ InstructionWork: TypeAlias = Mapping[str, Work | None]
 
 
 class Program:
-    """One module; its text is read at the first question."""
+    """One module; its number and its text are read at the first question."""
 
     def __init__(self, module: Any) -> None:
         self.name = str(module.name)
         self._module = module
-        self._read: tuple[int | None, InstructionWork | None] | None = None
 
-    @property
+    @cached_property
     def number(self) -> int | None:
         """XLA's number of the module, which the name of its range has; None if not known."""
-        return self._facts()[0]
+        try:
+            return module_number(self._module.as_serialized_hlo_module_proto())
+        except Exception:
+            # The module is JAX's, perhaps of a version that nobody knows yet.
+            return None
 
-    @property
+    @cached_property
     def work(self) -> InstructionWork | None:
         """Work of its instructions; None where its text is not understood."""
-        return self._facts()[1]
-
-    def _facts(self) -> tuple[int | None, InstructionWork | None]:
-        if self._read is None:
-            module = self._module
-            number, work = None, None
-            try:
-                number = module_number(module.as_serialized_hlo_module_proto())
-                work = work_of(parse(module.to_string()))
-            except Unknown:
-                pass
-            except Exception:
-                # Of JAX, in a version that is not known: it has no work, and nobody else a failure.
-                work = None
-            self._read, self._module = (number, work), None
-        return self._read
+        try:
+            return work_of(parse(self._module.to_string()))
+        except Exception:
+            return None
+        finally:
+            _ = self.number
+            self._module = None
 
 
 class Programs:
