@@ -204,6 +204,11 @@ def test_unknown_operations_have_no_work() -> None:
     assert fusion("ROOT %r = f32[8] no-such-operation(%p0)", "f32[8]", "f32[8]") is None
     assert fusion("ROOT %r = f7[8] negate(%p0)", "f7[8]", "f7[8]") is None
     assert fusion("ROOT %r = f32[8] negate(%gone)", "f32[8]", "f32[8]") is None
+    # What is replaced in place of several arrays is not followed.
+    both = "(f32[9], f32[9])"
+    scatter = f"ROOT %r = {both} scatter(%p0, %p1, %p2, %p3, %p4), to_apply=%two"
+    shapes = ("f32[9]", "f32[9]", "s32[2,1]", "f32[2]", "f32[2]")
+    assert fusion(scatter, both, *shapes) is None
 
 
 @pytest.mark.parametrize("text", [

@@ -292,6 +292,8 @@ class _Needs:
         elif code in ("reduce", "reduce-window"):
             self._reduce(each, needed)
         elif code == "scatter":
+            if isinstance(each.shape, tuple):
+                raise Unknown("a scatter of several arrays")
             for name in operands:
                 self._want(name, _size(self._of[name]))
             updates = _size(self._of[operands[_update(each)]])
