@@ -138,6 +138,33 @@ def test_calls_of_libraries_have_the_work_of_their_shapes() -> None:
     assert work["all-reduce.1"] is None
 
 
+@pytest.mark.parametrize(("mask", "pairs"), [
+    ('"mask_type":"NO_MASK"', 64 * 64), ('"mask_type":"CAUSAL"', 64 * 65 // 2),
+    ('"mask_type":"PADDING"', 0), ('"mask_type":"CAUSAL","sliding_window_length":8', 0),
+])  # fmt: skip
+def test_attention_of_cudnn_counts_pairs(mask: str, pairs: int) -> None:
+    """Four heads of 64 queries share two heads of keys; the workspace does not count."""
+    products = """"bmm1_dot_dimension_numbers":{"lhs_contracting_dimensions":["3"],\
+"rhs_contracting_dimensions":["3"],"lhs_batch_dimensions":["0","2"],\
+"rhs_batch_dimensions":["0","2"]},\
+"bmm2_dot_dimension_numbers":{"lhs_contracting_dimensions":["3"],\
+"rhs_contracting_dimensions":["1"],"lhs_batch_dimensions":["0","1"],\
+"rhs_batch_dimensions":["0","2"]}"""
+    text = f"""HloModule m
+ENTRY %main (q: bf16[2,64,4,32]) -> bf16[2,4,64,16] {{
+  %q = bf16[2,64,4,32]{{3,2,1,0}} parameter(0)
+  %k = bf16[2,64,2,32]{{3,2,1,0}} parameter(1)
+  %v = bf16[2,64,2,16]{{3,2,1,0}} parameter(2)
+  %a = (bf16[2,4,64,16]{{3,1,2,0}}, u8[512]{{0}}) custom-call(%q, %k, %v),\
+ custom_call_target="__cudnn$fmhaSoftmax",\
+ backend_config={{"cudnn_fmha_backend_config":{{"fmha_scale":1,{mask},{products}}}}}
+  ROOT %r = bf16[2,4,64,16]{{3,1,2,0}} get-tuple-element(%a), index=0
+}}"""
+    moved = 2 * (2 * 64 * (4 * 32 + 2 * 32 + 2 * 16) + 2 * 4 * 64 * 16)
+    expected = Work(moved, 2 * 2 * 4 * pairs * (32 + 16), "bf16") if pairs else None
+    assert work_of(parse(text)) == {"a": expected}
+
+
 @pytest.mark.parametrize(("body", "result", "operands", "moved", "flops"), [
     # Halves of one operand, once each.
     ("%a = f32[4,8] slice(%p0), slice={[0:4], [0:8]}\n%b = f32[4,8] slice(%p0), slice={[4:8],"

@@ -71,6 +71,8 @@ _CONVOLUTIONS = (
     "__cudnn$convBackwardInput",
     "__cudnn$convBackwardFilter",
 )
+_ATTENTION = re.compile(r"__cudnn\$fmha(ScaleBias)?Softmax(Dropout)?$")
+"""Forward passes of cuDNN's attention."""
 _ONCE = ("__cub$DeviceRadixSort", "__gpu$TopK")
 """Calls that read and write their tensors and compute nothing."""
 _LABELS = re.compile(r"(\w+)_(\w+)->(\w+)$")
@@ -358,6 +360,8 @@ class _Needs:
             return 0
         if target in _PRODUCTS:
             return _product(_array(shapes[0]), each.leaves[0], _dimensions_of_call(each))
+        if _ATTENTION.match(target):
+            return _attended(_array(shapes[0]), _array(shapes[1]), _array(shapes[2]), each)
         if target not in _CONVOLUTIONS:
             raise Unknown(f"custom call of {target}")
         first, second, result = _array(shapes[0]), _array(shapes[1]), each.leaves[0]
@@ -420,12 +424,44 @@ def _dimensions(each: Instruction) -> list[int]:
     return [int(at) for at in split(each.attributes["lhs_contracting_dims"].strip("{}"))]
 
 
+def _configured(each: Instruction, library: str) -> Any:
+    """Return the configuration of a call, which is JSON, or a string of it in older versions."""
+    config: Any = json.loads(each.attributes["backend_config"].replace('\\"', '"'))
+    return config.get(library, config)
+
+
 def _dimensions_of_call(each: Instruction) -> list[int]:
-    """Return the same of a call of cuBLAS, whose configuration is JSON."""
-    text = each.attributes["backend_config"].replace('\\"', '"')
-    config: Any = json.loads(text)
-    config = config.get("gemm_backend_config", config)
+    """Return the dimensions of the left operand that a call of cuBLAS sums over."""
+    config = _configured(each, "gemm_backend_config")
     return [int(at) for at in config["dot_dimension_numbers"]["lhs_contracting_dimensions"]]
+
+
+def _attended(query: Array, key: Array, value: Array, each: Instruction) -> int:
+    """Return the operations of both products of an attention's forward pass.
+
+    Under a causal mask, those of the pairs that it leaves. Other masks have no known number.
+    """
+    config = _configured(each, "cudnn_fmha_backend_config")
+    if int(config.get("sliding_window_length", 0)) > 0:
+        raise Unknown("attention in a window")
+    first, second = config["bmm1_dot_dimension_numbers"], config["bmm2_dot_dimension_numbers"]
+    width = math.prod(query.extents[int(at)] for at in first["lhs_contracting_dimensions"])
+    keys, values = _rest(key, first), _rest(value, second)
+    heads = math.prod(query.extents[int(at)] for at in first["lhs_batch_dimensions"])
+    queries = query.elements // max(width * heads, 1)
+    pairs = queries * keys
+    if config["mask_type"] == "CAUSAL" and queries == keys:
+        pairs = queries * (queries + 1) // 2
+    elif config["mask_type"] != "NO_MASK":
+        raise Unknown(f"attention under {config['mask_type']}")
+    return 2 * heads * pairs * (width + values)
+
+
+def _rest(right: Array, said: Any) -> int:
+    """Return the extent of a right operand's dimensions that are neither batch nor summed over."""
+    names = ("rhs_batch_dimensions", "rhs_contracting_dimensions")
+    out = {int(at) for name in names for at in said[name]}
+    return math.prod(extent for at, extent in enumerate(right.extents) if at not in out)
 
 
 @dataclass(frozen=True, slots=True)
