@@ -77,6 +77,7 @@ def test_programs_of_one_name_are_told_apart_by_number() -> None:
     assert known.find(range_of(128 + 2)) == of(16)
     assert known.find(range_of(128 + 1)) == of(8)
     assert known.find("XlaModule:#prefix=jit(f)/g,hlo_module=jit_f,program_id=129#") == of(8)
+    assert known.find("XlaModule:#hlo_module=jit_f,device=0,program_id=130#") == of(16)
     assert [each.asked for each in modules] == [1, 1]
     for name in (range_of(7), range_of(129, "jit_g"), "my scope", "XlaModule:#hlo_module=jit_f#"):
         assert known.find(name) is None

@@ -77,6 +77,16 @@ def test_a_kernel_has_the_work_of_its_step_for_all_launches() -> None:
     assert seen.work() == {"loop_add_fusion_1": (2000, 200), "nvjet_tst_128x64": (1200, 12000)}
 
 
+def test_the_innermost_range_that_names_a_known_instruction_tells() -> None:
+    """What a fusion calls has a range of its own; other versions name instructions plainly."""
+    seen = Recorded()
+    run = seen.range(None, MODULE, 2)
+    fusion = seen.step(run, "custom-call.1", 2)
+    seen.kernel(seen.step(fusion, "within.the.fusion", 2), "cutlass_gemm", 2)
+    seen.kernel(seen.range(run, "loop_add_fusion.3", 2), "of_another_name", 2)
+    assert seen.work() == {"cutlass_gemm": (1200, 12000), "of_another_name": (200, 20)}
+
+
 def test_kernels_of_one_step_share_its_work_by_time() -> None:
     """Once for each run of the step, however many launches it makes."""
     seen = Recorded()

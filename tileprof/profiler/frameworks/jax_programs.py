@@ -29,7 +29,7 @@ _COMPILER, _FUNCTION = "jax._src.compiler", "compile_or_get_cached"
 _BRIDGE = "jax._src.xla_bridge"
 _LEFT_OUT = ("cpu", "interpreter", "tpu")
 """Platforms whose programs are left out: those without kernels that this profiler sees."""
-_RANGE = re.compile(r"XlaModule:#(?:.*,)?hlo_module=([^,#]*)(?:,program_id=(\d+))?")
+_RANGE = re.compile(r"XlaModule:#(?:.*,)?hlo_module=([^,#]*)(?:.*,program_id=(\d+))?")
 """Name of XLA's range around a run of a module: `XlaModule:#hlo_module=jit_f,program_id=7#`."""
 _ID_FIELD = 5
 """Field of the module's number in XLA's `HloModuleProto`."""

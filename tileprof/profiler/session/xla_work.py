@@ -22,8 +22,8 @@ from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
 from tileprof.profiler.tree.tree import Node
 
 _MODULE = re.compile(r"XlaModule:#")
-_STEP = re.compile(r"Thunk:#(?:.*,)?hlo_op=([^,#]+)")
-"""Name of the range of a step: `Thunk:#hlo_op=fusion.3,unique_hlo_op_id=5#`."""
+_STEP = re.compile(r"[#,]hlo_op=([^,#]+)")
+"""Part of the name of the range of a step: `Thunk:#hlo_op=fusion.3,unique_hlo_op_id=5#`."""
 _OTHERS = re.compile(r"\W", re.ASCII)
 
 _Named = dict[str, Work | None]
@@ -51,23 +51,22 @@ def give_xla_work(
             modules[at] = modules[above]
         if above in steps:
             steps[at] = steps[above]
-        if node.kind == "scope":
-            if _MODULE.search(node.name):
-                modules[at] = node.name
-                steps.pop(at, None)
-            elif _STEP.search(node.name):
-                steps[at] = node
-        did = device[at]
-        if at not in modules or node.kind != "kernel" or did is None or _known(host[at]):
+        if node.kind == "scope" and _MODULE.search(node.name):
+            modules[at] = node.name
+            steps.pop(at, None)
+            if node.name not in found:
+                known = find(node.name) or {}
+                found[node.name] = known, _by_kernel(known)
+        if at not in modules:
             continue
-        name = modules[at]
-        if name not in found:
-            known = find(name) or {}
-            found[name] = known, _by_kernel(known)
-        by_instruction, by_kernel = found[name]
-        step = steps.get(at)
-        if step is not None and _instruction(step) in by_instruction:
-            shared.setdefault(step.index, []).append(at)
+        by_instruction, by_kernel = found[modules[at]]
+        if node.kind == "scope" and _instruction(node) in by_instruction:
+            steps[at] = node
+        did = device[at]
+        if node.kind != "kernel" or did is None or _known(host[at]):
+            continue
+        if at in steps:
+            shared.setdefault(steps[at].index, []).append(at)
         elif (work := by_kernel.get(node.name)) is not None:
             _add(host, at, work, did.count)
             multiplied[at] = work.multiplied
@@ -88,8 +87,9 @@ def with_product(info: KernelInfo, kinds: set[str]) -> KernelInfo:
 
 
 def _instruction(step: Node) -> str:
+    """Return the instruction that a range names; the range's own name where it has no others."""
     said = _STEP.search(step.name)
-    return said[1] if said is not None else ""
+    return said[1] if said is not None else step.name
 
 
 def _by_kernel(work: InstructionWork) -> _Named:
