@@ -12,21 +12,16 @@ more than those of all operands and results.
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
+from tileprof.profiler.frameworks.hlo_products import operations_of, window_of
 from tileprof.profiler.frameworks.hlo_text import (
     Array,
     Computation,
     Instruction,
     Module,
-    Shape,
     Unknown,
     split,
 )
@@ -63,19 +58,6 @@ _NOT_RUN = _MAKING - {"iota"} | frozenset({
 })  # fmt: skip
 """Operations that are no work of a device, or whose parts are instructions of their own."""
 _BODIES = ("body", "calls", "condition", "false_computation", "to_apply", "true_computation")
-_PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul", "__cublas$lt$matmul$f8")
-_CONVOLUTIONS = (
-    "__cudnn$convForward",
-    "__cudnn$convBiasActivationForward",
-    "__cudnn$convForwardGraph",
-    "__cudnn$convBackwardInput",
-    "__cudnn$convBackwardFilter",
-)
-_ATTENTION = re.compile(r"__cudnn\$fmha(ScaleBias)?Softmax(Dropout)?$")
-"""Forward passes of cuDNN's attention."""
-_ONCE = ("__cub$DeviceRadixSort", "__gpu$TopK")
-"""Calls that read and write their tensors and compute nothing."""
-_LABELS = re.compile(r"(\w+)_(\w+)->(\w+)$")
 _MOST_DEPTH = 32
 """Most fusions inside one another."""
 
@@ -313,10 +295,10 @@ class _Needs:
         elif code in _WHOLE or code == "custom-call":
             for name in operands:
                 self._want(name, _size(self._of[name]))
-            flops = self._of_library(each)
+            flops = operations_of(each, [self._of[name].shape for name in operands])
             self._flops += flops
             if flops:
-                kind = _array(self._of[operands[0]].shape).kind
+                kind = self._of[operands[0]].array.kind
                 self._largest = max(self._largest, _Product(flops, kind))
         else:
             raise Unknown(f"operation {code}")
@@ -334,7 +316,7 @@ class _Needs:
             read = self._part(first.name, each, needed)
             self._flops += combining * max(read - needed, 0)
         else:
-            window = math.prod(_window(each.attributes.get("window", "")).sizes)
+            window = math.prod(window_of(each.attributes.get("window", "")).sizes)
             read = _size(first) if needed == _size(each) else needed * window
             self._flops += combining * needed * (window - 1)
         for name in each.operands:
@@ -344,44 +326,10 @@ class _Needs:
         """Return as large a part of an operand as is needed of an instruction."""
         return -(-_size(self._of[name]) * needed // max(_size(each), 1))
 
-    def _of_library(self, each: Instruction) -> int:
-        """Return the operations of one that needs its operands whole."""
-        shapes = [self._of[name].shape for name in each.operands]
-        if each.opcode == "dot":
-            return _product(_array(shapes[0]), each.array, _dimensions(each))
-        if each.opcode == "convolution":
-            return _convolved(_array(shapes[0]), _array(shapes[1]), each.array, each.attributes)
-        if each.opcode != "custom-call":
-            if each.opcode == "sort":
-                return 0
-            raise Unknown(f"operations of {each.opcode}")
-        target = each.attributes.get("custom_call_target", "")
-        if target in _ONCE:
-            return 0
-        if target in _PRODUCTS:
-            return _product(_array(shapes[0]), each.leaves[0], _dimensions_of_call(each))
-        if _ATTENTION.match(target):
-            return _attended(_array(shapes[0]), _array(shapes[1]), _array(shapes[2]), each)
-        if target not in _CONVOLUTIONS:
-            raise Unknown(f"custom call of {target}")
-        first, second, result = _array(shapes[0]), _array(shapes[1]), each.leaves[0]
-        # Window and names of dimensions are always those of the forward convolution.
-        if target.endswith("BackwardInput"):
-            return _convolved(result, second, first, each.attributes)
-        if target.endswith("BackwardFilter"):
-            return _convolved(first, result, second, each.attributes)
-        return _convolved(first, second, result, each.attributes)
-
 
 def _size(each: Instruction) -> int:
     """Elements of an instruction; of a tuple, the most of its parts."""
     return max((leaf.elements for leaf in each.leaves), default=0)
-
-
-def _array(shape: Shape) -> Array:
-    if isinstance(shape, tuple):
-        raise Unknown("an operand is a tuple")
-    return shape
 
 
 def _update(each: Instruction) -> int:
@@ -412,104 +360,3 @@ def _depends(computation: Computation, name: str, on: str) -> bool:
             seen.add(at)
             waiting += computation.instructions[at].operands
     return False
-
-
-def _product(left: Array, result: Array, contracted: Sequence[int]) -> int:
-    depth = math.prod(left.extents[at] for at in contracted)
-    return 2 * result.elements * depth if result.floating else 0
-
-
-def _dimensions(each: Instruction) -> list[int]:
-    """Return the dimensions of the left operand that a `dot` sums over."""
-    return [int(at) for at in split(each.attributes["lhs_contracting_dims"].strip("{}"))]
-
-
-def _configured(each: Instruction, library: str) -> Any:
-    """Return the configuration of a call, which is JSON, or a string of it in older versions."""
-    config: Any = json.loads(each.attributes["backend_config"].replace('\\"', '"'))
-    return config.get(library, config)
-
-
-def _dimensions_of_call(each: Instruction) -> list[int]:
-    """Return the dimensions of the left operand that a call of cuBLAS sums over."""
-    config = _configured(each, "gemm_backend_config")
-    return [int(at) for at in config["dot_dimension_numbers"]["lhs_contracting_dimensions"]]
-
-
-def _attended(query: Array, key: Array, value: Array, each: Instruction) -> int:
-    """Return the operations of both products of an attention's forward pass.
-
-    Under a causal mask, those of the pairs that it leaves. Other masks have no known number.
-    """
-    config = _configured(each, "cudnn_fmha_backend_config")
-    if int(config.get("sliding_window_length", 0)) > 0:
-        raise Unknown("attention in a window")
-    first, second = config["bmm1_dot_dimension_numbers"], config["bmm2_dot_dimension_numbers"]
-    width = math.prod(query.extents[int(at)] for at in first["lhs_contracting_dimensions"])
-    keys, values = _rest(key, first), _rest(value, second)
-    heads = math.prod(query.extents[int(at)] for at in first["lhs_batch_dimensions"])
-    queries = query.elements // max(width * heads, 1)
-    pairs = queries * keys
-    if config["mask_type"] == "CAUSAL" and queries == keys:
-        pairs = queries * (queries + 1) // 2
-    elif config["mask_type"] != "NO_MASK":
-        raise Unknown(f"attention under {config['mask_type']}")
-    return 2 * heads * pairs * (width + values)
-
-
-def _rest(right: Array, said: Any) -> int:
-    """Return the extent of a right operand's dimensions that are neither batch nor summed over."""
-    names = ("rhs_batch_dimensions", "rhs_contracting_dimensions")
-    out = {int(at) for name in names for at in said[name]}
-    return math.prod(extent for at, extent in enumerate(right.extents) if at not in out)
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Windows of a convolution, by dimension of space."""
-
-    sizes: list[int]
-    strides: list[int]
-    before: list[int]
-    """Padding in front of the first element."""
-    spread: list[int]
-    """Distance of two elements of the input, with what is put between them."""
-    dilation: list[int]
-
-
-def _window(text: str) -> _Window:
-    said = dict(part.split("=", 1) for part in text.strip("{}").split())
-    sizes = [int(each) for each in said["size"].split("x")] if said else []
-
-    def numbers(name: str, otherwise: int) -> list[int]:
-        if name not in said:
-            return [otherwise] * len(sizes)
-        return [int(each.partition("_")[0]) for each in said[name].split("x")]
-
-    return _Window(
-        sizes,
-        numbers("stride", 1),
-        numbers("pad", 0),
-        numbers("lhs_dilate", 1),
-        numbers("rhs_dilate", 1),
-    )
-
-
-def _convolved(image: Array, kernel: Array, result: Array, said: Mapping[str, str]) -> int:
-    """Return the operations of a convolution, those on padding left out."""
-    labels = _LABELS.match(said["dim_labels"])
-    if labels is None:
-        raise Unknown("dimensions of a convolution")
-    if not result.floating:
-        return 0
-    of_image = dict(zip(labels[1], image.extents, strict=True))
-    of_kernel = dict(zip(labels[2], kernel.extents, strict=True))
-    of_result = dict(zip(labels[3], result.extents, strict=True))
-    window = _window(said.get("window", ""))
-    count: int = of_result["b"] * of_result["f"] * of_kernel["i"]
-    for at, size in enumerate(window.sizes):
-        first = np.arange(of_result[str(at)]) * window.strides[at] - window.before[at]
-        places = first[:, None] + np.arange(size) * window.dilation[at]
-        inside = (places >= 0) & (places <= (of_image[str(at)] - 1) * window.spread[at])
-        count *= int((inside & (places % window.spread[at] == 0)).sum())
-    return 2 * count
