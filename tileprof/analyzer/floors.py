@@ -34,6 +34,12 @@ from tileprof.profile import DevicePeak
 Limit: TypeAlias = Literal["", "memory", "arithmetic", "launch"]
 """What sets a floor; nothing where the work of a kernel, or its device, is not known."""
 
+_MULTIPLIED = {
+    "f8e4m3fn": "tensor_float8_e4m3", "f8e5m2": "tensor_float8_e4m3", "bf16": "tensor_bfloat16",
+    "f16": "tensor_float16", "f32": "tensor_tf32",
+}  # fmt: skip
+"""By the type that XLA says a kernel multiplies, the highest roof that keeps the result's type."""
+
 
 class Floors:
     """Floors of a program's kernels, in steps where these are known; by node, ns."""
@@ -103,7 +109,7 @@ class Floors:
             return {_limit(roofs.peaks[name]): floor * part for name, floor in roofs.floors.items()}
         peaks = roofs.peaks
         memory = roofs.memory_peak
-        arithmetic = _arithmetic_peak(case.name, peaks)
+        arithmetic = _arithmetic_peak(case.name, peaks, str(case.attributes.get("multiplies", "")))
         moved, computed = float(self._tree.bytes[node]), float(self._tree.flops[node])
         seconds = float(self._tree.time[node]) / 1e9
         if memory and moved > FLOORS_IMPOSSIBLE * _fastest(peaks, memory) * seconds:
@@ -124,10 +130,15 @@ def _fastest(peaks: Mapping[str, DevicePeak], memory: DevicePeak) -> float:
     return max(memory.value, cached.value if cached else FLOORS_CACHED * memory.value)
 
 
-def _arithmetic_peak(name: str, peaks: Mapping[str, DevicePeak]) -> DevicePeak | None:
-    """The roof of a kernel's arithmetic by its name; the highest one where it does not tell."""
+def _arithmetic_peak(
+    name: str, peaks: Mapping[str, DevicePeak], multiplied: str = ""
+) -> DevicePeak | None:
+    """The roof of a kernel's arithmetic by its name, else by the type that it is known to
+    multiply; the highest one where neither tells."""
     for roof in roofs_by_name(name):
         if roof in peaks:
             return peaks[roof]
+    if (roof := _MULTIPLIED.get(multiplied, "")) in peaks:
+        return peaks[roof]
     rates = [each for each in peaks.values() if each.unit == "flop/s"]
     return max(rates, key=lambda each: each.value, default=None)

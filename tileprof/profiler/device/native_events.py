@@ -21,6 +21,7 @@ from tileprof.profiler.device.gpu import Gpu, has_gpu
 from tileprof.profiler.device.memory import read_memory
 from tileprof.profiler.device.timeline import Part, host_part
 from tileprof.profiler.frameworks import allocator, observer, training_facts
+from tileprof.profiler.frameworks.jax_programs import programs
 from tileprof.profiler.frameworks.triton_work import TritonWork
 from tileprof.profiler.native import native_recorder, why_not
 from tileprof.profiler.pcs.attribution import Modules, attribute, attribute_counts
@@ -104,6 +105,7 @@ class Events:
         self.gpu.begin(sampling)
         self._triton = self._triton or TritonWork(self._native)
         self._triton.pause(False)
+        programs.attach()
         if operations:
             observer.attach(backward_ops=backward_ops)
         else:
@@ -131,6 +133,7 @@ class Events:
         if self._triton is not None:
             self._triton.stop()
             self._triton = None
+        programs.detach()
 
     def limit_timeline(self, most: int) -> None:
         """Keep so many single events of devices, and as many of the host; 0: none."""

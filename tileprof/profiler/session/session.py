@@ -35,6 +35,7 @@ from tileprof.profiler.session import provenance
 from tileprof.profiler.session.node_tracks import track_totals
 from tileprof.profiler.session.snapshot import build_tree, device_ns, gather
 from tileprof.profiler.session.steps import Steps, WarmUp
+from tileprof.profiler.session.xla_work import with_product
 from tileprof.profiler.tree.numbers import Numbers
 from tileprof.profiler.tree.sources import Sources
 from tileprof.profiler.tree.totals import LaunchTotals
@@ -254,8 +255,12 @@ class Session:
         stores = (*(setups if setup else ()), store)
         native = recorder.events.native_code if recorder.events and self.options.native else None
         calls: set[int] = set()
+        multiplied: dict[int, set[str]] = {}
         for each in stores:
             numbers = gather(recorder, each)
+            for index, kind in numbers.multiplied.items():
+                if index in recorder.kernel_of:
+                    multiplied.setdefault(recorder.kernel_of[index], set()).add(kind)
             if native is not None:
                 new = numbers.native_calls()
                 calls |= new
@@ -277,7 +282,11 @@ class Session:
             files += [frame.place.file for call in sorted(calls) for frame in native.frames(call)]
         used = list(dict.fromkeys(kernel_of.values()))
         kernels = tuple(
-            add_records(recorder.described(kernel), launches.get(kernel, [])) for kernel in used
+            add_records(
+                with_product(recorder.described(kernel), multiplied.get(kernel, set())),
+                launches.get(kernel, []),
+            )
+            for kernel in used
         )
         # A kernel that ran on several devices at one call path is there for one of them.
         ran_on = [recorder.kernels[kernel].device for kernel in sorted({*used, *launches})]

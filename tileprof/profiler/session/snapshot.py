@@ -17,11 +17,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tileprof.profile import KernelInfo, Sketch, TreeBuilder
+from tileprof.profiler.frameworks.jax_programs import programs
 from tileprof.profiler.host.late_measurements import give_to_replays
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.host.store import Store
 from tileprof.profiler.session.kernel_sites import add_samples, add_sites
 from tileprof.profiler.session.op_bytes import give_op_bytes
+from tileprof.profiler.session.xla_work import give_xla_work
 from tileprof.profiler.symbols.native_code import Lookup
 from tileprof.profiler.tree import metrics
 from tileprof.profiler.tree.contexts import CAPTURED
@@ -55,9 +57,10 @@ def gather(recorder: Recorder, store: Store) -> Numbers:
                     extra.own_ns = elapsed
                     host[index] = _host_sum(host[index], extra)
     _give_work_to_kernels(nodes, host)
+    multiplied = give_xla_work(nodes, host, device, programs.find) if len(programs) else {}
     give_op_bytes(nodes, host, launches, device)
     give_to_replays(nodes, launches, device, recorder.kernel_of, CAPTURED)
-    return Numbers(nodes, host, launches, device, memory, sketches)
+    return Numbers(nodes, host, launches, device, memory, sketches, multiplied)
 
 
 def device_ns(numbers: Numbers) -> tuple[int, int]:

@@ -21,6 +21,8 @@ class Numbers:
     memory: list[MemoryTotals | None]
     sketches: dict[int, Sketch] = field(default_factory=dict)
     """Times of what devices did."""
+    multiplied: dict[int, str] = field(default_factory=dict)
+    """Types that the matrix products of kernels multiply, in XLA's names, where it says so."""
 
     @cached_property
     def wanted(self) -> list[bool]:

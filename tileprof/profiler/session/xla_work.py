@@ -1,0 +1,139 @@
+"""Work of kernels that XLA launched, by the instructions that they run.
+
+In: nodes, with what the host and devices did at them; the work of XLA's programs.  Out: `bytes` and
+`flops` at kernels below ranges of these programs, for all their launches.
+
+XLA opens a range around each run of a module, and one around each of its steps (thunks), which
+names the instruction. Where that is missing, as in graphs that XLA makes of several steps, the
+kernel's name tells: XLA names its own kernels after instructions, every character that is neither
+letter, digit nor `_` turned to `_`. Several kernels of one step share its work by their time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from tileprof.profile import KernelInfo
+from tileprof.profiler.frameworks.hlo_work import Work
+from tileprof.profiler.frameworks.jax_programs import InstructionWork
+from tileprof.profiler.tree.totals import DeviceTotals, HostTotals
+from tileprof.profiler.tree.tree import Node
+
+_MODULE = re.compile(r"XlaModule:#")
+_STEP = re.compile(r"[#,]hlo_op=([^,#]+)")
+"""Part of the name of the range of a step: `Thunk:#hlo_op=fusion.3,unique_hlo_op_id=5#`."""
+_OTHERS = re.compile(r"\W", re.ASCII)
+
+_Named = dict[str, Work | None]
+
+
+def give_xla_work(
+    nodes: list[Node],
+    host: list[HostTotals | None],
+    device: list[DeviceTotals | None],
+    find: Callable[[str], InstructionWork | None],
+) -> dict[int, str]:
+    """Add the work of kernels that are below ranges of XLA's programs to what `host` has of them.
+
+    `find` gives a program's work by the name of its range. Kernels that know their work keep it.
+    Return, by index of the node, the types that kernels multiply, of those with products.
+    """
+    multiplied: dict[int, str] = {}
+    modules: dict[int, str] = {}
+    steps: dict[int, Node] = {}
+    found: dict[str, tuple[InstructionWork, _Named]] = {}
+    shared: dict[int, list[int]] = {}
+    for node in nodes[1:]:
+        at, above = node.index, node.parent.index if node.parent is not None else 0
+        if above in modules:
+            modules[at] = modules[above]
+        if above in steps:
+            steps[at] = steps[above]
+        if node.kind == "scope" and _MODULE.search(node.name):
+            modules[at] = node.name
+            steps.pop(at, None)
+            if node.name not in found:
+                known = find(node.name) or {}
+                found[node.name] = known, _by_kernel(known)
+        if at not in modules:
+            continue
+        by_instruction, by_kernel = found[modules[at]]
+        if node.kind == "scope" and _instruction(node) in by_instruction:
+            steps[at] = node
+        did = device[at]
+        if node.kind != "kernel" or did is None or _known(host[at]):
+            continue
+        if at in steps:
+            shared.setdefault(steps[at].index, []).append(at)
+        elif (work := by_kernel.get(node.name)) is not None:
+            _add(host, at, work, did.count)
+            multiplied[at] = work.multiplied
+    for at, kernels in shared.items():
+        step = nodes[at]
+        of_step = found[modules[at]][0][_instruction(step)]
+        if of_step is not None:
+            _share(host, device, kernels, of_step, _runs(host[at], device, kernels))
+            multiplied |= dict.fromkeys(kernels, of_step.multiplied)
+    return {at: kind for at, kind in multiplied.items() if kind}
+
+
+def with_product(info: KernelInfo, kinds: set[str]) -> KernelInfo:
+    """Return a kernel with the type that its products multiply; without, where they differ."""
+    if len(kinds) != 1:
+        return info
+    return replace(info, attributes={**info.attributes, "multiplies": next(iter(kinds))})
+
+
+def _instruction(step: Node) -> str:
+    """Return the instruction that a range names; the range's own name where it has no others."""
+    said = _STEP.search(step.name)
+    return said[1] if said is not None else step.name
+
+
+def _by_kernel(work: InstructionWork) -> _Named:
+    """Return the work by the name of a kernel; None where instructions of that name differ."""
+    found: _Named = {}
+    for name, of in work.items():
+        kernel = _OTHERS.sub("_", name)
+        found[kernel] = of if found.get(kernel, of) == of else None
+    return found
+
+
+def _known(said: HostTotals | None) -> bool:
+    metrics = (said.metrics if said is not None else None) or {}
+    return bool(metrics.get("bytes") or metrics.get("flops"))
+
+
+def _runs(step: HostTotals | None, device: list[DeviceTotals | None], kernels: list[int]) -> int:
+    """Return how often a step ran on a device: at most once for each launch of some kernel."""
+    launches = max(did.count for at in kernels if (did := device[at]) is not None)
+    visits = step.count if step is not None else 0
+    return min(visits or launches, launches)
+
+
+def _share(
+    host: list[HostTotals | None],
+    device: list[DeviceTotals | None],
+    kernels: list[int],
+    work: Work,
+    runs: int,
+) -> None:
+    times = [did.sum if (did := device[at]) is not None else 0 for at in kernels]
+    whole = sum(times)
+    for at, time in zip(kernels, times, strict=True):
+        part = time / whole if whole else 1 / len(kernels)
+        _add(host, at, work, runs * part)
+
+
+def _add(host: list[HostTotals | None], at: int, work: Work, runs: float) -> None:
+    """Add the work of so many runs to a copy of what the host knows of a node."""
+    totals = HostTotals()
+    before = host[at]
+    if before is not None:
+        totals.take(before)
+    for metric, amount in (("bytes", work.bytes), ("flops", work.flops)):
+        if amount:
+            totals.add(metric, round(amount * runs))
+    host[at] = totals
