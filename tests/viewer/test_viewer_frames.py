@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -17,6 +18,7 @@ from tileprof.profile import (
     Profile,
     Symbol,
     Tables,
+    as_shown,
     grouped,
     is_installed,
     leave_out,
@@ -182,7 +184,7 @@ def test_a_thousandth_beside_a_child_needs_no_line() -> None:
             node("op", "aten::mkldnn_convolution", cpu_time=995, count=1),
         ),
     )
-    slow = with_children(node("op", "a", cpu_time=20), node("op", "b", cpu_time=980))
+    slow = with_children(node("op", "a", cpu_time=30), node("op", "b", cpu_time=970))
     tree = with_children(node("frame", "main", "a.py:3", cpu_time=9), line, slow)
     text = render_view(profile_of(tree), ViewOptions(threshold=0.1), width=120)
     assert "aten::conv2d → aten::convolution → aten::mkldnn_convolution" in text
@@ -342,10 +344,102 @@ def test_a_long_tree_is_folded_until_it_fits() -> None:
     few = [node("kernel", f"k{number}", time=1000) for number in range(9)]
     assert "Folded" not in render_view(profile_of(*few), ViewOptions(), width=100)
     folded = render_view(profile, ViewOptions(), width=100)
-    assert "Folded: 90 nodes below 1.5 %" in folded
+    # No threshold gives a screen of kernels that are alike: the largest are shown.
+    assert "Folded: 66 nodes no larger than these, together" in folded
+    assert "k089" in folded
+    assert "k066" in folded
+    assert "k065" not in folded
+    steps = [node("kernel", f"s{number}", time=1 << number) for number in range(40)]
+    assert "nodes below 0.5 %" in render_view(profile_of(*steps), ViewOptions(), width=100)
     whole = render_view(profile, ViewOptions(threshold=0.5), width=100)
     assert len(whole.splitlines()) > 90
     assert len(render_view(profile, ViewOptions(mode="flat"), width=100).splitlines()) > 90
+
+
+def net() -> Profile:
+    """A module of the user's of which two lines call a layer each, and one two operations."""
+
+    def at(line: int, *children: Nested) -> Nested:
+        return with_children(
+            node("frame", "Net.forward", f"/home/me/n.py:{line}", cpu_time=1), *children
+        )
+
+    def layer(cost: float) -> Nested:
+        linear = node("frame", "Linear.forward", f"{LIB}/torch/nn/modules/linear.py:134")
+        return with_children(linear, node("op", "aten::linear", cpu_time=cost))
+
+    return profile_of(
+        with_children(
+            node("frame", "main", "/home/me/n.py:30", cpu_time=9),
+            at(10, layer(100)),
+            at(11, layer(70)),
+            at(12, node("op", "aten::relu", cpu_time=50), node("op", "aten::add", cpu_time=20)),
+        )
+    )
+
+
+def test_a_module_of_the_users_is_one_line() -> None:
+    """Modules that its lines call hang on it; operations keep the line that calls them."""
+    text = render_view(net(), ViewOptions(threshold=0), width=100)
+    assert text.count("Net.forward  n.py") == 1
+    assert "n.py:10" not in text
+    assert "n.py:11" not in text
+    assert text.index("Linear") < text.index("line  n.py:12") < text.index("aten::relu")
+    made = as_shown(net(), "user").profile
+    assert paths(made) == {
+        "main", "main/Net.forward", "main/Net.forward/Linear",
+        "main/Net.forward/Linear/aten::linear", "main/Net.forward/line",
+        "main/Net.forward/line/aten::relu", "main/Net.forward/line/aten::add",
+    }  # fmt: skip
+    assert made.whole == net().whole
+    assert made.total("cpu_time")[0] == 252
+    module = made.names.index("Net.forward")
+    assert made.total("cpu_time")[module] == 243
+    for group, known in (("line", "n.py:10"), ("module", "Net  scope")):
+        assert known in render_view(net(), ViewOptions(group=cast(Group, group)), width=100)
+    assert "n.py:10" in render_view(net(), ViewOptions(frames="library"), width=100)
+
+
+def test_places_of_nodes_follow_into_whole_modules() -> None:
+    """A page finds its nodes by those of the recording."""
+    profile = net()
+    shown = as_shown(profile, "user")
+    for at, name in enumerate(profile.names):
+        assert shown.profile.names[int(shown.moved[at])] in (name, "Linear", "line")
+    totals = shown.profile.total("cpu_time")
+    assert totals[shown.moved[profile.names.index("main")]] == profile.whole["cpu_time"]
+
+
+def test_what_goes_on_comes_before_what_happens_once() -> None:
+    """Imports and set-up are the longest part of short programs, and not looked for."""
+    source = "import torch\nrun()\n"
+    setup = node("frame", "<module>", "/w/a.py:2", cpu_time=500)
+    profile = profile_of(
+        node("frame", "<module>", "/w/a.py:1", cpu_time=900),
+        (replace(setup[0], phase="set-up"), *setup[1:]),
+        node("frame", "<module>", "/w/a.py:2", cpu_time=100),
+        tables=Tables(sources={"/w/a.py": source}),
+    )
+    rows = [
+        line for line in render_view(profile, ViewOptions(), width=90).splitlines() if "<" in line
+    ]
+    assert [row.rpartition("<module>")[2].strip() for row in rows] == [
+        "a.py:2", "import a.py:1", "set-up a.py:2",
+    ]  # fmt: skip
+
+
+def test_the_hottest_operation_is_in_the_tree() -> None:
+    """However small it is beside what happens once, with the path that leads there."""
+    run = with_children(
+        node("frame", "main", "/w/a.py:9", cpu_time=1),
+        node("op", "aten::mm", cpu_time=3),
+        node("op", "aten::add", cpu_time=2),
+    )
+    profile = profile_of(node("frame", "<module>", "/w/a.py:1", cpu_time=9_000), run)
+    text = render_view(profile, ViewOptions(), width=90)
+    assert "aten::mm" in text
+    assert "aten::add" not in text
+    assert "aten::mm" not in render_view(profile, ViewOptions(threshold=0.5), width=90)
 
 
 def test_an_installed_program_is_the_users_own() -> None:

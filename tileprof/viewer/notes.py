@@ -98,7 +98,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
     kind, place = profile.kinds[node], profile.locations[node]
     match kind:
         case "frame":
-            parts = ["import"] if _imports(profile, node) else []
+            parts = ["import"] if imports(profile, node) else []
         case "site":
             seen = share_notes(times.shares.get(node, ()))
             parts = [*(seen or _visit(times, node) or [kind]), *_perturbation(times, node)]
@@ -109,7 +109,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
     return (*parts, place.short) if place else tuple(parts)
 
 
-def _imports(profile: Profile, node: int) -> bool:
+def imports(profile: Profile, node: int) -> bool:
     """Tell whether a line of a program's file is an import, whose time is that of libraries."""
     place = profile.locations[node]
     if place is None or profile.names[node] != "<module>":

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
-from tileprof.profile import PcRecording, Profile, with_frames
+from tileprof.profile import DEVICE_WORK, SETUP, PcRecording, Profile, with_frames
 from tileprof.profile.transform.regroup import HIDDEN
 from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
 from tileprof.viewer.chains import Chains, chains, every_node, joined
@@ -46,7 +47,16 @@ from tileprof.viewer.text import (
     plain,
 )
 
-from .notes import headline, label_of, missing_from, nothing_in, steps_in, title_of, visit_times
+from .notes import (
+    headline,
+    imports,
+    label_of,
+    missing_from,
+    nothing_in,
+    steps_in,
+    title_of,
+    visit_times,
+)
 
 _BAR_WIDTH = 8
 _LEGENDS = {
@@ -135,7 +145,9 @@ def tree_rows(
     return TreeRows(
         profile=profile,
         nodes=lines.nodes,
-        outline=Outline(lines.parents, first.total[lines.nodes]),
+        outline=Outline(
+            lines.parents, first.total[lines.nodes], _once(profile, options)[lines.nodes]
+        ),
         amounts=np.asarray(ranking[lines.nodes], np.float64),
         whole=float(profile.whole[metric]) if metric else 0.0,
         hidden=np.array(at_top, bool)[profile.symbol][lines.nodes],
@@ -152,11 +164,64 @@ def _selected(profile: Profile, options: ViewOptions) -> Selection:
     if options.threshold is not None or options.mode != "top-down":
         return select(profile, options, DEFAULT_THRESHOLD, "user")
     whole = arranged(profile, options, "user")
+    hottest, more = _hottest(whole), None
     for threshold in THRESHOLDS:
-        selection = pruned(whole, threshold)
-        if not selection.metric or _count(selection, options) <= MOST_LINES:
+        selection = pruned(whole, threshold, hottest)
+        lines = _count(selection, options) if selection.metric else 0
+        if lines <= MOST_LINES:
             break
+        more = selection
+    if more is None or MOST_LINES // 2 <= lines <= MOST_LINES:
+        return selection
+    return _largest(whole, len(more.profile), hottest, options)
+
+
+def _largest(
+    whole: Selection, most: int, hottest: npt.NDArray[np.bool_], options: ViewOptions
+) -> Selection:
+    """Return the largest nodes that are a screen: where many are alike, no threshold gives one."""
+    values = np.nan_to_num(np.abs(whole.profile.total(whole.metric).astype(np.float64)))
+    order = np.argsort(-values, kind="stable")
+    few, selection = 0, pruned(whole, 100, hottest)
+    while most - few > 1:
+        count = (few + most) // 2
+        kept = hottest.copy()
+        kept[order[:count]] = True
+        tried = pruned(whole, 100, kept, "no larger than these")
+        if _count(tried, options) <= MOST_LINES:
+            few, selection = count, tried
+        else:
+            most = count
     return selection
+
+
+def _hottest(selection: Selection) -> npt.NDArray[np.bool_]:
+    """Return the kernel or operation that takes most: a tree has it even where all are small.
+
+    That is one of the steps, where there are any.
+    """
+    profile, found = selection.profile, np.zeros(len(selection.profile), bool)
+    if not selection.metric or not len(profile):
+        return found
+    values = np.nan_to_num(profile.total(selection.metric).astype(np.float64))
+    setup = np.array([each.phase.startswith(SETUP) for each in profile.symbols], bool)
+    for wanted in (DEVICE_WORK, ("op",)):
+        chosen = np.array([each.kind in wanted for each in profile.symbols], bool)
+        for symbols in (chosen & ~setup, chosen):
+            held = np.where(symbols[profile.symbol], values, 0)
+            if held.max() > 0:
+                found[int(held.argmax())] = True
+                return found
+    return found
+
+
+def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
+    """Return the nodes at the top that are set-up or imports, which come after what goes on."""
+    found = np.zeros(len(profile), bool)
+    if options.mode == "top-down" and options.group is None:
+        for top in profile.roots():
+            found[top] = profile.phases[top].startswith(SETUP) or imports(profile, top)
+    return found
 
 
 def _count(selection: Selection, options: ViewOptions) -> int:

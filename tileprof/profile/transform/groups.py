@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tileprof.profile import metrics as law
 from tileprof.profile.installed import is_installed
 from tileprof.profile.kernel_places import DEVICE_WORK
 from tileprof.profile.node_names import LOADER_SCOPE
@@ -21,10 +20,10 @@ from tileprof.profile.transform.closures import optimizers_work
 from tileprof.profile.transform.frames import is_module
 from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.operations import with_values
-from tileprof.profile.transform.regroup import keys_of, rehang
+from tileprof.profile.transform.regroup import keys_of, rehang, with_symbols
 from tileprof.profile.transform.tracks import divided
 from tileprof.profile.tree.forest import Grown, Nodes, merge_siblings, nearest
-from tileprof.profile.tree.model import Profile, build
+from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
 
 Group = Literal["module", "phase", "kernel", "line", "thread", "stream"]
@@ -153,7 +152,7 @@ def _hung_up(placed: _Placed) -> Profile:
     held = np.flatnonzero(with_values(profile)).tolist()
     used = dict.fromkeys(names[node] for node in held)
     groups = {name: number for number, name in enumerate(used)}
-    whole = _with_roots(profile, list(groups))
+    whole = with_symbols(profile, [Symbol("scope", name) for name in groups])
     above, ends = profile.parents.tolist(), inside.tolist()
     # New nodes, the groups first: what is above each, and the node that each is of.
     parents, chosen = [-1] * len(groups), [*range(len(profile), len(whole))]
@@ -175,27 +174,3 @@ def _hung_up(placed: _Placed) -> Profile:
     grown = merge_siblings(np.array(parents, np.int32), keys_of(whole)[of])
     target[target >= 0] = grown.target[target[target >= 0]]
     return rehang(whole, Grown(grown.parents, of[grown.first], target, target))
-
-
-def _with_roots(profile: Profile, names: list[str]) -> Profile:
-    """Return the profile with further nodes at the top, without values."""
-    symbols = [Symbol("scope", name) for name in names]
-
-    def longer(columns: Mapping[str, law.Column]) -> dict[str, law.Column]:
-        return {
-            name: np.concatenate(
-                [column, law.empty_column(profile.metrics[name], len(names)).astype(column.dtype)]
-            )
-            for name, column in columns.items()
-        }
-
-    return build(
-        [*profile.symbols, *symbols],
-        np.append(profile.symbol, len(profile.symbols) + np.arange(len(names))),
-        np.append(profile.parents, np.full(len(names), -1)),
-        profile.metrics,
-        longer(profile.own),
-        longer(profile.absorbed),
-        profile.whole,
-        profile.tables,
-    )
