@@ -440,6 +440,18 @@ def test_the_hottest_operation_is_in_the_tree() -> None:
     assert "aten::mm" in text
     assert "aten::add" not in text
     assert "aten::mm" not in render_view(profile, ViewOptions(threshold=0.5), width=90)
+    # That of a module comes before an optimizer's, or a sampler's.
+    layer = with_children(
+        node("frame", "Linear.forward", f"{LIB}/torch/nn/modules/linear.py:134"),
+        node("op", "aten::linear", cpu_time=2),
+    )
+    text = render_view(profile_of(*[
+        node("frame", "<module>", "/w/a.py:1", cpu_time=9_000),
+        with_children(node("frame", "main", "/w/a.py:9"), layer,
+                      node("op", "aten::div", cpu_time=3)),
+    ]), ViewOptions(), width=90)  # fmt: skip
+    assert "aten::linear" in text
+    assert "aten::div" not in text
 
 
 def test_an_installed_program_is_the_users_own() -> None:

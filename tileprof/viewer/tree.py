@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import DEVICE_WORK, SETUP, PcRecording, Profile, with_frames
+from tileprof.profile.transform.frames import is_module
 from tileprof.profile.transform.regroup import HIDDEN
+from tileprof.profile.tree.forest import nearest
 from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
 from tileprof.viewer.chains import Chains, chains, every_node, joined
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
@@ -198,17 +200,19 @@ def _largest(
 def _hottest(selection: Selection) -> npt.NDArray[np.bool_]:
     """Return the kernel or operation that takes most: a tree has it even where all are small.
 
-    That is one of the steps, where there are any.
+    That is one of a module, and of the steps, where there are any.
     """
     profile, found = selection.profile, np.zeros(len(selection.profile), bool)
     if not selection.metric or not len(profile):
         return found
     values = np.nan_to_num(profile.total(selection.metric).astype(np.float64))
     setup = np.array([each.phase.startswith(SETUP) for each in profile.symbols], bool)
+    modules = np.array([is_module(each) for each in profile.symbols], bool)[profile.symbol]
+    in_module, steps = nearest(profile.parents, modules) >= 0, ~setup[profile.symbol]
     for wanted in (DEVICE_WORK, ("op",)):
-        chosen = np.array([each.kind in wanted for each in profile.symbols], bool)
-        for symbols in (chosen & ~setup, chosen):
-            held = np.where(symbols[profile.symbol], values, 0)
+        chosen = np.array([each.kind in wanted for each in profile.symbols], bool)[profile.symbol]
+        for nodes in (chosen & steps & in_module, chosen & steps, chosen):
+            held = np.where(nodes, values, 0)
             if held.max() > 0:
                 found[int(held.argmax())] = True
                 return found
