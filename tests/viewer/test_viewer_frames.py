@@ -454,6 +454,27 @@ def test_the_hottest_operation_is_in_the_tree() -> None:
     assert "aten::div" not in text
 
 
+def test_what_is_small_beside_imports_is_shown_if_it_is_large_in_what_goes_on() -> None:
+    """A short program imports for longer than it runs; its set-up folds by what is of all."""
+    work = with_children(
+        node("frame", "main", "/w/a.py:9"),
+        *(node("op", f"aten::op{cost}", cpu_time=cost) for cost in (60, 30, 9, 1)),
+    )
+    setup, _, parts = with_children(
+        node("frame", "start", "/w/a.py:8"),
+        *(node("op", f"aten::at{n}", cpu_time=9) for n in (1, 2)),
+    )
+    imports = node("frame", "<module>", "/w/a.py:1", cpu_time=99_000)
+    early = (replace(setup, phase="set-up"), {"cpu_time": 900.0}, parts)
+    profile = profile_of(imports, early, work, tables=Tables(sources={"/w/a.py": "import torch\n"}))
+    text = render_view(profile, ViewOptions(), width=120)
+    assert [cost for cost in (60, 30, 9, 1) if f"aten::op{cost} " in text] == [60, 30, 9, 1]
+    assert "start" in text
+    assert "aten::at1" not in text
+    assert "below 0.5 % of what goes on (set-up and imports: of all)" in text
+    assert "aten::op60" not in render_view(profile, ViewOptions(threshold=0.5), width=120)
+
+
 def test_an_installed_program_is_the_users_own() -> None:
     """As with `run -m`: the package that the tree begins in, and no other."""
     tree = with_children(

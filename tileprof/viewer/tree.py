@@ -167,8 +167,14 @@ def _selected(profile: Profile, options: ViewOptions) -> Selection:
         return select(profile, options, DEFAULT_THRESHOLD, "user")
     whole = arranged(profile, options, "user")
     hottest, more = _hottest(whole), None
+    values, steps = _values(whole), _steps(whole, options)
     for threshold in THRESHOLDS:
-        selection = pruned(whole, threshold, hottest)
+        kept, reason = hottest, ""
+        if steps.any():
+            # Beside set-up and imports that take nearly all, what goes on would be out of sight.
+            kept = hottest | (steps & (values >= threshold / 100 * _sum(whole, steps)))
+            reason = f"below {threshold:g} % of what goes on (set-up and imports: of all)"
+        selection = pruned(whole, threshold, kept, reason)
         lines = _count(selection, options) if selection.metric else 0
         if lines <= MOST_LINES:
             break
@@ -182,7 +188,7 @@ def _largest(
     whole: Selection, most: int, hottest: npt.NDArray[np.bool_], options: ViewOptions
 ) -> Selection:
     """Return the largest nodes that are a screen: where many are alike, no threshold gives one."""
-    values = np.nan_to_num(np.abs(whole.profile.total(whole.metric).astype(np.float64)))
+    values = _values(whole)
     order = np.argsort(-values, kind="stable")
     few, selection = 0, pruned(whole, 100, hottest)
     while most - few > 1:
@@ -197,6 +203,28 @@ def _largest(
     return selection
 
 
+def _values(selection: Selection) -> npt.NDArray[np.float64]:
+    """Return what says which nodes are small: their size; zeros where nothing adds up."""
+    if not selection.metric:
+        return np.zeros(len(selection.profile))
+    total = selection.profile.total(selection.metric).astype(np.float64)
+    return np.nan_to_num(np.abs(total))
+
+
+def _steps(selection: Selection, options: ViewOptions) -> npt.NDArray[np.bool_]:
+    """Return what goes on, below tops that are no set-up or imports; none where all or none is."""
+    profile = selection.profile
+    once = _once(profile, options)
+    tops = profile.parents < 0
+    if not (once & tops).any() or once[tops].all():
+        return np.zeros(len(profile), bool)
+    return ~once[nearest(profile.parents, tops)]
+
+
+def _sum(selection: Selection, nodes: npt.NDArray[np.bool_]) -> float:
+    return float(_values(selection)[nodes & (selection.profile.parents < 0)].sum())
+
+
 def _hottest(selection: Selection) -> npt.NDArray[np.bool_]:
     """Return the kernel or operation that takes most: a tree has it even where all are small.
 
@@ -205,7 +233,7 @@ def _hottest(selection: Selection) -> npt.NDArray[np.bool_]:
     profile, found = selection.profile, np.zeros(len(selection.profile), bool)
     if not selection.metric or not len(profile):
         return found
-    values = np.nan_to_num(profile.total(selection.metric).astype(np.float64))
+    values = _values(selection)
     setup = np.array([each.phase.startswith(SETUP) for each in profile.symbols], bool)
     modules = np.array([is_module(each) for each in profile.symbols], bool)[profile.symbol]
     in_module, steps = nearest(profile.parents, modules) >= 0, ~setup[profile.symbol]
