@@ -475,6 +475,16 @@ def test_what_is_small_beside_imports_is_shown_if_it_is_large_in_what_goes_on() 
     assert "aten::op60" not in render_view(profile, ViewOptions(threshold=0.5), width=120)
 
 
+def test_a_coroutine_that_waits_is_shown_though_it_takes_nothing() -> None:
+    """It was open for half of the time, which others ran in."""
+    request = node("scope", "request", cpu_time=1, elapsed_time=5_000)
+    short = node("scope", "short", cpu_time=1, elapsed_time=3)
+    work = node("frame", "main", "/w/a.py:9", cpu_time=9_998)
+    text = render_view(profile_of(request, short, work), ViewOptions(), width=100)
+    assert "request" in text
+    assert "short" not in text
+
+
 def test_an_installed_program_is_the_users_own() -> None:
     """As with `run -m`: the package that the tree begins in, and no other."""
     tree = with_children(

@@ -124,29 +124,26 @@ def arranged(
 
 
 def pruned(
-    selection: Selection,
-    threshold: float,
-    kept: npt.NDArray[np.bool_] | None = None,
-    reason: str = "",
+    selection: Selection, threshold: float, kept: npt.NDArray[np.bool_] | None = None
 ) -> Selection:
-    """Fold what is below a percentage of the whole, but `kept` and what leads there.
-
-    `reason` says which nodes these are, where it is not for the percentage.
-    """
+    """Fold what is below a percentage of the whole, but `kept` and what leads there."""
     current, metric = selection.profile, selection.metric
     if threshold <= 0 or not metric:
         return selection
-    waiting = _waiting(current, metric, threshold / 100)
-    masks = [each for each in (waiting, kept) if each is not None]
+    open_long = waiting(current, metric, threshold / 100)
+    masks = [each for each in (open_long, kept) if each is not None]
     spared = np.logical_or.reduce(masks) if masks else None
     rest = prune(current, metric, threshold / 100, spared)
-    fold = _fold(reason or f"below {threshold:g} %", current, rest, metric)
-    return replace(
-        selection, profile=rest, folds=(*selection.folds, fold) if fold.nodes else selection.folds
-    )
+    return folded_since(selection, replace(selection, profile=rest), f"below {threshold:g} %")
 
 
-def _waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:
+def folded_since(before: Selection, after: Selection, reason: str) -> Selection:
+    """Return `after` with what it has less than `before` as one fold."""
+    fold = _fold(reason, before.profile, after.profile, before.metric)
+    return replace(after, folds=(*before.folds, fold) if fold.nodes else before.folds)
+
+
+def waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:
     """Return scopes of coroutines that were open for a notable time, mostly run by others."""
     if _ELAPSED not in profile.own or profile.metrics[metric].unit != "ns":
         return None

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.profile import DEVICE_WORK, SETUP, PcRecording, Profile, with_frames
-from tileprof.profile.transform.frames import is_module
+from tileprof.profile import SETUP, PcRecording, Profile, with_frames
 from tileprof.profile.transform.regroup import HIDDEN
-from tileprof.profile.tree.forest import nearest
 from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
 from tileprof.viewer.chains import Chains, chains, every_node, joined
 from tileprof.viewer.columns import Column, Values, column, default_rates, visits
@@ -21,19 +19,17 @@ from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, wrap
 from tileprof.viewer.kernel_facts import with_facts
 from tileprof.viewer.options import (
     DEFAULT_THRESHOLD,
-    MOST_LINES,
-    THRESHOLDS,
     Mode,
     ViewOptions,
 )
 from tileprof.viewer.outline import Outline
 from tileprof.viewer.rows import TreeRows
 from tileprof.viewer.sample_shares import LEGEND, share_names
+from tileprof.viewer.screen import fitted
 from tileprof.viewer.selection import (
     Framed,
     Selection,
     arranged,
-    pruned,
     select,
     shown_metrics,
 )
@@ -166,85 +162,7 @@ def _selected(profile: Profile, options: ViewOptions) -> Selection:
     if options.threshold is not None or options.mode != "top-down":
         return select(profile, options, DEFAULT_THRESHOLD, "user")
     whole = arranged(profile, options, "user")
-    hottest, more = _hottest(whole), None
-    values, steps = _values(whole), _steps(whole, options)
-    for threshold in THRESHOLDS:
-        kept, reason = hottest, ""
-        if steps.any():
-            # Beside set-up and imports that take nearly all, what goes on would be out of sight.
-            kept = hottest | (steps & (values >= threshold / 100 * _sum(whole, steps)))
-            reason = f"below {threshold:g} % of what goes on (set-up and imports: of all)"
-        selection = pruned(whole, threshold, kept, reason)
-        lines = _count(selection, options) if selection.metric else 0
-        if lines <= MOST_LINES:
-            break
-        more = selection
-    if more is None or MOST_LINES // 2 <= lines <= MOST_LINES:
-        return selection
-    return _largest(whole, len(more.profile), hottest, options)
-
-
-def _largest(
-    whole: Selection, most: int, hottest: npt.NDArray[np.bool_], options: ViewOptions
-) -> Selection:
-    """Return the largest nodes that are a screen: where many are alike, no threshold gives one."""
-    values = _values(whole)
-    order = np.argsort(-values, kind="stable")
-    few, selection = 0, pruned(whole, 100, hottest)
-    while most - few > 1:
-        count = (few + most) // 2
-        kept = hottest.copy()
-        kept[order[:count]] = True
-        tried = pruned(whole, 100, kept, "no larger than these")
-        if _count(tried, options) <= MOST_LINES:
-            few, selection = count, tried
-        else:
-            most = count
-    return selection
-
-
-def _values(selection: Selection) -> npt.NDArray[np.float64]:
-    """Return what says which nodes are small: their size; zeros where nothing adds up."""
-    if not selection.metric:
-        return np.zeros(len(selection.profile))
-    total = selection.profile.total(selection.metric).astype(np.float64)
-    return np.nan_to_num(np.abs(total))
-
-
-def _steps(selection: Selection, options: ViewOptions) -> npt.NDArray[np.bool_]:
-    """Return what goes on, below tops that are no set-up or imports; none where all or none is."""
-    profile = selection.profile
-    once = _once(profile, options)
-    tops = profile.parents < 0
-    if not (once & tops).any() or once[tops].all():
-        return np.zeros(len(profile), bool)
-    return ~once[nearest(profile.parents, tops)]
-
-
-def _sum(selection: Selection, nodes: npt.NDArray[np.bool_]) -> float:
-    return float(_values(selection)[nodes & (selection.profile.parents < 0)].sum())
-
-
-def _hottest(selection: Selection) -> npt.NDArray[np.bool_]:
-    """Return the kernel or operation that takes most: a tree has it even where all are small.
-
-    That is one of a module, and of the steps, where there are any.
-    """
-    profile, found = selection.profile, np.zeros(len(selection.profile), bool)
-    if not selection.metric or not len(profile):
-        return found
-    values = _values(selection)
-    setup = np.array([each.phase.startswith(SETUP) for each in profile.symbols], bool)
-    modules = np.array([is_module(each) for each in profile.symbols], bool)[profile.symbol]
-    in_module, steps = nearest(profile.parents, modules) >= 0, ~setup[profile.symbol]
-    for wanted in (DEVICE_WORK, ("op",)):
-        chosen = np.array([each.kind in wanted for each in profile.symbols], bool)[profile.symbol]
-        for nodes in (chosen & steps & in_module, chosen & steps, chosen):
-            held = np.where(nodes, values, 0)
-            if held.max() > 0:
-                found[int(held.argmax())] = True
-                return found
-    return found
+    return fitted(whole, lambda of: _once(of, options), lambda shown: _count(shown, options))
 
 
 def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
