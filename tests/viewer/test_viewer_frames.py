@@ -14,6 +14,7 @@ from tileprof.errors import UsageError
 from tileprof.profile import (
     Frames,
     Group,
+    Metric,
     NativeModule,
     Profile,
     Symbol,
@@ -480,7 +481,9 @@ def test_a_coroutine_that_waits_is_shown_though_it_takes_nothing() -> None:
     request = node("scope", "request", cpu_time=1, elapsed_time=5_000)
     short = node("scope", "short", cpu_time=1, elapsed_time=3)
     work = node("frame", "main", "/w/a.py:9", cpu_time=9_998)
-    text = render_view(profile_of(request, short, work), ViewOptions(), width=100)
+    elapsed = Metric("elapsed_time", "ns")
+    profile = profile_of(request, short, work, metrics={elapsed.name: elapsed})
+    text = render_view(profile, ViewOptions(), width=100)
     assert "request" in text
     assert "short" not in text
 
