@@ -241,7 +241,7 @@ def training() -> Profile:
 
 
 @pytest.mark.parametrize(("group", "times"), [
-    ("phase", {"backward": 40, "forward and others": 50, "optimizer": 5, "data": 2, "copies": 3,
+    ("phase", {"backward": 40, "forward": 50, "optimizer": 5, "data": 2, "copies": 3,
                "set-up": 7}),
     ("module", {"Linear": 70, "Block": 20, "(no module)": 17}),
     ("line", {"train.py:7": 90, "train.py:8": 5, "train.py:6": 12}),
@@ -285,7 +285,46 @@ def test_a_training_step_in_a_closure_is_not_the_optimizers() -> None:
     for shown in (profile, with_frames(profile, "user").profile):
         tree = grouped(shown, "phase")
         times = {tree.names[top]: tree.total("time")[top] for top in tree.roots()}
-        assert times == {"optimizer": 7, "backward": 40, "forward and others": 33}
+        assert times == {"optimizer": 7, "backward": 40, "forward": 30, "others": 3}
+
+
+def test_phases_of_a_program_that_samples_and_has_losses() -> None:
+    """Losses and draws are told by the operation, or the module, that they are in."""
+    linear, loss = f"{LIB}/torch/nn/modules/linear.py:9", f"{LIB}/torch/nn/modules/loss.py:7"
+
+    def module(name: str, place: str, *children: Nested) -> Nested:
+        return with_children(node("frame", f"{name}.forward", place), *children)
+
+    drawn = with_children(
+        node("op", "aten::multinomial", cpu_time=3), node("op", "aten::exponential_", cpu_time=30)
+    )
+    in_module = with_children(
+        node("op", "aten::cross_entropy_loss", cpu_time=4),
+        node("op", "aten::log_softmax", cpu_time=5),
+    )
+    profile = profile_of(
+        node("frame", "<module>", "/w/a.py:1", cpu_time=900),
+        with_children(
+            node("frame", "main", "/w/a.py:9", cpu_time=7),
+            module("Model", linear, node("op", "aten::linear", cpu_time=100), in_module),
+            module("NLLLoss", loss, node("op", "aten::sub", cpu_time=2)),
+            drawn,
+        ),
+        tables=Tables(sources={"/w/a.py": "import torch\n"}),
+    )
+    tree = grouped(with_frames(profile, "user").profile, "phase")
+    assert {tree.names[top]: tree.total("cpu_time")[top] for top in tree.roots()} == {
+        "imports": 900, "forward": 100, "loss": 11, "sampling": 33, "others": 7,
+    }  # fmt: skip
+    text = render_view(profile, ViewOptions(group="phase", depth=1), width=100).splitlines()
+    order = [line.split()[-2] for line in text if line.endswith("scope")]
+    assert order == ["forward", "sampling", "loss", "others", "imports"]
+
+
+def test_what_is_in_no_module_comes_last() -> None:
+    """Who groups by modules looks for modules; the rest folds by what it is of all."""
+    text = render_view(net(), ViewOptions(group="module"), width=100)
+    assert text.index("Net  scope") < text.index("(no module)")
 
 
 def test_paths_in_a_group_begin_below_it() -> None:
@@ -472,7 +511,7 @@ def test_what_is_small_beside_imports_is_shown_if_it_is_large_in_what_goes_on() 
     assert [cost for cost in (60, 30, 9, 1) if f"aten::op{cost} " in text] == [60, 30, 9, 1]
     assert "start" in text
     assert "aten::at1" not in text
-    assert "below 0.5 % of what goes on (set-up and imports: of all)" in text
+    assert "below 0.5 % of what goes on (what comes last: of all)" in text
     assert "aten::op60" not in render_view(profile, ViewOptions(threshold=0.5), width=120)
 
 

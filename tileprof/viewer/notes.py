@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import textwrap
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import DEVICE_WORK, SETUP, Profile, step_times
+from tileprof.profile.imports import imports
 from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.profile.shares import SAMPLES, Share, shares_of
 from tileprof.profile.units import format_percent, format_value
@@ -107,21 +107,6 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
         case _:
             parts = [kind]
     return (*parts, place.short) if place else tuple(parts)
-
-
-def imports(profile: Profile, node: int) -> bool:
-    """Tell whether a line of a program's file is an import, whose time is that of libraries."""
-    place = profile.locations[node]
-    if place is None or profile.names[node] != "<module>":
-        return False
-    lines = _lines(profile.tables.sources.get(place.file, ""))
-    text = lines[place.line - 1].lstrip() if 0 < place.line <= len(lines) else ""
-    return text.startswith(("import ", "from "))
-
-
-@functools.lru_cache(maxsize=8)
-def _lines(text: str) -> list[str]:
-    return text.splitlines()
 
 
 def _visit(times: VisitTimes, node: int) -> list[str]:

@@ -57,7 +57,8 @@ class DiffOptions:
     metrics: tuple[str, ...] = ()
     """The metric to compare by, then others whose differences are shown; none as in a view."""
     threshold: float | None = None
-    """Percent of the whole below which a difference folds; none means 0.5."""
+    """Percent of the whole below which a difference folds; none means 0.5, or more where that would
+    be long (`THRESHOLDS`)."""
     depth: int | None = None
     """Number of levels shown."""
 

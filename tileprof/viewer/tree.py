@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import SETUP, PcRecording, Profile, with_frames
+from tileprof.profile.imports import imports
+from tileprof.profile.transform.groups import OUTSIDE, PASSING
 from tileprof.profile.transform.regroup import HIDDEN
 from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
 from tileprof.viewer.chains import Chains, chains, every_node, joined
@@ -47,7 +49,6 @@ from tileprof.viewer.text import (
 
 from .notes import (
     headline,
-    imports,
     label_of,
     missing_from,
     nothing_in,
@@ -166,11 +167,17 @@ def _selected(profile: Profile, options: ViewOptions) -> Selection:
 
 
 def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
-    """Return the nodes at the top that are set-up or imports, which come after what goes on."""
+    """Return the nodes at the top that come after what goes on: set-up and imports; of groups, also
+    what is in none."""
     found = np.zeros(len(profile), bool)
-    if options.mode == "top-down" and options.group is None:
-        for top in profile.roots():
+    if options.mode != "top-down":
+        return found
+    for top in profile.roots():
+        if options.group is None:
             found[top] = profile.phases[top].startswith(SETUP) or imports(profile, top)
+        else:
+            name = profile.names[top]
+            found[top] = name in OUTSIDE or (options.group == "phase" and name in PASSING)
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tileprof.profile.imports import imports
 from tileprof.profile.installed import is_installed
 from tileprof.profile.kernel_places import DEVICE_WORK
 from tileprof.profile.node_names import LOADER_SCOPE
@@ -32,6 +33,13 @@ training step; kernel, copy or fill by its name; innermost line of the user's fi
 program that made a call, or stream of a device that ran it."""
 
 _LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
+_LOSS = re.compile(r"aten::\w*(_loss|cross_entropy|kl_div)\w*$|aten::ctc_loss$")
+_LOSSES = re.compile(r"(torch[/\\]nn[/\\]modules[/\\]loss|transformers[/\\]loss[/\\]\w+)\.py$")
+_SAMPLING = re.compile(r"aten::multinomial$")
+OUTSIDE = ("(no module)", "(no kernel)", "(no line of the user's files)")
+"""Names of groups of what belongs to no other one."""
+PASSING = (SETUP, "imports")
+"""Phases that a program goes through once."""
 _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
 
 
@@ -89,7 +97,7 @@ def _by_kernel(profile: Profile) -> _Placed:
     """Place each node under its kernel, with its whole path: it says what launches the kernel."""
     below = _below(
         profile, lambda symbol: symbol.kind in DEVICE_WORK, lambda symbol: symbol.name,
-        "(no kernel)",
+        OUTSIDE[1],
     )  # fmt: skip
     return _placed(profile, below.names)
 
@@ -101,12 +109,12 @@ def _name_in_model(symbol: Symbol) -> str:
 
 
 _WAYS: Mapping[Group, Callable[[Profile], _Placed]] = {
-    "module": lambda profile: _below(profile, is_module, _name_in_model, "(no module)"),
+    "module": lambda profile: _below(profile, is_module, _name_in_model, OUTSIDE[0]),
     "phase": lambda profile: _placed(profile, _phases(profile)),
     "kernel": _by_kernel,
     "line": lambda profile: _below(
         profile, _is_users, lambda symbol: symbol.location.short if symbol.location else "",
-        "(no line of the user's files)",
+        OUTSIDE[2],
     ),
     "thread": lambda profile: _placed(*divided(profile, "thread")),
     "stream": lambda profile: _placed(*divided(profile, "stream")),
@@ -126,12 +134,18 @@ def _nearest(profile: Profile, wanted: Callable[[Symbol], bool]) -> Nodes:
 
 
 def _phases(profile: Profile) -> list[str]:
-    """Return the part of a training step that each node belongs to."""
+    """Return the part of a training step, or of a program around it, that each node belongs to."""
     optimizer = optimizers_work(profile)
     loader = _nearest(profile, lambda symbol: bool(_LOADER.match(symbol.name))) >= 0
+    loading = np.zeros(len(profile), bool)
+    loading[[top for top in profile.roots() if imports(profile, top)]] = True
+    loading = nearest(profile.parents, loading) >= 0
+    inner = _inner_phases(profile)
     found = []
     for node, phase in enumerate(profile.phases):
-        if phase.startswith(SETUP):
+        if loading[node]:
+            found.append("imports")
+        elif phase.startswith(SETUP):
             found.append(SETUP)
         elif optimizer[node]:
             found.append("optimizer")
@@ -142,8 +156,32 @@ def _phases(profile: Profile) -> list[str]:
         elif profile.kinds[node] == "memcpy":
             found.append("copies")
         else:
-            found.append("forward and others")
+            found.append(inner[node])
     return found
+
+
+def _inner_phases(profile: Profile) -> list[str]:
+    """Return, by the innermost node that tells, what none of the other phases is.
+
+    Losses and draws of tokens are operations, or modules, of their own; the rest of a module is
+    its forward pass. Nothing is known of a model that is no module.
+    """
+    told = [_told_by(symbol) for symbol in profile.symbols]
+    rest = "others" if "forward" in told else "forward and others"
+    inside = nearest(profile.parents, np.array([bool(each) for each in told])[profile.symbol])
+    of_node = np.append(profile.symbol, -1)[inside]
+    return [told[each] if each >= 0 else rest for each in of_node.tolist()]
+
+
+def _told_by(symbol: Symbol) -> str:
+    if symbol.kind == "op":
+        if _LOSS.match(symbol.name):
+            return "loss"
+        return "sampling" if _SAMPLING.match(symbol.name) else ""
+    if not is_module(symbol):
+        return ""
+    place = symbol.location
+    return "loss" if place is not None and _LOSSES.search(place.file) else "forward"
 
 
 def _hung_up(placed: _Placed) -> Profile:
