@@ -17,7 +17,7 @@ from tileprof.profile import Change, Diff
 from tileprof.profile.units import cells, format_value
 from tileprof.viewer.columns import default_metric
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, wrap
-from tileprof.viewer.notes import label_of, title_of, visit_times
+from tileprof.viewer.notes import label_of, once, title_of, visit_times
 from tileprof.viewer.options import MOST_LINES, THRESHOLDS, DiffOptions
 from tileprof.viewer.outline import Outline
 from tileprof.viewer.rows import TreeRows
@@ -188,7 +188,7 @@ def _rows(
     return TreeRows(
         profile=diff.new,
         nodes=nodes,
-        outline=Outline(shown.parents, sizes),
+        outline=Outline(shown.parents, sizes, once(diff.new)[nodes]),
         amounts=sizes,
         whole=float(np.nanmax([abs(whole.old), abs(whole.new), 0])),
         hidden=np.zeros(len(nodes), bool),

@@ -109,6 +109,14 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
     return (*parts, place.short) if place else tuple(parts)
 
 
+def once(profile: Profile) -> npt.NDArray[np.bool_]:
+    """Return the nodes at the top that are set-up or imports."""
+    found = np.zeros(len(profile), bool)
+    for top in profile.roots():
+        found[top] = profile.phases[top].startswith(SETUP) or imports(profile, top)
+    return found
+
+
 def _visit(times: VisitTimes, node: int) -> list[str]:
     average, low, high = (
         format_value(float(column[node]), "ns")

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.profile import SETUP, PcRecording, Profile, with_frames
-from tileprof.profile.imports import imports
+from tileprof.profile import PcRecording, Profile, with_frames
 from tileprof.profile.transform.groups import OUTSIDE, PASSING
 from tileprof.profile.transform.regroup import HIDDEN
 from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
@@ -52,6 +51,7 @@ from .notes import (
     label_of,
     missing_from,
     nothing_in,
+    once,
     steps_in,
     title_of,
     visit_times,
@@ -172,12 +172,11 @@ def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(profile), bool)
     if options.mode != "top-down":
         return found
+    if options.group is None:
+        return once(profile)
     for top in profile.roots():
-        if options.group is None:
-            found[top] = profile.phases[top].startswith(SETUP) or imports(profile, top)
-        else:
-            name = profile.names[top]
-            found[top] = name in OUTSIDE or (options.group == "phase" and name in PASSING)
+        name = profile.names[top]
+        found[top] = name in OUTSIDE or (options.group == "phase" and name in PASSING)
     return found
 
 
