@@ -26,6 +26,7 @@ from tileprof.profile import (
     with_frames,
     without_native_libraries,
 )
+from tileprof.profile.transform.groups import told_apart
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.chains import chains
 
@@ -321,6 +322,30 @@ def test_phases_of_a_program_that_samples_and_has_losses() -> None:
     assert order == ["forward", "sampling", "loss", "others", "imports"]
 
 
+def test_lines_of_files_of_one_name_are_told_apart() -> None:
+    """By as many folders as that takes; imports say so, and come last."""
+    files = ("/w/app/utils.py", "/w/lib/utils.py", "/w/a.py", "/utils.py")
+    assert told_apart(files) == {
+        "/w/app/utils.py": "app/utils.py", "/w/lib/utils.py": "lib/utils.py", "/w/a.py": "a.py",
+        "/utils.py": "/utils.py",
+    }  # fmt: skip
+    profile = profile_of(
+        node("frame", "<module>", "/w/a.py:1", cpu_time=900),
+        with_children(
+            node("frame", "<module>", "/w/a.py:2", cpu_time=1),
+            node("frame", "load", "/w/app/utils.py:7", cpu_time=40),
+            node("frame", "save", "/w/lib/utils.py:7", cpu_time=30),
+        ),
+        tables=Tables(sources={"/w/a.py": "import torch\nrun()\n"}),
+    )
+    tree = grouped(with_frames(profile, "user").profile, "line")
+    assert {tree.names[top]: tree.total("cpu_time")[top] for top in tree.roots()} == {
+        "a.py:1 import": 900, "a.py:2": 1, "app/utils.py:7": 40, "lib/utils.py:7": 30,
+    }  # fmt: skip
+    text = render_view(profile, ViewOptions(group="line"), width=100)
+    assert text.index("lib/utils.py:7") < text.index("a.py:1 import")
+
+
 def test_what_is_in_no_module_comes_last() -> None:
     """Who groups by modules looks for modules; the rest folds by what it is of all."""
     text = render_view(net(), ViewOptions(group="module"), width=100)
@@ -492,6 +517,23 @@ def test_the_hottest_operation_is_in_the_tree() -> None:
     ]), ViewOptions(), width=90)  # fmt: skip
     assert "aten::linear" in text
     assert "aten::div" not in text
+
+
+def test_the_largest_nodes_lead_to_an_operation() -> None:
+    """Though each of a module's many operations is smaller than one somewhere else."""
+    many = [node("op", f"aten::op{number}", cpu_time=300 + number) for number in range(40)]
+    linear = node("frame", "Linear.forward", f"{LIB}/torch/nn/modules/linear.py:1")
+    head = with_children(linear, node("op", "aten::head", cpu_time=2_000))
+    block = with_children(
+        node("frame", "Block.forward", f"{LIB}/net/m.py:1", cpu_time=9_000), *many
+    )
+    text = render_view(
+        profile_of(with_children(node("frame", "main", "/w/a.py:9", cpu_time=90_000),
+                                 with_children(block, *many), head)),
+        ViewOptions(), width=90,
+    )  # fmt: skip
+    assert text.index("Block") < text.index("aten::op39") < text.index("aten::head")
+    assert "aten::op38" not in text
 
 
 def test_what_is_small_beside_imports_is_shown_if_it_is_large_in_what_goes_on() -> None:

@@ -64,7 +64,7 @@ def fitted(whole: Selection, once: Once, lines: Callable[[Selection], int]) -> S
 
 def _largest_by(selection: Selection, threshold: float, once: Once, sums: _Sums) -> Selection:
     """Return the nodes that are no smaller than a percentage, and the hottest one."""
-    kept = _hottest(selection) | (_shares(selection, once, sums) >= threshold / 100)
+    kept = _hottest(selection, once) | (_shares(selection, once, sums) >= threshold / 100)
     if (open_long := waiting(selection.profile, selection.metric, threshold / 100)) is not None:
         kept |= open_long
     return pruned(selection, 100, kept)
@@ -74,7 +74,7 @@ def _most_that_fit(
     selection: Selection, most: int, once: Once, sums: _Sums, lines: Callable[[Selection], int]
 ) -> Selection:
     order = np.argsort(-_shares(selection, once, sums), kind="stable")
-    hottest = _hottest(selection)
+    hottest = _hottest(selection, once)
     few, found = 0, pruned(selection, 100, hottest)
     while most - few > 1:
         count = (few + most) // 2
@@ -107,18 +107,38 @@ def _steps(profile: Profile, once: Once) -> Mask:
     return ~late[nearest(profile.parents, tops)]
 
 
-def _hottest(selection: Selection) -> Mask:
-    """Return the kernel or operation that takes most; one of a module, and no set-up's, if any."""
+def _hottest(selection: Selection, once: Once) -> Mask:
+    """Return the kernel or operation that takes most, and the one that the largest nodes lead to.
+
+    Both are one of a module, and no set-up's, if there are any.
+    """
     profile, values = selection.profile, _values(selection)
     setup = np.array([each.phase.startswith(SETUP) for each in profile.symbols], bool)
     modules = np.array([is_module(each) for each in profile.symbols], bool)[profile.symbol]
-    in_module, steps = nearest(profile.parents, modules) >= 0, ~setup[profile.symbol]
+    in_module, on = nearest(profile.parents, modules) >= 0, _steps(profile, once)
+    steps = ~setup[profile.symbol] & (on if on.any() else True)
     found = np.zeros(len(profile), bool)
     for wanted in (DEVICE_WORK, ("op",)):
         chosen = np.array([each.kind in wanted for each in profile.symbols], bool)[profile.symbol]
         for nodes in (chosen & steps & in_module, chosen & steps, chosen):
             held = np.where(nodes, values, 0)
             if held.max() > 0:
-                found[int(held.argmax())] = True
+                found[[int(held.argmax()), _led_to(profile, values, held > 0)]] = True
                 return found
     return found
+
+
+def _led_to(profile: Profile, values: npt.NDArray[np.float64], ends: Mask) -> int:
+    """Return the first of such nodes on the way down through the largest nodes that lead to any."""
+    leads = ends.copy()
+    for level in reversed(profile.levels[1:]):
+        leads[profile.parents[level[leads[level]]]] = True
+    below = np.flatnonzero(leads)
+    order = below[np.argsort(-values[below], kind="stable")]
+    largest: dict[int, int] = {}
+    for node, above in zip(order.tolist(), profile.parents[order].tolist(), strict=True):
+        largest.setdefault(above, node)
+    at = largest[-1]
+    while not ends[at]:
+        at = largest[at]
+    return at

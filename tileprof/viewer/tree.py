@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import PcRecording, Profile, with_frames
-from tileprof.profile.transform.groups import OUTSIDE, PASSING
+from tileprof.profile.transform.groups import IMPORT, OUTSIDE, PASSING
 from tileprof.profile.transform.regroup import HIDDEN
 from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
 from tileprof.viewer.chains import Chains, chains, every_node, joined
@@ -176,7 +176,9 @@ def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
         return once(profile)
     for top in profile.roots():
         name = profile.names[top]
-        found[top] = name in OUTSIDE or (options.group == "phase" and name in PASSING)
+        passing = options.group == "phase" and name in PASSING
+        imported = options.group == "line" and name.endswith(IMPORT)
+        found[top] = name in OUTSIDE or passing or imported
     return found
 
 

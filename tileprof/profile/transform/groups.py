@@ -7,12 +7,13 @@ top for each group, and below it the paths of what belongs there. Totals stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tileprof.profile.imports import imports
+from tileprof.profile.imports import imports, is_import
 from tileprof.profile.installed import is_installed
 from tileprof.profile.kernel_places import DEVICE_WORK
 from tileprof.profile.node_names import LOADER_SCOPE
@@ -38,6 +39,8 @@ _LOSSES = re.compile(r"(torch[/\\]nn[/\\]modules[/\\]loss|transformers[/\\]loss[
 _SAMPLING = re.compile(r"aten::multinomial$")
 OUTSIDE = ("(no module)", "(no kernel)", "(no line of the user's files)")
 """Names of groups of what belongs to no other one."""
+IMPORT = " import"
+"""End of the name of a group of a line that imports."""
 PASSING = (SETUP, "imports")
 """Phases that a program goes through once."""
 _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
@@ -102,6 +105,38 @@ def _by_kernel(profile: Profile) -> _Placed:
     return _placed(profile, below.names)
 
 
+def _by_line(profile: Profile) -> _Placed:
+    """Place each node below the innermost line of the user's, which says if it is an import."""
+    files = {
+        symbol.location.file for symbol in profile.symbols if _is_users(symbol) and symbol.location
+    }
+    names = told_apart(files)
+
+    def label(symbol: Symbol) -> str:
+        place = symbol.location
+        if place is None:
+            return ""
+        name = names.get(place.file, place.file)
+        line = f"{name}:{place.line}" if place.line else name
+        return line + (IMPORT if is_import(profile, symbol) else "")
+
+    return _below(profile, _is_users, label, OUTSIDE[2])
+
+
+def told_apart(files: Collection[str]) -> dict[str, str]:
+    """Return files' names without their folders, with as many as tell files of one name apart."""
+    parts = {file: file.replace("\\", "/").split("/") for file in files}
+    found, pending, length = dict[str, str](), set(files), 1
+    while pending:
+        names = {file: "/".join(parts[file][-length:]) for file in pending}
+        times = Counter(names.values())
+        known = {file for file in pending if times[names[file]] == 1 or length >= len(parts[file])}
+        found |= {file: names[file] for file in known}
+        pending -= known
+        length += 1
+    return found
+
+
 def _name_in_model(symbol: Symbol) -> str:
     """Return a module's whole name in the model and its class, or the class alone."""
     name = symbol.name.removesuffix(".forward")
@@ -112,10 +147,7 @@ _WAYS: Mapping[Group, Callable[[Profile], _Placed]] = {
     "module": lambda profile: _below(profile, is_module, _name_in_model, OUTSIDE[0]),
     "phase": lambda profile: _placed(profile, _phases(profile)),
     "kernel": _by_kernel,
-    "line": lambda profile: _below(
-        profile, _is_users, lambda symbol: symbol.location.short if symbol.location else "",
-        OUTSIDE[2],
-    ),
+    "line": lambda profile: _by_line(profile),
     "thread": lambda profile: _placed(*divided(profile, "thread")),
     "stream": lambda profile: _placed(*divided(profile, "stream")),
 }  # fmt: skip
