@@ -137,7 +137,8 @@ def main() -> None:
             "program": path.stem, "nodes": len(profile), "module": module,
             "rows": len(rows(profile)), "lines": lines_until(profile, "user", module),
             "lines_of_all": lines_until(profile, "all", module),
-            "placed": round(placed(profile), 4), "misplaced": misplaced(profile),
+            "placed": None if math.isnan(share := placed(profile)) else round(share, 4),
+            "misplaced": misplaced(profile),
         }  # fmt: skip
         print(json.dumps(row), flush=True)
 
