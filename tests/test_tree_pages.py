@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.viewer.samples import matmul
-from tileprof.profile import save
+from benchmarks import trees
+from tests.viewer.samples import Nested, matmul, node, profile_of, with_children
+from tileprof.profile import Profile, save
 
 PAGE = """# A program
 
@@ -70,3 +71,51 @@ def test_pages_fit_a_screen_and_name_no_folder(tool: Any) -> None:
         assert 5 < len(lines) <= 50
         assert max(map(len, lines)) <= tool.WIDTH
         assert not re.search(r"(?<![\w.])/(?:tmp|home|work|root|opt|usr|srv)/", block)
+
+
+LIB = "/usr/lib/python3.12/site-packages"
+
+
+def on_host(outside: str) -> Profile:
+    """A model's two layers, and an operation of a function outside of modules."""
+
+    def layer(name: str, *costs: int) -> Nested:
+        operations = [node("op", f"aten::op{cost}", cpu_time=cost) for cost in costs]
+        return with_children(node("frame", f"{name}.forward", f"{LIB}/net/m.py:3"), *operations)
+
+    return profile_of(
+        with_children(
+            node("frame", "main", "/home/me/a.py:9", cpu_time=5),
+            layer("Big", 50, 10),
+            layer("Small", 20),
+        ),
+        with_children(
+            node("frame", "sample", outside),
+            node("op", "aten::multinomial", cpu_time=20),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("outside", "share", "lost"),
+    [
+        ("/home/me/a.py:30", 1.0, []),
+        (f"{LIB}/torch/generation.py:30", 0.8, ["sample/aten::multinomial"]),
+    ],
+)
+def test_the_share_of_time_where_one_looks(outside: str, share: float, lost: list[str]) -> None:
+    """In a module, or in a function of the user's where none is; the host's without a device."""
+    profile = on_host(outside)
+    assert trees.placed(profile) == pytest.approx(share)
+    assert trees.misplaced(profile) == lost
+    assert trees.hottest_module(profile) == "Big"
+
+
+def test_lines_until_the_first_operation_of_the_hottest_module() -> None:
+    """The tree's total does not count, nor do operations before the module's line."""
+    profile = on_host("/home/me/a.py:30")
+    shown = trees.rows(profile)
+    assert len(shown) == 6
+    assert "aten::op50" in shown[trees.lines_until(profile, "user", "Big") - 1]
+    assert "aten::op20" in shown[trees.lines_until(profile, "user", "Small") - 1]
+    assert trees.lines_until(profile, "user", "Absent") == len(shown)

@@ -53,6 +53,90 @@ def test_loop_around_the_optimizer_is_found_with_its_visits_and_parts(
     assert to_json(report)["steps"]["count"] == count
 
 
+BY_HAND = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+x, y = torch.randn(32, 64), torch.randint(0, 10, (32,))
+for step in range(12):
+    model.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    for p in model.parameters():
+        p.data.add_(p.grad, alpha=-0.1)
+"""
+TRAINER = """
+import time
+import torch
+class Trainer:
+    steps = 0
+    def __init__(self, model, data, tests):
+        self.model, self.data, self.tests = model, data, tests
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    def fit(self, epochs):
+        for _ in range(epochs):
+            self.epoch()
+    def epoch(self):
+        for x, y in self.data:
+            if self.steps % 10 == 5:
+                self.evaluate()
+            self.steps += 1
+            loss = self.forward(x, y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.update()
+    def evaluate(self):
+        time.sleep(0.4)
+        with torch.no_grad():
+            for x, y in self.tests:
+                self.forward(x, y)
+    def forward(self, x, y):
+        return torch.nn.functional.cross_entropy(self.model(x), y)
+    def update(self):
+        self.optimizer.step()
+"""
+FITTED = """
+import torch
+from trainers import Trainer
+data = torch.utils.data.TensorDataset(torch.randn(80, 64), torch.randint(0, 10, (80,)))
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+loaders = [torch.utils.data.DataLoader(data, batch_size=size) for size in (8, 40)]
+trainer = Trainer(model, *loaders)
+trainer.fit(3)
+"""
+
+
+def test_steps_of_a_program_that_updates_parameters_itself(tmp_path: Path) -> None:
+    """No optimizer: each backward pass from a loss is a step, and what changes parameters after it
+    is the optimizer's part."""
+    script, kept = tmp_path / "train.py", tmp_path / "train.tprof"
+    script.write_text(BY_HAND)
+    tileprof(tmp_path, ["run", "--quiet", "-o", str(kept), str(script)])
+    steps = analyze(load(kept)).program.training
+    assert steps is not None
+    assert (steps.count, steps.location.line, steps.of) == (12, 5, "host")
+    assert min(steps.parts.forward, steps.parts.backward, steps.parts.optimizer) > 0
+
+
+def test_steps_in_the_loop_of_an_installed_trainer(tmp_path: Path) -> None:
+    """Its text is in no profile: the function that all parts of a step are called from counts."""
+    script, kept = tmp_path / "train.py", tmp_path / "train.tprof"
+    installed = tmp_path / "lib" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "trainers.py").write_text(TRAINER)
+    script.write_text(f"import sys\nsys.path.insert(0, {str(installed)!r})\n{FITTED}")
+    tileprof(tmp_path, ["run", "--quiet", "-o", str(kept), str(script)])
+    report = analyze(load(kept))
+    steps = report.program.training
+    assert steps is not None
+    # Two of thirty were set-up, at the line that calls the library.
+    assert (steps.count, steps.location.file, steps.location.line) == (28, str(script), 10)
+    parts = steps.parts
+    assert min(parts.data, parts.forward, parts.backward, parts.optimizer) > 0
+    # Evaluations, with a loader of their own, take 0.4 s each and are in no step.
+    assert report.program.host.whole > 1.1e9
+    assert 0 < steps.time_ns * steps.count < report.program.host.whole - 1.1e9
+
+
 LOOPS = """\
 for epoch in range(3):
     for batch in data:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies_profile import profiles
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.errors import UsageError
-from tileprof.profile import Profile, Tables, diff
+from tileprof.profile import Profile, Tables, as_shown, diff
 from tileprof.viewer import DiffOptions, render_diff
 from tileprof.viewer.text import width_of
 
@@ -105,3 +105,46 @@ def test_no_line_is_wider_than_asked(
     options = DiffOptions(threshold=threshold)
     text = render_diff(diff(old, new), options, width, False, unicode)
     assert max(map(width_of, text.splitlines())) <= width
+
+
+def test_a_long_difference_is_folded_until_it_fits() -> None:
+    """Nobody chose a threshold: the least of some that gives a screen; one that is given holds."""
+
+    def side(factor: int) -> Profile:
+        kernels = [node("kernel", f"k{size}", time=factor * 1000 * size) for size in range(1, 41)]
+        return profile_of(with_children(node("scope", "main"), *kernels))
+
+    found = diff(side(1), side(3))
+    rows = [line for line in render_diff(found, DiffOptions(), 80, False, True).splitlines()
+            if "kernel" in line]  # fmt: skip
+    assert 10 < len(rows) < 25
+    assert "k40" in rows[0]
+    whole = render_diff(found, DiffOptions(threshold=0.0), 80, False, True)
+    assert whole.count("  kernel") == 40
+
+
+def test_differences_of_imports_come_last() -> None:
+    """They happen once, and differ from run to run."""
+
+    def side(factor: int) -> Profile:
+        return profile_of(
+            node("frame", "<module>", "/w/a.py:1", cpu_time=factor * 900),
+            node("frame", "<module>", "/w/a.py:2", cpu_time=factor * 100),
+            tables=Tables(sources={"/w/a.py": "import torch\nrun()\n"}),
+        )
+
+    text = render_diff(diff(side(1), side(2)), DiffOptions(), 80, False, True)
+    assert text.index("a.py:2") < text.index("a.py:1")
+    assert "import a.py:1" in text
+
+
+def test_a_module_compares_though_its_lines_have_moved() -> None:
+    """A change above a forward pass gives its lines other numbers; the module is the same node."""
+
+    def side(line: int) -> Profile:
+        linear = node("frame", "Linear.forward", "/x/site-packages/torch/nn/linear.py:9")
+        layer = with_children(linear, node("op", "aten::linear", cpu_time=100 * line))
+        return profile_of(with_children(node("frame", "Net.forward", f"/w/net.py:{line}"), layer))
+
+    found = diff(*(as_shown(side(line), "user").profile for line in (10, 12)))
+    assert set(found.status) == {"both"}

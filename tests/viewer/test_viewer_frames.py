@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,16 +14,19 @@ from tileprof.errors import UsageError
 from tileprof.profile import (
     Frames,
     Group,
+    Metric,
     NativeModule,
     Profile,
     Symbol,
     Tables,
+    as_shown,
     grouped,
     is_installed,
     leave_out,
     with_frames,
     without_native_libraries,
 )
+from tileprof.profile.transform.groups import told_apart
 from tileprof.viewer import ViewOptions, render_view
 from tileprof.viewer.chains import chains
 
@@ -182,7 +186,7 @@ def test_a_thousandth_beside_a_child_needs_no_line() -> None:
             node("op", "aten::mkldnn_convolution", cpu_time=995, count=1),
         ),
     )
-    slow = with_children(node("op", "a", cpu_time=20), node("op", "b", cpu_time=980))
+    slow = with_children(node("op", "a", cpu_time=30), node("op", "b", cpu_time=970))
     tree = with_children(node("frame", "main", "a.py:3", cpu_time=9), line, slow)
     text = render_view(profile_of(tree), ViewOptions(threshold=0.1), width=120)
     assert "aten::conv2d → aten::convolution → aten::mkldnn_convolution" in text
@@ -238,7 +242,7 @@ def training() -> Profile:
 
 
 @pytest.mark.parametrize(("group", "times"), [
-    ("phase", {"backward": 40, "forward and others": 50, "optimizer": 5, "data": 2, "copies": 3,
+    ("phase", {"backward": 40, "forward": 50, "optimizer": 5, "data": 2, "copies": 3,
                "set-up": 7}),
     ("module", {"Linear": 70, "Block": 20, "(no module)": 17}),
     ("line", {"train.py:7": 90, "train.py:8": 5, "train.py:6": 12}),
@@ -282,7 +286,70 @@ def test_a_training_step_in_a_closure_is_not_the_optimizers() -> None:
     for shown in (profile, with_frames(profile, "user").profile):
         tree = grouped(shown, "phase")
         times = {tree.names[top]: tree.total("time")[top] for top in tree.roots()}
-        assert times == {"optimizer": 7, "backward": 40, "forward and others": 33}
+        assert times == {"optimizer": 7, "backward": 40, "forward": 30, "others": 3}
+
+
+def test_phases_of_a_program_that_samples_and_has_losses() -> None:
+    """Losses and draws are told by the operation, or the module, that they are in."""
+    linear, loss = f"{LIB}/torch/nn/modules/linear.py:9", f"{LIB}/torch/nn/modules/loss.py:7"
+
+    def module(name: str, place: str, *children: Nested) -> Nested:
+        return with_children(node("frame", f"{name}.forward", place), *children)
+
+    drawn = with_children(
+        node("op", "aten::multinomial", cpu_time=3), node("op", "aten::exponential_", cpu_time=30)
+    )
+    in_module = with_children(
+        node("op", "aten::cross_entropy_loss", cpu_time=4),
+        node("op", "aten::log_softmax", cpu_time=5),
+    )
+    profile = profile_of(
+        node("frame", "<module>", "/w/a.py:1", cpu_time=900),
+        with_children(
+            node("frame", "main", "/w/a.py:9", cpu_time=7),
+            module("Model", linear, node("op", "aten::linear", cpu_time=100), in_module),
+            module("NLLLoss", loss, node("op", "aten::sub", cpu_time=2)),
+            drawn,
+        ),
+        tables=Tables(sources={"/w/a.py": "import torch\n"}),
+    )
+    tree = grouped(with_frames(profile, "user").profile, "phase")
+    assert {tree.names[top]: tree.total("cpu_time")[top] for top in tree.roots()} == {
+        "imports": 900, "forward": 100, "loss": 11, "sampling": 33, "others": 7,
+    }  # fmt: skip
+    text = render_view(profile, ViewOptions(group="phase", depth=1), width=100).splitlines()
+    order = [line.split()[-2] for line in text if line.endswith("scope")]
+    assert order == ["forward", "sampling", "loss", "others", "imports"]
+
+
+def test_lines_of_files_of_one_name_are_told_apart() -> None:
+    """By as many folders as that takes; imports say so, and come last."""
+    files = ("/w/app/utils.py", "/w/lib/utils.py", "/w/a.py", "/utils.py")
+    assert told_apart(files) == {
+        "/w/app/utils.py": "app/utils.py", "/w/lib/utils.py": "lib/utils.py", "/w/a.py": "a.py",
+        "/utils.py": "/utils.py",
+    }  # fmt: skip
+    profile = profile_of(
+        node("frame", "<module>", "/w/a.py:1", cpu_time=900),
+        with_children(
+            node("frame", "<module>", "/w/a.py:2", cpu_time=1),
+            node("frame", "load", "/w/app/utils.py:7", cpu_time=40),
+            node("frame", "save", "/w/lib/utils.py:7", cpu_time=30),
+        ),
+        tables=Tables(sources={"/w/a.py": "import torch\nrun()\n"}),
+    )
+    tree = grouped(with_frames(profile, "user").profile, "line")
+    assert {tree.names[top]: tree.total("cpu_time")[top] for top in tree.roots()} == {
+        "a.py:1 import": 900, "a.py:2": 1, "app/utils.py:7": 40, "lib/utils.py:7": 30,
+    }  # fmt: skip
+    text = render_view(profile, ViewOptions(group="line"), width=100)
+    assert text.index("lib/utils.py:7") < text.index("a.py:1 import")
+
+
+def test_what_is_in_no_module_comes_last() -> None:
+    """Who groups by modules looks for modules; the rest folds by what it is of all."""
+    text = render_view(net(), ViewOptions(group="module"), width=100)
+    assert text.index("Net  scope") < text.index("(no module)")
 
 
 def test_paths_in_a_group_begin_below_it() -> None:
@@ -342,10 +409,164 @@ def test_a_long_tree_is_folded_until_it_fits() -> None:
     few = [node("kernel", f"k{number}", time=1000) for number in range(9)]
     assert "Folded" not in render_view(profile_of(*few), ViewOptions(), width=100)
     folded = render_view(profile, ViewOptions(), width=100)
-    assert "Folded: 90 nodes below 1.5 %" in folded
+    # No threshold gives a screen of kernels that are alike: the largest are shown.
+    assert "Folded: 66 nodes no larger than these, together" in folded
+    assert "k089" in folded
+    assert "k066" in folded
+    assert "k065" not in folded
+    steps = [node("kernel", f"s{number}", time=1 << number) for number in range(40)]
+    assert "nodes below 0.5 %" in render_view(profile_of(*steps), ViewOptions(), width=100)
     whole = render_view(profile, ViewOptions(threshold=0.5), width=100)
     assert len(whole.splitlines()) > 90
     assert len(render_view(profile, ViewOptions(mode="flat"), width=100).splitlines()) > 90
+
+
+def net() -> Profile:
+    """A module of the user's of which two lines call a layer each, and one two operations."""
+
+    def at(line: int, *children: Nested) -> Nested:
+        return with_children(
+            node("frame", "Net.forward", f"/home/me/n.py:{line}", cpu_time=1), *children
+        )
+
+    def layer(cost: float) -> Nested:
+        linear = node("frame", "Linear.forward", f"{LIB}/torch/nn/modules/linear.py:134")
+        return with_children(linear, node("op", "aten::linear", cpu_time=cost))
+
+    return profile_of(
+        with_children(
+            node("frame", "main", "/home/me/n.py:30", cpu_time=9),
+            at(10, layer(100)),
+            at(11, layer(70)),
+            at(12, node("op", "aten::relu", cpu_time=50), node("op", "aten::add", cpu_time=20)),
+        )
+    )
+
+
+def test_a_module_of_the_users_is_one_line() -> None:
+    """Modules that its lines call hang on it; operations keep the line that calls them."""
+    text = render_view(net(), ViewOptions(threshold=0), width=100)
+    assert text.count("Net.forward  n.py") == 1
+    assert "n.py:10" not in text
+    assert "n.py:11" not in text
+    assert text.index("Linear") < text.index("line  n.py:12") < text.index("aten::relu")
+    made = as_shown(net(), "user").profile
+    assert paths(made) == {
+        "main", "main/Net.forward", "main/Net.forward/Linear",
+        "main/Net.forward/Linear/aten::linear", "main/Net.forward/line",
+        "main/Net.forward/line/aten::relu", "main/Net.forward/line/aten::add",
+    }  # fmt: skip
+    assert made.whole == net().whole
+    assert made.total("cpu_time")[0] == 252
+    module = made.names.index("Net.forward")
+    assert made.total("cpu_time")[module] == 243
+    for group, known in (("line", "n.py:10"), ("module", "Net  scope")):
+        assert known in render_view(net(), ViewOptions(group=cast(Group, group)), width=100)
+    assert "n.py:10" in render_view(net(), ViewOptions(frames="library"), width=100)
+
+
+def test_places_of_nodes_follow_into_whole_modules() -> None:
+    """A page finds its nodes by those of the recording."""
+    profile = net()
+    shown = as_shown(profile, "user")
+    for at, name in enumerate(profile.names):
+        assert shown.profile.names[int(shown.moved[at])] in (name, "Linear", "line")
+    totals = shown.profile.total("cpu_time")
+    assert totals[shown.moved[profile.names.index("main")]] == profile.whole["cpu_time"]
+
+
+def test_what_goes_on_comes_before_what_happens_once() -> None:
+    """Imports and set-up are the longest part of short programs, and not looked for."""
+    source = "import torch\nrun()\n"
+    setup = node("frame", "<module>", "/w/a.py:2", cpu_time=500)
+    profile = profile_of(
+        node("frame", "<module>", "/w/a.py:1", cpu_time=900),
+        (replace(setup[0], phase="set-up"), *setup[1:]),
+        node("frame", "<module>", "/w/a.py:2", cpu_time=100),
+        tables=Tables(sources={"/w/a.py": source}),
+    )
+    rows = [
+        line for line in render_view(profile, ViewOptions(), width=90).splitlines() if "<" in line
+    ]
+    assert [row.rpartition("<module>")[2].strip() for row in rows] == [
+        "a.py:2", "import a.py:1", "set-up a.py:2",
+    ]  # fmt: skip
+
+
+def test_the_hottest_operation_is_in_the_tree() -> None:
+    """However small it is beside what happens once, with the path that leads there."""
+    run = with_children(
+        node("frame", "main", "/w/a.py:9", cpu_time=1),
+        node("op", "aten::mm", cpu_time=3),
+        node("op", "aten::add", cpu_time=2),
+    )
+    profile = profile_of(node("frame", "<module>", "/w/a.py:1", cpu_time=9_000), run)
+    text = render_view(profile, ViewOptions(), width=90)
+    assert "aten::mm" in text
+    assert "aten::add" not in text
+    assert "aten::mm" not in render_view(profile, ViewOptions(threshold=0.5), width=90)
+    # That of a module comes before an optimizer's, or a sampler's.
+    layer = with_children(
+        node("frame", "Linear.forward", f"{LIB}/torch/nn/modules/linear.py:134"),
+        node("op", "aten::linear", cpu_time=2),
+    )
+    text = render_view(profile_of(*[
+        node("frame", "<module>", "/w/a.py:1", cpu_time=9_000),
+        with_children(node("frame", "main", "/w/a.py:9"), layer,
+                      node("op", "aten::div", cpu_time=3)),
+    ]), ViewOptions(), width=90)  # fmt: skip
+    assert "aten::linear" in text
+    assert "aten::div" not in text
+
+
+def test_the_largest_nodes_lead_to_an_operation() -> None:
+    """Though each of a module's many operations is smaller than one somewhere else."""
+    many = [node("op", f"aten::op{number}", cpu_time=300 + number) for number in range(40)]
+    linear = node("frame", "Linear.forward", f"{LIB}/torch/nn/modules/linear.py:1")
+    head = with_children(linear, node("op", "aten::head", cpu_time=2_000))
+    block = with_children(
+        node("frame", "Block.forward", f"{LIB}/net/m.py:1", cpu_time=9_000), *many
+    )
+    text = render_view(
+        profile_of(with_children(node("frame", "main", "/w/a.py:9", cpu_time=90_000),
+                                 with_children(block, *many), head)),
+        ViewOptions(), width=90,
+    )  # fmt: skip
+    assert text.index("Block") < text.index("aten::op39") < text.index("aten::head")
+    assert "aten::op38" not in text
+
+
+def test_what_is_small_beside_imports_is_shown_if_it_is_large_in_what_goes_on() -> None:
+    """A short program imports for longer than it runs; its set-up folds by what is of all."""
+    work = with_children(
+        node("frame", "main", "/w/a.py:9"),
+        *(node("op", f"aten::op{cost}", cpu_time=cost) for cost in (60, 30, 9, 1)),
+    )
+    setup, _, parts = with_children(
+        node("frame", "start", "/w/a.py:8"),
+        *(node("op", f"aten::at{n}", cpu_time=9) for n in (1, 2)),
+    )
+    imports = node("frame", "<module>", "/w/a.py:1", cpu_time=99_000)
+    early = (replace(setup, phase="set-up"), {"cpu_time": 900.0}, parts)
+    profile = profile_of(imports, early, work, tables=Tables(sources={"/w/a.py": "import torch\n"}))
+    text = render_view(profile, ViewOptions(), width=120)
+    assert [cost for cost in (60, 30, 9, 1) if f"aten::op{cost} " in text] == [60, 30, 9, 1]
+    assert "start" in text
+    assert "aten::at1" not in text
+    assert "below 0.5 % of what goes on (what comes last: of all)" in text
+    assert "aten::op60" not in render_view(profile, ViewOptions(threshold=0.5), width=120)
+
+
+def test_a_coroutine_that_waits_is_shown_though_it_takes_nothing() -> None:
+    """It was open for half of the time, which others ran in."""
+    request = node("scope", "request", cpu_time=1, elapsed_time=5_000)
+    short = node("scope", "short", cpu_time=1, elapsed_time=3)
+    work = node("frame", "main", "/w/a.py:9", cpu_time=9_998)
+    elapsed = Metric("elapsed_time", "ns")
+    profile = profile_of(request, short, work, metrics={elapsed.name: elapsed})
+    text = render_view(profile, ViewOptions(), width=100)
+    assert "request" in text
+    assert "short" not in text
 
 
 def test_an_installed_program_is_the_users_own() -> None:

@@ -20,7 +20,7 @@ from tileprof.analyzer.changes import explain
 from tileprof.analyzer.findings import identified
 from tileprof.errors import UsageError, suggestion
 from tileprof.once import Guard, cached_property
-from tileprof.profile import KernelInfo, Profile, diff, load, with_frames
+from tileprof.profile import KernelInfo, Profile, as_shown, diff, load
 from tileprof.profile.units import format_percent, format_value
 from tileprof.viewer import DiffOptions, ViewOptions, render_changes, render_diff, render_view
 from tileprof.viewer.code.explained import explain_line
@@ -244,7 +244,7 @@ class Tools:
         options = DiffOptions(tuple(metrics or ()), threshold, depth)
         with self._reading:
             sides = [self._load(self._inside(each)).profile for each in (old, new)]
-            found = diff(*(with_frames(each, "user").profile for each in sides))
+            found = diff(*(as_shown(each, "user").profile for each in sides))
             text = render_diff(found, options, WIDTH, False, False)
             return page_of(text + render_changes(explain(*sides), WIDTH, False, False), page)
 

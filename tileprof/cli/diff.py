@@ -66,12 +66,12 @@ def main(arguments: Sequence[str]) -> int:
     if args.interactive:
         return _interactive(args)
     from tileprof.analyzer.changes import explain
-    from tileprof.profile import diff, fail_if, load, with_frames
+    from tileprof.profile import as_shown, diff, fail_if, load
     from tileprof.viewer import DiffOptions, diff_json, render_changes, render_diff
 
     old, new = load(args.old), load(args.new)
     which: Frames = args.frames or ("all" if args.json else "user")
-    shown = [with_frames(each, which).profile for each in (old, new)]
+    shown = [as_shown(each, which).profile for each in (old, new)]
     found, changes = diff(*shown), explain(old, new)
     # The expression is read before anything is printed: a typing mistake costs no output.
     failed = args.gate is not None and fail_if(found, args.gate)

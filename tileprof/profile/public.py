@@ -36,6 +36,7 @@ from tileprof.profile.transform.frames import (
 )
 from tileprof.profile.transform.gate import fail_if
 from tileprof.profile.transform.groups import Group, grouped, merge_by, rank_of
+from tileprof.profile.transform.module_lines import as_shown, with_whole_modules
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.profile.tree.builder import FOLDED_NAME, MAX_SIBLINGS, TreeBuilder
 from tileprof.profile.tree.model import Node, Profile, build
@@ -60,9 +61,10 @@ __all__ = [
     "PcInstruction", "PcRecording", "PcRows", "PcSamples", "PcText", "Profile", "SeriesMetric",
     "SiteInfo", "Sketch", "StepTimes", "Symbol", "Tables", "Timeline", "TimelineEvents", "Track",
     "TrackSums", "TrackTotals", "TreeBuilder",
-    "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if", "filter_nodes",
-    "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled", "leave_out",
-    "limit_depth", "load", "merge", "merge_by", "optimizers_work", "prune", "rank_of", "save",
-    "split_sketches", "step_times", "to_hatchet", "to_json", "to_literal", "users", "whole_kernels",
-    "with_frames", "with_module_names", "without_native_libraries",
+    "as_shown", "bottom_up", "build", "checked_value", "cut", "diff", "diff_to_json", "fail_if",
+    "filter_nodes", "flat", "from_literal", "grouped", "inside_kernels", "is_installed", "labelled",
+    "leave_out", "limit_depth", "load", "merge", "merge_by", "optimizers_work", "prune", "rank_of",
+    "save", "split_sketches", "step_times", "to_hatchet", "to_json", "to_literal", "users",
+    "whole_kernels", "with_frames", "with_module_names", "with_whole_modules",
+    "without_native_libraries",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tileprof.once import cached_property
-from tileprof.profile import Diff, Frames, Profile, diff, with_frames
+from tileprof.profile import Diff, Frames, Profile, as_shown, diff, with_frames
 from tileprof.profile.transform.frames import Shown
 from tileprof.viewer import ViewOptions, available_metrics
 from tileprof.viewer.diff import diff_rows
@@ -123,7 +123,7 @@ class TwoProfiles:
 
     def _diff(self, frames: Frames) -> Diff:
         if frames not in self._made:
-            sides = (with_frames(each, frames).profile for each in (self.old, self.new))
+            sides = (as_shown(each, frames).profile for each in (self.old, self.new))
             self._made[frames] = diff(*sides)
         return self._made[frames]
 

@@ -19,9 +19,10 @@ from tileprof.viewer.text import Glyphs, clean
 
 _KINDS = ("frame", "op", "api")
 """Kinds of nodes that need no line of their own."""
-_NEARLY_ALL = 0.99
-"""Least share of an operation's total that its one child has on the same line. What an operation
-takes on the host beside the one that it calls is a thousandth of both."""
+_NEARLY_ALL = 0.98
+"""Least share of a node's total that its one child has on the same line, if that is such a node.
+What an operation takes on the host beside the one that it calls is a thousandth of both; a module
+that calls another one, or a function of the user's, takes a little more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,7 @@ def chains(profile: Profile, total: Column) -> Chains:
 
 
 def _leads_on(profile: Profile, total: Column) -> npt.NDArray[np.bool_]:
-    """Return the nodes that only lead to their one child, which has all of their total, or of an
-    operation's nearly all."""
+    """Return the nodes that only lead to their one child, which has nearly all of their total."""
     parents = profile.parents
     lower = np.flatnonzero(parents >= 0)
     children = np.bincount(parents[lower], minlength=len(profile))
@@ -71,8 +71,8 @@ def _leads_on(profile: Profile, total: Column) -> npt.NDArray[np.bool_]:
     # A phase is told where it begins.
     same = np.array([profile.phases[a] == profile.phases[b] for a, b in zip(only, up)], bool)
     held, whole = total[only].astype(float), total[up].astype(float)
-    ops = np.array([symbol.kind == "op" for symbol in profile.symbols], bool)[profile.symbol][up]
-    equal = np.isclose(held, whole, rtol=1e-9, atol=0) | (ops & (held >= _NEARLY_ALL * whole))
+    nearly = kinds[only] & (held >= _NEARLY_ALL * whole)
+    equal = np.isclose(held, whole, rtol=1e-9, atol=0) | nearly
     found = np.zeros(len(profile), bool)
     found[up[same & equal & kinds[up]]] = True
     return found

@@ -17,8 +17,8 @@ from tileprof.profile import Change, Diff
 from tileprof.profile.units import cells, format_value
 from tileprof.viewer.columns import default_metric
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, wrap
-from tileprof.viewer.notes import label_of, title_of, visit_times
-from tileprof.viewer.options import DEFAULT_THRESHOLD, DiffOptions
+from tileprof.viewer.notes import label_of, once, title_of, visit_times
+from tileprof.viewer.options import MOST_LINES, THRESHOLDS, DiffOptions
 from tileprof.viewer.outline import Outline
 from tileprof.viewer.rows import TreeRows
 from tileprof.viewer.text import ASCII, UNICODE, Glyphs, clean, plain
@@ -55,8 +55,12 @@ def render_diff(diff: Diff, options: DiffOptions, width: int, color: bool, unico
         said = "Neither profile holds a number that could be compared."
         return "\n".join(wrap(said, width, color)) + "\n"
     metrics = options.metrics or (_default(diff),)
-    threshold = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
-    shown = _select(diff, metrics[0], threshold, options.depth)
+    # Nobody chose a threshold: the least one that gives a screen.
+    chosen = THRESHOLDS if options.threshold is None else (options.threshold,)
+    for threshold in chosen:
+        shown = _select(diff, metrics[0], threshold, options.depth)
+        if len(shown.nodes) <= MOST_LINES:
+            break
     rows = _rows(diff, metrics, shown, glyphs, deep=not options.metrics)
     drawn = rows.drawn(width, color)
     lines = [
@@ -184,7 +188,7 @@ def _rows(
     return TreeRows(
         profile=diff.new,
         nodes=nodes,
-        outline=Outline(shown.parents, sizes),
+        outline=Outline(shown.parents, sizes, once(diff.new)[nodes]),
         amounts=sizes,
         whole=float(np.nanmax([abs(whole.old), abs(whole.new), 0])),
         hidden=np.zeros(len(nodes), bool),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import textwrap
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import DEVICE_WORK, SETUP, Profile, step_times
+from tileprof.profile.imports import imports
 from tileprof.profile.node_names import ONLY_COPIES
 from tileprof.profile.shares import SAMPLES, Share, shares_of
 from tileprof.profile.units import format_percent, format_value
@@ -98,7 +98,7 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
     kind, place = profile.kinds[node], profile.locations[node]
     match kind:
         case "frame":
-            parts = ["import"] if _imports(profile, node) else []
+            parts = ["import"] if imports(profile, node) else []
         case "site":
             seen = share_notes(times.shares.get(node, ()))
             parts = [*(seen or _visit(times, node) or [kind]), *_perturbation(times, node)]
@@ -109,19 +109,12 @@ def whereabouts(profile: Profile, node: int, times: VisitTimes) -> tuple[str, ..
     return (*parts, place.short) if place else tuple(parts)
 
 
-def _imports(profile: Profile, node: int) -> bool:
-    """Tell whether a line of a program's file is an import, whose time is that of libraries."""
-    place = profile.locations[node]
-    if place is None or profile.names[node] != "<module>":
-        return False
-    lines = _lines(profile.tables.sources.get(place.file, ""))
-    text = lines[place.line - 1].lstrip() if 0 < place.line <= len(lines) else ""
-    return text.startswith(("import ", "from "))
-
-
-@functools.lru_cache(maxsize=8)
-def _lines(text: str) -> list[str]:
-    return text.splitlines()
+def once(profile: Profile) -> npt.NDArray[np.bool_]:
+    """Return the nodes at the top that are set-up or imports."""
+    found = np.zeros(len(profile), bool)
+    for top in profile.roots():
+        found[top] = profile.phases[top].startswith(SETUP) or imports(profile, top)
+    return found
 
 
 def _visit(times: VisitTimes, node: int) -> list[str]:

@@ -13,10 +13,10 @@ Mode = Literal["top-down", "bottom-up", "flat"]
 
 DEFAULT_THRESHOLD = 0.5
 """Percent of the whole below which a tree for people folds a node."""
-THRESHOLDS = (DEFAULT_THRESHOLD, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
+THRESHOLDS = (DEFAULT_THRESHOLD, 0.7, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0)
 """Percentages that a tree is folded by until it has no more than `MOST_LINES`."""
-MOST_LINES = 60
-"""Largest number of lines of a tree that nobody chose a threshold for: a screen or two."""
+MOST_LINES = 25
+"""Largest number of lines of a tree that nobody chose a threshold for: a screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class DiffOptions:
     metrics: tuple[str, ...] = ()
     """The metric to compare by, then others whose differences are shown; none as in a view."""
     threshold: float | None = None
-    """Percent of the whole below which a difference folds; none means 0.5."""
+    """Percent of the whole below which a difference folds; none means 0.5, or more where that would
+    be long (`THRESHOLDS`)."""
     depth: int | None = None
     """Number of levels shown."""
 

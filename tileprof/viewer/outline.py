@@ -1,6 +1,7 @@
 """The order in which a tree is drawn, and the lines that connect it.
 
-Siblings come by value, largest first, equal ones as first seen. Nothing recurses: stacks are deep.
+Siblings come by value, largest first, equal ones as first seen; some may be kept for the end.
+Nothing recurses: stacks are deep.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ _NAME_ROOM = 14
 class Outline:
     """A forest as lines from top to bottom, in which every subtree is one run of lines.
 
-    In: the parent of each node (-1: at the top, else a smaller number than the node's own), and the
-    values by which siblings come.
+    In: the parent of each node (-1: at the top, else a smaller number than the node's own), the
+    values by which siblings come, and nodes that come after all siblings that are none of these.
     """
 
-    def __init__(self, parents: npt.NDArray[np.int32], keys: npt.NDArray[Any]) -> None:
+    def __init__(
+        self,
+        parents: npt.NDArray[np.int32],
+        keys: npt.NDArray[Any],
+        late: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
         self.parents = parents
         self.depths: npt.NDArray[np.int32] = depths(parents)
         """Number of nodes above each node."""
@@ -37,7 +43,8 @@ class Outline:
         self.is_last = np.zeros(len(parents), bool)
         """True for the last one of siblings."""
         values = np.where(np.isnan(keys), -np.inf, keys)
-        siblings = np.lexsort((np.arange(len(parents)), -values, parents))
+        last = np.zeros(len(parents), bool) if late is None else late
+        siblings = np.lexsort((np.arange(len(parents)), -values, last, parents))
         if len(siblings):
             above = parents[siblings]
             self.is_last[siblings] = np.append(above[1:] != above[:-1], True)

@@ -23,6 +23,7 @@ from tileprof.profile import (
     limit_depth,
     prune,
     with_frames,
+    with_whole_modules,
 )
 from tileprof.profile.transform.frames import Shown
 from tileprof.profile.transform.regroup import HIDDEN, cut
@@ -104,6 +105,8 @@ def arranged(
     match options.mode:
         case "top-down":
             shown = framed(current, options.frames or frames, options.include, options.layers)
+            if options.group != "line" and (options.frames or frames) == "user":
+                shown = with_whole_modules(shown)
             current, left_out = shown.profile, shown.left_out
             current = current if options.group is None else grouped(current, options.group)
         case "bottom-up":
@@ -120,19 +123,27 @@ def arranged(
     return Selection(current, metric, tuple(fold for fold in folds if fold.nodes), left_out)
 
 
-def pruned(selection: Selection, threshold: float) -> Selection:
-    """Fold what is below a percentage of the whole."""
+def pruned(
+    selection: Selection, threshold: float, kept: npt.NDArray[np.bool_] | None = None
+) -> Selection:
+    """Fold what is below a percentage of the whole, but `kept` and what leads there."""
     current, metric = selection.profile, selection.metric
     if threshold <= 0 or not metric:
         return selection
-    kept = prune(current, metric, threshold / 100, _waiting(current, metric, threshold / 100))
-    fold = _fold(f"below {threshold:g} %", current, kept, metric)
-    return replace(
-        selection, profile=kept, folds=(*selection.folds, fold) if fold.nodes else selection.folds
-    )
+    open_long = waiting(current, metric, threshold / 100)
+    masks = [each for each in (open_long, kept) if each is not None]
+    spared = np.logical_or.reduce(masks) if masks else None
+    rest = prune(current, metric, threshold / 100, spared)
+    return folded_since(selection, replace(selection, profile=rest), f"below {threshold:g} %")
 
 
-def _waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:
+def folded_since(before: Selection, after: Selection, reason: str) -> Selection:
+    """Return `after` with what it has less than `before` as one fold."""
+    fold = _fold(reason, before.profile, after.profile, before.metric)
+    return replace(after, folds=(*before.folds, fold) if fold.nodes else before.folds)
+
+
+def waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_] | None:
     """Return scopes of coroutines that were open for a notable time, mostly run by others."""
     if _ELAPSED not in profile.own or profile.metrics[metric].unit != "ns":
         return None

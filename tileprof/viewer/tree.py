@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from tileprof.profile import PcRecording, Profile, with_frames
+from tileprof.profile.transform.groups import IMPORT, OUTSIDE, PASSING
 from tileprof.profile.transform.regroup import HIDDEN
 from tileprof.profile.units import cells, each_once, format_percent, format_value, percents
 from tileprof.viewer.chains import Chains, chains, every_node, joined
@@ -18,19 +20,17 @@ from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Grid, Label, wrap
 from tileprof.viewer.kernel_facts import with_facts
 from tileprof.viewer.options import (
     DEFAULT_THRESHOLD,
-    MOST_LINES,
-    THRESHOLDS,
     Mode,
     ViewOptions,
 )
 from tileprof.viewer.outline import Outline
 from tileprof.viewer.rows import TreeRows
 from tileprof.viewer.sample_shares import LEGEND, share_names
+from tileprof.viewer.screen import fitted
 from tileprof.viewer.selection import (
     Framed,
     Selection,
     arranged,
-    pruned,
     select,
     shown_metrics,
 )
@@ -46,7 +46,16 @@ from tileprof.viewer.text import (
     plain,
 )
 
-from .notes import headline, label_of, missing_from, nothing_in, steps_in, title_of, visit_times
+from .notes import (
+    headline,
+    label_of,
+    missing_from,
+    nothing_in,
+    once,
+    steps_in,
+    title_of,
+    visit_times,
+)
 
 _BAR_WIDTH = 8
 _LEGENDS = {
@@ -135,7 +144,9 @@ def tree_rows(
     return TreeRows(
         profile=profile,
         nodes=lines.nodes,
-        outline=Outline(lines.parents, first.total[lines.nodes]),
+        outline=Outline(
+            lines.parents, first.total[lines.nodes], _once(profile, options)[lines.nodes]
+        ),
         amounts=np.asarray(ranking[lines.nodes], np.float64),
         whole=float(profile.whole[metric]) if metric else 0.0,
         hidden=np.array(at_top, bool)[profile.symbol][lines.nodes],
@@ -152,11 +163,23 @@ def _selected(profile: Profile, options: ViewOptions) -> Selection:
     if options.threshold is not None or options.mode != "top-down":
         return select(profile, options, DEFAULT_THRESHOLD, "user")
     whole = arranged(profile, options, "user")
-    for threshold in THRESHOLDS:
-        selection = pruned(whole, threshold)
-        if not selection.metric or _count(selection, options) <= MOST_LINES:
-            break
-    return selection
+    return fitted(whole, lambda of: _once(of, options), lambda shown: _count(shown, options))
+
+
+def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
+    """Return the nodes at the top that come after what goes on: set-up and imports; of groups, also
+    what is in none."""
+    found = np.zeros(len(profile), bool)
+    if options.mode != "top-down":
+        return found
+    if options.group is None:
+        return once(profile)
+    for top in profile.roots():
+        name = profile.names[top]
+        passing = options.group == "phase" and name in PASSING
+        imported = options.group == "line" and name.endswith(IMPORT)
+        found[top] = name in OUTSIDE or passing or imported
+    return found
 
 
 def _count(selection: Selection, options: ViewOptions) -> int:

@@ -2,6 +2,9 @@
 
 PyTorch opens a scope at each step of an optimizer, and counts its visits. The loop is read from the
 user's source text that the profile holds: the innermost one around the line that led to the scope.
+Trainers of libraries have their loop in a file of theirs, whose text no profile holds: then the
+innermost function is taken that all parts of a step are called from. Where no optimizer steps,
+because a program updates parameters itself, calls of the backward engine stand for the steps.
 First uses within it (imports, compiling, operations that ran but once) are no part of a step.
 
 In: a profile with its steps and the host's time.  Out: `TrainingSteps`, or None where no optimizer
@@ -24,12 +27,16 @@ from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.masks import Mask, backward, below, kind, outermost, where
 from tileprof.analyzer.program.steady import Steps
 from tileprof.errors import Location
-from tileprof.profile import Profile, Symbol, optimizers_work, step_times
+from tileprof.profile import Profile, Symbol, is_installed, optimizers_work, step_times
 from tileprof.profile.node_names import LOADER_SCOPE
+from tileprof.profile.transform.frames import is_module
 
 _STEP = re.compile(r"Optimizer\.step#")
 _LOADER = re.compile(LOADER_SCOPE)
 _ENGINE = re.compile(r"torch[/\\]autograd[/\\](graph|__init__)\.py$")
+_NEARLY_ALL = 0.9
+"""Least share of backward passes that the function has which makes steps; others may be of an
+evaluation, or of a second model."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -57,40 +64,118 @@ class TrainingSteps:
     """Whose time that is: of devices where those were timed, gaps included."""
     parts: Parts
     location: Location
-    """First line of the loop."""
+    """First line of the loop; where a library has it, the user's line that calls the library."""
 
 
 def training_steps(profile: Profile, steps: Steps, host: HostTime) -> TrainingSteps | None:
-    """Return the steps of the optimizer that stepped most often; None where none was in a loop."""
+    """Return the steps of the optimizer that stepped most often; None where none was found."""
     if "count" not in profile.metrics:
         return None
-    scopes = outermost(profile, _named(profile, _STEP) & kind(profile, "scope")) & steps.late
+    optimizers = outermost(profile, _named(profile, _STEP) & kind(profile, "scope")) & steps.late
+    if not optimizers.any():
+        begun = below(profile, where(profile, _begins_backward)) & kind(profile, "op")
+        return _of_users_loop(profile, steps, host, outermost(profile, begun) & steps.late)
+    found = _of_users_loop(profile, steps, host, optimizers)
+    return _of_library(profile, steps, host, optimizers) if found is None else found
+
+
+def _of_users_loop(
+    profile: Profile, steps: Steps, host: HostTime, ends: Mask
+) -> TrainingSteps | None:
+    """Return the steps of the loop of the user's with most visits of such nodes, one a step."""
     found = dict[tuple[int, str, tuple[int, int]], dict[int, float]]()
-    for node in np.flatnonzero(scopes).tolist():
+    for node in np.flatnonzero(ends).tolist():
         loop = _loop_around(profile, node)
         if loop is not None:
             key, line = loop
             lines = found.setdefault(key, {})
             lines[line] = lines.get(line, 0.0) + float(steps.count[node])
-    # A set-up that an optimizer's step has ended: the visit under way then is counted at its end.
-    ended = int(steps.knows_setup and step_times(profile.tables.provenance) is None)
-    counts = {key: int(max(lines.values())) - ended for key, lines in found.items()}
-    loop_key = max(counts, key=lambda each: counts[each], default=None)
-    if loop_key is None or counts[loop_key] < STEADY_FEWEST:
+    counts = {key: int(max(lines.values())) for key, lines in found.items()}
+    if not counts:
         return None
-    return _measured(profile, steps, host, loop_key, counts[loop_key])
-
-
-def _measured(
-    profile: Profile, steps: Steps, host: HostTime, loop: tuple[int, str, tuple[int, int]],
-    count: int,
-) -> TrainingSteps | None:  # fmt: skip
-    parent, file, (first, last) = loop
+    key = max(counts, key=lambda each: counts[each])
+    parent, file, (first, last) = key
     body = np.zeros(len(profile), bool)
     for node in np.flatnonzero(profile.parents == parent).tolist():
         place = profile.locations[node]
         body[node] = place is not None and place.file == file and first <= place.line <= last
+    return _measured(profile, steps, host, body, counts[key], Location(file, first))
+
+
+def _of_library(
+    profile: Profile, steps: Steps, host: HostTime, optimizers: Mask
+) -> TrainingSteps | None:
+    """Return the steps that a library's trainer makes, at the user's line that calls it."""
+    visits = np.where(optimizers, steps.count, 0)
+    most = int(visits.argmax())
+    count = float(visits[most])
+    often = _loaders(profile, steps) & _as_often(steps, count)
+    backwards = np.where(below(profile, backward(profile)) & steps.late, host.column, 0.0)
+    for above in profile.path(most)[-2::-1]:
+        place = profile.locations[above]
+        if profile.kinds[above] != "frame" or place is None:
+            continue
+        body = _lines_of_call(profile, above)
+        held = below(profile, body)
+        if often.any() and not (often & held).any():
+            continue
+        if backwards[held].sum() < _NEARLY_ALL * backwards.sum():
+            continue
+        whole = int(visits[held].max())
+        users = [each for each in profile.path(above) if _is_users(profile, each)]
+        where_to = profile.locations[users[-1]] if users else place
+        return _measured(profile, steps, host, body, whole, where_to or place)
+    return None
+
+
+def _loaders(profile: Profile, steps: Steps) -> Mask:
+    return outermost(profile, _named(profile, _LOADER) & kind(profile, "scope")) & steps.late
+
+
+def _as_often(steps: Steps, count: float) -> Mask:
+    """Return nodes with about as many visits as there are steps."""
+    found: Mask = (steps.count >= count / 2) & (steps.count <= 2 * count)
+    return found
+
+
+def _without_evaluation(profile: Profile, steps: Steps, body: Mask, count: float) -> Mask:
+    """Return lines of a step without those that only evaluate, with a loader of their own."""
+    loaders = _loaders(profile, steps)
+    other = loaders & ~_as_often(steps, count)
+    trains = backward(profile) | _named(profile, _STEP) | (loaders & ~other)
+    found = body.copy()
+    for line in np.flatnonzero(body).tolist():
+        held = _subtree(profile, line)
+        found[line] = not (held & other).any() or (held & trains).any()
+    return found
+
+
+def _lines_of_call(profile: Profile, node: int) -> Mask:
+    """Return the lines of the function that a frame is a line of, called from the same place."""
+    place, found = profile.locations[node], np.zeros(len(profile), bool)
+    for each in np.flatnonzero(profile.parents == profile.parents[node]).tolist():
+        other = profile.locations[each]
+        same = profile.kinds[each] == "frame" and profile.names[each] == profile.names[node]
+        found[each] = same and other is not None and place is not None and other.file == place.file
+    return found
+
+
+def _is_users(profile: Profile, node: int) -> bool:
+    place = profile.locations[node]
+    return profile.kinds[node] == "frame" and place is not None and not is_installed(place.file)
+
+
+def _measured(
+    profile: Profile, steps: Steps, host: HostTime, body: Mask, visits: int, location: Location
+) -> TrainingSteps | None:
+    """Return what is in such lines of a step's function, by their visits."""
+    # A set-up that an optimizer's step has ended: the visit under way then is counted at its end.
+    ended = int(steps.knows_setup and step_times(profile.tables.provenance) is None)
+    count = visits - ended
+    if count < STEADY_FEWEST:
+        return None
     once = (steps.count > 0) & (steps.count < min(count / 2, STEADY_FEWEST))
+    body = _without_evaluation(profile, steps, body, count)
     inside = below(profile, body) & ~below(profile, once | where(profile, compiles)) & steps.late
     on_devices = bool((steps.work * (inside & steps.inside)).any())
     column = np.where(inside, host.column, 0.0)
@@ -102,14 +187,42 @@ def _measured(
     if not whole:
         return None
     optimizer = optimizers_work(profile)
+    if not optimizer.any():
+        optimizer = _updates(profile, body)
     backwards = below(profile, backward(profile) | where(profile, _is_engine)) & ~optimizer
     data = below(profile, _named(profile, _LOADER)) & ~optimizer & ~backwards
     rest = ~(optimizer | backwards | data)
     each = [float(column[mask].sum()) / count for mask in (data, rest, backwards, optimizer)]
     return TrainingSteps(
         count, whole / count, "devices" if on_devices else "host", Parts(*each),
-        Location(file, first),
+        Location(location.file, location.line),
     )  # fmt: skip
+
+
+def _updates(profile: Profile, body: Mask) -> Mask:
+    """Return operations that change parameters, in lines after those of the backward engine.
+
+    A program without an optimizer does so in place, outside of modules: `p.data.add_(p.grad)`.
+    """
+    engine, lines = where(profile, _is_engine), np.zeros(len(profile), bool)
+    tops = np.flatnonzero(body).tolist()
+    for top in tops:
+        place = profile.locations[top]
+        earlier = [
+            each for each in tops
+            if (other := profile.locations[each]) is not None and place is not None
+            and other.line < place.line
+        ]  # fmt: skip
+        lines[top] = any((engine & _subtree(profile, each)).any() for each in earlier)
+    in_place = where(profile, lambda symbol: symbol.kind == "op" and symbol.name.endswith("_"))
+    modules = below(profile, where(profile, is_module))
+    return below(profile, in_place & below(profile, lines) & ~modules)
+
+
+def _subtree(profile: Profile, top: int) -> Mask:
+    alone = np.zeros(len(profile), bool)
+    alone[top] = True
+    return below(profile, alone)
 
 
 def _is_engine(symbol: Symbol) -> bool:
@@ -117,6 +230,16 @@ def _is_engine(symbol: Symbol) -> bool:
     place = symbol.location
     named = symbol.kind == "frame" and "backward" in symbol.name
     return named and place is not None and bool(_ENGINE.search(place.file))
+
+
+def _begins_backward(symbol: Symbol) -> bool:
+    """Whether a frame is the function of PyTorch's that makes the gradient of a loss, 1, once a
+    backward pass."""
+    place = symbol.location
+    return (
+        symbol.kind == "frame" and symbol.name == "_make_grads"
+        and place is not None and bool(_ENGINE.search(place.file))
+    )  # fmt: skip
 
 
 def _named(profile: Profile, pattern: re.Pattern[str]) -> Mask:

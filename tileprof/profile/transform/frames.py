@@ -31,7 +31,7 @@ from tileprof.profile.tree.symbol import Symbol
 Frames = Literal["user", "library", "all"]
 """Those of the user's files and modules of libraries; those that do some work; all."""
 
-_FORWARD = re.compile(r"(?:.*[.>])?([^.<>]+)\.forward$")
+_FORWARD = re.compile(r"(?:.*[.>])?([^.<>]+)\.forward(?: ×\d+)?$")
 _XLA = re.compile(r"(\w+):#(.*)#")
 """Name of a range of XLA with its attributes, as of JAX 0.8 and before, 2026-11."""
 _ATTRIBUTE = re.compile(r"(?:^|,)(\w+)=(.*?)(?=,\w+=|$)")

@@ -7,12 +7,13 @@ top for each group, and below it the paths of what belongs there. Totals stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tileprof.profile import metrics as law
+from tileprof.profile.imports import imports, is_import
 from tileprof.profile.installed import is_installed
 from tileprof.profile.kernel_places import DEVICE_WORK
 from tileprof.profile.node_names import LOADER_SCOPE
@@ -21,10 +22,10 @@ from tileprof.profile.transform.closures import optimizers_work
 from tileprof.profile.transform.frames import is_module
 from tileprof.profile.transform.join import side_by_side
 from tileprof.profile.transform.operations import with_values
-from tileprof.profile.transform.regroup import keys_of, rehang
+from tileprof.profile.transform.regroup import keys_of, rehang, with_symbols
 from tileprof.profile.transform.tracks import divided
 from tileprof.profile.tree.forest import Grown, Nodes, merge_siblings, nearest
-from tileprof.profile.tree.model import Profile, build
+from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
 
 Group = Literal["module", "phase", "kernel", "line", "thread", "stream"]
@@ -33,6 +34,15 @@ training step; kernel, copy or fill by its name; innermost line of the user's fi
 program that made a call, or stream of a device that ran it."""
 
 _LOADER = re.compile(rf"{LOADER_SCOPE}|.*DataLoader.*\.__next__$")
+_LOSS = re.compile(r"aten::\w*(_loss|cross_entropy|kl_div)\w*$|aten::ctc_loss$")
+_LOSSES = re.compile(r"(torch[/\\]nn[/\\]modules[/\\]loss|transformers[/\\]loss[/\\]\w+)\.py$")
+_SAMPLING = re.compile(r"aten::multinomial$")
+OUTSIDE = ("(no module)", "(no kernel)", "(no line of the user's files)")
+"""Names of groups of what belongs to no other one."""
+IMPORT = " import"
+"""End of the name of a group of a line that imports."""
+PASSING = (SETUP, "imports")
+"""Phases that a program goes through once."""
 _RANK = re.compile(r"\.rank(\d{1,9})(?=\.|$)")
 
 
@@ -90,9 +100,41 @@ def _by_kernel(profile: Profile) -> _Placed:
     """Place each node under its kernel, with its whole path: it says what launches the kernel."""
     below = _below(
         profile, lambda symbol: symbol.kind in DEVICE_WORK, lambda symbol: symbol.name,
-        "(no kernel)",
+        OUTSIDE[1],
     )  # fmt: skip
     return _placed(profile, below.names)
+
+
+def _by_line(profile: Profile) -> _Placed:
+    """Place each node below the innermost line of the user's, which says if it is an import."""
+    files = {
+        symbol.location.file for symbol in profile.symbols if _is_users(symbol) and symbol.location
+    }
+    names = told_apart(files)
+
+    def label(symbol: Symbol) -> str:
+        place = symbol.location
+        if place is None:
+            return ""
+        name = names.get(place.file, place.file)
+        line = f"{name}:{place.line}" if place.line else name
+        return line + (IMPORT if is_import(profile, symbol) else "")
+
+    return _below(profile, _is_users, label, OUTSIDE[2])
+
+
+def told_apart(files: Collection[str]) -> dict[str, str]:
+    """Return files' names without their folders, with as many as tell files of one name apart."""
+    parts = {file: file.replace("\\", "/").split("/") for file in files}
+    found, pending, length = dict[str, str](), set(files), 1
+    while pending:
+        names = {file: "/".join(parts[file][-length:]) for file in pending}
+        times = Counter(names.values())
+        known = {file for file in pending if times[names[file]] == 1 or length >= len(parts[file])}
+        found |= {file: names[file] for file in known}
+        pending -= known
+        length += 1
+    return found
 
 
 def _name_in_model(symbol: Symbol) -> str:
@@ -102,13 +144,10 @@ def _name_in_model(symbol: Symbol) -> str:
 
 
 _WAYS: Mapping[Group, Callable[[Profile], _Placed]] = {
-    "module": lambda profile: _below(profile, is_module, _name_in_model, "(no module)"),
+    "module": lambda profile: _below(profile, is_module, _name_in_model, OUTSIDE[0]),
     "phase": lambda profile: _placed(profile, _phases(profile)),
     "kernel": _by_kernel,
-    "line": lambda profile: _below(
-        profile, _is_users, lambda symbol: symbol.location.short if symbol.location else "",
-        "(no line of the user's files)",
-    ),
+    "line": lambda profile: _by_line(profile),
     "thread": lambda profile: _placed(*divided(profile, "thread")),
     "stream": lambda profile: _placed(*divided(profile, "stream")),
 }  # fmt: skip
@@ -127,12 +166,18 @@ def _nearest(profile: Profile, wanted: Callable[[Symbol], bool]) -> Nodes:
 
 
 def _phases(profile: Profile) -> list[str]:
-    """Return the part of a training step that each node belongs to."""
+    """Return the part of a training step, or of a program around it, that each node belongs to."""
     optimizer = optimizers_work(profile)
     loader = _nearest(profile, lambda symbol: bool(_LOADER.match(symbol.name))) >= 0
+    loading = np.zeros(len(profile), bool)
+    loading[[top for top in profile.roots() if imports(profile, top)]] = True
+    loading = nearest(profile.parents, loading) >= 0
+    inner = _inner_phases(profile)
     found = []
     for node, phase in enumerate(profile.phases):
-        if phase.startswith(SETUP):
+        if loading[node]:
+            found.append("imports")
+        elif phase.startswith(SETUP):
             found.append(SETUP)
         elif optimizer[node]:
             found.append("optimizer")
@@ -143,8 +188,32 @@ def _phases(profile: Profile) -> list[str]:
         elif profile.kinds[node] == "memcpy":
             found.append("copies")
         else:
-            found.append("forward and others")
+            found.append(inner[node])
     return found
+
+
+def _inner_phases(profile: Profile) -> list[str]:
+    """Return, by the innermost node that tells, what none of the other phases is.
+
+    Losses and draws of tokens are operations, or modules, of their own; the rest of a module is
+    its forward pass. Nothing is known of a model that is no module.
+    """
+    told = [_told_by(symbol) for symbol in profile.symbols]
+    rest = "others" if "forward" in told else "forward and others"
+    inside = nearest(profile.parents, np.array([bool(each) for each in told])[profile.symbol])
+    of_node = np.append(profile.symbol, -1)[inside]
+    return [told[each] if each >= 0 else rest for each in of_node.tolist()]
+
+
+def _told_by(symbol: Symbol) -> str:
+    if symbol.kind == "op":
+        if _LOSS.match(symbol.name):
+            return "loss"
+        return "sampling" if _SAMPLING.match(symbol.name) else ""
+    if not is_module(symbol):
+        return ""
+    place = symbol.location
+    return "loss" if place is not None and _LOSSES.search(place.file) else "forward"
 
 
 def _hung_up(placed: _Placed) -> Profile:
@@ -153,7 +222,7 @@ def _hung_up(placed: _Placed) -> Profile:
     held = np.flatnonzero(with_values(profile)).tolist()
     used = dict.fromkeys(names[node] for node in held)
     groups = {name: number for number, name in enumerate(used)}
-    whole = _with_roots(profile, list(groups))
+    whole = with_symbols(profile, [Symbol("scope", name) for name in groups])
     above, ends = profile.parents.tolist(), inside.tolist()
     # New nodes, the groups first: what is above each, and the node that each is of.
     parents, chosen = [-1] * len(groups), [*range(len(profile), len(whole))]
@@ -175,27 +244,3 @@ def _hung_up(placed: _Placed) -> Profile:
     grown = merge_siblings(np.array(parents, np.int32), keys_of(whole)[of])
     target[target >= 0] = grown.target[target[target >= 0]]
     return rehang(whole, Grown(grown.parents, of[grown.first], target, target))
-
-
-def _with_roots(profile: Profile, names: list[str]) -> Profile:
-    """Return the profile with further nodes at the top, without values."""
-    symbols = [Symbol("scope", name) for name in names]
-
-    def longer(columns: Mapping[str, law.Column]) -> dict[str, law.Column]:
-        return {
-            name: np.concatenate(
-                [column, law.empty_column(profile.metrics[name], len(names)).astype(column.dtype)]
-            )
-            for name, column in columns.items()
-        }
-
-    return build(
-        [*profile.symbols, *symbols],
-        np.append(profile.symbol, len(profile.symbols) + np.arange(len(names))),
-        np.append(profile.parents, np.full(len(names), -1)),
-        profile.metrics,
-        longer(profile.own),
-        longer(profile.absorbed),
-        profile.whole,
-        profile.tables,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -53,6 +53,29 @@ def rehang(profile: Profile, grown: Grown) -> Profile:
             track_totals=profile.tables.track_totals.moved(grown.target),
             pc=profile.tables.pc.moved(grown.target),
         ),
+    )
+
+
+def with_symbols(profile: Profile, symbols: Sequence[Symbol]) -> Profile:
+    """Return the profile with a further node at the top for each symbol, without values."""
+
+    def longer(columns: Mapping[str, Column]) -> dict[str, Column]:
+        return {
+            name: np.concatenate(
+                [column, law.empty_column(profile.metrics[name], len(symbols)).astype(column.dtype)]
+            )
+            for name, column in columns.items()
+        }
+
+    return build(
+        [*profile.symbols, *symbols],
+        np.append(profile.symbol, len(profile.symbols) + np.arange(len(symbols))),
+        np.append(profile.parents, np.full(len(symbols), -1)),
+        profile.metrics,
+        longer(profile.own),
+        longer(profile.absorbed),
+        profile.whole,
+        profile.tables,
     )
 
 

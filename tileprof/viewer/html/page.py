@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tileprof.analyzer.report import Report
 from tileprof.errors import OutputError, ProfileFileError
 from tileprof.files import replace_bytes
-from tileprof.profile import Frames, Profile, Timeline, with_frames
+from tileprof.profile import Frames, Profile, Timeline, as_shown
 from tileprof.viewer.ctas.ctas import has_ctas
 from tileprof.viewer.exports.counter_points import has_counters
 from tileprof.viewer.exports.slices import Slices
@@ -76,7 +76,7 @@ def report_data(report: Report, frames: Frames = "user") -> dict[str, Any]:
     """Return all that the page shows, as JSON values."""
     profile = report.program.profile
     # The events of a timeline are told by their nodes, calls that launch too.
-    shown = with_frames(profile, frames, _LAUNCH if profile.tables.timeline.tracks else None)
+    shown = as_shown(profile, frames, _LAUNCH if profile.tables.timeline.tracks else None)
     tree, places = kept_tree(shown.profile)
     moved = np.where(shown.moved >= 0, places[shown.moved], -1)
     code = CodeData(report)
