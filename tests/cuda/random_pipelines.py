@@ -23,7 +23,9 @@ A form is a set of words; each adds something to the loop that a lowering may ge
     shaped   operands and results are tensors under another shape
     scaled   products are scaled by rows and columns before they are added up
     adds     the sums of a last product are added to memory, turn by turn
+    writes   the sums of a last product are stored, turn by turn, at one place
     narrow   results are rounded to float8, the largest number instead of larger ones
+    known    the number of turns is a constant
     turned   a chain's second product takes its tile transposed
 """
 
@@ -41,6 +43,7 @@ from tileprof.compiler.passes import prove_bounds, simplify
 WORDS = (
     "two", "same", "chain", "computed", "before", "rows", "touch", "plain", "skip", "late", "outer",
     "again", "leave", "next", "masked", "guard", "shaped", "scaled", "adds", "narrow", "turned",
+    "known", "writes",
 )  # fmt: skip
 
 
@@ -67,6 +70,11 @@ class Pipeline:
     def sums(self) -> str:
         """The type of sums."""
         return "int32" if self.dtype in ("int8", "uint8") else "float32"
+
+    @property
+    def count(self) -> int:
+        """Turns of the loop."""
+        return -(-self.k // self.tile[2]) if self.turns is None else self.turns
 
     @property
     def narrow(self) -> bool:
@@ -102,8 +110,7 @@ class Pipeline:
         if "shaped" in self.words:
             a, b, *outs = (x.reshape(-1) for x in (a, b, *outs))
         outs.append(np.full((self.m, blocks), 77, sums))
-        turns = -(-self.k // self.tile[2]) if self.turns is None else self.turns
-        return [a, b, small(bn, bn), turns, *outs]
+        return [a, b, small(bn, bn), self.count, *outs]
 
 
 def _pipeline(p: Pipeline):
@@ -116,7 +123,9 @@ def _pipeline(p: Pipeline):
     both = "two" in words or "same" in words
     outer = 2 if "outer" in words else 1
     turned = "turned" in words
-    adds = "adds" in words and not p.narrow
+    writes = "writes" in words and not p.narrow
+    adds = "adds" in words and not p.narrow or writes
+    constant = "known" in words and not p.symbols
     a_shape, b_shape, c_shape = (K, M) if ta else (M, K), (N, K) if tb else (K, N), (M, N)
     shaped = "shaped" in words
 
@@ -125,7 +134,7 @@ def _pipeline(p: Pipeline):
         A: T.Tensor((K * M,) if shaped else a_shape, dtype),
         B: T.Tensor((N * K,) if shaped else b_shape, dtype),
         W: T.Tensor((bn, bn), dtype),
-        n: T.int32,
+        turns: T.int32,
         C: T.Tensor((M * N,) if shaped else c_shape, sums),
         D: T.Tensor((M * N,) if shaped else c_shape, "float8_e4m3" if p.narrow else sums),
         R: T.Tensor((M, T.ceildiv(N, bn)), sums),
@@ -161,6 +170,7 @@ def _pipeline(p: Pipeline):
             if "before" in words or "chain" in words:
                 w1 = T.alloc_shared((bn, bn), dtype)
                 T.copy(W, w1)
+            n = p.count if constant else turns
             T.clear(c)
             T.clear(d)
             T.clear(r)
@@ -226,7 +236,8 @@ def _pipeline(p: Pipeline):
                         for i in T.Parallel(bm):
                             g[i] = T.cast(W[i % bn, k % bn], sums)
                         for i, j in T.Parallel(bm, bn):
-                            c[i, j] += part[i, j] * g[i] * T.cast(W[k % bn, j], sums)
+                            scale = g[i] * T.cast(W[k % bn, j], sums)
+                            c[i, j] += part[i, j] * scale * T.cast(W[0, k % bn], sums)
                     else:
                         T.gemm(a, b, c, transpose_A=ta, transpose_B=tb)
                     if "two" in words:
@@ -235,7 +246,10 @@ def _pipeline(p: Pipeline):
                         T.gemm(a, b2, c, transpose_A=ta, transpose_B=tb)
                     if adds:
                         T.gemm(a, b2, last, transpose_A=ta, transpose_B=tb, clear_accum=True)
-                        T.atomic_add(D[by * bm : (by + 1) * bm, bx * bn : (bx + 1) * bn], last)
+                        if writes:
+                            T.copy(last, D[by * bm, bx * bn])
+                        else:
+                            T.atomic_add(D[by * bm : (by + 1) * bm, bx * bn : (bx + 1) * bn], last)
                     if "rows" in words:
                         for i, j in T.Parallel(bm, bk):
                             if ta:
@@ -270,9 +284,9 @@ def _pipeline(p: Pipeline):
                     total = T.max(c[i, j] + d[i, j], -448)
                     least[i, j] = T.cast(T.min(total, 448), "float8_e4m3")
                 T.copy(least, D[by * bm, bx * bn])
-            elif adds:
+            elif adds and not writes:
                 T.atomic_add(D[by * bm : (by + 1) * bm, bx * bn : (bx + 1) * bn], d)
-            else:
+            elif not writes:
                 T.copy(d, D[by * bm, bx * bn])
             for i in T.Parallel(bm):
                 if by * bm + i < M:
