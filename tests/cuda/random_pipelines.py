@@ -124,7 +124,7 @@ def _pipeline(p: Pipeline):
     outer = 2 if "outer" in words else 1
     turned = "turned" in words
     writes = "writes" in words and not p.narrow
-    adds = "adds" in words and not p.narrow or writes
+    adds = ("adds" in words and not p.narrow) or writes
     constant = "known" in words and not p.symbols
     a_shape, b_shape, c_shape = (K, M) if ta else (M, K), (N, K) if tb else (K, N), (M, N)
     shaped = "shaped" in words

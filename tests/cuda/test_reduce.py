@@ -441,7 +441,9 @@ def test_all_elements_of_a_thread_are_one_word_or_two() -> None:
         ("(0,1) (8,0) (16,0)", "(0,1) (4,0) (8,0)", "(0,2) (0,4) (1,0) (2,0) (16,0)"),
     ):
         shape = (8 << registers.count(",0"), 8)
-        held = parse_layout(f"regs {registers} | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", shape)
+        held = parse_layout(
+            f"regs {registers} | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", shape
+        )
         made = parse_layout(f"regs {moved} | lanes {lanes} | warps", shape)
         text = converted(held, made, "int8")
         assert "tp_shuffle_index" in text
