@@ -25,6 +25,7 @@ A form is a set of words; each adds something to the loop that a lowering may ge
     adds     the sums of a last product are added to memory, turn by turn
     writes   the sums of a last product are stored, turn by turn, at one place
     narrow   results are rounded to float8, the largest number instead of larger ones
+    rounded  results are rounded to the operands' type
     known    the number of turns is a constant
     turned   a chain's second product takes its tile transposed
 """
@@ -43,7 +44,7 @@ from tileprof.compiler.passes import prove_bounds, simplify
 WORDS = (
     "two", "same", "chain", "computed", "before", "rows", "touch", "plain", "skip", "late", "outer",
     "again", "leave", "next", "masked", "guard", "shaped", "scaled", "adds", "narrow", "turned",
-    "known", "writes",
+    "known", "writes", "rounded",
 )  # fmt: skip
 
 
@@ -81,6 +82,12 @@ class Pipeline:
         """Whether the second result is the rounded sum of both."""
         return "narrow" in self.words and self.sums == "float32"
 
+    @property
+    def rounded(self) -> bool:
+        """Whether the second result is that sum in the operands' type."""
+        wide = self.dtype in ("bfloat16", "float16") and not {"adds", "writes"} & self.words
+        return wide and "rounded" in self.words and not self.narrow
+
     def kernel(self) -> ir.Kernel:
         """After the common passes."""
         made = tileprof.compile(_pipeline(self)).program.kernel
@@ -107,6 +114,8 @@ class Pipeline:
         outs = [np.full((self.m, self.n), 77, sums) for _ in range(2)]
         if self.narrow:
             outs[1] = outs[1].astype(ir.dtype("float8_e4m3").to_numpy())
+        elif self.rounded:
+            outs[1] = outs[1].astype(kind)
         if "shaped" in self.words:
             a, b, *outs = (x.reshape(-1) for x in (a, b, *outs))
         outs.append(np.full((self.m, blocks), 77, sums))
@@ -128,6 +137,7 @@ def _pipeline(p: Pipeline):
     constant = "known" in words and not p.symbols
     a_shape, b_shape, c_shape = (K, M) if ta else (M, K), (N, K) if tb else (K, N), (M, N)
     shaped = "shaped" in words
+    d_type = "float8_e4m3" if p.narrow else dtype if p.rounded else sums
 
     @T.prim_func
     def main(
@@ -136,7 +146,7 @@ def _pipeline(p: Pipeline):
         W: T.Tensor((bn, bn), dtype),
         turns: T.int32,
         C: T.Tensor((M * N,) if shaped else c_shape, sums),
-        D: T.Tensor((M * N,) if shaped else c_shape, "float8_e4m3" if p.narrow else sums),
+        D: T.Tensor((M * N,) if shaped else c_shape, d_type),
         R: T.Tensor((M, T.ceildiv(N, bn)), sums),
     ):
         with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=p.threads) as (bx, by):
@@ -281,9 +291,18 @@ def _pipeline(p: Pipeline):
             T.copy(c, C[by * bm, bx * bn])
             if p.narrow:
                 for i, j in T.Parallel(bm, bn):
-                    total = T.max(c[i, j] + d[i, j], -448)
-                    least[i, j] = T.cast(T.min(total, 448), "float8_e4m3")
+                    total = c[i, j] + d[i, j]
+                    if "adds" in words:
+                        total = T.if_then_else(total < -448, -448, total)
+                        total = T.if_then_else(total > 448, 448, total)
+                    else:
+                        total = T.min(T.max(total, -448), 448)
+                    least[i, j] = T.cast(total, "float8_e4m3")
                 T.copy(least, D[by * bm, bx * bn])
+            elif p.rounded:
+                for i, j in T.Parallel(bm, bn):
+                    d[i, j] += c[i, j]
+                T.copy(d, D[by * bm, bx * bn])
             elif adds and not writes:
                 T.atomic_add(D[by * bm : (by + 1) * bm, bx * bn : (bx + 1) * bn], d)
             elif not writes:
