@@ -164,6 +164,10 @@ class NothingOverlaps(Reason):
     text = "nothing overlaps with it outside of a pipelined loop of two stages or more"
 
 
+class ProducerElsewhere(Reason):
+    text = "a producer warp group loads other tiles of the launch"
+
+
 class AlsoRead(Reason, text="the kernel also reads `{tensor}`"):
     tensor: str
 

@@ -39,6 +39,7 @@ from tileprof.remarks.copies import (
     NoProducerGroup,
     NothingOverlaps,
     OnlyTmaAsks,
+    ProducerElsewhere,
     StagedTma,
     StagedTmaCandidate,
     StoresFromRegisters,
@@ -167,12 +168,13 @@ class _Launch:
         if wish := wish_against(op, "cp.async"):
             width, reason = 0, wish
         stages = 0 if loop is None else self.lowering.stages(loop)
-        if width and (stages > 1 or op in self.with_first):
+        ahead = stages > 1 or op in self.with_first
+        if width and ahead and self.no_roles is not None:
             missed = self._could_bulk(loop, bulk)
             self._note(op, CpAsync(width), (Tma(), against), missed=missed)
             return instructions.CpAsync(width)
         if width:
-            reason = NothingOverlaps()
+            reason = ProducerElsewhere() if ahead else NothingOverlaps()
         assert reason is not None
         rejected = ((Tma(), against), (CpAsyncCandidate(), reason))
         missed = stages > 1 and not isinstance(reason, AskedReason)
