@@ -191,11 +191,11 @@ def _pipeline(p: Pipeline):
                             continue
                     if "guard" in words:
                         for i, j in T.Parallel(*a_tile):
-                            if (i + k) % 3 != 0:
-                                if ta:
-                                    a[i, j] = A[k * bk + i, by * bm + j]
-                                else:
-                                    a[i, j] = A[by * bm + i, k * bk + j]
+                            if ta:
+                                kept = (i + k) % 3 != 0
+                                a[i, j] = T.if_then_else(kept, A[k * bk + i, by * bm + j], 0)
+                            elif (i + k) % 3 != 0:
+                                a[i, j] = A[by * bm + i, k * bk + j]
                             else:
                                 a[i, j] = 0
                     elif ta:

@@ -140,6 +140,14 @@ FOUND = {
     "rows known at launch that have no chunks": (
         Pipeline(m=7, n=31, k=63, tile=(64, 64, 32), symbols=True), Controls(tma=False, stages=3),
     ),
+    "two loops, of which one only has tiles for a producer": (
+        Pipeline(m=64, n=64, words=frozenset({"again", "guard"})), Controls(),
+    ),
+    "tiles stored by TMA at one place, turn by turn": (
+        Pipeline(
+            m=192, n=192, k=64, tb=True, threads=256, words=frozenset({"guard", "writes"})
+        ), Controls(),
+    ),
 }  # fmt: skip
 """What random ones have shown."""
 

@@ -177,6 +177,11 @@ class AlsoWritten(Reason):
     tensor: str
 
 
+class StoredAgain(
+    Reason, text="the loop stores at the same place again, in an order that counts"
+): ...
+
+
 class AlsoUsed(Reason, text="`{tensor}` is also used by other ops"):
     tensor: str
 
