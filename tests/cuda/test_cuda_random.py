@@ -31,7 +31,7 @@ LENGTHS = [1, 7, 32, 63, 100, 101, 128, 160]
 EVEN = [64, 128, 192, 256]
 """Sizes with which TMA has no difficulty."""
 TILES = [(64, 64, 32), (64, 64, 64), (128, 64, 32), (64, 32, 64)]
-LARGE = [(256, 128, 32), (128, 96, 32), (64, 160, 64), (128, 192, 32), (64, 224, 32), (256, 64, 64)]
+LARGE = [(256, 128, 32), (256, 72, 32), (128, 96, 32), (64, 160, 64), (128, 192, 32), (64, 224, 32)]
 """Tiles that go in slices, and results as wide as few instructions are."""
 SINGLE = {"touch", "plain", "leave", "next", "guard"}
 """Words that keep loads from a producer warp group."""
