@@ -19,6 +19,15 @@ A form is a set of words; each adds something to the loop that a lowering may ge
     leave    the loop is left where a number given at launch says so
     next     the rest of a turn is left out likewise
     masked   sums are cleared where a condition on the turn does not hold
+    guard    A, and B where it is plain, are written element by element under a condition
+    shaped   operands and results are tensors under another shape
+    scaled   products are scaled by rows and columns before they are added up
+    adds     the sums of a last product are added to memory, turn by turn
+    writes   the sums of a last product are stored, turn by turn, at one place
+    narrow   results are rounded to float8, the largest number instead of larger ones
+    rounded  results are rounded to the operands' type
+    known    the number of turns is a constant
+    turned   a chain's second product takes its tile transposed
 """
 
 from __future__ import annotations
@@ -34,7 +43,8 @@ from tileprof.compiler.passes import prove_bounds, simplify
 
 WORDS = (
     "two", "same", "chain", "computed", "before", "rows", "touch", "plain", "skip", "late", "outer",
-    "again", "leave", "next", "masked",
+    "again", "leave", "next", "masked", "guard", "shaped", "scaled", "adds", "narrow", "turned",
+    "known", "writes", "rounded",
 )  # fmt: skip
 
 
@@ -62,6 +72,22 @@ class Pipeline:
         """The type of sums."""
         return "int32" if self.dtype in ("int8", "uint8") else "float32"
 
+    @property
+    def count(self) -> int:
+        """Turns of the loop."""
+        return -(-self.k // self.tile[2]) if self.turns is None else self.turns
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the second result is the rounded sum of both."""
+        return "narrow" in self.words and self.sums == "float32"
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the second result is that sum in the operands' type."""
+        wide = self.dtype in ("bfloat16", "float16") and not {"adds", "writes"} & self.words
+        return wide and "rounded" in self.words and not self.narrow
+
     def kernel(self) -> ir.Kernel:
         """After the common passes."""
         made = tileprof.compile(_pipeline(self)).program.kernel
@@ -86,9 +112,14 @@ class Pipeline:
         sums = ir.dtype(self.sums).to_numpy()
         blocks = -(-self.n // bn)
         outs = [np.full((self.m, self.n), 77, sums) for _ in range(2)]
+        if self.narrow:
+            outs[1] = outs[1].astype(ir.dtype("float8_e4m3").to_numpy())
+        elif self.rounded:
+            outs[1] = outs[1].astype(kind)
+        if "shaped" in self.words:
+            a, b, *outs = (x.reshape(-1) for x in (a, b, *outs))
         outs.append(np.full((self.m, blocks), 77, sums))
-        turns = -(-self.k // self.tile[2]) if self.turns is None else self.turns
-        return [a, b, small(bn, bn), turns, *outs]
+        return [a, b, small(bn, bn), self.count, *outs]
 
 
 def _pipeline(p: Pipeline):
@@ -100,29 +131,48 @@ def _pipeline(p: Pipeline):
     b_tile = (bn, bk) if tb else (bk, bn)
     both = "two" in words or "same" in words
     outer = 2 if "outer" in words else 1
+    turned = "turned" in words
+    writes = "writes" in words and not p.narrow
+    adds = ("adds" in words and not p.narrow) or writes
+    constant = "known" in words and not p.symbols
+    a_shape, b_shape, c_shape = (K, M) if ta else (M, K), (N, K) if tb else (K, N), (M, N)
+    shaped = "shaped" in words
+    d_type = "float8_e4m3" if p.narrow else dtype if p.rounded else sums
 
     @T.prim_func
     def main(
-        A: T.Tensor((K, M) if ta else (M, K), dtype),
-        B: T.Tensor((N, K) if tb else (K, N), dtype),
+        A: T.Tensor((K * M,) if shaped else a_shape, dtype),
+        B: T.Tensor((N * K,) if shaped else b_shape, dtype),
         W: T.Tensor((bn, bn), dtype),
-        n: T.int32,
-        C: T.Tensor((M, N), sums),
-        D: T.Tensor((M, N), sums),
+        turns: T.int32,
+        C: T.Tensor((M * N,) if shaped else c_shape, sums),
+        D: T.Tensor((M * N,) if shaped else c_shape, d_type),
         R: T.Tensor((M, T.ceildiv(N, bn)), sums),
     ):
         with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=p.threads) as (bx, by):
+            if shaped:
+                A, B, C, D = (
+                    T.reshape(x, shape)
+                    for x, shape in ((A, a_shape), (B, b_shape), (C, c_shape), (D, c_shape))
+                )
             a = T.alloc_shared(a_tile, dtype)
             b = T.alloc_shared(b_tile, dtype)
             c = T.alloc_fragment((bm, bn), sums)
             d = T.alloc_fragment((bm, bn), sums)
             r = T.alloc_fragment((bm,), sums)
-            if both:
+            if both or adds:
                 b2 = T.alloc_shared(b_tile, dtype)
             if "chain" in words:
                 w = T.alloc_shared((bn, bn), dtype)
                 low = T.alloc_fragment((bm, bn), dtype)
+            if "chain" in words or "scaled" in words:
                 part = T.alloc_fragment((bm, bn), sums)
+            if "scaled" in words:
+                g = T.alloc_fragment((bm,), sums)
+            if adds:
+                last = T.alloc_fragment((bm, bn), sums)
+            if p.narrow:
+                least = T.alloc_fragment((bm, bn), "float8_e4m3")
             if "computed" in words:
                 af = T.alloc_fragment((bm, bk), dtype)
             if "rows" in words:
@@ -130,6 +180,7 @@ def _pipeline(p: Pipeline):
             if "before" in words or "chain" in words:
                 w1 = T.alloc_shared((bn, bn), dtype)
                 T.copy(W, w1)
+            n = p.count if constant else turns
             T.clear(c)
             T.clear(d)
             T.clear(r)
@@ -138,7 +189,16 @@ def _pipeline(p: Pipeline):
                     if "next" in words:
                         if k == n - 2:
                             continue
-                    if ta:
+                    if "guard" in words:
+                        for i, j in T.Parallel(*a_tile):
+                            if ta:
+                                kept = (i + k) % 3 != 0
+                                a[i, j] = T.if_then_else(kept, A[k * bk + i, by * bm + j], 0)
+                            elif (i + k) % 3 != 0:
+                                a[i, j] = A[by * bm + i, k * bk + j]
+                            else:
+                                a[i, j] = 0
+                    elif ta:
                         T.copy(A[k * bk, by * bm], a)
                     else:
                         T.copy(A[by * bm, k * bk], a)
@@ -147,10 +207,11 @@ def _pipeline(p: Pipeline):
                             r[i] = r[i] + T.cast(1, sums)
                     if "plain" in words:
                         for i, j in T.Parallel(*b_tile):
+                            kept = T.all_of(i != k, n > 1) if "guard" in words else True
                             if tb:
-                                b[i, j] = B[bx * bn + i, k * bk + j]
+                                b[i, j] = T.if_then_else(kept, B[bx * bn + i, k * bk + j], 0)
                             else:
-                                b[i, j] = B[k * bk + i, bx * bn + j]
+                                b[i, j] = T.if_then_else(kept, B[k * bk + i, bx * bn + j], 0)
                     elif tb:
                         T.copy(B[bx * bn, k * bk], b)
                     else:
@@ -158,7 +219,7 @@ def _pipeline(p: Pipeline):
                     if "touch" in words:
                         for i, j in T.Parallel(*a_tile):
                             a[i, j] = a[i, j] + a[i, j]
-                    if both:
+                    if both or adds:
                         if tb:
                             T.copy(B[bx * bn, k * bk], b2)
                         else:
@@ -178,14 +239,27 @@ def _pipeline(p: Pipeline):
                         T.gemm(a, b, part, transpose_A=ta, transpose_B=tb, clear_accum=True)
                         for i, j in T.Parallel(bm, bn):
                             low[i, j] = T.cast(T.min(T.max(part[i, j], -2), 2), dtype)
-                        T.gemm(low, w, c)
-                        T.gemm(low, w1, d)
+                        T.gemm(low, w, c, transpose_B=turned)
+                        T.gemm(low, w1, d, transpose_B=turned)
+                    elif "scaled" in words:
+                        T.gemm(a, b, part, transpose_A=ta, transpose_B=tb, clear_accum=True)
+                        for i in T.Parallel(bm):
+                            g[i] = T.cast(W[i % bn, k % bn], sums)
+                        for i, j in T.Parallel(bm, bn):
+                            scale = g[i] * T.cast(W[k % bn, j], sums)
+                            c[i, j] += part[i, j] * scale * T.cast(W[0, k % bn], sums)
                     else:
                         T.gemm(a, b, c, transpose_A=ta, transpose_B=tb)
                     if "two" in words:
                         T.gemm(a, b2, d, transpose_A=ta, transpose_B=tb)
                     elif "same" in words:
                         T.gemm(a, b2, c, transpose_A=ta, transpose_B=tb)
+                    if adds:
+                        T.gemm(a, b2, last, transpose_A=ta, transpose_B=tb, clear_accum=True)
+                        if writes:
+                            T.copy(last, D[by * bm, bx * bn])
+                        else:
+                            T.atomic_add(D[by * bm : (by + 1) * bm, bx * bn : (bx + 1) * bn], last)
                     if "rows" in words:
                         for i, j in T.Parallel(bm, bk):
                             if ta:
@@ -215,7 +289,24 @@ def _pipeline(p: Pipeline):
                 for i, j in T.Parallel(bm, bn):
                     d[i, j] = d[i, j] + T.cast(w1[j, j], sums)
             T.copy(c, C[by * bm, bx * bn])
-            T.copy(d, D[by * bm, bx * bn])
+            if p.narrow:
+                for i, j in T.Parallel(bm, bn):
+                    total = c[i, j] + d[i, j]
+                    if "adds" in words:
+                        total = T.if_then_else(total < -448, -448, total)
+                        total = T.if_then_else(total > 448, 448, total)
+                    else:
+                        total = T.min(T.max(total, -448), 448)
+                    least[i, j] = T.cast(total, "float8_e4m3")
+                T.copy(least, D[by * bm, bx * bn])
+            elif p.rounded:
+                for i, j in T.Parallel(bm, bn):
+                    d[i, j] += c[i, j]
+                T.copy(d, D[by * bm, bx * bn])
+            elif adds and not writes:
+                T.atomic_add(D[by * bm : (by + 1) * bm, bx * bn : (bx + 1) * bn], d)
+            elif not writes:
+                T.copy(d, D[by * bm, bx * bn])
             for i in T.Parallel(bm):
                 if by * bm + i < M:
                     R[by * bm + i, bx] = r[i]

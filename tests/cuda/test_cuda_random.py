@@ -31,7 +31,9 @@ LENGTHS = [1, 7, 32, 63, 100, 101, 128, 160]
 EVEN = [64, 128, 192, 256]
 """Sizes with which TMA has no difficulty."""
 TILES = [(64, 64, 32), (64, 64, 64), (128, 64, 32), (64, 32, 64)]
-SINGLE = {"touch", "plain", "leave", "next"}
+LARGE = [(256, 128, 32), (256, 72, 32), (128, 96, 32), (64, 160, 64), (128, 192, 32), (64, 224, 32)]
+"""Tiles that go in slices, and results as wide as few instructions are."""
+SINGLE = {"touch", "plain", "leave", "next", "guard"}
 """Words that keep loads from a producer warp group."""
 
 
@@ -43,24 +45,29 @@ def pipelines(draw: st.DrawFn, smooth: bool) -> Pipeline:
         words -= SINGLE
     if "chain" in words:
         words -= {"skip", "two", "same", "computed"}
+    if "skip" in words or "computed" in words or "chain" in words:
+        words -= {"scaled"}
     if "computed" in words:
         words -= {"skip"}
     if "two" in words:
         words -= {"same"}
     dtype = draw(st.sampled_from(DTYPES))
     rows = smooth and dtype not in ("bfloat16", "float16")
+    if rows and "chain" in words:
+        words |= {"turned"}
+    symbols = not smooth and "shaped" not in words and draw(st.booleans())
     return Pipeline(
         m=draw(st.sampled_from(EVEN if smooth else SIZES)),
         n=draw(st.sampled_from(EVEN if smooth else SIZES)),
         k=draw(st.sampled_from(EVEN if smooth else LENGTHS)),
-        tile=draw(st.sampled_from(TILES)),
+        tile=draw(st.sampled_from(TILES * 4 + LARGE)),
         dtype=dtype,
         ta=not rows and draw(st.booleans()),
         tb=rows or draw(st.booleans()),
         stages=draw(st.integers(2 if smooth else 1, 4)),
         threads=draw(st.sampled_from([128, 256])),
         words=frozenset(words),
-        symbols=not smooth and draw(st.booleans()),
+        symbols=symbols,
         turns=draw(st.sampled_from([None, None, 0, 1, 2, 7])),
     )
 
@@ -76,6 +83,7 @@ def allowed(draw: st.DrawFn, smooth: bool) -> Controls:
     )
     options["persistent"] = draw(st.sampled_from([None, True, True, False]))
     options["tile_order"] = draw(st.sampled_from([None, None, "static", "dynamic"]))
+    options["ping_pong"] = draw(st.sampled_from([None, None, True, False]))
     options["stages"] = draw(st.sampled_from([None, None, 3] if smooth else [None, None, 1, 3]))
     if smooth:
         options["cluster"] = draw(st.sampled_from([None, None, 2, 4]))
@@ -131,6 +139,14 @@ FOUND = {
     ),
     "rows known at launch that have no chunks": (
         Pipeline(m=7, n=31, k=63, tile=(64, 64, 32), symbols=True), Controls(tma=False, stages=3),
+    ),
+    "two loops, of which one only has tiles for a producer": (
+        Pipeline(m=64, n=64, words=frozenset({"again", "guard"})), Controls(),
+    ),
+    "tiles stored by TMA at one place, turn by turn": (
+        Pipeline(
+            m=192, n=192, k=64, tb=True, threads=256, words=frozenset({"guard", "writes"})
+        ), Controls(),
     ),
 }  # fmt: skip
 """What random ones have shown."""

@@ -434,6 +434,22 @@ def test_bytes_go_four_to_a_word() -> None:
     assert "tp_split_pair(" in text
 
 
+def test_all_elements_of_a_thread_are_one_word_or_two() -> None:
+    """Nothing is left to loop over."""
+    for registers, moved, lanes in (
+        ("(0,1) (8,0)", "(0,1) (8,0)", "(1,0) (0,4) (0,2) (2,0) (4,0)"),
+        ("(0,1) (8,0) (16,0)", "(0,1) (4,0) (8,0)", "(0,2) (0,4) (1,0) (2,0) (16,0)"),
+    ):
+        shape = (8 << registers.count(",0"), 8)
+        held = parse_layout(
+            f"regs {registers} | lanes (0,2) (0,4) (1,0) (2,0) (4,0) | warps", shape
+        )
+        made = parse_layout(f"regs {moved} | lanes {lanes} | warps", shape)
+        text = converted(held, made, "int8")
+        assert "tp_shuffle_index" in text
+        assert " r < " not in text
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_digits_of_three_have_bits(dtype: str) -> None:
     """Tiles of 96 columns: six registers are one bit, which takes part, and three."""

@@ -96,6 +96,47 @@ def test_right_results(word: str) -> None:
         np.testing.assert_array_equal(c, want)
 
 
+@tileprof.jit
+def kept(A, B, P, C, stages: int = 2):
+    """Products of the rounds as they are, and their sum."""
+    A: T.Tensor((256, 64 * ROUNDS), T.bfloat16)
+    B: T.Tensor((128, 64 * ROUNDS), T.bfloat16)
+    P: T.Tensor((ROUNDS, 256, 128), T.float32)
+    C: T.Tensor((1, 200, 120), T.float32)
+    with T.Kernel(1, threads=256):
+        a = T.alloc_shared((256, 64), T.bfloat16)
+        b = T.alloc_shared((128, 64), T.bfloat16)
+        part = T.alloc_fragment((256, 128), T.float32)
+        total = T.alloc_fragment((256, 128), T.float32)
+        T.clear(total)
+        for k in T.Pipelined(ROUNDS, num_stages=stages):
+            T.copy(A[0, k * 64], a)
+            T.copy(B[0, k * 64], b)
+            T.gemm(a, b, part, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(256, 128):
+                total[i, j] += part[i, j]
+            T.copy(part, P[k, 0, 0])
+        T.copy(total, C[0, 0, 0])
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_products_that_go_out(stages: int) -> None:
+    """To a part of a tensor, slice by slice; so does the sum where no room is left to stage it."""
+    kernel = kept.compile(stages=stages).program.kernel
+    program = compile_cuda(kernel, find_target("sm_90a"), observe=lambda _, each: ir.verify(each))
+    assert slices(program) == [RowSlices(2, 256)]
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.integers(-2, 3, (rows, 64 * ROUNDS)).astype(ml_dtypes.bfloat16) for rows in (256, 128)
+    )
+    p, c = np.zeros((ROUNDS, 256, 128), np.float32), np.zeros((1, 200, 120), np.float32)
+    emulate(program.source, program.kernel, [a, b, p, c])
+    parts = [x.astype(np.float32).reshape(-1, ROUNDS, 64).swapaxes(0, 1) for x in (a, b)]
+    want = parts[0] @ parts[1].swapaxes(1, 2)
+    np.testing.assert_array_equal(p, want)
+    np.testing.assert_array_equal(c[0], want.sum(0)[:200, :120])
+
+
 @pytest.mark.parametrize("word", ["sums", "reduced", "turned", "stored"])
 def test_whole_products(word: str) -> None:
     """Where sums go on from one iteration to the next, other ops use the product, rows of one slice

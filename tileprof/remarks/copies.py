@@ -164,6 +164,10 @@ class NothingOverlaps(Reason):
     text = "nothing overlaps with it outside of a pipelined loop of two stages or more"
 
 
+class ProducerElsewhere(Reason):
+    text = "a producer warp group loads other tiles of the launch"
+
+
 class AlsoRead(Reason, text="the kernel also reads `{tensor}`"):
     tensor: str
 
@@ -171,6 +175,11 @@ class AlsoRead(Reason, text="the kernel also reads `{tensor}`"):
 class AlsoWritten(Reason):
     text = "`{tensor}` is also written by other ops, in an order that counts"
     tensor: str
+
+
+class StoredAgain(
+    Reason, text="the loop stores at the same place again, in an order that counts"
+): ...
 
 
 class AlsoUsed(Reason, text="`{tensor}` is also used by other ops"):

@@ -83,7 +83,8 @@ def _by_shuffles(ctx: Context, op: ir.ConvertLayout, plan: Shuffles) -> None:
         (digit, (place, *digit.step)) for digit, place in weighted_
         if joint is None or place != joint.word
     ])  # fmt: skip
-    _, (number, at) = _loops(ctx, runs)
+    # No loop where one word, or one pair of them, is all that there is.
+    _, (number, at) = _loops(ctx, runs) if runs else (0, [0, 0])
     if joint is not None:
         turned = f"tp_lane & {1 << joint.target}"
         pair = f"{words}[{number}], {words}[{plus(number, joint.word)}]"

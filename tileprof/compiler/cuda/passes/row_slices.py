@@ -170,7 +170,8 @@ def _along(op: ir.OpBase, product: ir.Gemm, family: set[ir.Value]) -> set[ir.Val
             if any(_row_dim(each, rows) is None for each in (source, target)):
                 return None
             held = {each for each in (source, target) if base(each).buffer.space == "fragment"}
-            return held if all(isinstance(each.owner, ir.Alloc) for each in held) else None
+            whole = all(isinstance(e.owner, ir.Alloc) and _row_dim(e, rows) == 0 for e in held)
+            return held if whole else None
         case ir.Parallel(extents=extents, body=body):
             if not extents or not _is_number(extents[0], rows):
                 return None
@@ -248,6 +249,8 @@ def _staged(launch: ir.Launch, plan: _Plan, lowering: Lowering) -> frozenset[ir.
     copies = [
         o for o in plan.users
         if isinstance(o, ir.Copy) and base(o.target).buffer.space == "global"
+        # The product's own slices take turns in one fragment: each is stored before the next.
+        and o.source is not plan.product.c
     ]  # fmt: skip
     stages: dict[ir.Value, int] = {}
     for loop in (o for o in ir.walk(launch.body) if isinstance(o, ir.For)):
@@ -335,11 +338,15 @@ class _Rewrite:
         assert dim is not None
         shape = tile.buffer.static_shape
         sizes = tuple(self.plan.rows if d == dim else extent for d, extent in enumerate(shape))
-        offsets = [
-            builder.constant(number * self.plan.rows if d == dim else 0) for d in range(len(shape))
-        ]
-        inside = not isinstance(tile.owner, ir.View) or tile.owner.in_bounds
-        return builder.emit(ir.View(tile, offsets, sizes, inside)).result
+        first = builder.constant(number * self.plan.rows)
+        if isinstance(tile.owner, ir.View):
+            # Elements are accessed through the buffer: a view of the view would be one too many.
+            whole, offsets, inside = tile.owner.base, list(tile.owner.offsets), tile.owner.in_bounds
+            offsets[dim] = builder.emit(ir.Binary("add", offsets[dim], first)).result
+        else:
+            whole, inside = tile, True
+            offsets = [first if d == dim else builder.constant(0) for d in range(len(shape))]
+        return builder.emit(ir.View(whole, offsets, sizes, inside)).result
 
     def _points(
         self, old: ir.Parallel, op: ir.Parallel, number: int, builder: ir.Builder

@@ -39,8 +39,10 @@ from tileprof.remarks.copies import (
     NoProducerGroup,
     NothingOverlaps,
     OnlyTmaAsks,
+    ProducerElsewhere,
     StagedTma,
     StagedTmaCandidate,
+    StoredAgain,
     StoresFromRegisters,
     Tma,
     TmaAdds,
@@ -56,6 +58,7 @@ from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_aga
 from .forwarded import forward_elements
 from .groups import with_threads
 from .operands import emit_product
+from .stored_again import stored_again
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
 """Types that TMA adds (PTX ISA, "cp.reduce.async.bulk.tensor")."""
@@ -87,6 +90,7 @@ class _Launch:
         ops = list(ir.walk(self.launch.body))
         self.read = {base(t.value) for o in ops for t in o.accesses() if t.reads}
         self.writes = Counter(base(t.value) for o in ops for t in o.accesses() if t.writes)
+        self.again = stored_again(self.launch)
         self.products = {base(o.c) for o in ops if isinstance(o, ir.Gemm)}
         self.stored = self.products | added_products(ops, self.products)
         """Fragments that are stored through shared memory."""
@@ -143,7 +147,7 @@ class _Launch:
             case "global", "shared":
                 builder.emit(replace(op, lowering=self._load(before, self.loops.get(before))))
             case "shared", "global":
-                builder.emit(replace(op, lowering=self._store(op)))
+                builder.emit(replace(op, lowering=self._store(before, op)))
             case "fragment", "global" if before.source in self.stored:
                 self._stage(before, op, builder)
             case _:
@@ -167,12 +171,13 @@ class _Launch:
         if wish := wish_against(op, "cp.async"):
             width, reason = 0, wish
         stages = 0 if loop is None else self.lowering.stages(loop)
-        if width and (stages > 1 or op in self.with_first):
+        ahead = stages > 1 or op in self.with_first
+        if width and ahead and self.no_roles is not None:
             missed = self._could_bulk(loop, bulk)
             self._note(op, CpAsync(width), (Tma(), against), missed=missed)
             return instructions.CpAsync(width)
         if width:
-            reason = NothingOverlaps()
+            reason = ProducerElsewhere() if ahead else NothingOverlaps()
         assert reason is not None
         rejected = ((Tma(), against), (CpAsyncCandidate(), reason))
         missed = stages > 1 and not isinstance(reason, AskedReason)
@@ -185,19 +190,21 @@ class _Launch:
         own = reason is not None and not isinstance(reason, AskedReason)
         return feeds and self.lowering.target.has_tma and own
 
-    def _store(self, op: ir.Copy) -> instructions.Tma | None:
+    def _store(self, before: ir.Copy, op: ir.Copy) -> instructions.Tma | None:
         """The instruction of a copy from shared to global memory; None for loads and stores."""
-        reason = self._store_reason(op.target, op.source)
+        reason = self._store_reason(before, op.target, op.source)
         if reason:
             self._note(op, LoadsAndStores(), (Tma(), reason))
             return None
         self._note(op, TmaStore(kept_in_l2(op)))
         return instructions.Tma()
 
-    def _store_reason(self, target: ir.Value, tile: ir.Value) -> Reason | None:
+    def _store_reason(self, before: ir.Copy, target: ir.Value, tile: ir.Value) -> Reason | None:
         """Why TMA cannot store a tile."""
         if base(target) in self.read:
             return AlsoRead(buffer_name(target))
+        if before in self.again:
+            return StoredAgain()
         if self.writes[base(target)] > 1:
             return AlsoWritten(buffer_name(target))
         tensor = tensor_of(target, self.kernel)
@@ -224,12 +231,12 @@ class _Launch:
         there = self.lowering.target.shared_per_block
         return MemoryForStaged("tile", needed, there) if needed > there else None
 
-    def _stage(self, before: ir.OpBase, op: ir.Copy, builder: ir.Builder) -> None:
+    def _stage(self, before: ir.Copy, op: ir.Copy, builder: ir.Builder) -> None:
         """Store a matrix product: through shared memory where TMA can take it from there."""
         shape = op.source.buffer.static_shape
         name = f"{buffer_name(op.target)}_staged"
         staged = ir.Alloc("shared", shape, op.target.dtype, hint=name, span=op.span)
-        reason = self._store_reason(op.target, staged.result)
+        reason = self._store_reason(before, op.target, staged.result)
         if reason := reason or self._memory_reason(before, staged):
             self._note(op, StoresFromRegisters(), (StagedTmaCandidate(), reason))
             builder.emit(op)
