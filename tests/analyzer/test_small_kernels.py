@@ -97,9 +97,10 @@ def test_a_loop_that_changes_tensors_in_each_step() -> None:
 
 
 def test_a_loop_that_makes_tensors_is_none_of_these() -> None:
-    """Nor one of a program whose steps are not known."""
+    """One that changes them is, whether or not the program's text is known: the optimizer tells
+    steps."""
     assert not found(averaging("add").profile(sources={FILE: AVERAGE}), "small-kernels")
-    assert not found(averaging("add_").profile(), "small-kernels")
+    only(averaging("add_").profile(), "small-kernels")
 
 
 def test_the_place_is_where_most_of_the_chain_is() -> None:

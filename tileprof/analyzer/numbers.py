@@ -423,6 +423,12 @@ LANES_ROUNDS = 6
 LOOPS_ENOUGH = 10
 """Samples of an instruction, from which on the median of a loop's is a good one."""
 
+# -- program/training_steps
+
+TRAINING_STEPS_NEARLY_ALL = 0.9
+"""Least share of backward passes that the function has which makes steps; others may be of an
+evaluation, or of a second model. By hand."""
+
 # -- program/steady
 
 STEADY_FEWEST = 3

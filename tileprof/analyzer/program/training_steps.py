@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from tileprof.analyzer.numbers import STEADY_FEWEST
+from tileprof.analyzer.numbers import STEADY_FEWEST, TRAINING_STEPS_NEARLY_ALL
 from tileprof.analyzer.program.calls import parsed
 from tileprof.analyzer.program.compilers import compiles
 from tileprof.analyzer.program.host import HostTime
@@ -34,9 +34,6 @@ from tileprof.profile.transform.frames import is_module
 _STEP = re.compile(r"Optimizer\.step#")
 _LOADER = re.compile(LOADER_SCOPE)
 _ENGINE = re.compile(r"torch[/\\]autograd[/\\](graph|__init__)\.py$")
-_NEARLY_ALL = 0.9
-"""Least share of backward passes that the function has which makes steps; others may be of an
-evaluation, or of a second model."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -119,7 +116,7 @@ def _of_library(
         held = below(profile, body)
         if often.any() and not (often & held).any():
             continue
-        if backwards[held].sum() < _NEARLY_ALL * backwards.sum():
+        if backwards[held].sum() < TRAINING_STEPS_NEARLY_ALL * backwards.sum():
             continue
         whole = int(visits[held].max())
         users = [each for each in profile.path(above) if _is_users(profile, each)]
