@@ -151,11 +151,13 @@ class Scan(OpBase):
     """Shared memory for the parts of a line where a GPU's warps share it; None elsewhere."""
 
     def verify(self) -> Iterator[str]:
-        """Shapes agree and the dimension exists."""
-        if self.source.buffer.shape != self.target.buffer.shape:
+        """Shapes agree and the dimension exists, which is the target's: a source may be a slot of a
+        ring."""
+        source, target = self.source.buffer.shape, self.target.buffer.shape
+        if source not in (target, (1, *target)):
             yield f"scans {self.source.type} into {self.target.type}: shapes differ"
-        if not 0 <= self.dim < self.source.buffer.rank:
-            yield f"dim {self.dim} of {self.source.type}"
+        if not 0 <= self.dim < len(target):
+            yield f"dim {self.dim} of {self.target.type}"
 
 
 @op("tile_atomic")

@@ -21,6 +21,7 @@ from tileprof.compiler.codegen.buffers import Extent
 from tileprof.compiler.codegen.expressions import bare
 from tileprof.compiler.codegen.types import is_narrow, storage, stored, value_type
 from tileprof.compiler.cuda.layouts.exchange import has_thread_lines, working_type
+from tileprof.errors import InternalError
 
 from .buffers import SharedBuffer
 from .context import Context
@@ -28,8 +29,9 @@ from .reduce import joined
 
 
 def emit_scan(ctx: Context, op: ir.Scan) -> None:
-    """An inclusive scan of a shared tile into a shared tile, perhaps the same."""
-    shape = op.source.buffer.static_shape
+    """An inclusive scan of a shared tile, or of a ring's slot, into a shared tile, perhaps the
+    same."""
+    shape = op.target.buffer.static_shape
     length, lines = shape[op.dim], 1
     for d, extent in enumerate(shape):
         lines *= 1 if d == op.dim else extent
@@ -150,7 +152,7 @@ def _warp_elements(
 
 def _indices(op: ir.Scan, line: str, at: str) -> list[Extent]:
     """The indices of element `at` of a line; lines are numbered along the last dimension first."""
-    shape = op.source.buffer.static_shape
+    shape = op.target.buffer.static_shape
     found: list[Extent] = []
     rest, left = line, [e for d, e in enumerate(shape) if d != op.dim]
     for d in reversed(range(len(shape))):
@@ -169,8 +171,11 @@ def _indices(op: ir.Scan, line: str, at: str) -> list[Extent]:
 
 
 def _element(ctx: Context, op: ir.Scan, line: str, at: str, working: ir.DType) -> str:
-    held: SharedBuffer = ctx.shared(op.source)
-    text = held.element(_indices(op, line, at))
+    tile, indices = ctx.tile(op.source), _indices(op, line, at)
+    held = tile.buffer
+    if not isinstance(held, SharedBuffer):
+        raise InternalError(f"{held.name} is scanned and not in shared memory")
+    text = held.element([*tile.offsets[: len(held.shape) - len(indices)], *indices])
     if is_narrow(held.dtype):
         text = f"tp_value({text})"
     same = value_type(held.dtype) == value_type(working)
