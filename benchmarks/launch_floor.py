@@ -1,4 +1,4 @@
-"""What the driver alone takes to enqueue a kernel: the least that any launcher pays.
+"""Time that the driver alone takes to enqueue a kernel, in µs: the least that any launcher pays.
 
 In: a call of a compiled kernel that is bound to its arguments, and the times that it is made.  Out:
 µs a launch of `cuLaunchKernelEx` in a loop of C, with the parameters and the configuration that

@@ -16,7 +16,7 @@ LOG2E = 1.4426950408889634
 LOWEST = -1e30
 """Below every score, and finite: its difference to itself is 0."""
 LARGEST = 448.0
-"""Of float8_e4m3."""
+"""Largest finite number of float8_e4m3."""
 SHIFT = 8
 """Weights are up to 2⁸ when they are rounded; float8 has normal numbers down to 2⁻⁶ and a few more
 below: what is lost weighs less than 2⁻¹⁷ of the largest."""

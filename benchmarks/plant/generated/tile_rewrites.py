@@ -25,7 +25,7 @@ _REDUCTIONS = {
     "T.reduce_min": ("T.infinity(T.float32)", "{d} = T.min({d}, {s})"),
     "T.reduce_absmax": ("0.0", "{d} = T.max({d}, T.abs({s}))"),
 }
-"""What each reduction begins with, and how it takes an element `s` into `d`."""
+"""First value of each reduction, and the statement that adds an element `s` to a result `d`."""
 _PARTS = 16
 """Launches that a grid's second axis is cut into."""
 

@@ -1,1 +1,1 @@
-"""What threads do in a soak: see `benchmarks.reliability.soak`."""
+"""Workloads of a soak's threads, on a GPU and on a played CUPTI (`benchmarks.reliability.soak`)."""

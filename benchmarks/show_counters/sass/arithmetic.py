@@ -1,4 +1,4 @@
-"""What opcodes of whole numbers and predicates compute.
+"""Results of SASS opcodes of whole numbers and predicates.
 
 In: an instruction.  Out: a function that runs it in some lanes.
 """
@@ -434,4 +434,4 @@ TABLE: dict[str, Callable[[Instruction], Run]] = {
     "CS2R": load_special, "PRMT": permute, "POPC": single, "FLO": single, "BREV": single,
     "IABS": single, "SGXT": extend_sign, "P2R": to_register, "R2P": to_register,
 }  # fmt: skip
-"""By name; of uniform registers without the U that their names begin with."""
+"""Functions by opcode; opcodes of uniform registers stand without their first letter, U."""

@@ -1,4 +1,4 @@
-"""What opcodes of floats, of conversions and of the lanes of a warp compute.
+"""Results of SASS opcodes of floats, of conversions and of exchanges between lanes.
 
 In: an instruction.  Out: a function that runs it in some lanes.  Floats are rounded as NumPy rounds
 them, which differs from a GPU's in the last bit of fast functions: they decide no address here but

@@ -40,7 +40,7 @@ MATRIX_LANES = {"M88": 8, "2": 16, "4": 32}
 
 @dataclass(eq=False)
 class Memory:
-    """What the threads of some blocks see."""
+    """Global, shared and local memory of the blocks that run together, and requests for it."""
 
     blocks: int
     threads: int

@@ -53,7 +53,7 @@ class Lanes:
 
 
 Get = Callable[[Lanes, At], Any]
-"""What an operand gives: words, or one number for all lanes."""
+"""Function that reads an operand: 32-bit words by lane, or one number for all lanes."""
 Set = Callable[[Lanes, At, Any], None]
 
 

@@ -32,12 +32,12 @@ _TOGETHER = 1 << 14
 
 
 _MULTIPROCESSORS = 132
-"""Of an H200, by which the blocks of a launch with more tiles are counted."""
+"""Multiprocessors of an H200: a persistent launch of more tiles has a block for each."""
 
 
 @dataclass
 class Ran:
-    """What a launch asked for."""
+    """Requests, sectors and wavefronts of all warps of a launch."""
 
     counted: dict[tuple[int, Key], Moved] = field(default_factory=lambda: defaultdict(Moved))
     unknown: Counter[str] = field(default_factory=Counter)

@@ -171,12 +171,11 @@ def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[
     if not code.whole:
         yield Draft("warning", title, place, (static,), *advice)
         return
-    fences = code.taken(code.rows(reasons=_FENCE))
-    results = code.waiting_for(atomics, _REGISTERS)
-    taken = np.maximum(fences, 0) + results
+    rows = code.rows(reasons=_FENCE)
     if unused:
-        taken = taken + code.taken(code.rows(atomics)) * (fences == 0)
-    share = min(float(taken.sum()) / code.whole, 1.0)
+        rows = rows | code.rows(atomics)
+    taken = np.maximum(code.taken(rows), code.waiting_for(atomics, _REGISTERS))
+    share = code.share(taken)
     seen = f"{percent(share)} of the samples wait until writes are visible, or for atomics"
     evidence = (static, Evidence("samples", seen, int(taken.sum())))
     if share < COLD:
@@ -186,7 +185,7 @@ def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[
     part = 1.0 if unused else DRAIN_ONCE
     yield Draft(
         "suggestion", title, place, evidence, *advice,
-        eliminated(np.minimum(taken, code.counts), code.whole, part, sure=DRAIN_SURE),
+        eliminated(taken, code.whole, part, sure=DRAIN_SURE),
     )  # fmt: skip
 
 

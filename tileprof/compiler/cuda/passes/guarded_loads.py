@@ -83,7 +83,9 @@ def _guarded(op: ir.Parallel, zeroed: set[ir.Value]) -> tuple[ir.If, ir.Load] | 
     if stores[0].value.owner is not branch or len(branch.results) != 1:
         return None
     *others, given = branch.otherwise.ops
-    *ahead, load, yielded = branch.then.ops if len(branch.then.ops) > 1 else (given, given, given)
+    if len(branch.then.ops) < 2:
+        return None
+    *ahead, load, yielded = branch.then.ops
     if not isinstance(load, ir.Load) or load.buffer not in zeroed or len(load.indices) < 2:
         return None
     assert isinstance(given, ir.Yield)
