@@ -40,17 +40,19 @@ def compiled_for(
 
 
 def results_everywhere(
-    function: JitFunction, arrays: Sequence[Array], **static: Any
+    function: JitFunction, arrays: Sequence[Array], debug: bool = True, **static: Any
 ) -> Iterator[tuple[str, list[Array]]]:
     """Yield (device, outputs) of an eager kernel on copies of `arrays`, the interpreter's first.
 
-    The emulated GPU takes outputs filled with 77, so that what nobody writes shows.
+    The emulated GPU takes outputs filled with 77, so that what nobody writes shows.  Without
+    `debug`, the kernel is not run as plain Python.
     """
     for device in ("interpreter", "cpu") if find_compiler() else ("interpreter",):
         with tileprof.device(device):
             yield device, _listed(function(*_copies(arrays), **static))
-    plain = tileprof.jit(function.function, debug=True)
-    yield "debug", _listed(plain(*_copies(arrays), **static))
+    if debug:
+        plain = tileprof.jit(function.function, debug=True)
+        yield "debug", _listed(plain(*_copies(arrays), **static))
     if find_compiler():
         yield "emulated sm_90a", _emulated(function, arrays, static)
 

@@ -14,10 +14,12 @@ from .spans import here
 
 __all__ = [
     "Frame", "Kernel", "Parallel", "Persistent", "Pipelined", "Serial", "Unroll", "Vectorized",
-    "scope", "serial", "unroll", "vectorized",
+    "get_thread_binding", "get_thread_bindings", "scope", "serial", "thread_binding", "unroll",
+    "vectorized",
 ]  # fmt: skip
 
 _THREADS = 128
+_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 
 class Frame(AbstractContextManager[Any]):
@@ -205,3 +207,39 @@ def Persistent(
     Tiles are counted down groups of `group_size` columns of the last two dimensions.
     """
     return Loop("persistent", index, tuple(domain), wave_size, group=int(group_size or 1))
+
+
+def get_thread_binding(dim: int = 0) -> Any:
+    """Return the number of a thread in its block along an axis: 0, 1 or 2.
+
+    Statements that depend on it are run for all threads, one statement after the other, and what
+    `alloc_local` gives is each thread's own.
+    """
+    if dim not in (0, 1, 2):
+        raise KernelError(
+            f"`T.get_thread_binding({dim!r})`",
+            location=here(),
+            hint="A block has the axes 0, 1 and 2: `T.get_thread_binding(0)`.",
+        )
+    return current().thread_number(dim)
+
+
+def get_thread_bindings() -> list[Any]:
+    """Return the numbers of a thread along the three axes of its block."""
+    return [get_thread_binding(dim) for dim in range(3)]
+
+
+def thread_binding(start: Any, stop: Any = None, thread: str = _AXES[0], **options: Any) -> Any:
+    """Return what `get_thread_binding` does for the axis `thread`, which has `stop` threads."""
+    if isinstance(stop, str):
+        start, stop, thread = 0, start, stop
+    elif stop is None:
+        start, stop = 0, start
+    if thread not in _AXES:
+        raise KernelError(
+            f"`T.thread_binding` along {thread!r}",
+            location=here(),
+            hint=f"Axes are {', '.join(map(repr, _AXES))}.",
+        )
+    current().need_thread_range(_AXES.index(thread), start, stop)
+    return get_thread_binding(_AXES.index(thread))

@@ -245,6 +245,14 @@ class Live(Tracer):
             "run it on the interpreter without debugging.",
         )
 
+    def thread_number(self, axis: int) -> Any:
+        """Refuse: a block runs as one."""
+        self.fail(
+            UnsupportedPython,
+            "`T.get_thread_binding` in a kernel that runs as plain Python",
+            "There, a block runs as one: run it on the interpreter without debugging.",
+        )
+
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
         """A launch that was not rewritten into a loop over its blocks."""

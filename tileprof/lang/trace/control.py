@@ -16,6 +16,7 @@ from tileprof.lang.values import Expr
 
 from .grid_barriers import BARRIER, parts
 from .reducers import Reducers
+from .threads import MEETING, distributed
 
 _MAX_MACRO_DEPTH = 100
 _MAX_THREADS = 1024
@@ -26,6 +27,10 @@ class Control(Reducers):
 
     launch_hints: list[tuple[str, bool | int | float | str]]
     macro_depth = 0
+    block_shape: tuple[int, ...] = ()
+    """Threads of a block of the open launch along each axis."""
+    thread_numbers: dict[int, ir.Value]
+    """The number of a thread along an axis, where the author has asked for it."""
 
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
@@ -49,11 +54,49 @@ class Control(Reducers):
         self.launch_hints = []
         region = self.push("launch", args)
         held = [Expr(a, region) for a in args]
+        self.block_shape, self.thread_numbers = threads, {}
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
+        if self.thread_numbers:
+            numbers = {value: axis for axis, value in self.thread_numbers.items()}
+            region.block = distributed(region.block, numbers, threads, self._refuse_part)
         for body in parts(region.block, self._refuse_part):
             self.emit(ir.Launch(extents, threads, body, hints), span)
+
+    def thread_number(self, axis: int) -> Any:
+        """Return the number of a thread in its block along an axis, 0 where the block has one."""
+        self.need_launch("`T.get_thread_binding`")
+        if axis >= len(self.block_shape) or self.block_shape[axis] == 1:
+            return 0
+        if self.inner("parallel") is not None:
+            self.fail(
+                KernelError,
+                "`T.get_thread_binding` inside `T.Parallel`",
+                "Its points are dealt to threads by the compiler: take the loop's variable.",
+            )
+        if axis not in self.thread_numbers:
+            self.thread_numbers[axis] = ir.Value(ir.dtype("index"))
+        launch = self.inner("launch")
+        assert launch is not None
+        return Expr(self.thread_numbers[axis], launch)
+
+    def sync_threads(self) -> None:
+        """Let the threads of a block meet, where their author works with single ones."""
+        self.need_tile_place("`T.sync_threads`")
+        if self.thread_numbers:
+            self.emit(ir.Annotate(MEETING, None, ()))
+
+    def need_thread_range(self, axis: int, start: Any, stop: Any) -> None:
+        """An error unless the block has the threads from `start` to `stop` along an axis."""
+        self.need_launch("`T.thread_binding`")
+        has = self.block_shape[axis] if axis < len(self.block_shape) else 1
+        if self.static(start, "a thread") != 0 or self.static(stop, "a thread") != has:
+            self.fail(
+                KernelError,
+                f"`T.thread_binding` from {start!r} to {stop!r}, where the block has {has} threads",
+                f"Take them all, `T.thread_binding(0, {has}, …)`, or set `T.Kernel(threads=…)`.",
+            )
 
     def _refuse_part(self, message: str, hint: str, at: Location | None) -> NoReturn:
         self.fail(KernelError, message, hint, at=at)

@@ -1,0 +1,396 @@
+"""Work of single threads gives, as tile operations, what the threads of a GPU give."""
+
+# mypy: disable-error-code="valid-type, no-redef, no-untyped-def"
+# ruff: noqa: ANN001, ANN201
+# A kernel annotates its arguments with tensors, which is not Python's typing.
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tileprof
+import tileprof.lang as T
+from tests.everywhere import results_everywhere
+from tileprof.errors import KernelError, TileprofError, UnsupportedPython
+
+RNG = np.random.default_rng(3)
+THREADS = 32
+
+
+def same(function: Any, arrays: list[Any], *expected: Any) -> None:
+    """Compare every device's outputs."""
+    for device, outputs in results_everywhere(function, arrays, debug=False):
+        for found, right in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5, err_msg=device)
+
+
+@tileprof.jit
+def rows_by_threads(A, B, block: int = 32, step: int = 8):
+    """A product of a matrix and a vector: a row for each thread."""
+    N, K = T.const("N, K")
+    A: T.Tensor((K,), T.float32)
+    B: T.Tensor((N, K), T.float32)
+    C = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=block) as bn:
+        tn = T.get_thread_binding(0)
+        vector = T.alloc_shared((step,), T.float32)
+        rows = T.alloc_shared((block, step), T.float32)
+        total = T.alloc_local((1,), T.float32)
+        T.clear(total)
+        for bk in T.serial(T.ceildiv(K, step)):
+            for k in T.serial(step):
+                vector[k] = A[bk * step + k]
+                rows[tn, k] = B[bn * block + tn, bk * step + k]
+            for k in T.serial(step):
+                total[0] += vector[k] * rows[tn, k]
+        C[bn * block + tn] = total[0]
+    return C
+
+
+@tileprof.jit
+def rows_by_several_threads(A, B, block: int = 8, parts: int = 4, width: int = 4):
+    """Threads along two axes: some of a row each, added up in shared memory."""
+    N, K = T.const("N, K")
+    A: T.Tensor((K,), T.float32)
+    B: T.Tensor((N, K), T.float32)
+    C = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=(block, parts)) as bn:
+        tn, tk, _ = T.get_thread_bindings()
+        a = T.alloc_local((width,), T.float32)
+        total = T.alloc_local((1,), T.float32)
+        sums = T.alloc_shared((block,), T.float32)
+        if tk == 0:
+            sums[tn] = 0
+        T.clear(total)
+        for bk in T.serial(T.ceildiv(K, parts * width)):
+            first = bk * parts * width + tk * width
+            for k in T.vectorized(width):
+                a[k] = A[first + k]
+            for k in T.serial(width):
+                total[0] += a[k] * B[bn * block + tn, first + k]
+        T.atomic_add(sums[tn], total[0])
+        C[bn * block + tn] = sums[tn]
+    return C
+
+
+@pytest.mark.parametrize("function", [rows_by_threads, rows_by_several_threads])
+def test_products_of_a_matrix_and_a_vector(function: Any) -> None:
+    """With arrays of each thread, shared memory, and one or two axes of threads."""
+    a = RNG.standard_normal(40).astype("f4")
+    b = RNG.standard_normal((45, 40)).astype("f4")
+    same(function, [a, b], b @ a)
+
+
+@tileprof.jit
+def masked(A, first, end, step: int = 64):
+    """Each thread writes elements of its own, some of them twice."""
+    R, W = T.const("R, W")
+    A: T.Tensor((R, W), T.float32)
+    first: T.Tensor((R,), T.int32)
+    end: T.Tensor((R,), T.int32)
+    out = T.empty((R, W), T.float32)
+    with T.Kernel(R, threads=THREADS) as row:
+        tx = T.thread_binding(0, THREADS, thread="threadIdx.x")
+        for n in T.Pipelined(T.ceildiv(W, step)):
+            for k in T.serial(step // THREADS):
+                at = n * step + k * THREADS + tx
+                out[row, at] = A[row, at]
+                if at < first[row] or at >= end[row]:
+                    out[row, at] = -T.infinity(T.float32)
+    return out
+
+
+def test_conditions_on_places_of_threads() -> None:
+    """At edges that are inside of a step, and past the end of rows."""
+    a = RNG.standard_normal((3, 150)).astype("f4")
+    first, end = np.array([0, 33, 149], "i4"), np.array([150, 34, 149], "i4")
+    at, right = np.arange(150), a.copy()
+    right[(at < first[:, None]) | (at >= end[:, None])] = -np.inf
+    same(masked, [a, first, end], right)
+
+
+@tileprof.jit
+def suffix_sums(A, count: int = 16):
+    """Some threads hand sums on in a loop inside of a branch, where they wait for each other."""
+    B_ = T.const("B_")
+    A: T.Tensor((B_, 16), T.int32)
+    out = T.empty((B_, 16), T.int32)
+    with T.Kernel(B_, threads=THREADS) as row:
+        tx = T.get_thread_binding()
+        held = T.alloc_shared((count,), T.int32)
+        mine = T.alloc_var(T.int32)
+        if tx < count:
+            held[tx] = A[row, tx]
+            for i in T.serial(4):
+                far = 1 << i
+                T.sync_threads()
+                if tx < count - far:
+                    mine = held[tx] + held[tx + far]
+                T.sync_threads()
+                if tx < count - far:
+                    held[tx] = mine
+            T.sync_threads()
+            out[row, tx] = held[count - 1 - tx]
+    return out
+
+
+def test_threads_wait_for_each_other_inside_of_a_branch() -> None:
+    """The sums of a step are there before the next."""
+    a = RNG.integers(-9, 9, (2, 16)).astype("i4")
+    same(suffix_sums, [a], a[:, ::-1].cumsum(1, dtype="i4"))
+
+
+@tileprof.jit
+def compacted(A):
+    """An atomic's value from before is the place of a later store; order is not fixed."""
+    W = T.const("W")
+    A: T.Tensor((W,), T.int32)
+    out = T.empty((W,), T.int32)
+    found = T.empty((1,), T.int32)
+    with T.Kernel(1, threads=THREADS) as _:
+        tx = T.get_thread_binding()
+        count = T.alloc_shared((1,), T.int32)
+        place = T.alloc_var(T.int32)
+        count[0] = 0
+        for n in T.serial(T.ceildiv(W, THREADS)):
+            value = A[n * THREADS + tx]
+            if value > 0 and n * THREADS + tx < W:
+                place = T.atomic_add(count[0], 1, return_prev=True)
+                out[place] = value
+        found[0] = count[0]
+    return out, found
+
+
+def test_places_from_atomics() -> None:
+    """Every positive element has one place, those before the count."""
+    a = RNG.integers(-5, 5, 75).astype("i4")
+    right = np.sort(a[a > 0])
+    for device, (out, found) in results_everywhere(compacted, [a], debug=False):
+        assert found[0] == right.size, device
+        assert (np.sort(out[: right.size]) == right).all(), device
+
+
+@tileprof.jit
+def taken_apart(A):
+    """Roles with operations on whole tiles, and elements beside them."""
+    A: T.Tensor((16, 16), T.float32)
+    out = T.empty((16, 16), T.float32)
+    sums = T.empty((16,), T.float32)
+    with T.Kernel(1, threads=64) as _:
+        tx = T.get_thread_binding()
+        tile = T.alloc_shared((16, 16), T.float32)
+        total = T.alloc_fragment((16,), T.float32)
+        T.copy(A, tile)
+        if tx < 32:
+            T.reduce_sum(tile, total, dim=1)
+            for i in T.Parallel(16):
+                sums[i] = total[i]
+            if tx < 16:
+                out[tx, 0] = 7
+        else:
+            for i, j in T.Parallel(16, 15):
+                out[i, j + 1] = tile[i, j] * 2
+        if tx >= 64:
+            T.clear(tile)
+            for i in T.Parallel(16):
+                sums[i] = 0
+    return out, sums
+
+
+def test_roles_of_warps_with_whole_tiles() -> None:
+    """Each role is done once, and one that no thread has is not."""
+    a = RNG.standard_normal((16, 16)).astype("f4")
+    out = np.concatenate([np.full((16, 1), 7, "f4"), a[:, :15] * 2], 1)
+    same(taken_apart, [a], out, a.sum(1))
+
+
+# -- random programs
+
+
+def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]:
+    """Return statements; `count` is the variable of the loop around them."""
+    lines: list[str] = []
+    for _ in range(draw(st.integers(1, 4))):
+        far, times = draw(st.integers(0, 7)), draw(st.integers(1, 3))
+        kind = draw(st.sampled_from(["own", "take", "give", "if", "for", "keep", "meet"]))
+        match kind:
+            case "own":
+                lines.append(f"x[0] = x[0] * {times} + tx - {count}")
+            case "take":
+                lines.append(f"x[0] = x[0] + s[(tx + {far}) % 8]")
+            case "give":
+                lines.append(f"s[(tx + {far}) % 8] = x[0] + {times} * tx")
+            case "keep":
+                lines += [f"y[0] = s[(tx * 3 + {far}) % 8]", "x[0] = y[0] - x[0]"]
+            case "meet":
+                lines.append("T.sync_threads()")
+            case "if" if depth:
+                asked = draw(st.sampled_from(["tx", "x[0]", count]))
+                lines.append(f"if {asked} % 3 < {times}:")
+                lines += ["    " + line for line in _draw(draw, depth - 1, count)]
+            case "for" if depth:
+                lines.append(f"for c{depth} in T.serial({times}):")
+                lines += ["    " + line for line in _draw(draw, depth - 1, f"c{depth}")]
+    return lines or ["x[0] = tx"]
+
+
+def _expected(lines: list[str]) -> Any:
+    """Run a program for all threads at once, one statement after the other."""
+    tx = np.arange(8, dtype="i4")
+    state: dict[str, Any] = {"x": tx * 0 + 1, "y": tx * 0, "s": tx * 5, "tx": tx}
+
+    def run(block: list[str], active: Any) -> None:
+        at = 0
+        while at < len(block):
+            line, end = block[at], at + 1
+            while end < len(block) and block[end].startswith("    "):
+                end += 1
+            inner = [each[4:] for each in block[at + 1 : end]]
+            scope = {**state, "x": [state["x"]], "y": [state["y"]]}
+            if line.startswith("if"):
+                run(inner, active & (eval(line[3:-1], {}, scope) == 1))
+            elif line.startswith("for"):
+                for count in range(int(line[-3])):
+                    state[line[4:6]] = count
+                    run(inner, active)
+            elif not line.startswith("T."):
+                target, _, value = line.partition(" = ")
+                made = np.broadcast_to(eval(value, {}, scope), 8)
+                if target[0] == "s":
+                    index = np.broadcast_to(eval(target[2:-1], {}, scope), 8)
+                    state["s"] = state["s"].copy()
+                    state["s"][index[active]] = made[active]
+                else:
+                    state[target[0]] = np.where(active, made, state[target[0]])
+            at = end
+
+    run(lines, np.ones(8, bool))
+    return state["x"], state["s"]
+
+
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_random_programs_of_threads(data: st.DataObject) -> None:
+    """Statements of threads in loops and branches, with values handed from thread to thread."""
+    lines = _draw(data.draw, 2)
+    head = [
+        "@tileprof.jit", "def drawn(A):", "    A: T.Tensor((8,), T.int32)",
+        "    X = T.empty((8,), T.int32)", "    S = T.empty((8,), T.int32)",
+        "    with T.Kernel(1, threads=8) as _:", "        tx = T.get_thread_binding(0)",
+        "        x = T.alloc_local((1,), T.int32)", "        y = T.alloc_local((1,), T.int32)",
+        "        s = T.alloc_shared((8,), T.int32)", "        x[0] = 1", "        y[0] = 0",
+        "        s[tx] = A[tx]",
+    ]  # fmt: skip
+    tail = ["        X[tx] = x[0]", "        S[tx] = s[tx]", "    return X, S"]
+    text = "\n".join([*head, *("        " + line for line in lines), *tail]) + "\n"
+    name = f"<drawn {hash(text)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    scope: dict[str, Any] = {"tileprof": tileprof, "T": T}
+    exec(compile(text, name, "exec"), scope)
+    with tileprof.device("interpreter"):
+        x, s = scope["drawn"]((np.arange(8) * 5).astype("i4"))
+    right_x, right_s = _expected(lines)
+    assert (x == right_x).all(), text
+    assert (s == right_s).all(), text
+
+
+# -- errors
+
+
+@tileprof.jit
+def leaves_alone(A):
+    """One thread leaves a loop."""
+    A: T.Tensor((8,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        tx = T.get_thread_binding(0)
+        for i in T.serial(4):
+            if A[tx] > i:
+                break
+            A[tx] = i
+
+
+@tileprof.jit
+def copies_from_its_place(A):
+    """A copy of a tile that begins elsewhere for each thread."""
+    A: T.Tensor((64,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        tx = T.get_thread_binding(0)
+        tile = T.alloc_shared((8,), T.int32)
+        T.copy(A[tx * 8 : tx * 8 + 8], tile)
+        T.copy(tile, A[0:8])
+
+
+@tileprof.jit
+def uses_what_was(A):
+    """A value is used after the memory that it was read from has changed."""
+    A: T.Tensor((8,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        tx = T.get_thread_binding(0)
+        old = A[tx]
+        A[7 - tx] = tx
+        A[tx] = old
+
+
+@tileprof.jit
+def takes_too_many(A):
+    """More threads than the block has."""
+    A: T.Tensor((8,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        tx = T.thread_binding(0, 16, thread="threadIdx.x")
+        A[tx] = 0
+
+
+@tileprof.jit
+def asks_for_an_axis(A):
+    """A block has three axes."""
+    A: T.Tensor((8,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        A[T.get_thread_binding(3)] = 0
+
+
+@tileprof.jit
+def asks_in_points(A):
+    """Points of a tile have no thread of their own."""
+    A: T.Tensor((8,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        for i in T.Parallel(8):
+            A[i] = T.get_thread_binding(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (leaves_alone, "one thread cannot leave a loop in which others go on"),
+        (copies_from_its_place, "works on a whole tile and cannot differ between them"),
+        (uses_what_was, "`old` is read for each thread, then `A` is written"),
+        (takes_too_many, "from 0 to 16, where the block has 8 threads"),
+        (asks_for_an_axis, "T.get_thread_binding(3)"),
+        (asks_in_points, "`T.get_thread_binding` inside `T.Parallel`"),
+    ],
+    ids=lambda held: getattr(held, "kernel_name", None),
+)
+def test_what_a_tile_program_cannot_say_is_an_error_at_its_line(
+    function: Any, message: str
+) -> None:
+    """The sentence names the cause; the place is in the kernel."""
+    size = function.signature.parameters and (64 if function is copies_from_its_place else 8)
+    with pytest.raises(TileprofError) as caught, tileprof.device("interpreter"):
+        function(np.zeros(size, "i4"))
+    assert message in str(caught.value)
+    assert isinstance(caught.value, KernelError)
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
+
+
+def test_a_kernel_of_threads_does_not_run_as_plain_python() -> None:
+    """A block runs as one there, and the error says where it does run."""
+    plain = tileprof.jit(suffix_sums.function, debug=True)
+    with pytest.raises(UnsupportedPython, match="runs as plain Python"):
+        plain(np.zeros((1, 16), "i4"))

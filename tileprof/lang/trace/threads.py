@@ -1,0 +1,550 @@
+"""Work of single threads, `tx = T.get_thread_binding(0)`, as the tile operations it amounts to.
+
+    tx = T.get_thread_binding(0)        acc = T.alloc_fragment((128, 1), "float32")
+    acc = T.alloc_local((1,), …)        for k in T.serial(64):
+    for k in T.serial(64):          ⇒       for tx in T.Parallel(128):
+        acc[0] += A[tx, k]                      acc[tx, 0] += A[tx, k]
+    C[tx] = acc[0]                      for tx in T.Parallel(128):
+                                            C[tx] = acc[tx, 0]
+
+A statement that depends on the number of the thread becomes a `Parallel` over the threads, and what
+`T.alloc_local` gave to each thread becomes a fragment with one row for each.  All threads end a
+statement before any begins the next one: more order than threads of a GPU keep, so every result
+that their author may count on is there, and `T.sync_threads` has nothing left to do.  A loop that
+writes only what a thread has for itself stays in one piece, inside of the `Parallel`.
+
+In: the body of a launch, and the values that stand for the numbers of its threads.  Out: a body
+without them; an error, with its place, for what a tile program cannot say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from tileprof import ir
+from tileprof.errors import Location
+from tileprof.ir.core import Access
+from tileprof.ir.memory import base
+from tileprof.ir.rewriter import clone
+
+Refuse = Callable[[str, str, Location | None], NoReturn]
+"""Raises an error from its sentence, its hint and its place."""
+
+_INDEX = ir.dtype("index")
+_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+}  # fmt: skip
+_BINARY: Mapping[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "min": min, "max": max,
+    "truncdiv": lambda a, b: a // b, "truncmod": lambda a, b: a % b,
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+}  # fmt: skip
+_IN_POINTS = (
+    ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While, ir.Assert,
+)  # fmt: skip
+"""Ops that can stand in the body of a `Parallel`."""
+MEETING = "sync_threads"
+"""Name of the mark at which all threads of a block meet."""
+
+
+def is_meeting(op: ir.OpBase) -> bool:
+    """Return whether an op marks a place where the threads of a block meet."""
+    return isinstance(op, ir.Annotate) and op.name == MEETING
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """A branch by the number of the thread around whole-tile operations."""
+
+    condition: ir.Value
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A value of each thread that is computed where a statement uses it."""
+
+    op: ir.OpBase
+    versions: tuple[tuple[ir.Value, int], ...]
+    """Buffers that it reads, and how often each was written before."""
+
+
+def distributed(
+    body: ir.Block, numbers: Mapping[ir.Value, int], threads: Sequence[int], refuse: Refuse
+) -> ir.Block:
+    """Return the body of a launch as tile operations.
+
+    `numbers` has the axis of the block that each thread's number counts along; `threads` are the
+    extents of the axes.
+    """
+    return _Distribution(body, numbers, threads, refuse).block()
+
+
+@dataclass
+class _Distribution:
+    body: ir.Block
+    numbers: Mapping[ir.Value, int]
+    threads: Sequence[int]
+    refuse: Refuse
+    guards: list[_Guard] = field(default_factory=list)
+    later: dict[ir.Value, _Later] = field(default_factory=dict)
+    written: dict[ir.Value, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.private: set[ir.Value] = set()
+        """`local` buffers whose content differs between threads."""
+        self.varying: set[ir.Value] = set(self.numbers)
+        """Values that differ between threads."""
+        self.rows: dict[ir.Value, ir.Value] = {}
+        """The fragment for each private buffer."""
+        self._classify()
+
+    # -- what differs between threads
+
+    def _classify(self) -> None:
+        before = -1
+        while before != len(self.private) + len(self.varying):
+            before = len(self.private) + len(self.varying)
+            self._classified(self.body, False)
+
+    def _classified(self, block: ir.Block, apart: bool) -> None:
+        """Note what differs in a block, which only some threads run if they are `apart`."""
+        for op in block.ops:
+            differs = any(v in self.varying or v in self.private for v in op.operand_values())
+            differs = (
+                differs
+                or isinstance(op, ir.Atomic)
+                or (isinstance(op, ir.While) and self._yields_varying(op.condition))
+            )
+            for inner in op.blocks():
+                self._classified(inner, apart or differs)
+            for held in op.accesses():
+                local = base(held.value)
+                if held.writes and local.buffer.space == "local" and (differs or apart):
+                    self.private.add(local)
+            if differs or any(map(self._yields_varying, op.blocks())):
+                self.varying.update(v for v in op.results if not isinstance(v.type, ir.BufferType))
+                for inner in op.blocks() if isinstance(op, ir.For) else ():
+                    self.varying.update(inner.args)
+
+    def _yields_varying(self, block: ir.Block) -> bool:
+        last = block.ops[-1] if block.ops else None
+        return isinstance(last, ir.Yield) and any(v in self.varying for v in last.values)
+
+    def _differs(self, op: ir.OpBase) -> bool:
+        """Return whether an op, or one inside of it, differs between threads."""
+        return isinstance(op, ir.Atomic) or any(
+            v in self.varying or base_of(v) in self.private for v in op.all_operand_values()
+        ) or any(isinstance(o, ir.Atomic) for b in op.blocks() for o in ir.walk(b))  # fmt: skip
+
+    # -- the new body
+
+    def block(self) -> ir.Block:
+        """Return the body of the launch."""
+        made = ir.Block(self.body.args)
+        self._extents = [ir.Constant(n, _INDEX) for n in self.threads]
+        made.ops += self._extents
+        self._append(self.body, made)
+        return made
+
+    def _append(self, block: ir.Block, made: ir.Block) -> None:
+        for op in block.ops:
+            self._one(op, made)
+
+    def _one(self, op: ir.OpBase, made: ir.Block) -> None:
+        if is_meeting(op):
+            return
+        if isinstance(op, ir.Alloc) and op.result in self.private:
+            self._row(op, made)
+            return
+        if isinstance(op, ir.Annotate) and op.target is not None and (
+            base_of(op.target) in self.private
+        ):  # fmt: skip
+            return
+        if not self._differs(op):
+            self._kept(op, made)
+            return
+        if isinstance(op, ir.Fill) and op.target in self.private and op.value not in self.varying:
+            self._fill(op, made)
+            return
+        if self._computes(op):
+            self._postpone(op)
+            return
+        if self._fits(op) and not self._goes_around(op) and not self._exchanges(op):
+            self._spread(op, made)
+        else:
+            self._around(op, made)
+
+    def _kept(self, op: ir.OpBase, made: ir.Block) -> None:
+        """Append an op that is the same for all threads."""
+        if any(is_meeting(o) for block in op.blocks() for o in ir.walk(block)):
+            regions = {}
+            for name in op.SPEC.regions:
+                block: ir.Block = getattr(op, name)
+                regions[name] = ir.Block(block.args)
+                for inner in block.ops:
+                    if not is_meeting(inner):
+                        self._kept(inner, regions[name])
+            copy = clone(op, {}, regions)
+            copy.results = op.results
+            made.ops.append(copy)
+        else:
+            made.ops.append(op)
+        self._note(op)
+
+    def _row(self, op: ir.Alloc, made: ir.Block) -> None:
+        """Make the buffer of each thread a row of a fragment."""
+        shape = (*reversed(self.threads), *op.shape)
+        row = ir.Alloc("fragment", shape, op.dtype, span=op.span, hint=op.hint)
+        row.result.name = op.result.name
+        self.rows[op.result] = row.result
+        made.ops.append(row)
+
+    def _fill(self, op: ir.Fill, made: ir.Block) -> None:
+        if self.guards:
+            self._refuse_op(op, "only some threads run it", "Write its elements one by one.")
+        made.ops.append(ir.Fill(self.rows[op.target], op.value, span=op.span))
+        self._bump(op.target)
+
+    def _computes(self, op: ir.OpBase) -> bool:
+        """Return whether an op only computes values of each thread."""
+        if isinstance(op, ir.ScalarOp | ir.Load):
+            return True
+        if not isinstance(op, ir.If) or not op.results:
+            return False
+        inner = [o for b in op.blocks() for o in ir.walk(b)]
+        return all(isinstance(o, ir.ScalarOp | ir.Load | ir.Yield | ir.If) for o in inner)
+
+    def _postpone(self, op: ir.OpBase) -> None:
+        read = {base(a.value) for a in op.all_accesses() if a.reads}
+        held = _Later(op, tuple((v, self.written.get(v, 0)) for v in read))
+        self.later.update(dict.fromkeys(op.results, held))
+
+    def _fits(self, op: ir.OpBase) -> bool:
+        """Return whether an op can stand in the body of a `Parallel`."""
+        return isinstance(op, _IN_POINTS) and not _leaves(op) and all(
+            isinstance(inner, (*_IN_POINTS, ir.Break, ir.Continue))
+            for block in op.blocks() for inner in ir.walk(block)
+        )  # fmt: skip
+
+    def _exchanges(self, op: ir.OpBase) -> bool:
+        """Return whether a branch or loop of several statements reads what it writes for other
+        threads, or writes it twice, so that these must wait for each other inside of it."""
+        inner = [o for block in op.blocks() for o in ir.walk(block)]
+        if sum(isinstance(o, ir.Store | ir.Atomic) for o in inner) < 2:
+            return False
+        written = Counter(base(a.value) for a, _ in _paired(inner) if a.writes)
+        read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
+        return any(
+            held not in self.private
+            and (held in read or (times > 1 and held.buffer.space == "shared"))
+            for held, times in written.items()
+        )
+
+    def _goes_around(self, op: ir.OpBase) -> bool:
+        """Return whether a loop or branch that all threads take alike stays around the `Parallel`.
+
+        A loop that hands nothing from thread to thread does not: it writes what each thread has
+        for itself, adds up in memory, or leaves results in tensors that it does not read.
+        """
+        if not isinstance(op, ir.For | ir.While | ir.If) or op.results:
+            return False
+        control = list(op.operand_values())
+        if isinstance(op, ir.While):
+            control += [v for inner in op.condition.ops for v in inner.operand_values()]
+        if any(v in self.varying or base_of(v) in self.private for v in control):
+            return False
+        inner = [o for block in op.blocks() for o in ir.walk(block)]
+        if isinstance(op, ir.If) or any(isinstance(o, ir.Assert) for o in inner):
+            return True
+        read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
+        return any(
+            a.writes and (held := base(a.value)) not in self.private
+            and (held in read or (isinstance(o, ir.Store) and held.buffer.space == "shared"))
+            for a, o in _paired(inner)
+        )  # fmt: skip
+
+    # -- one statement of all threads
+
+    def _spread(self, op: ir.OpBase, made: ir.Block) -> None:
+        """Run an op for every thread."""
+        inner: list[ir.OpBase] = []
+        wanted = [op.all_operand_values(), (g.condition for g in self.guards)]
+        needed = self._needed([v for each in wanted for v in each], op)
+        used = {v for o in (*needed, op) for v in o.all_operand_values()}
+        axes = self._axes(op, used)
+        names = {axis: number.name for number, axis in self.numbers.items()}
+        args = {axis: ir.Value(_INDEX, names.get(axis) or "xyz"[axis]) for axis in axes}
+        mapping: dict[ir.Value, ir.Value] = {
+            number: args[axis] for number, axis in self.numbers.items() if axis in args
+        }
+        points = [args[axis] for axis in sorted(args, reverse=True)]
+        target = inner
+        done: set[ir.OpBase] = set()
+        for guard in self.guards:
+            # What a condition needs is computed under the conditions around it only.
+            self._computed(self._needed([guard.condition], op), done, target, mapping, points)
+            then, otherwise = ir.Block(), ir.Block()
+            condition = mapping.get(guard.condition, guard.condition)
+            target.append(ir.If(condition, then, otherwise, span=op.span))
+            target = (then if guard.taken else otherwise).ops
+        self._computed(needed, done, target, mapping, points)
+        self._cloned(op, target, mapping, points)
+        body = ir.Block(points, inner)
+        extents = [self._extents[axis].result for axis in sorted(args, reverse=True)]
+        self._hand_over(op, mapping, body, target, points, made)
+        made.ops.append(ir.Parallel(extents, body, span=op.span))
+        self._note(op)
+
+    def _hand_over(
+        self, op: ir.OpBase, mapping: dict[ir.Value, ir.Value], body: ir.Block,
+        target: list[ir.OpBase], points: list[ir.Value], made: ir.Block,
+    ) -> None:  # fmt: skip
+        """Keep the results of an op, an atomic's value from before, for later statements."""
+        for result in op.results:
+            if not self._is_used(result):
+                continue
+            row = ir.Alloc("fragment", tuple(reversed(self.threads)), result.dtype, span=op.span)
+            made.ops.append(row)
+            target.append(ir.Store(mapping[result], row.result, list(points), span=op.span))
+            read = ir.Load(row.result, [], span=op.span)
+            read.results = (result,)
+            self.rows[row.result] = row.result
+            self.private.add(row.result)
+            self.later[result] = _Later(read, ((row.result, self.written.get(row.result, 0)),))
+
+    def _is_used(self, value: ir.Value) -> bool:
+        return any(value in o.operand_values() for o in ir.walk(self.body))
+
+    def _needed(self, values: Sequence[ir.Value], at: ir.OpBase) -> list[ir.OpBase]:
+        """Return the postponed ops that values need, in order; an error if what they read has
+        changed."""
+        found: dict[ir.OpBase, None] = {}
+
+        def add(value: ir.Value) -> None:
+            held = self.later.get(value)
+            if held is None or held.op in found:
+                return
+            for each in held.op.all_operand_values():
+                add(each)
+            for buffer, version in held.versions:
+                if self.written.get(buffer, 0) != version:
+                    name = f"`{value.name}`" if value.name else f"`{buffer.name}`"
+                    self.refuse(
+                        f"{name} is read for each thread, then `{buffer.name}` is written, then "
+                        "the value from before is used",
+                        "Keep it: `x = T.alloc_local((1,), dtype)`, `x[0] = …`.",
+                        at.span,
+                    )
+            found[held.op] = None
+
+        for value in values:
+            add(value)
+        return list(found)
+
+    def _axes(self, op: ir.OpBase, used: set[ir.Value]) -> list[int]:
+        """Return the axes of the block along which an op differs."""
+        every = list(range(len(self.threads)))
+        inner = [op, *(o for b in op.blocks() for o in ir.walk(b))]
+        if any(isinstance(o, ir.Atomic) for o in inner):
+            return every
+        if any(base_of(v) in self.private for v in used):
+            return every
+        return sorted({self.numbers[v] for v in used if v in self.numbers})
+
+    def _computed(
+        self, needed: Sequence[ir.OpBase], done: set[ir.OpBase], ops: list[ir.OpBase],
+        mapping: dict[ir.Value, ir.Value], points: list[ir.Value],
+    ) -> None:  # fmt: skip
+        """Append copies of those ops that were not computed before."""
+        for each in needed:
+            if each not in done:
+                done.add(each)
+                self._cloned(each, ops, mapping, points)
+
+    def _cloned(
+        self, op: ir.OpBase, ops: list[ir.OpBase], mapping: dict[ir.Value, ir.Value],
+        points: list[ir.Value],
+    ) -> None:  # fmt: skip
+        """Append a copy of an op whose accesses of private buffers go to this thread's row."""
+        if isinstance(op, ir.Load | ir.Store | ir.Atomic) and op.buffer in self.rows:
+            indices = [*points, *(mapping.get(i, i) for i in op.indices)]
+            row = self.rows[op.buffer]
+            value = None if isinstance(op, ir.Load) else mapping.get(op.value, op.value)
+            made: ir.OpBase
+            if isinstance(op, ir.Load):
+                made = ir.Load(row, indices, span=op.span, hint=op.hint)
+            elif isinstance(op, ir.Store):
+                assert value is not None
+                made = ir.Store(value, row, indices, span=op.span)
+            else:
+                assert value is not None
+                made = ir.Atomic(op.kind, value, row, indices, span=op.span)
+        else:
+            regions = {}
+            for name in op.SPEC.regions:
+                held: ir.Block = getattr(op, name)
+                args = [ir.Value(a.type, a.name) for a in held.args]
+                mapping.update(zip(held.args, args))
+                block = ir.Block(args)
+                for inner in held.ops:
+                    self._cloned(inner, block.ops, mapping, points)
+                regions[name] = block
+            made = clone(op, mapping, regions)
+        mapping.update(zip(op.results, made.results))
+        ops.append(made)
+
+    # -- loops and branches that stay around
+
+    def _around(self, op: ir.OpBase, made: ir.Block) -> None:
+        match op:
+            case ir.If() if not op.results and op.condition not in self.varying:
+                regions = self._regions(op)
+            case ir.If() if not op.results and not _leaves(op):
+                self._branches(op, made)
+                return
+            case ir.For() if not any(v in self.varying for v in op.operand_values()):
+                self._bump_all(op)
+                regions = self._regions(op)
+            case ir.While() if not self._yields_varying(op.condition):
+                self._bump_all(op)
+                regions = {**self._regions(op), "condition": op.condition}
+            case ir.Scope():
+                regions = self._regions(op)
+            case _ if _leaves(op):
+                self._refuse_op(
+                    op, "one thread cannot leave a loop in which others go on",
+                    "Put a condition around what the others still do.",
+                )  # fmt: skip
+            case ir.For() | ir.While():
+                self._refuse_op(
+                    op, "data go from thread to thread in a loop that is not as long for all",
+                    "Make the loop as long as the longest, with a condition inside.",
+                )  # fmt: skip
+            case _:
+                self._refuse_op(
+                    op, f"`{op.mnemonic}` works on a whole tile and cannot differ between them",
+                    "Write elements in a loop, or the whole without numbers of threads.",
+                )  # fmt: skip
+        copy = clone(op, {}, regions)
+        made.ops.append(copy)
+
+    def _regions(self, op: ir.OpBase) -> dict[str, ir.Block]:
+        made = {}
+        for name in op.SPEC.regions:
+            held: ir.Block = getattr(op, name)
+            block = ir.Block(held.args)
+            kept = dict(self.later)
+            self._append(held, block)
+            self.later = kept
+            made[name] = block
+        return made
+
+    def _branches(self, op: ir.If, made: ir.Block) -> None:
+        """Put the statements of both branches one after the other, each under its condition.
+
+        Operations on whole tiles, the work of a role such as `if tx < 128: …`, are done by all
+        threads, where any of them would come there.
+        """
+        whole = any(
+            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue)) and not is_meeting(o)
+            for block in op.blocks() for o in ir.walk(block)
+        )  # fmt: skip
+        condition = self._settled(op, made)
+        for taken, block in ((True, op.then), (False, op.otherwise)):
+            if whole and not self._taken(op, taken):
+                continue
+            self.guards.append(_Guard(condition, taken))
+            self._append(block, made)
+            self.guards.pop()
+
+    def _settled(self, op: ir.If, made: ir.Block) -> ir.Value:
+        """Return the condition of a branch; one that reads what the branch writes is kept."""
+        written = {base(a.value) for a in op.all_accesses() if a.writes}
+        needed = self._needed([op.condition], op)
+        if not written & {base(a.value) for o in needed for a in o.all_accesses()}:
+            return op.condition
+        kept = ir.Alloc("fragment", tuple(reversed(self.threads)), op.condition.dtype, span=op.span)
+        made.ops.append(kept)
+        self.rows[kept.result] = kept.result
+        self.private.add(kept.result)
+        self._spread(ir.Store(op.condition, kept.result, [], span=op.span), made)
+        read = ir.Load(kept.result, [], span=op.span)
+        self._postpone(read)
+        return read.result
+
+    def _taken(self, op: ir.If, taken: bool) -> bool:
+        """Return whether any thread goes into a branch."""
+        extents = [range(n) for n in self.threads]
+        return any(
+            bool(self._number(op.condition, at, op)) == taken
+            for at in _points(extents)
+        )  # fmt: skip
+
+    def _number(self, value: ir.Value, at: Sequence[int], branch: ir.If) -> int:
+        """Return what a value is for one thread."""
+        if value in self.numbers:
+            return at[self.numbers[value]]
+        match value.owner:
+            case ir.Constant(value=number):
+                return int(number)
+            case ir.Cast(operand=inner):
+                return self._number(inner, at, branch)
+            case ir.Compare(kind=kind, left=left, right=right):
+                return _COMPARE[kind](*(self._number(v, at, branch) for v in (left, right)))
+            case ir.Binary(kind=kind, left=left, right=right) if kind in _BINARY:
+                return _BINARY[kind](*(self._number(v, at, branch) for v in (left, right)))
+        self._refuse_op(
+            branch, "a branch around operations on whole tiles depends on more than their number",
+            "Compare the number of the thread with constants there, or write elements.",
+        )  # fmt: skip
+
+    # -- places
+
+    def _note(self, op: ir.OpBase) -> None:
+        for access in op.all_accesses():
+            if access.writes:
+                self._bump(base(access.value))
+
+    def _bump(self, buffer: ir.Value) -> None:
+        self.written[buffer] = self.written.get(buffer, 0) + 1
+
+    def _bump_all(self, op: ir.OpBase) -> None:
+        """Count what a loop writes before its body: a value from before is old in its second
+        iteration."""
+        for buffer in {base(a.value) for a in op.all_accesses() if a.writes}:
+            self._bump(buffer)
+
+    def _refuse_op(self, op: ir.OpBase, why: str, hint: str) -> NoReturn:
+        self.refuse(f"work of single threads: {why}", hint, op.span)
+
+
+def _paired(ops: Sequence[ir.OpBase]) -> Iterator[tuple[Access, ir.OpBase]]:
+    """Yield the accesses of ops, each with its op."""
+    return ((access, op) for op in ops for access in op.accesses())
+
+
+def _leaves(op: ir.OpBase) -> bool:
+    """Return whether an op leaves, or goes on with, a loop around it."""
+    if isinstance(op, ir.Break | ir.Continue):
+        return True
+    if isinstance(op, ir.For | ir.While | ir.Parallel):
+        return False
+    return any(_leaves(inner) for block in op.blocks() for inner in block.ops)
+
+
+def base_of(value: ir.Value) -> ir.Value:
+    """Return the buffer in whose memory a value lies; a scalar itself."""
+    return base(value) if isinstance(value.type, ir.BufferType) else value
+
+
+def _points(extents: Sequence[range]) -> Iterator[tuple[int, ...]]:
+    strides = [math.prod(len(e) for e in extents[:n]) for n in range(len(extents))]
+    for linear in range(math.prod(len(e) for e in extents)):
+        yield tuple(linear // s % len(e) for s, e in zip(strides, extents))
