@@ -750,6 +750,31 @@ _REST = (
         ),
     ),
     Example(
+        "deepseek_mhc/example_mhc_pre.py",
+        _codes("test({}, {}, 4)", (4096, 2560), (4096, 7168), (16384, 1280)),
+    ),
+    Example(
+        "deepseek_v32/topk_selector.py",
+        _codes(
+            "x = torch.randn({0}, {1}, device='cuda')\n"
+            "s = torch.zeros({0}, device='cuda', dtype=torch.int32)\n"
+            "i = tl_topk(x, s, s + {1}, {2}).long().sort(-1)[0]\n"
+            "assert (i == torch.topk(x, {2}, dim=-1)[1].sort(-1)[0]).all()",
+            (64, 32768, 2048), (128, 16384, 1024), (16, 65536, 2048),
+        ),
+        asserts=True,
+    ),
+    Example(
+        "deepseek_v32/fp8_lighting_indexer.py",
+        _codes("test_fp8_lighting_indexer({}, {}, {})", (4096, 8192, 32), (2048, 8192, 64),
+               (8192, 8192, 32)),
+    ),
+    Example(
+        "dsa_hisa/clean_and_maintain_logits.py",
+        _codes("test_clean_and_maintain_logits({}, {}, {})", (4096, 4096, 1), (4096, 4096, 4),
+               (16384, 16384, 8)),
+    ),
+    Example(
         "deepseek_v32/inference/kernel.py",
         _codes(
             "act_quant(torch.randn({}, {}, device='cuda', dtype=torch.bfloat16))",
