@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import tileprof
 import tileprof.lang as T
-from tests.everywhere import results_everywhere
+from tests.everywhere import compiled_for, results_everywhere
 from tileprof.errors import KernelError, TileprofError, UnsupportedPython
+from tileprof.remarks.layouts import Converted, GlobalAccess
 
 RNG = np.random.default_rng(3)
 THREADS = 32
@@ -86,6 +87,19 @@ def test_products_of_a_matrix_and_a_vector(function: Any) -> None:
     a = RNG.standard_normal(40).astype("f4")
     b = RNG.standard_normal((45, 40)).astype("f4")
     same(function, [a, b], b @ a)
+
+
+def test_vectorized_loops_of_threads_become_wide_accesses() -> None:
+    """What a thread loads in a vectorized loop is one access of 16 bytes."""
+    a, b = np.zeros(64, "f4"), np.zeros((16, 64), "f4")
+    kernel = rows_by_several_threads.compile(a, b).program.kernel
+    program = compiled_for(kernel, "sm_90a", None, {})
+    widths = [
+        r.decision.width for r in program.remarks
+        if isinstance(r.decision, GlobalAccess) and (r.op, r.name) == ("load", "A")
+    ]  # fmt: skip
+    assert widths == [16]
+    assert not [r for r in program.remarks if isinstance(r.decision, Converted)]
 
 
 @tileprof.jit

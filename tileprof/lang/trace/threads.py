@@ -250,8 +250,9 @@ class _Distribution:
     def _goes_around(self, op: ir.OpBase) -> bool:
         """Return whether a loop or branch that all threads take alike stays around the `Parallel`.
 
-        A loop that hands nothing from thread to thread does not: it writes what each thread has
-        for itself, adds up in memory, or leaves results in tensors that it does not read.
+        An innermost loop that hands nothing from thread to thread does not: it writes what each
+        thread has for itself, adds up in memory, or leaves results in tensors that it does not
+        read.
         """
         if not isinstance(op, ir.For | ir.While | ir.If) or op.results:
             return False
@@ -261,7 +262,7 @@ class _Distribution:
         if any(v in self.varying or base_of(v) in self.private for v in control):
             return False
         inner = [o for block in op.blocks() for o in ir.walk(block)]
-        if isinstance(op, ir.If) or any(isinstance(o, ir.Assert) for o in inner):
+        if isinstance(op, ir.If) or any(isinstance(o, ir.Assert | ir.For) for o in inner):
             return True
         read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
         return any(
@@ -295,9 +296,18 @@ class _Distribution:
             target.append(ir.If(condition, then, otherwise, span=op.span))
             target = (then if guard.taken else otherwise).ops
         self._computed(needed, done, target, mapping, points)
-        self._cloned(op, target, mapping, points)
-        body = ir.Block(points, inner)
         extents = [self._extents[axis].result for axis in sorted(args, reverse=True)]
+        body = ir.Block(list(points), inner)
+        if isinstance(op, ir.For) and _is_an_axis(op):
+            # Elements that a thread moves at once are points too.
+            (count,) = op.body.args
+            body.args.append(ir.Value(_INDEX, count.name))
+            extents.append(op.stop)
+            mapping[count] = body.args[-1]
+            for each in op.body.ops:
+                self._cloned(each, target, mapping, points)
+        else:
+            self._cloned(op, target, mapping, points)
         self._hand_over(op, mapping, body, target, points, made)
         made.ops.append(ir.Parallel(extents, body, span=op.span))
         self._note(op)
@@ -528,6 +538,25 @@ class _Distribution:
 def _paired(ops: Sequence[ir.OpBase]) -> Iterator[tuple[Access, ir.OpBase]]:
     """Yield the accesses of ops, each with its op."""
     return ((access, op) for op in ops for access in op.accesses())
+
+
+def _is_an_axis(loop: ir.For) -> bool:
+    """Return whether the iterations of a vectorized loop write elements of their own."""
+    (count,) = loop.body.args
+    inner = list(ir.walk(loop.body))
+    stores = {o.buffer: o.indices for o in inner if isinstance(o, ir.Store)}
+    return (
+        loop.kind == "vectorized"
+        and all(
+            isinstance(bound.owner, ir.Constant) and bound.owner.value == number
+            for bound, number in ((loop.start, 0), (loop.step, 1))
+        )
+        and not any(isinstance(o, ir.Atomic | ir.For | ir.While | ir.Assert) for o in inner)
+        and all(
+            count in o.indices and o.indices == stores[o.buffer]
+            for o in inner if isinstance(o, ir.Load | ir.Store) and o.buffer in stores
+        )
+    )  # fmt: skip
 
 
 def _leaves(op: ir.OpBase) -> bool:
