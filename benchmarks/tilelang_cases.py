@@ -57,7 +57,13 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
     "gemm/example_gemm.py": (Case("main()"),),
     "gemm/example_gemm_persistent.py": (Case("main(512, 768, 256)"),),
     "gemm/example_gemm_intrinsics.py": (Case("main(M=256, N=256, K=256)"),),
-    "gemm/example_gemm_autotune.py": (Case("main(256, 256, 256, False, False)"),),
+    "gemm/example_gemm_autotune.py": (
+        Case(
+            "a, b = (torch.randn(256, 256, dtype=torch.float16) for _ in 'ab')\n"
+            "c = matmul(256, 256, 256, 128, 128, 32, 2, 128, False)(a, b)\n"
+            "torch.testing.assert_close(c, a @ b.T, rtol=1e-2, atol=1e-2)",
+        ),
+    ),
     "gemm_splitk/example_tilelang_gemm_splitk.py": (Case("main()"),),
     "gemm_splitk/example_tilelang_gemm_splitk_vectorize_atomicadd.py": (Case("main()"),),
     "gemm_streamk/example_tilelang_gemm_streamk.py": (Case("main()"),),
@@ -175,6 +181,19 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
         Case("_run_fixed_case(1, 128, 2, 64, _SUPPORTED_DLLM_BLOCKS[0])"),
     ),
     "deepseek_mhc/example_mhc_post.py": (Case("test(16, 1280)"),),
+    "deepseek_mhc/example_mhc_pre.py": (Case("test(16, 1280, 4)"),),
+    "deepseek_v32/topk_selector.py": (
+        Case(
+            "x = torch.randn(2, 5000)\n"
+            "s = torch.zeros(2, dtype=torch.int32)\n"
+            "i = tl_topk(x, s, s + 5000, 512).long().sort(-1)[0]\n"
+            "assert (i == torch.topk(x, 512, dim=-1)[1].sort(-1)[0]).all()",
+            asserts=True,
+        ),
+    ),
+    "dsa_hisa/clean_and_maintain_logits.py": (
+        Case("test_clean_and_maintain_logits(256, 512, 2)", asserts=True),
+    ),
     "deepseek_v32/sparse_mla_fwd.py": (
         Case(
             "test_sparse_mla_fwd(S=64, SKV=128, H=16, topk=64)",

@@ -251,8 +251,11 @@ def install() -> None:
     import tileprof.lang as lang
 
     assert tileprof.jit is not None
+    from tileprof.lang import calls
     from tileprof.lang.jit_function import Kernel
 
+    # Examples pass tensors that require gradients, of which TileLang takes no notice.
+    vars(calls)["_refuse_gradient"] = lambda *_: None
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
     keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}
     tune = {
