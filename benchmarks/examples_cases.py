@@ -172,6 +172,25 @@ _PRODUCTS = (
         ),
         "gemv_alloc_reducer",
     ),
+    *(
+        Example(
+            "gemv/example_gemv.py",
+            _codes(
+                "a, b = (torch.randn(s, device='cuda').half() for s in (({1},), ({0}, {1})))\n"
+                f"c = {kernel}(a, b, {sizes})\n"
+                "torch.testing.assert_close(c, b @ a, rtol=1e-2, atol=1e-1)",
+                (1024, 1024), (4096, 4096), (16384, 8192),
+            ),
+            kernel,
+        )
+        for kernel, sizes in (
+            ("naive_gemv", "BLOCK_N=128, BLOCK_K=128"),
+            ("naive_splitk_gemv", "BLOCK_N=32, BLOCK_K=32"),
+            ("splitk_gemv", "BLOCK_N=32, BLOCK_K=32, reduce_threads=32"),
+            ("splitk_gemv_vectorized", "BLOCK_N=2, reduce_threads=32"),
+            ("splitk_gemv_vectorized_tvm", "BLOCK_N=2, reduce_threads=32"),
+        )
+    ),
     Example(
         "grouped_gemm/example_grouped_gemm_fwd.py",
         _codes(

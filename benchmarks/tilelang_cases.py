@@ -74,7 +74,6 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
     "gemm_fp8/example_tilelang_gemm_fp8_2xAcc.py": (
         Case("test_gemm_fp8(256, 256, 256, T.float8_e4m3fn)", asserts=True),
     ),
-    "gemv/example_gemv.py": (Case("main(do_bench=False)"),),
     "grouped_gemm/example_grouped_gemm_fwd.py": (
         Case("run_tilelang_grouped_gemm([63, 40], 128, 128, 64, 64, 64, False)"),
     ),
@@ -182,6 +181,19 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
     ),
     "deepseek_mhc/example_mhc_post.py": (Case("test(16, 1280)"),),
     "deepseek_mhc/example_mhc_pre.py": (Case("test(16, 1280, 4)"),),
+    "gemv/example_gemv.py": (
+        Case(
+            "for kernel, sizes in (\n"
+            "    (naive_gemv, {'BLOCK_N': 128, 'BLOCK_K': 128}),\n"
+            "    (naive_splitk_gemv, {'BLOCK_N': 32, 'BLOCK_K': 32}),\n"
+            "    (splitk_gemv, {'BLOCK_N': 32, 'BLOCK_K': 32, 'reduce_threads': 32}),\n"
+            "    (splitk_gemv_vectorized, {'BLOCK_N': 2, 'reduce_threads': 32}),\n"
+            "    (splitk_gemv_vectorized_tvm, {'BLOCK_N': 2, 'reduce_threads': 32}),\n"
+            "):\n"
+            "    made = kernel.compile(N=512, K=512, **sizes)\n"
+            "    check_correctness_and_bench(made, 512, 512, False)",
+        ),
+    ),
     "deepseek_v32/topk_selector.py": (
         Case(
             "x = torch.randn(2, 5000)\n"

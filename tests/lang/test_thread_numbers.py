@@ -103,6 +103,70 @@ def test_vectorized_loops_of_threads_become_wide_accesses() -> None:
 
 
 @tileprof.jit
+def combined(A, B, block: int = 4, parts: int = 8):
+    """A row by several threads, which combine their sums and largest elements."""
+    N, K = T.const("N, K")
+    A: T.Tensor((N, K), T.float32)
+    B: T.Tensor((K,), T.float32)
+    total = T.empty((N,), T.float32)
+    largest = T.empty((N, parts), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=(block, parts)) as bn:
+        tn = T.get_thread_binding(0)
+        tk = T.get_thread_binding(1)
+        held = T.alloc_local((2,), T.float32)
+        result = T.alloc_local((1,), T.float32)
+        most = T.alloc_local((1,), T.float32)
+        held[0] = 0
+        held[1] = -T.infinity(T.float32)
+        for k in T.serial(K // parts):
+            # This differs along one axis only.
+            factor = B[k * parts + tk]
+            held[0] += A[bn * block + tn, k * parts + tk] * factor
+            held[1] = T.max(held[1], A[bn * block + tn, k * parts + tk])
+        with T.attr(
+            T.comm_reducer(lambda x, y: x + y, [T.cast(0, T.float32)]),
+            "reduce_scope",
+            T.reinterpret(T.uint64(0), dtype="handle"),
+        ):
+            T.evaluate(
+                T.tvm_thread_allreduce(T.uint32(1), held[0], True, result[0], tk, dtype="handle")
+            )
+        with T.attr(T.comm_reducer(lambda x, y: T.max(x, y), [0]), "reduce_scope", 0):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), held[1], True, most[0], tn, tk))
+        total[bn * block + tn] = result[0]
+        largest[bn * block + tn, tk] = most[0]
+    return total, largest
+
+
+@tileprof.jit
+def combined_by_all(A):
+    """All threads of a block, along its only axis."""
+    N = T.const("N")
+    A: T.Tensor((N, 32), T.int32)
+    out = T.empty((N, 32), T.int32)
+    with T.Kernel(N, threads=32) as row:
+        tx = T.get_thread_binding(0)
+        least = T.alloc_local((1,), T.int32)
+        with T.attr(T.comm_reducer(lambda x, y: T.min(x, y), [0]), "reduce_scope", 0):
+            T.tvm_thread_allreduce(1, A[row, tx], True, least[0], tx)
+        out[row, tx] = A[row, tx] - least[0]
+    return out
+
+
+def test_what_all_threads_combine() -> None:
+    """Each has the result."""
+    a = RNG.integers(-99, 99, (3, 32)).astype("i4")
+    same(combined_by_all, [a], a - a.min(1, keepdims=True))
+
+
+def test_what_threads_combine() -> None:
+    """Along one axis and along both; what all threads have is written by any."""
+    a, b = RNG.standard_normal((8, 16)).astype("f4"), RNG.standard_normal(16).astype("f4")
+    most = np.repeat(a.reshape(2, 64).max(1), 32).reshape(8, 8)
+    same(combined, [a, b], a @ b, most)
+
+
+@tileprof.jit
 def masked(A, first, end, step: int = 64):
     """Each thread writes elements of its own, some of them twice."""
     R, W = T.const("R, W")
@@ -378,6 +442,25 @@ def asks_in_points(A):
             A[i] = T.get_thread_binding(0)
 
 
+@tileprof.jit
+def combines_strangely(A):
+    """A function of two values that is none of those that are known."""
+    A: T.Tensor((8,), T.float32)
+    with T.Kernel(1, threads=8) as _:
+        T.comm_reducer(lambda x, y: x - y, [0])
+        A[0] = 0
+
+
+@tileprof.jit
+def combines_without_a_way(A):
+    """Outside of the statement that says how."""
+    A: T.Tensor((8,), T.float32)
+    with T.Kernel(1, threads=8) as _:
+        tx = T.get_thread_binding(0)
+        mine = T.alloc_local((1,), T.float32)
+        T.tvm_thread_allreduce(1, A[tx], True, mine[0], tx)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -386,6 +469,8 @@ def asks_in_points(A):
         (uses_what_was, "`old` is read for each thread, then `A` is written"),
         (takes_too_many, "from 0 to 16, where the block has 8 threads"),
         (asks_for_an_axis, "T.get_thread_binding(3)"),
+        (combines_strangely, "a function that is no sum, maximum or minimum"),
+        (combines_without_a_way, "`T.tvm_thread_allreduce` outside of `T.attr`"),
         (asks_in_points, "`T.get_thread_binding` inside `T.Parallel`"),
     ],
     ids=lambda held: getattr(held, "kernel_name", None),
@@ -396,7 +481,7 @@ def test_what_a_tile_program_cannot_say_is_an_error_at_its_line(
     """The sentence names the cause; the place is in the kernel."""
     size = function.signature.parameters and (64 if function is copies_from_its_place else 8)
     with pytest.raises(TileprofError) as caught, tileprof.device("interpreter"):
-        function(np.zeros(size, "i4"))
+        function(np.zeros(size, "f4" if "combines" in function.kernel_name else "i4"))
     assert message in str(caught.value)
     assert isinstance(caught.value, KernelError)
     assert caught.value.location is not None

@@ -178,9 +178,12 @@ def Cast(dtype: Any, value: Any) -> Any:
     return current().cast(value, dtype_of(dtype))
 
 
-def reinterpret(a: Any, b: Any) -> Any:
+def reinterpret(a: Any, b: Any = None, dtype: Any = None) -> Any:
     """Return the bits of a scalar as another type of the same size; the type first or last."""
+    b = b if dtype is None else dtype
     value, kind = (b, a) if isinstance(a, (str, ir.DType)) else (a, b)
+    if kind == "handle":
+        return value  # TVM's name of a pointer, which `T.attr` takes no notice of
     return current().bitcast(value, dtype_of(kind))
 
 

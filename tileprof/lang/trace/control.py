@@ -29,6 +29,8 @@ class Control(Reducers):
     macro_depth = 0
     block_shape: tuple[int, ...] = ()
     """Threads of a block of the open launch along each axis."""
+    combination = ""
+    """The way in which values of threads are combined; '' where none is given."""
     thread_numbers: dict[int, ir.Value]
     """The number of a thread along an axis, where the author has asked for it."""
 
@@ -86,6 +88,38 @@ class Control(Reducers):
         self.need_tile_place("`T.sync_threads`")
         if self.thread_numbers:
             self.emit(ir.Annotate(MEETING, None, ()))
+
+    @contextmanager
+    def combining(self, kind: str) -> Iterator[None]:
+        """Combine values of threads in this way inside."""
+        before, self.combination = self.combination, kind
+        yield
+        self.combination = before
+
+    def reduce_threads(self, value: Any, place: Any, threads: Sequence[Any]) -> None:
+        """Combine a value of each thread along axes of the block, and keep the result."""
+        self.need_tile_place("`T.tvm_thread_allreduce`")
+        numbers = {number: axis for axis, number in self.thread_numbers.items()}
+        known = [t.value for t in threads if isinstance(t, Expr) and t.value in numbers]
+        if not self.combination or len(known) < len(threads) or not known:
+            self.fail(
+                KernelError,
+                "`T.tvm_thread_allreduce` of no numbers of threads"
+                if self.combination
+                else "`T.tvm_thread_allreduce` outside of `T.attr`",
+                'In `with T.attr(T.comm_reducer(…), "reduce_scope", None):`, with what '
+                "`T.get_thread_binding` gives.",
+            )
+        buffer, indices = self.element(place, "the result of `T.tvm_thread_allreduce`")
+        held = self.emit(ir.Alloc("local", (), buffer.dtype)).result
+        self.emit(ir.Store(self.cast(value, buffer.dtype).value, held, []))
+        kind: Any = self.combination
+        for number in known:
+            made = self.emit(ir.Alloc("local", (), buffer.dtype)).result
+            self.emit(ir.Reduce(kind, held, made, numbers[number]))
+            held = made
+        self.emit(ir.Store(self.emit(ir.Load(held, [])).result, buffer, indices))
+        self.epoch += 1
 
     def need_thread_range(self, axis: int, start: Any, stop: Any) -> None:
         """An error unless the block has the threads from `start` to `stop` along an axis."""

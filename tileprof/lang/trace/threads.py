@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
 from tileprof import ir
 from tileprof.errors import Location
@@ -34,6 +34,10 @@ from tileprof.ir.rewriter import clone
 Refuse = Callable[[str, str, Location | None], NoReturn]
 """Raises an error from its sentence, its hint and its place."""
 
+Axes = frozenset[int]
+"""Axes of a block of threads: 0 is x."""
+
+_NONE: Axes = frozenset()
 _INDEX = ir.dtype("index")
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
@@ -56,6 +60,13 @@ MEETING = "sync_threads"
 def is_meeting(op: ir.OpBase) -> bool:
     """Return whether an op marks a place where the threads of a block meet."""
     return isinstance(op, ir.Annotate) and op.name == MEETING
+
+
+def is_combined(op: ir.OpBase) -> TypeGuard[ir.Reduce]:
+    """Return whether an op combines a variable of each thread over an axis, its `dim`."""
+    return isinstance(op, ir.Reduce) and op.source.buffer.space == "local" and (
+        not op.source.buffer.shape
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +108,11 @@ class _Distribution:
     written: dict[ir.Value, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.private: set[ir.Value] = set()
-        """`local` buffers whose content differs between threads."""
-        self.varying: set[ir.Value] = set(self.numbers)
-        """Values that differ between threads."""
+        self.every = frozenset(range(len(self.threads)))
+        self.private: dict[ir.Value, Axes] = {}
+        """`local` buffers whose content differs between threads, and along which axes."""
+        self.varying: dict[ir.Value, Axes] = {v: frozenset({n}) for v, n in self.numbers.items()}
+        """Values that differ between threads, and along which axes."""
         self.rows: dict[ir.Value, ir.Value] = {}
         """The fragment for each private buffer."""
         self._classify()
@@ -108,40 +120,60 @@ class _Distribution:
     # -- what differs between threads
 
     def _classify(self) -> None:
-        before = -1
-        while before != len(self.private) + len(self.varying):
-            before = len(self.private) + len(self.varying)
-            self._classified(self.body, False)
+        known = -1
+        while known != (now := sum(map(len, (*self.private.values(), *self.varying.values())))):
+            known = now
+            self._classified(self.body, _NONE)
 
-    def _classified(self, block: ir.Block, apart: bool) -> None:
-        """Note what differs in a block, which only some threads run if they are `apart`."""
+    def _classified(self, block: ir.Block, apart: Axes) -> None:
+        """Note what differs in a block that threads run or leave along the axes `apart`."""
         for op in block.ops:
-            differs = any(v in self.varying or v in self.private for v in op.operand_values())
-            differs = (
-                differs
-                or isinstance(op, ir.Atomic)
-                or (isinstance(op, ir.While) and self._yields_varying(op.condition))
-            )
+            if is_combined(op):
+                self._differ(self.private, op.source, frozenset({op.dim}))
+                axes = self.private[op.source]
+                self._differ(self.private, op.target, axes - {op.dim} or axes)
+                continue
+            axes = self.every if isinstance(op, ir.Atomic) else self._along(op.operand_values())
+            if isinstance(op, ir.While):
+                axes |= self._yielded(op.condition)
+            if axes and isinstance(op, ir.For | ir.While):
+                # Stays in one piece, in which all have the same axes.
+                axes |= self._along(op.all_operand_values())
             for inner in op.blocks():
-                self._classified(inner, apart or differs)
+                self._classified(inner, apart | axes)
             for held in op.accesses():
                 local = base(held.value)
-                if held.writes and local.buffer.space == "local" and (differs or apart):
-                    self.private.add(local)
-            if differs or any(map(self._yields_varying, op.blocks())):
-                self.varying.update(v for v in op.results if not isinstance(v.type, ir.BufferType))
-                for inner in op.blocks() if isinstance(op, ir.For) else ():
-                    self.varying.update(inner.args)
+                if held.writes and local.buffer.space == "local":
+                    self._differ(self.private, local, axes | apart)
+            axes = axes.union(*map(self._yielded, op.blocks()))
+            for value in op.results:
+                if not isinstance(value.type, ir.BufferType):
+                    self._differ(self.varying, value, axes)
+            for inner in op.blocks() if isinstance(op, ir.For) else ():
+                for value in inner.args:
+                    self._differ(self.varying, value, axes)
 
-    def _yields_varying(self, block: ir.Block) -> bool:
+    def _differ(self, held: dict[ir.Value, Axes], value: ir.Value, axes: Axes) -> None:
+        if axes:
+            held[value] = held.get(value, _NONE) | axes
+
+    def _along(self, values: Iterable[ir.Value]) -> Axes:
+        """Return the axes along which any of these values or buffers differs."""
+        found = _NONE
+        for value in values:
+            found |= self.varying.get(value, _NONE) | self.private.get(base_of(value), _NONE)
+        return found
+
+    def _yielded(self, block: ir.Block) -> Axes:
         last = block.ops[-1] if block.ops else None
-        return isinstance(last, ir.Yield) and any(v in self.varying for v in last.values)
+        return self._along(last.values) if isinstance(last, ir.Yield) else _NONE
 
     def _differs(self, op: ir.OpBase) -> bool:
         """Return whether an op, or one inside of it, differs between threads."""
-        return isinstance(op, ir.Atomic) or any(
-            v in self.varying or base_of(v) in self.private for v in op.all_operand_values()
-        ) or any(isinstance(o, ir.Atomic) for b in op.blocks() for o in ir.walk(b))  # fmt: skip
+        inner = (o for block in op.blocks() for o in ir.walk(block))
+        return bool(self._along(op.all_operand_values())) or any(
+            isinstance(o, ir.Atomic) for o in (op, *inner)
+        )
 
     # -- the new body
 
@@ -166,6 +198,9 @@ class _Distribution:
         if isinstance(op, ir.Annotate) and op.target is not None and (
             base_of(op.target) in self.private
         ):  # fmt: skip
+            return
+        if is_combined(op):
+            self._combine(op, made)
             return
         if not self._differs(op):
             self._kept(op, made)
@@ -200,16 +235,43 @@ class _Distribution:
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
         """Make the buffer of each thread a row of a fragment."""
-        shape = (*reversed(self.threads), *op.shape)
-        row = ir.Alloc("fragment", shape, op.dtype, span=op.span, hint=op.hint)
-        row.result.name = op.result.name
+        row = self._rows_along(self.private[op.result], op.shape, op.dtype, op)
+        row.result.name, row.hint = op.result.name, op.hint
         self.rows[op.result] = row.result
         made.ops.append(row)
+
+    def _rows_along(
+        self, axes: Axes, shape: tuple[int, ...], dtype: ir.DType, op: ir.OpBase
+    ) -> ir.Alloc:
+        """Return a fragment with an element, or more, for each thread along some axes."""
+        threads = tuple(self.threads[axis] for axis in _ordered(axes))
+        return ir.Alloc("fragment", (*threads, *shape), dtype, span=op.span)
 
     def _fill(self, op: ir.Fill, made: ir.Block) -> None:
         if self.guards:
             self._refuse_op(op, "only some threads run it", "Write its elements one by one.")
         made.ops.append(ir.Fill(self.rows[op.target], op.value, span=op.span))
+        self._bump(op.target)
+
+    def _combine(self, op: ir.Reduce, made: ir.Block) -> None:
+        """Give each thread the sum, say, of a variable over an axis of the block."""
+        if self.guards:
+            self._refuse_op(op, "only some threads combine values", "Let all of them, in order.")
+        source, target = self.rows[op.source], self.rows[op.target]
+        axes = _ordered(self.private[op.source])
+        dim = axes.index(op.dim)
+        if len(axes) > 1:
+            made.ops.append(ir.Reduce(op.kind, source, target, dim, span=op.span))
+        else:
+            result = ir.Alloc("fragment", (1,), target.dtype, span=op.span)
+            zero, point = ir.Constant(0, _INDEX), ir.Value(_INDEX)
+            load = ir.Load(result.result, [zero.result], span=op.span)
+            store = ir.Store(load.result, target, [point], span=op.span)
+            extents = [self._extents[op.dim].result]
+            made.ops += [
+                result, ir.Reduce(op.kind, source, result.result, dim, span=op.span), zero,
+                ir.Parallel(extents, ir.Block([point], [load, store]), span=op.span),
+            ]  # fmt: skip
         self._bump(op.target)
 
     def _computes(self, op: ir.OpBase) -> bool:
@@ -240,6 +302,9 @@ class _Distribution:
         if sum(isinstance(o, ir.Store | ir.Atomic) for o in inner) < 2:
             return False
         written = Counter(base(a.value) for a, _ in _paired(inner) if a.writes)
+        axes = self._axes(op, set(op.all_operand_values()))
+        if any(self.private.get(held, axes) != axes for held in written):
+            return True  # several threads have such a variable in common
         read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
         return any(
             held not in self.private
@@ -259,10 +324,12 @@ class _Distribution:
         control = list(op.operand_values())
         if isinstance(op, ir.While):
             control += [v for inner in op.condition.ops for v in inner.operand_values()]
-        if any(v in self.varying or base_of(v) in self.private for v in control):
+        if self._along(control):
             return False
         inner = [o for block in op.blocks() for o in ir.walk(block)]
         if isinstance(op, ir.If) or any(isinstance(o, ir.Assert | ir.For) for o in inner):
+            return True
+        if self._exchanges(op):
             return True
         read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
         return any(
@@ -285,19 +352,18 @@ class _Distribution:
         mapping: dict[ir.Value, ir.Value] = {
             number: args[axis] for number, axis in self.numbers.items() if axis in args
         }
-        points = [args[axis] for axis in sorted(args, reverse=True)]
         target = inner
         done: set[ir.OpBase] = set()
         for guard in self.guards:
             # What a condition needs is computed under the conditions around it only.
-            self._computed(self._needed([guard.condition], op), done, target, mapping, points)
+            self._computed(self._needed([guard.condition], op), done, target, mapping, args)
             then, otherwise = ir.Block(), ir.Block()
             condition = mapping.get(guard.condition, guard.condition)
             target.append(ir.If(condition, then, otherwise, span=op.span))
             target = (then if guard.taken else otherwise).ops
-        self._computed(needed, done, target, mapping, points)
-        extents = [self._extents[axis].result for axis in sorted(args, reverse=True)]
-        body = ir.Block(list(points), inner)
+        self._computed(needed, done, target, mapping, args)
+        extents = [self._extents[axis].result for axis in _ordered(axes)]
+        body = ir.Block([args[axis] for axis in _ordered(axes)], inner)
         if isinstance(op, ir.For) and _is_an_axis(op):
             # Elements that a thread moves at once are points too.
             (count,) = op.body.args
@@ -305,29 +371,35 @@ class _Distribution:
             extents.append(op.stop)
             mapping[count] = body.args[-1]
             for each in op.body.ops:
-                self._cloned(each, target, mapping, points)
+                self._cloned(each, target, mapping, args)
         else:
-            self._cloned(op, target, mapping, points)
-        self._hand_over(op, mapping, body, target, points, made)
+            self._cloned(op, target, mapping, args)
+        self._hand_over(op, mapping, target, args, made)
         made.ops.append(ir.Parallel(extents, body, span=op.span))
         self._note(op)
 
     def _hand_over(
-        self, op: ir.OpBase, mapping: dict[ir.Value, ir.Value], body: ir.Block,
-        target: list[ir.OpBase], points: list[ir.Value], made: ir.Block,
+        self, op: ir.OpBase, mapping: dict[ir.Value, ir.Value], target: list[ir.OpBase],
+        args: Mapping[int, ir.Value], made: ir.Block,
     ) -> None:  # fmt: skip
         """Keep the results of an op, an atomic's value from before, for later statements."""
         for result in op.results:
             if not self._is_used(result):
                 continue
-            row = ir.Alloc("fragment", tuple(reversed(self.threads)), result.dtype, span=op.span)
-            made.ops.append(row)
-            target.append(ir.Store(mapping[result], row.result, list(points), span=op.span))
-            read = ir.Load(row.result, [], span=op.span)
+            row = self._kept_along(frozenset(args), result.dtype, op, made)
+            points = [args[axis] for axis in _ordered(args)]
+            target.append(ir.Store(mapping[result], row, points, span=op.span))
+            read = ir.Load(row, [], span=op.span)
             read.results = (result,)
-            self.rows[row.result] = row.result
-            self.private.add(row.result)
-            self.later[result] = _Later(read, ((row.result, self.written.get(row.result, 0)),))
+            self.later[result] = _Later(read, ((row, self.written.get(row, 0)),))
+
+    def _kept_along(self, axes: Axes, dtype: ir.DType, op: ir.OpBase, made: ir.Block) -> ir.Value:
+        """Return a new fragment with an element for each thread along some axes."""
+        row = self._rows_along(axes, (), dtype, op)
+        made.ops.append(row)
+        self.rows[row.result] = row.result
+        self.private[row.result] = axes
+        return row.result
 
     def _is_used(self, value: ir.Value) -> bool:
         return any(value in o.operand_values() for o in ir.walk(self.body))
@@ -358,32 +430,30 @@ class _Distribution:
             add(value)
         return list(found)
 
-    def _axes(self, op: ir.OpBase, used: set[ir.Value]) -> list[int]:
+    def _axes(self, op: ir.OpBase, used: set[ir.Value]) -> Axes:
         """Return the axes of the block along which an op differs."""
-        every = list(range(len(self.threads)))
         inner = [op, *(o for b in op.blocks() for o in ir.walk(b))]
         if any(isinstance(o, ir.Atomic) for o in inner):
-            return every
-        if any(base_of(v) in self.private for v in used):
-            return every
-        return sorted({self.numbers[v] for v in used if v in self.numbers})
+            return self.every
+        return self._along(used)
 
     def _computed(
         self, needed: Sequence[ir.OpBase], done: set[ir.OpBase], ops: list[ir.OpBase],
-        mapping: dict[ir.Value, ir.Value], points: list[ir.Value],
+        mapping: dict[ir.Value, ir.Value], args: Mapping[int, ir.Value],
     ) -> None:  # fmt: skip
         """Append copies of those ops that were not computed before."""
         for each in needed:
             if each not in done:
                 done.add(each)
-                self._cloned(each, ops, mapping, points)
+                self._cloned(each, ops, mapping, args)
 
     def _cloned(
         self, op: ir.OpBase, ops: list[ir.OpBase], mapping: dict[ir.Value, ir.Value],
-        points: list[ir.Value],
+        args: Mapping[int, ir.Value],
     ) -> None:  # fmt: skip
         """Append a copy of an op whose accesses of private buffers go to this thread's row."""
         if isinstance(op, ir.Load | ir.Store | ir.Atomic) and op.buffer in self.rows:
+            points = [args[axis] for axis in _ordered(self.private[op.buffer])]
             indices = [*points, *(mapping.get(i, i) for i in op.indices)]
             row = self.rows[op.buffer]
             value = None if isinstance(op, ir.Load) else mapping.get(op.value, op.value)
@@ -400,11 +470,11 @@ class _Distribution:
             regions = {}
             for name in op.SPEC.regions:
                 held: ir.Block = getattr(op, name)
-                args = [ir.Value(a.type, a.name) for a in held.args]
-                mapping.update(zip(held.args, args))
-                block = ir.Block(args)
+                own = [ir.Value(a.type, a.name) for a in held.args]
+                mapping.update(zip(held.args, own))
+                block = ir.Block(own)
                 for inner in held.ops:
-                    self._cloned(inner, block.ops, mapping, points)
+                    self._cloned(inner, block.ops, mapping, args)
                 regions[name] = block
             made = clone(op, mapping, regions)
         mapping.update(zip(op.results, made.results))
@@ -422,7 +492,7 @@ class _Distribution:
             case ir.For() if not any(v in self.varying for v in op.operand_values()):
                 self._bump_all(op)
                 regions = self._regions(op)
-            case ir.While() if not self._yields_varying(op.condition):
+            case ir.While() if not self._yielded(op.condition):
                 self._bump_all(op)
                 regions = {**self._regions(op), "condition": op.condition}
             case ir.Scope():
@@ -480,12 +550,10 @@ class _Distribution:
         needed = self._needed([op.condition], op)
         if not written & {base(a.value) for o in needed for a in o.all_accesses()}:
             return op.condition
-        kept = ir.Alloc("fragment", tuple(reversed(self.threads)), op.condition.dtype, span=op.span)
-        made.ops.append(kept)
-        self.rows[kept.result] = kept.result
-        self.private.add(kept.result)
-        self._spread(ir.Store(op.condition, kept.result, [], span=op.span), made)
-        read = ir.Load(kept.result, [], span=op.span)
+        kept = self._kept_along(self._along([op.condition]), op.condition.dtype, op, made)
+        self._spread(ir.Store(op.condition, kept, [], span=op.span), made)
+        read = ir.Load(kept, [], span=op.span)
+        self._differ(self.varying, read.result, self.private[kept])
         self._postpone(read)
         return read.result
 
@@ -571,6 +639,11 @@ def _leaves(op: ir.OpBase) -> bool:
 def base_of(value: ir.Value) -> ir.Value:
     """Return the buffer in whose memory a value lies; a scalar itself."""
     return base(value) if isinstance(value.type, ir.BufferType) else value
+
+
+def _ordered(axes: Iterable[int]) -> list[int]:
+    """Return axes in the order of dimensions: neighbouring threads last."""
+    return sorted(axes, reverse=True)
 
 
 def _points(extents: Sequence[range]) -> Iterator[tuple[int, ...]]:

@@ -269,19 +269,23 @@ class Tiles(Buffers):
         if isinstance(value, (Buffer, BufferRegion)) or isinstance(target, Buffer):
             self._atomic_tile(kind, target, value, return_prev, hints)
             return None
+        base, indices = self.element(target, f"the target of `T.atomic_{kind}`")
+        self.need_launch(f"`T.atomic_{kind}`")
+        if base.dtype == ir.DTYPES["bool"]:
+            self.fail(DTypeError, "an atomic operation on bool", "Use an int32 tensor.")
+        held = self.cast(value, base.dtype).value
+        made = self.result(ir.Atomic(kind, held, base, indices))
+        return made if return_prev else None
+
+    def element(self, target: Any, what: str) -> tuple[ir.Value, list[ir.Value]]:
+        """Return the buffer and the indices of an element that is written, `what`; an error for
+        anything else."""
         place = self.place(target)
         if not isinstance(place, BufferRegion) or not (
             _element(place) or all(e == 1 for e in place.extents)
         ):
-            self._no_place(f"the target of `T.atomic_{kind}`", target)
-        self.need_launch(f"`T.atomic_{kind}`")
-        base = self.whole(place.buffer)
-        if base.dtype == ir.DTYPES["bool"]:
-            self.fail(DTypeError, "an atomic operation on bool", "Use an int32 tensor.")
-        held = self.cast(value, base.dtype).value
-        indices = [self._as_value(o) for o in place.offsets]
-        made = self.result(ir.Atomic(kind, held, base, indices))
-        return made if return_prev else None
+            self._no_place(what, target)
+        return self.whole(place.buffer), [self._as_value(o) for o in place.offsets]
 
     def _as_value(self, offset: Any) -> ir.Value:
         return offset if isinstance(offset, ir.Value) else self.index(offset)
