@@ -33,6 +33,8 @@ EVEN = [64, 128, 192, 256]
 TILES = [(64, 64, 32), (64, 64, 64), (128, 64, 32), (64, 32, 64)]
 LARGE = [(256, 128, 32), (256, 72, 32), (128, 96, 32), (64, 160, 64), (128, 192, 32), (64, 224, 32)]
 """Tiles that go in slices, and results as wide as few instructions are."""
+SMALL = [(1, 8), (1, 16), (2, 8), (3, 16), (3, 32), (5, 40), (2, 48), (9, 80)]
+"""Tiles of few bytes, and panels of few rows."""
 SINGLE = {"touch", "plain", "leave", "next", "guard"}
 """Words that keep loads from a producer warp group."""
 
@@ -68,6 +70,7 @@ def pipelines(draw: st.DrawFn, smooth: bool) -> Pipeline:
         threads=draw(st.sampled_from([128, 256])),
         words=frozenset(words),
         symbols=symbols,
+        small=draw(st.sampled_from(SMALL)),
         turns=draw(st.sampled_from([None, None, 0, 1, 2, 7])),
     )
 
@@ -142,6 +145,13 @@ FOUND = {
     ),
     "two loops, of which one only has tiles for a producer": (
         Pipeline(m=64, n=64, words=frozenset({"again", "guard"})), Controls(),
+    ),
+    "slots of a small tile, and of a row, where TMA cannot begin": (
+        Pipeline(m=128, n=128, words=frozenset({"small"}), small=(3, 8), stages=3),
+        Controls(persistent=True),
+    ),
+    "panels of few rows where TMA cannot begin": (
+        Pipeline(words=frozenset({"small", "two"}), small=(3, 48), stages=3), Controls(),
     ),
     "tiles stored by TMA at one place, turn by turn": (
         Pipeline(

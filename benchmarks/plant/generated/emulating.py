@@ -38,7 +38,7 @@ __all__ = ["arrays_of", "cases", "fault", "main", "program_of"]
 
 MOST_BYTES = 3 << 29
 """Of a kernel's arrays: larger ones are left out."""
-STEPS = 20_000_000
+STEPS = 2_000_000
 """Changes of thread after which a launch counts as run."""
 
 
