@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tileprof
-import tileprof.lang as T
 from tests.cuda.fake_driver import FakeDriver, Launched
-from tests.cuda.runtime_kernels import scale
+from tests.cuda.runtime_kernels import scale, words_of_bytes
 from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
@@ -469,15 +467,6 @@ def test_report_is_cleared(gpu: FakeDriver) -> None:
     assert not list(report._messages(held.places, 0))
 
 
-@tileprof.jit
-def words_of_bytes(X: T.Tensor((64,), T.uint8), Y: T.Tensor((16,), T.int32)) -> None:
-    """Y = the words of X, plus 1."""
-    with T.Kernel(1, threads=32):
-        words = T.view(X, (16,), T.int32)
-        for i in T.Parallel(16):
-            Y[i] = words[i] + 1
-
-
 @pytest.mark.parametrize("offset", [0, 1, 2, 4, 8])
 def test_elements_at_no_multiple_of_their_size(gpu: FakeDriver, offset: int) -> None:
     """A launch would end with a misaligned address, so there is none."""
@@ -485,7 +474,7 @@ def test_elements_at_no_multiple_of_their_size(gpu: FakeDriver, offset: int) -> 
     held = CudaExecutable(kernel, lambda need: binary(PLAIN), gpu.device)
     begin = 1 << 20
     if offset % 4 == 0:
-        unaligned = {0} if offset % 16 else set()
+        unaligned = frozenset({0} if offset % 16 else ())
         assert held.need([begin + offset, 2 * begin], ()) == (unaligned, False)
         return
     with pytest.raises(ArgumentError, match="`X` is accessed as int32 in `words_of_bytes`"):
