@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cuda.random_pipelines import WORDS, Pipeline
-from tests.everywhere import compiled_for
+from tests.everywhere import arrays_of, compiled_for, hardly_aligned
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -100,12 +100,15 @@ def both(draw: st.DrawFn) -> tuple[Pipeline, Controls]:
     return draw(pipelines(smooth)), draw(allowed(smooth))
 
 
-def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -> bool:
+def check(
+    pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2, *, aligned: bool = True
+) -> bool:
     """Whether the kernel fits; what it computes is what the interpreter does, for several orders of
     threads and of late data."""
     kernel, extents = pipeline.kernel(), pipeline.extents()
+    unaligned = frozenset[int]() if aligned else arrays_of(kernel)
     try:
-        program = compiled_for(kernel, target, controls, extents)
+        program = compiled_for(kernel, target, controls, extents, unaligned)
     except KernelError as error:
         if "of shared memory" not in error.message:
             raise
@@ -114,7 +117,7 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -
     expected = pipeline.arguments()
     InterpreterExecutable(kernel).run(expected, [extents[s] for s in kernel.symbols])
     for seed in range(seeds):
-        found = pipeline.arguments()
+        found = pipeline.arguments() if aligned else hardly_aligned(pipeline.arguments())
         emulate(program.source, program.kernel, found, extents, seed=seed)
         for param, one, other in zip(kernel.params, found, expected, strict=True):
             same = np.asarray(one, np.float64), np.asarray(other, np.float64)
@@ -122,12 +125,16 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -
     return True
 
 
-@given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
+@given(
+    target=st.sampled_from(["sm_90a", "sm_80"]),
+    drawn=both(),
+    aligned=st.sampled_from([True, True, True, False]),
+)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls]) -> None:
-    """Any of them, with any controls."""
+def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls], aligned: bool) -> None:
+    """Any of them, with any controls, and tensors at any address."""
     pipeline, controls = drawn
-    check(pipeline, target, controls)
+    check(pipeline, target, controls, aligned=aligned)
 
 
 FOUND = {
