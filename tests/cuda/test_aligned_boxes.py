@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 # ruff: noqa: ANN001, ANN201
 """Boxes of TMA begin at multiples of 128 bytes of shared memory: panels of few rows, slots of small
-tiles."""
+tiles; and have at most 256 elements a row."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.emulator import emulate
-from tileprof.remarks.copies import TmaLoad, TmaStore
+from tileprof.remarks.copies import BoxColumns, TmaLoad, TmaStore
 
 
 @tileprof.jit
@@ -98,12 +98,13 @@ def whole(rng: np.random.Generator, shape: tuple[int, ...], dtype) -> np.ndarray
     return rng.integers(-2, 3, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("size", [16, 48])
+@pytest.mark.parametrize("size", [16, 48, 512, 1000])
 def test_slots_of_a_small_table(size: int) -> None:
     """Persistent blocks load the table of their second tile into the second slot."""
     m, n, k = 256, 128, 128
     program = lowered(looked_up, persistent=True, M=m, N=n, K=k, size=size)
-    assert any("able" in each for each in moved(program))
+    # 1,000 elements are no boxes of at most 256 that begin at multiples of 128 bytes.
+    assert any("able" in each for each in moved(program)) == (size < 1000)
     rng = np.random.default_rng(0)
     a, table = whole(rng, (m, k), np.float16), whole(rng, (size,), np.float32)
     b, c = rng.integers(0, size, (n, k)).astype(np.uint8), np.zeros((m, n), np.float16)
@@ -138,3 +139,42 @@ def test_panels_of_few_rows(rows: int, columns: int) -> None:
     y = np.zeros_like(x)
     emulate(program.source, program.kernel, [x, y])
     np.testing.assert_array_equal(y, 2 * x)
+
+
+@tileprof.jit
+def raised(X, Y, rows: int, columns: int, words: bool):
+    """Y = X + 1, by bytes or by words of four."""
+    M = T.const("M")
+    X: T.Tensor((M, columns), T.uint8)
+    Y: T.Tensor((M, columns), T.uint8)
+    with T.Kernel(M // rows, threads=128) as bx:
+        x = T.alloc_shared((rows, columns), T.uint8)
+        T.copy(X[bx * rows, 0], x)
+        if words:
+            held = T.view(x, (rows, columns // 4), T.int32)
+            for i, j in T.Parallel(rows, columns // 4):
+                held[i, j] = held[i, j] + 0x01010101
+        else:
+            for i, j in T.Parallel(rows, columns):
+                x[i, j] = x[i, j] + 1
+        T.copy(x, Y[bx * rows, 0])
+
+
+@pytest.mark.parametrize(
+    ("columns", "words", "swizzle", "by_tma"),
+    [(96, True, True, True), (288, True, True, False), (288, False, False, False),
+     (288, False, True, True)],
+)  # fmt: skip
+def test_rows_that_are_wider_than_a_box(
+    columns: int, words: bool, swizzle: bool, by_tma: bool
+) -> None:
+    """Without a swizzle they are not cut, and the driver would refuse the box."""
+    held = raised.compile(M=6, rows=3, columns=columns, words=words).program.kernel
+    program = compile_cuda(held, find_target("sm_90a"), Controls(swizzle=swizzle))
+    assert bool(moved(program)) == by_tma
+    said = [r.reason for each in program.remarks for r in each.rejected]
+    assert (BoxColumns(columns, 256) in said) != by_tma
+    x = np.random.default_rng(0).integers(0, 9, (6, columns)).astype(np.uint8)
+    y = np.zeros_like(x)
+    emulate(program.source, program.kernel, [x, y])
+    np.testing.assert_array_equal(y, x + 1)

@@ -9,7 +9,7 @@ from typing import cast
 from tileprof import ir
 from tileprof.compiler.codegen.access import element_place
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
-from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2, multiple
+from tileprof.compiler.cuda.passes.choice.copies import box_columns, kept_in_l2, multiple
 from tileprof.compiler.cuda.source import RowsSpec, TensorMapSpec
 from tileprof.compiler.cuda.target import BOX_START
 from tileprof.compiler.cuda.tuning import ORDERED_REGISTERS
@@ -93,15 +93,21 @@ def _boxes(
     buffer, held = tile.buffer, shared.buffer
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} is no copy between global and shared memory")
-    columns = int(tile.sizes[-1])
-    width = min(held.layout.panel, columns)
     sizes = tuple(int(s) for s in tile.sizes)
+    columns, layout = sizes[-1], held.layout
+    if layout.swizzle:
+        width, apart = min(layout.panel, columns), layout.panel_bytes
+    else:
+        width = box_columns(columns, math.prod(sizes[:-1]), held.dtype.bytes)
+        apart = width * held.dtype.bytes
+    if not width or (layout.pad and math.prod(sizes[:-1]) > 1):
+        raise InternalError(f"no box of TMA has rows like those of {held.name} ({layout})")
     name = _tensor_map(ctx, buffer, (*sizes[:-1], width), held)
     start = held.row_offset(shared.offsets)
-    _check_place(op, shared_value, held, several=columns > width)
+    _check_place(op, shared_value, held, apart if columns > width else 0)
     boxes = []
     for number in range(columns // width):
-        at = plus(start, number * held.layout.panel_bytes if held.layout.swizzle else 0)
+        at = plus(start, number * apart)
         address = held.pointer if at == 0 else f"{held.pointer} + {at}"
         corner = [*tile.offsets[:-1], plus(tile.offsets[-1], number * width)]
         coordinates = ", ".join(_int(c) for c in reversed(corner))
@@ -109,17 +115,16 @@ def _boxes(
     return name, boxes
 
 
-def _check_place(op: ir.AsyncCopy, tile: ir.Value, held: SharedBuffer, *, several: bool) -> None:
-    """InternalError where nothing says that each box begins at a multiple of `BOX_START`, which
-    would end the launch."""
+def _check_place(op: ir.AsyncCopy, tile: ir.Value, held: SharedBuffer, apart: int) -> None:
+    """InternalError where nothing says that each box, so many bytes apart, begins at a multiple of
+    `BOX_START`: elsewhere it would end the launch."""
     alloc, view = base(tile).owner, tile.owner
     if not isinstance(alloc, ir.Alloc):
         raise InternalError(f"{op!r} has no tile in shared memory")
     offsets = view.offsets if isinstance(view, ir.View) else []
     known = [0 if _is_zero(each) else multiple(each) for each in offsets]
     begin = held.layout.begins_at(known) if known else held.layout.alignment
-    if several:
-        begin = math.gcd(begin, held.layout.panel_bytes)
+    begin = math.gcd(begin, apart)
     if begin % BOX_START or alloc.offset % BOX_START:
         raise InternalError(f"{op!r}: a box begins at a multiple of {begin} bytes of {held.name}")
 
