@@ -27,16 +27,40 @@ def compiled_for(
     target: str,
     controls: Controls | None,
     extents: Mapping[str, int],
+    unaligned: frozenset[int] = frozenset(),
     **options: Any,
 ) -> CudaProgram:
-    """The variant that a GPU runs on aligned tensors, given the values of symbols: the first one
-    copies rows as if they were multiples of 16 bytes."""
+    """The variant that a GPU runs on tensors that are aligned but for some parameters, given the
+    values of symbols: the first one copies rows as if they were multiples of 16 bytes."""
     _, program = fitting(
         lambda some: compile_cuda(kernel, find_target(target), controls, some, **options),
         lambda program: program.source.launches,
         extents,
+        unaligned,
     )
     return program
+
+
+def arrays_of(kernel: ir.Kernel) -> frozenset[int]:
+    """Positions of a kernel's tensors."""
+    return frozenset(
+        at for at, param in enumerate(kernel.params) if isinstance(param.type, ir.BufferType)
+    )
+
+
+def hardly_aligned(values: Sequence[Any]) -> list[Any]:
+    """The arguments with contiguous arrays at multiples of one element and of no more."""
+    made = []
+    for value in values:
+        if isinstance(value, np.ndarray) and value.flags.c_contiguous:
+            size = value.itemsize
+            memory = np.zeros(value.nbytes + 64, np.uint8)
+            start = -memory.ctypes.data % 32 + size
+            moved = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+            moved[...] = value
+            value = moved
+        made.append(value)
+    return made
 
 
 def results_everywhere(

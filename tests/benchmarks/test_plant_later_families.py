@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -228,3 +229,20 @@ def test_a_split_without_earlier_ones_says_so_in_its_file(
     assert record["families"] == sorted(LATER)
     with pytest.raises(SystemExit, match="drawn once"):
         drawing.main(given)
+
+
+def test_kernels_run_on_the_emulated_gpu(tmp_path: Path) -> None:
+    """A table whose second slot TMA would fill at no multiple of 128 bytes ends the launch."""
+    pytest.importorskip("torch")
+    emulating: Any = importlib.import_module("plant.generated.emulating")
+    (family,) = (each for each in TILE if each.name == "tile-nf4_product")
+    # As many tiles as two rounds of persistent blocks have, and short sums.
+    shape = dict(family.shape) | {"M": 256, "N": 17_024, "K": 64, "bytes": 32, "groups": 1}
+    program = emulating.program_of(family, family.text, shape, tmp_path)
+    arrays = emulating.arrays_of(family, shape, program.kernel)
+    assert emulating.fault(program, arrays) == ""
+    source = program.source
+    text = source.text.replace("values + slot * 128", "values + slot * 64")
+    assert text != source.text
+    wrong = replace(program, source=replace(source, text=text))
+    assert "target of a tensor load is not aligned" in emulating.fault(wrong, arrays)

@@ -4,6 +4,8 @@ H200 counted, or what a page says of kernels with cut tiles."""
 from __future__ import annotations
 
 import importlib
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 from benchmarks.show_counters.kernels import CASES, Case
 from benchmarks.show_counters.sass.beside import beside
+from benchmarks.show_counters.sass.memory import MisalignedError
 from benchmarks.show_counters.sass.running import ran
 from tests.cuda.compiled_kernels import need_machine_code
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -19,6 +22,7 @@ from tileprof.drawing import show
 
 ways: Any = importlib.import_module("tests.drawing.test_ways")
 edges: Any = importlib.import_module("tests.drawing.edge_kernels")
+boxes: Any = importlib.import_module("tests.cuda.test_aligned_boxes")
 
 
 def test_machine_code_computes_what_the_kernel_means() -> None:
@@ -56,3 +60,24 @@ def test_pages_of_edges_are_what_machine_code_asks_for(number: int) -> None:
             assert page == code, access
         else:
             assert (page.taken, page.needed) == (code.taken, code.needed), access
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "opcode"),
+    [
+        (r"tp_tma_store\(&map0, x \+ 128", "tp_tma_store(&map0, x + 96", "UTMASTG"),
+        (r"tp_put_shared<2>\(\(\(float \*\)\(x \+", r"\g<0> 4 +", "STS"),
+        (r"tp_get_global<2>\(X_in, X \+", r"\g<0> 1 +", "LDG"),
+    ],
+)
+def test_misaligned_addresses_end_a_run(right: str, wrong: str, opcode: str) -> None:
+    """A box between two multiples of 128 bytes, a vector between two of its width."""
+    need_machine_code()
+    program = boxes.lowered(boxes.doubled, M=6, N=40, rows=3)
+    x = np.ones((6, 40), np.float32)
+    ran(program, [x, np.zeros_like(x)], [], "")
+    text, count = re.subn(right, wrong, program.source.text)
+    assert count
+    changed = replace(program, source=replace(program.source, text=text))
+    with pytest.raises(MisalignedError, match=opcode):
+        ran(changed, [x, np.zeros_like(x)], [], "")

@@ -28,6 +28,7 @@ A form is a set of words; each adds something to the loop that a lowering may ge
     rounded  results are rounded to the operands' type
     known    the number of turns is a constant
     turned   a chain's second product takes its tile transposed
+    small    a tile of few rows is loaded turn by turn, and a row before the loop
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from tileprof.compiler.passes import prove_bounds, simplify
 WORDS = (
     "two", "same", "chain", "computed", "before", "rows", "touch", "plain", "skip", "late", "outer",
     "again", "leave", "next", "masked", "guard", "shaped", "scaled", "adds", "narrow", "turned",
-    "known", "writes", "rounded",
+    "known", "writes", "rounded", "small",
 )  # fmt: skip
 
 
@@ -64,6 +65,8 @@ class Pipeline:
     words: frozenset[str] = frozenset()
     symbols: bool = False
     """M and K are known at launch only."""
+    small: tuple[int, int] = (3, 16)
+    """Rows and columns of the small tile; at most as many as a tile of the result has columns."""
     turns: int | None = None
     """Turns of the loop, as a number given at launch; as many as there are tiles by default."""
 
@@ -137,6 +140,7 @@ def _pipeline(p: Pipeline):
     constant = "known" in words and not p.symbols
     a_shape, b_shape, c_shape = (K, M) if ta else (M, K), (N, K) if tb else (K, N), (M, N)
     shaped = "shaped" in words
+    s_rows, s_columns = (min(extent, bn) for extent in p.small)
     d_type = "float8_e4m3" if p.narrow else dtype if p.rounded else sums
 
     @T.prim_func
@@ -180,6 +184,10 @@ def _pipeline(p: Pipeline):
             if "before" in words or "chain" in words:
                 w1 = T.alloc_shared((bn, bn), dtype)
                 T.copy(W, w1)
+            if "small" in words:
+                s = T.alloc_shared((s_rows, s_columns), dtype)
+                line = T.alloc_shared((s_columns,), dtype)
+                T.copy(W[1, 0], line)
             n = p.count if constant else turns
             T.clear(c)
             T.clear(d)
@@ -267,6 +275,11 @@ def _pipeline(p: Pipeline):
                             else:
                                 f[i, j] = T.cast(a[i, j], sums)
                         T.reduce_sum(f, r, dim=1, clear=False)
+                    if "small" in words:
+                        T.copy(W[k % (bn - s_rows + 1), 0], s)
+                        for i, j in T.Parallel(bm, bn):
+                            each = T.cast(s[i % s_rows, j % s_columns], sums)
+                            d[i, j] += each * T.cast(line[j % s_columns], sums)
                     if "masked" in words:
                         for i, j in T.Parallel(bm, bn):
                             kept = T.all_of(k * bk + j < by * bm + i + 100, k + n > 3)

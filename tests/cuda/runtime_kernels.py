@@ -139,3 +139,12 @@ def add_up(dC, A, block=64):
         for i in T.Parallel(block):
             dA[bx * block + i] = dC[bx * block + i] + A[bx * block + i]
     return dA
+
+
+@jit
+def words_of_bytes(X: T.Tensor((64,), T.uint8), Y: T.Tensor((16,), T.int32)):
+    """Y = the words of X, plus 1."""
+    with T.Kernel(1, threads=32):
+        words = T.view(X, (16,), T.int32)
+        for i in T.Parallel(16):
+            Y[i] = words[i] + 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.everywhere import compiled_for
+from tests.everywhere import arrays_of, compiled_for, hardly_aligned
 from tests.strategies import Case, cases
 from tests.test_differential import _run, _same, slow_draw
 from tileprof import ir
@@ -18,6 +18,7 @@ from tileprof.emulator import emulate
 VARIANTS = {
     "sm_90a": ("sm_90a", Controls(tf32=False)),
     "sm_80": ("sm_80", Controls(tf32=False)),
+    "unaligned": ("sm_90a", Controls(tf32=False)),
     "plain": (
         "sm_90a",
         Controls(tf32=False, wgmma=False, tma=False, swizzle=False, vectorize=False),
@@ -32,10 +33,12 @@ def test_emulated_gpu_agrees_with_the_interpreter(variant: str, case: Case) -> N
     target, controls = VARIANTS[variant]
     kernel = prove_bounds(simplify(case.kernel))
     extents = dict(zip(kernel.symbols, case.extents, strict=True))
-    program = compiled_for(kernel, target, controls, extents)
+    off = variant == "unaligned"
+    positions = arrays_of(kernel) if off else frozenset[int]()
+    program = compiled_for(kernel, target, controls, extents, positions)
     ir.verify(program.kernel)
     expected = _run(case, case.kernel)
     for seed in range(2):
-        arguments = case.arguments()
+        arguments = hardly_aligned(case.arguments()) if off else case.arguments()
         emulate(program.source, program.kernel, arguments, extents, seed=seed)
         _same(case, arguments, expected)

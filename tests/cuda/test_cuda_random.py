@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cuda.random_pipelines import WORDS, Pipeline
-from tests.everywhere import compiled_for
+from tests.everywhere import arrays_of, compiled_for, hardly_aligned
 from tileprof import ir
 from tileprof.compiler.cuda.controls import Controls
 from tileprof.compiler.cuda.pipeline import compile_cuda
@@ -33,6 +33,8 @@ EVEN = [64, 128, 192, 256]
 TILES = [(64, 64, 32), (64, 64, 64), (128, 64, 32), (64, 32, 64)]
 LARGE = [(256, 128, 32), (256, 72, 32), (128, 96, 32), (64, 160, 64), (128, 192, 32), (64, 224, 32)]
 """Tiles that go in slices, and results as wide as few instructions are."""
+SMALL = [(1, 8), (1, 16), (2, 8), (3, 16), (3, 32), (5, 40), (2, 48), (9, 80)]
+"""Tiles of few bytes, and panels of few rows."""
 SINGLE = {"touch", "plain", "leave", "next", "guard"}
 """Words that keep loads from a producer warp group."""
 
@@ -68,6 +70,7 @@ def pipelines(draw: st.DrawFn, smooth: bool) -> Pipeline:
         threads=draw(st.sampled_from([128, 256])),
         words=frozenset(words),
         symbols=symbols,
+        small=draw(st.sampled_from(SMALL)),
         turns=draw(st.sampled_from([None, None, 0, 1, 2, 7])),
     )
 
@@ -97,12 +100,15 @@ def both(draw: st.DrawFn) -> tuple[Pipeline, Controls]:
     return draw(pipelines(smooth)), draw(allowed(smooth))
 
 
-def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -> bool:
+def check(
+    pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2, *, aligned: bool = True
+) -> bool:
     """Whether the kernel fits; what it computes is what the interpreter does, for several orders of
     threads and of late data."""
     kernel, extents = pipeline.kernel(), pipeline.extents()
+    unaligned = frozenset[int]() if aligned else arrays_of(kernel)
     try:
-        program = compiled_for(kernel, target, controls, extents)
+        program = compiled_for(kernel, target, controls, extents, unaligned)
     except KernelError as error:
         if "of shared memory" not in error.message:
             raise
@@ -111,7 +117,7 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -
     expected = pipeline.arguments()
     InterpreterExecutable(kernel).run(expected, [extents[s] for s in kernel.symbols])
     for seed in range(seeds):
-        found = pipeline.arguments()
+        found = pipeline.arguments() if aligned else hardly_aligned(pipeline.arguments())
         emulate(program.source, program.kernel, found, extents, seed=seed)
         for param, one, other in zip(kernel.params, found, expected, strict=True):
             same = np.asarray(one, np.float64), np.asarray(other, np.float64)
@@ -119,12 +125,16 @@ def check(pipeline: Pipeline, target: str, controls: Controls, seeds: int = 2) -
     return True
 
 
-@given(target=st.sampled_from(["sm_90a", "sm_80"]), drawn=both())
+@given(
+    target=st.sampled_from(["sm_90a", "sm_80"]),
+    drawn=both(),
+    aligned=st.sampled_from([True, True, True, False]),
+)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls]) -> None:
-    """Any of them, with any controls."""
+def test_random_pipelines(target: str, drawn: tuple[Pipeline, Controls], aligned: bool) -> None:
+    """Any of them, with any controls, and tensors at any address."""
     pipeline, controls = drawn
-    check(pipeline, target, controls)
+    check(pipeline, target, controls, aligned=aligned)
 
 
 FOUND = {
@@ -142,6 +152,13 @@ FOUND = {
     ),
     "two loops, of which one only has tiles for a producer": (
         Pipeline(m=64, n=64, words=frozenset({"again", "guard"})), Controls(),
+    ),
+    "slots of a small tile, and of a row, where TMA cannot begin": (
+        Pipeline(m=128, n=128, words=frozenset({"small"}), small=(3, 8), stages=3),
+        Controls(persistent=True),
+    ),
+    "panels of few rows where TMA cannot begin": (
+        Pipeline(words=frozenset({"small", "two"}), small=(3, 48), stages=3), Controls(),
     ),
     "tiles stored by TMA at one place, turn by turn": (
         Pipeline(

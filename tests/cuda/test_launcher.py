@@ -199,6 +199,23 @@ def test_other_calls_go_the_whole_way(
     assert len(slow) == 4
 
 
+def _less_aligned(add: Any, a: Any, b: Any, c: Any) -> Any:
+    return add(vector(64, 2), b, c)
+
+
+def test_a_tensor_at_another_multiple_goes_the_whole_way(gpu: FakeDriver, slow: list[Any]) -> None:
+    """Whether its elements can be accessed there is not known."""
+    add = fresh("add")
+    a, b, c = vector(), vector(), vector()
+    for _ in range(3):
+        _less_aligned(add, a, b, c)
+    count = len(slow)
+    _less_aligned(add, a, b, c)
+    assert len(slow) == count
+    _unaligned(add, a, b, c)
+    assert len(slow) == count + 1
+
+
 @pytest.mark.parametrize("other", [_unaligned, _overlapping, _other_shape])
 def test_variants_are_learnt(gpu: FakeDriver, slow: list[Any], other: Callable[..., Any]) -> None:
     """Several kinds of calls are warm at once, each with its own kernel."""

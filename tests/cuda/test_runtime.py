@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.cuda.fake_driver import FakeDriver, Launched
-from tests.cuda.runtime_kernels import scale
+from tests.cuda.runtime_kernels import scale, words_of_bytes
 from tileprof import ir
 from tileprof.compiler.codegen import Place
 from tileprof.compiler.cuda.source import Argument, LaunchSpec, TensorMapSpec
@@ -465,3 +465,17 @@ def test_report_is_cleared(gpu: FakeDriver) -> None:
     assert len(list(report._messages(held.places, 0))) == 2
     report.clear()
     assert not list(report._messages(held.places, 0))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 4, 8])
+def test_elements_at_no_multiple_of_their_size(gpu: FakeDriver, offset: int) -> None:
+    """A launch would end with a misaligned address, so there is none."""
+    kernel = words_of_bytes.compile().program.kernel
+    held = CudaExecutable(kernel, lambda need: binary(PLAIN), gpu.device)
+    begin = 1 << 20
+    if offset % 4 == 0:
+        unaligned = frozenset({0} if offset % 16 else ())
+        assert held.need([begin + offset, 2 * begin], ()) == (unaligned, False)
+        return
+    with pytest.raises(ArgumentError, match="`X` is accessed as int32 in `words_of_bytes`"):
+        held.need([begin + offset, 2 * begin], ())

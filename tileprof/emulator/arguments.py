@@ -11,6 +11,7 @@ import numpy as np
 
 from tileprof import ir
 from tileprof.compiler.cuda.source import TensorMapSpec
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.ir.types import Dim
 
 GUARD = 4096
@@ -29,7 +30,7 @@ NUMBERS = {
 class DeviceArray:
     """A copy of an array in memory of its own, with guard bytes on both sides."""
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array: np.ndarray[Any, Any], *, least_aligned: bool = False) -> None:
         self.array = array
         assert all(s >= 0 for s in array.strides), "negative strides"
         low = array.ctypes.data
@@ -37,8 +38,12 @@ class DeviceArray:
         self._low, self._size = low, last + array.itemsize if array.size else 0
         self._memory = np.full(self._size + 2 * GUARD + 2 * ALIGNMENT, FILL, np.uint8)
         start = self._memory.ctypes.data + GUARD
-        # Aligned as it was, so that what depends on it is the same.
-        self.address = start + (low - start) % ALIGNMENT
+        # Aligned as it was, so that what depends on it is the same; or no better than what a kernel
+        # may ask, so that it cannot need more.
+        by = low % ALIGNMENT
+        if least_aligned and by % WIDEST_ACCESS == 0:
+            by = WIDEST_ACCESS
+        self.address = start + (by - start) % ALIGNMENT
         ctypes.memmove(self.address, low, self._size)
 
     def intact(self) -> bool:

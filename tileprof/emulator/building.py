@@ -27,6 +27,9 @@ _TEXT_FLAGS = (
     "-O1",
     # Registers that nobody wrote hold a pattern, not what was there by chance.
     "-ftrivial-auto-var-init=pattern",
+    # A call of the machine's, in place of an access whose address its type does not allow: there a
+    # GPU ends a launch, and a processor does not.
+    "-fsanitize=alignment",
     # Linking what compilers add by themselves takes longer than the rest of linking a text.
     "-nodefaultlibs",
 )

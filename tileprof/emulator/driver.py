@@ -152,14 +152,19 @@ class _Call:
     counter: ctypes.c_uint32 = field(default_factory=ctypes.c_uint32)
     report: _Report = field(default_factory=lambda: _Report(capacity=_PRINTED))
     noted: ctypes.c_int32 = field(default_factory=ctypes.c_int32)
+    least_aligned: bool = False
+    """Whether arrays are aligned as little as kernels may ask; else as they were given."""
 
     def __post_init__(self) -> None:
         made: dict[int, DeviceArray] = {}
         for at, value in enumerate(self.values):
             if isinstance(value, np.ndarray):
-                self.arrays[at] = made.setdefault(id(value), DeviceArray(value))
+                self.arrays[at] = made.setdefault(id(value), self._held(value))
         self.host = self.evaluate(self.source.host)
         self.report.noted = ctypes.addressof(self.noted)
+
+    def _held(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        return DeviceArray(array, least_aligned=self.least_aligned)
 
     def evaluate(self, wanted: Sequence[ir.Value]) -> tuple[Any, ...]:
         """Values that the host computes."""
@@ -227,7 +232,10 @@ def emulate(
     Gives what the kernel printed; EmulationError for what a GPU would refuse, wait for without end,
     or get wrong.
     """
-    call = _Call(source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling)
+    call = _Call(
+        source, kernel, arrays, symbols or {}, recording=recording, sampling=sampling,
+        least_aligned=True,
+    )  # fmt: skip
     if compiled is None:
         built = library(source) if watch is None else watched_library(source)
     else:

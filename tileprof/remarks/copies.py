@@ -154,6 +154,14 @@ class BoxRows(Reason, text="the tile has {rows} rows, a box has up to {most}"):
     most: int
 
 
+class BoxColumns(
+    Reason,
+    text="rows of {columns} elements that no swizzle cuts into panels, a box has up to {most}",
+):
+    columns: int
+    most: int
+
+
 class RowsUnaligned(Reason, text="rows or offsets are not multiples of 4 B, cp.async needs it"): ...
 
 

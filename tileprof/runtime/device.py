@@ -71,3 +71,14 @@ def written_params(kernel: ir.Kernel) -> list[int]:
     places = {v: at for at, v in enumerate(kernel.param_values())}
     written = {base(t.value) for op in kernel.ops() for t in op.accesses() if t.writes}
     return sorted(places[value] for value in written if value in places)
+
+
+def widest_elements(kernel: ir.Kernel) -> dict[int, ir.DType]:
+    """Return the widest type that elements of each tensor are accessed as, by its position."""
+    places = {v: at for at, v in enumerate(kernel.param_values())}
+    found = {at: p.type.dtype for at, p in enumerate(kernel.params)
+             if isinstance(p.type, ir.BufferType)}  # fmt: skip
+    for op in kernel.ops():
+        if isinstance(op, ir.Reinterpret) and (at := places.get(base(op.base))) is not None:
+            found[at] = max(found[at], op.dtype, key=lambda kind: kind.bytes)
+    return found

@@ -1,6 +1,7 @@
 """Memory of a launch, and what its accesses ask for.
 
-In: an instruction of memory.  Out: a function that runs it in some lanes and counts its requests.
+In: an instruction of memory.  Out: a function that runs it in some lanes and counts its requests;
+`MisalignedError` where a GPU would end the launch.
 """
 
 from __future__ import annotations
@@ -36,6 +37,21 @@ Bytes = NDArray[np.uint8]
 _WINDOW = (1 << 24) - 1
 """Bits of an address of shared memory behind the number of its block in a cluster."""
 MATRIX_LANES = {"M88": 8, "2": 16, "4": 32}
+BOX, CHUNK, BARRIER = 128, 16, 8
+"""Bytes of which tensor copies, bulk copies and rows of matrices, and mbarriers begin at a multiple
+(CUDA C++ Programming Guide 13.0, "Tensor Memory Access"; PTX ISA, "ldmatrix", "mbarrier")."""
+
+
+class MisalignedError(Exception):
+    """An access that is wider than what divides its address."""
+
+
+def check_aligned(op: Instruction, places: Any, width: int) -> None:
+    """MisalignedError unless all addresses are multiples of a number of bytes."""
+    wrong = np.asarray(places) % width != 0
+    if wrong.any():
+        place = int(np.asarray(places)[wrong].reshape(-1)[0])
+        raise MisalignedError(f"{op.text} at {op.offset:#x}: {place:#x} is no multiple of {width}")
 
 
 @dataclass(eq=False)
@@ -134,6 +150,7 @@ def load(op: Instruction, memory: Memory, line: int) -> Run:
     def run(lanes: Lanes, at: At) -> None:
         numbers = _numbers(memory, at)
         places = _spread(terms(lanes, at), len(numbers))
+        check_aligned(op, places, width)
         if key is not None:
             memory.count((line, key), places, at, width)
         if op.name == "LDS":
@@ -161,6 +178,7 @@ def store(op: Instruction, memory: Memory, line: int) -> Run:
     def run(lanes: Lanes, at: At) -> None:
         numbers = _numbers(memory, at)
         places = _spread(terms(lanes, at), len(numbers))
+        check_aligned(op, places, width)
         if key is not None:
             memory.count((line, key), places, at, width)
         words = [_spread(each.bits(lanes, at), len(numbers)) for each in held]
@@ -183,7 +201,9 @@ def matrices(op: Instruction, memory: Memory, line: int) -> Run:
 
     def run(lanes: Lanes, at: At) -> None:
         numbers = _numbers(memory, at)
-        memory.count((line, key), _spread(terms(lanes, at), len(numbers)), at, 16, lanes_of)
+        places = _spread(terms(lanes, at), len(numbers))
+        check_aligned(op, places[numbers % 32 < lanes_of], CHUNK)
+        memory.count((line, key), places, at, CHUNK, lanes_of)
 
     return run
 
@@ -202,6 +222,8 @@ def copy(op: Instruction, memory: Memory, line: int) -> Run:
             goes = goes & np.broadcast_to(each(lanes, at), goes.shape)
         places = _spread(origin(lanes, at), len(numbers))
         into = _spread(to(lanes, at), len(numbers))
+        check_aligned(op, into, width)
+        check_aligned(op, places[goes], width)
         memory.count((line, ("global", "read", "cp.async")), np.where(goes, places, -1), at, width)
         held = memory.read_global(places, width)
         held[~goes] = 0
@@ -228,6 +250,7 @@ def atomic(op: Instruction, memory: Memory, line: int) -> Run:
     def run(lanes: Lanes, at: At) -> None:
         numbers = _numbers(memory, at)
         places = _spread(terms(lanes, at), len(numbers))
+        check_aligned(op, places, width)
         if key is not None:
             memory.count((line, key), places, at, width)
         if op.name == "ATOMS" or not results or is_float:
@@ -251,8 +274,30 @@ def atomic(op: Instruction, memory: Memory, line: int) -> Run:
     return run
 
 
+def check_barrier(op: Instruction, lanes: Lanes, at: At) -> None:
+    """MisalignedError where SYNCS names no mbarrier."""
+    if any("[" in each for each in op.operands):
+        check_aligned(op, _place(op, False)[1](lanes, at), BARRIER)
+
+
+def tensor_copy(op: Instruction, memory: Memory, line: int) -> Run:
+    """UTMALDG, UTMASTG, UTMAREDG: the addresses of the box and of the barrier of a load; what is
+    moved is left out."""
+    first = op.operands[0].strip("[]")
+    box = source(first)
+    barrier = source(following(first, 1)) if op.name == "UTMALDG" else None
+
+    def run(lanes: Lanes, at: At) -> None:
+        check_aligned(op, box.bits(lanes, at), BOX)
+        if barrier is not None:
+            check_aligned(op, barrier.bits(lanes, at), BARRIER)
+
+    return run
+
+
 TABLE: dict[str, Callable[[Instruction, Memory, int], Run]] = {
     "LDG": load, "LDS": load, "LDL": load, "LD": load, "STG": store, "STS": store, "STL": store,
     "ST": store, "LDSM": matrices, "STSM": matrices, "LDGSTS": copy, "RED": atomic, "REDG": atomic,
-    "ATOMG": atomic, "ATOM": atomic, "ATOMS": atomic,
+    "ATOMG": atomic, "ATOM": atomic, "ATOMS": atomic, "UTMALDG": tensor_copy,
+    "UTMASTG": tensor_copy, "UTMAREDG": tensor_copy,
 }  # fmt: skip

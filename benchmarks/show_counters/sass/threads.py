@@ -31,10 +31,10 @@ from .operands import (
 )
 
 _NOTHING = frozenset({
-    "NOP", "DEPBAR", "LDGDEPBAR", "MEMBAR", "FENCE", "ERRBAR", "CCTL", "UTMALDG", "UTMASTG",
-    "UTMAREDG", "UTMACMDFLUSH", "UTMAPF", "WARPGROUP", "HGMMA", "QGMMA", "IGMMA", "BGMMA", "UBLKCP",
-    "UBLKRED", "ARRIVES", "BMOV", "NANOSLEEP", "YIELD", "PREEXIT", "ACQBULK", "CGAERRBAR", "HMMA",
-    "IMMA", "UCGABAR_ARV", "UCGABAR_WAIT", "CCTLL", "UTMACCTL", "BPT",
+    "NOP", "DEPBAR", "LDGDEPBAR", "MEMBAR", "FENCE", "ERRBAR", "CCTL", "UTMACMDFLUSH", "UTMAPF",
+    "WARPGROUP", "HGMMA", "QGMMA", "IGMMA", "BGMMA", "UBLKCP", "UBLKRED", "ARRIVES", "BMOV",
+    "NANOSLEEP", "YIELD", "PREEXIT", "ACQBULK", "CGAERRBAR", "HMMA", "IMMA", "UCGABAR_ARV",
+    "UCGABAR_WAIT", "CCTLL", "UTMACCTL", "BPT",
 })  # fmt: skip
 """Opcodes that change no register that an address follows from, or wait for what is done here at
 once."""
@@ -225,6 +225,7 @@ class Threads:
                 target_predicate(each)(self.lanes, at, True)
 
     def _do_syncs(self, op: Instruction, at: NDArray[np.int64]) -> None:
+        memories.check_barrier(op, self.lanes, at)
         if "PHASECHK" in op.modifiers:
             for each in op.operands:
                 if is_predicate(each):

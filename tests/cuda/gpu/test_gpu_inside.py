@@ -12,7 +12,8 @@ from tileprof.profile import KernelInfo, Profile
 
 torch: Any = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.gpu
+# Kernels of other processes that take turns with these would be part of a scope, or of the rest.
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 delayed: Any = importlib.import_module("benchmarks.instrument_kernels").delayed
 THREADS = 128
 WARPS = THREADS // 32

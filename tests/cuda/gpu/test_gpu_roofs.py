@@ -98,10 +98,14 @@ def test_several_runs_agree() -> None:
     """Within 3 % of their median; launches, which the host has a part in, within 30 %."""
     wrong = {}
     for name in (roof.name for roof in runs()[0]):
-        values = [each[name].value for each in runs()]
+        roofs = [each[name] for each in runs()]
+        values = [roof.value for roof in roofs]
         median, limit = statistics.median(values), 0.3 if name.startswith("launch") else 0.03
         if max(abs(value / median - 1) for value in values) > limit:
-            wrong[name] = values
+            wrong[name] = [
+                f"{roof.value:.4g} at {roof.clock_mhz:.0f} MHz, spread {roof.spread:.2%}"
+                for roof in roofs
+            ]
     assert not wrong
 
 

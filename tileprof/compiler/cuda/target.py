@@ -48,6 +48,10 @@ BOX_EXTENT, BOX_RANK = 256, 5
 """Elements along a dimension of a box that TMA copies, and dimensions of its tensor, at most (CUDA
 Driver API, "cuTensorMapEncodeTiled")."""
 
+BOX_START = 128
+"""Bytes of shared memory of which a box begins at a multiple, with and without a swizzle (CUDA C++
+Programming Guide, "Tensor Memory Access"); elsewhere a launch ends with a misaligned address."""
+
 CLUSTER, LARGEST_CLUSTER = 8, 16
 """Blocks of a cluster that every device of an architecture can hold, and those that a device can
 hold where a kernel asks for it (CUDA C++ Programming Guide, "Thread Block Clusters")."""

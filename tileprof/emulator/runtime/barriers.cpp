@@ -23,6 +23,25 @@ void check_aligned(const void *pointer, size_t bytes, const char *what) {
     fail("%s at %p is not aligned to %zu bytes", what, pointer, bytes);
 }
 
+// What compilers say of a type (`TypeDescriptor` of their sanitizers' libraries), and of a place
+// where an access may be misaligned (`TypeMismatchData`).
+struct TypeSaid {
+  uint16_t kind, info;
+  char name[1];
+};
+struct AccessSaid {
+  const char *file;
+  uint32_t line, column;
+  const TypeSaid *type;
+  unsigned char log_alignment, kind;
+};
+
+// Called by texts in front of such an access.
+extern "C" void __ubsan_handle_type_mismatch_v1(const AccessSaid *said, uintptr_t at) {
+  fail("access of type %s at 0x%llx is not aligned to %d bytes (line %u)", said->type->name,
+       (unsigned long long)at, 1 << said->log_alignment, said->line);
+}
+
 // Warps -----------------------------------------------------------------------------------------
 
 static void check_meeting(const Warp &warp, const char *what) {

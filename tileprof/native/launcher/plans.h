@@ -16,7 +16,7 @@ struct Expected {
   int32_t kind = kByValue;
   Held value, type;
   Tensor tensor = {};
-  bool aligned = false;
+  uint64_t alignment = 0;
   std::vector<int64_t> shape, strides;
 };
 struct alignas(64) EncodedMap {
@@ -73,6 +73,13 @@ static bool is_recorded(const Environment &env, PyObject *tensor) {
   return env.requires_grad(object) && env.grad_enabled();
 }
 
+// The power of two that divides a tensor's address, 16 at most: kernels for 16 bytes are others, and
+// with less some accesses are refused.
+static uint64_t alignment_of(const Tensor &t) {
+  const uint64_t held = t.address() | 16;
+  return held & (0 - held);
+}
+
 static Expected expected(const Environment &env, PyObject *object, int32_t kind, bool *ok) {
   // A tensor is known by its extents; to hold it would keep its memory.
   Expected made = {kind, Held(kind == kTensor ? nullptr : object), Held(type_of(object))};
@@ -84,7 +91,7 @@ static Expected expected(const Environment &env, PyObject *object, int32_t kind,
     }
     made.shape.assign(t.shape, t.shape + t.rank);
     made.strides.assign(t.strides, t.strides + t.rank);
-    made.aligned = t.address() % 16 == 0;
+    made.alignment = alignment_of(t);
   }
   return made;
 }
@@ -120,7 +127,7 @@ static bool same_tensor(const Expected &wanted, const Tensor *given) {
     if (given->strides && wanted.shape[d] != 1 && given->strides[d] != wanted.strides[d])
       return false;
   }
-  return (given->address() % 16 == 0) == wanted.aligned;
+  return alignment_of(*given) == wanted.alignment;
 }
 
 static bool same_value(const Environment &env, const Expected &wanted, PyObject *given) {

@@ -29,7 +29,7 @@ from tileprof.runtime.arguments import (
     outlives_its_owner,
     stream_of,
 )
-from tileprof.runtime.device import RunResult, taken, written_params
+from tileprof.runtime.device import RunResult, taken, widest_elements, written_params
 
 from .binary import CudaBinary
 from .device import CudaDevice
@@ -105,6 +105,7 @@ class CudaExecutable:
             at: p.type for at, p in enumerate(kernel.params) if isinstance(p.type, ir.BufferType)
         }
         self._outputs = frozenset(at for at, p in enumerate(kernel.params) if p.role == "out")
+        self._widest = widest_elements(kernel)
         self.written = written_params(kernel)
         self.overlaps = [
             (w, o) for w in self.written for o in self._tensors
@@ -234,6 +235,8 @@ class CudaExecutable:
         unaligned, aliased = by_rows, False
         for at in self._tensors:
             if addresses[at] % _ALIGNMENT:
+                if addresses[at] % self._widest[at].bytes:
+                    raise self._misaligned(at)
                 unaligned |= {at}
         for a, b, a_bytes, b_bytes in overlaps:
             if addresses[a] < addresses[b] + b_bytes and addresses[b] < addresses[a] + a_bytes:
@@ -419,6 +422,15 @@ class CudaExecutable:
             location=self.kernel.location,
             hint="The device is lost to this process. CUDA_LAUNCH_BLOCKING=1 shows which "
             "kernel failed, and TILEPROF_DEVICE=interpreter which access.",
+        )
+
+    def _misaligned(self, at: int) -> ArgumentError:
+        name, kind = self.kernel.params[at].name, self._widest[at]
+        return ArgumentError(
+            f"`{name}` is accessed as {kind} in `{self.kernel.name}`, and begins at an address that"
+            f" is no multiple of {kind.bytes}",
+            location=self.kernel.location,
+            hint="Copy it, with `clone()` or `copy()`; copies are aligned.",
         )
 
     def _too_large(self, name: str, extent: int) -> ArgumentError:

@@ -9,11 +9,13 @@ from typing import cast
 from tileprof import ir
 from tileprof.compiler.codegen.access import element_place
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
-from tileprof.compiler.cuda.passes.choice.copies import kept_in_l2
+from tileprof.compiler.cuda.passes.choice.copies import box_columns, kept_in_l2, multiple
 from tileprof.compiler.cuda.source import RowsSpec, TensorMapSpec
+from tileprof.compiler.cuda.target import BOX_START
 from tileprof.compiler.cuda.tuning import ORDERED_REGISTERS
 from tileprof.errors import InternalError
 from tileprof.ir.instructions import CpAsync, Tma
+from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
 
 from .access import checked
@@ -83,26 +85,52 @@ def _tensor_map(
 
 
 def _boxes(
-    ctx: Context, op: ir.AsyncCopy, tile: Tile, shared: Tile
+    ctx: Context, op: ir.AsyncCopy, tensor: ir.Value, shared_value: ir.Value
 ) -> tuple[str, list[tuple[str, str]]]:
     """The map, and for each box its address in shared memory and its coordinates, the innermost
     first.  A swizzled row wider than a panel takes a box for each panel."""
+    tile, shared = ctx.tile(tensor), ctx.tile(shared_value)
     buffer, held = tile.buffer, shared.buffer
     if not isinstance(buffer, GlobalBuffer) or not isinstance(held, SharedBuffer):
         raise InternalError(f"{op!r} is no copy between global and shared memory")
-    columns = int(tile.sizes[-1])
-    width = min(held.layout.panel, columns)
     sizes = tuple(int(s) for s in tile.sizes)
+    columns, layout = sizes[-1], held.layout
+    if layout.swizzle:
+        width, apart = min(layout.panel, columns), layout.panel_bytes
+    else:
+        width = box_columns(columns, math.prod(sizes[:-1]), held.dtype.bytes)
+        apart = width * held.dtype.bytes
+    if not width or (layout.pad and math.prod(sizes[:-1]) > 1):
+        raise InternalError(f"no box of TMA has rows like those of {held.name} ({layout})")
     name = _tensor_map(ctx, buffer, (*sizes[:-1], width), held)
     start = held.row_offset(shared.offsets)
+    _check_place(op, shared_value, held, apart if columns > width else 0)
     boxes = []
     for number in range(columns // width):
-        at = plus(start, number * held.layout.panel_bytes if held.layout.swizzle else 0)
+        at = plus(start, number * apart)
         address = held.pointer if at == 0 else f"{held.pointer} + {at}"
         corner = [*tile.offsets[:-1], plus(tile.offsets[-1], number * width)]
         coordinates = ", ".join(_int(c) for c in reversed(corner))
         boxes.append((address, coordinates))
     return name, boxes
+
+
+def _check_place(op: ir.AsyncCopy, tile: ir.Value, held: SharedBuffer, apart: int) -> None:
+    """InternalError where nothing says that each box, so many bytes apart, begins at a multiple of
+    `BOX_START`: elsewhere it would end the launch."""
+    alloc, view = base(tile).owner, tile.owner
+    if not isinstance(alloc, ir.Alloc):
+        raise InternalError(f"{op!r} has no tile in shared memory")
+    offsets = view.offsets if isinstance(view, ir.View) else []
+    known = [0 if _is_zero(each) else multiple(each) for each in offsets]
+    begin = held.layout.begins_at(known) if known else held.layout.alignment
+    begin = math.gcd(begin, apart)
+    if begin % BOX_START or alloc.offset % BOX_START:
+        raise InternalError(f"{op!r}: a box begins at a multiple of {begin} bytes of {held.name}")
+
+
+def _is_zero(value: ir.Value) -> bool:
+    return isinstance(value.owner, ir.Constant) and value.owner.value == 0
 
 
 def _int(value: Extent) -> str:
@@ -113,7 +141,7 @@ def _load(ctx: Context, op: ir.AsyncCopy) -> None:
     """The producer's thread starts the boxes of a tile."""
     assert op.ring is not None
     ring = ctx.rings[op.ring]
-    name, boxes = _boxes(ctx, op, ctx.tile(op.source), ctx.tile(op.target))
+    name, boxes = _boxes(ctx, op, op.source, op.target)
     call, more = "tp_tma_load", ""
     if op.multicast > 1:
         call, more = "tp_tma_load_multicast", f", {(1 << op.multicast) - 1}"
@@ -127,7 +155,7 @@ def _load(ctx: Context, op: ir.AsyncCopy) -> None:
 
 def _store(ctx: Context, op: ir.AsyncCopy) -> None:
     """One thread of the role stores the boxes of a tile, or joins them with what is there."""
-    name, boxes = _boxes(ctx, op, ctx.tile(op.target), ctx.tile(op.source))
+    name, boxes = _boxes(ctx, op, op.target, op.source)
     kind = op.lowering.reduce if isinstance(op.lowering, Tma) else ""
     call, more = f"tp_tma_reduce_{kind}" if kind else "tp_tma_store", ""
     if policy := "" if kind else kept_in_l2(op):

@@ -116,7 +116,8 @@ class SharedBuffer(Typed):
             return plus(lead, times(plus(times(row, layout.panel), column), size))
         panel, within = _divided(column, layout.panel)
         # The pattern goes by addresses: it starts anew with a panel of whole periods only.
-        line = plus(row, times(panel, layout.rows)) if layout.rows % LINES else row
+        lines = layout.panel_lines
+        line = plus(row, times(panel, lines)) if lines % LINES else row
         mask = _mask(line, layout)
         chunk: Extent
         if isinstance(within, int) and isinstance(mask, int):

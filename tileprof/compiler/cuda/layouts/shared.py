@@ -2,19 +2,23 @@
 
     ""             row-major
     "pad=8"        row-major with 8 unused elements after each row
+    "apart=128"    row-major, and each tile of the last two dimensions begins at a multiple of so
+                   many bytes
     "swizzle=128"  rows are cut into panels of 128 bytes; panel after panel, row after row, and in
                    each row the 16-byte chunks are exchanged by the number of the row
 
 The swizzles are those of TMA and wgmma (PTX ISA, "Swizzling modes"): within `swizzle` bytes, chunk
 c of row r lies at chunk c xor f(r), where the hardware counts rows by addresses, on from panel to
 panel.  Leading dimensions (slots of a ring, batches) are outermost.
+
+TMA writes and reads from multiples of 128 bytes on, so panels and slots of rings begin there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -22,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof import ir
+from tileprof.compiler.cuda.target import BOX_START
 from tileprof.errors import InternalError
 from tileprof.ir.memory import base
 
@@ -45,6 +50,9 @@ class SharedLayout:
     swizzle: Swizzle = 0
     pad: int = 0
     """Elements after each row; for layouts without a swizzle."""
+    apart: int = 0
+    """Bytes of which each tile of the last two dimensions begins at a multiple, where tiles do not
+    follow each other; for layouts without a swizzle."""
 
     def __post_init__(self) -> None:
         if self.swizzle and self.columns % self.panel:
@@ -69,14 +77,21 @@ class SharedLayout:
     def tile_bytes(self) -> int:
         """Bytes of the last two dimensions, aligned so that a swizzle starts anew after them."""
         if not self.swizzle:
-            return self.rows * (self.columns + self.pad) * self.dtype.bytes
-        size = self.rows * self.columns * self.dtype.bytes
-        return -(-size // ALIGNMENT) * ALIGNMENT if len(self.shape) > 2 else size
+            size = self.rows * (self.columns + self.pad) * self.dtype.bytes
+            return _up_to(size, self.apart or 1)
+        size = self.columns // self.panel * self.panel_bytes
+        return _up_to(size, ALIGNMENT) if len(self.shape) > 2 else size
 
     @property
     def panel_bytes(self) -> int:
-        """From one panel to the next."""
-        return self.rows * self.panel * self.dtype.bytes
+        """From one panel to the next, where a box of TMA may begin."""
+        size = self.rows * self.panel * self.dtype.bytes
+        return _up_to(size, BOX_START) if self.swizzle else size
+
+    @property
+    def panel_lines(self) -> int:
+        """Rows of a panel, and of what lies before the next one."""
+        return self.panel_bytes // self.swizzle if self.swizzle else self.rows
 
     @property
     def bytes(self) -> int:
@@ -86,7 +101,7 @@ class SharedLayout:
     @property
     def alignment(self) -> int:
         """Bytes at which the buffer has to start."""
-        return ALIGNMENT if self.swizzle else 128
+        return ALIGNMENT if self.swizzle else BOX_START
 
     def lead_strides(self) -> tuple[int, ...]:
         """Bytes between neighbours of each dimension but the last two."""
@@ -105,7 +120,7 @@ class SharedLayout:
         if self.swizzle:
             address = column // width * self.panel_bytes + row * self.swizzle
             within = column % width * self.dtype.bytes
-            line = row + column // width * self.rows if self.rows % LINES else row
+            line = row + column // width * self.panel_lines
             address = address + (within ^ (self.row_mask(line) * CHUNK))
         else:
             address = (row * width + column) * self.dtype.bytes
@@ -120,14 +135,55 @@ class SharedLayout:
     def __str__(self) -> str:
         if self.swizzle:
             return f"swizzle={self.swizzle}"
+        if self.apart:
+            return f"apart={self.apart}"
         return f"pad={self.pad}" if self.pad else "rows"
+
+    def begins_at(self, offsets: Sequence[int]) -> int:
+        """A number of bytes that divides the place of an element, where each of its coordinates is
+        a multiple of a number; 0 for a coordinate that is 0."""
+        size = self.dtype.bytes
+        row = self.swizzle or self.panel * size
+        strides = [*self.lead_strides(), row, size][-len(self.shape) :] if self.shape else []
+        steps = (at * stride for at, stride in zip(offsets, strides, strict=True))
+        return math.gcd(self.alignment, *steps)
+
+    def slots(self, count: int) -> SharedLayout:
+        """The layout of so many tiles like this one, each of which TMA can fill."""
+        made = replace(self, shape=(count, *self.shape))
+        if self.swizzle or made.lead_bytes % BOX_START == 0:
+            return made
+        if len(self.shape) > 1:
+            return replace(made, apart=BOX_START)
+        # Slots are rows there.
+        return replace(made, pad=-self.columns % (BOX_START // self.dtype.bytes))
+
+    @property
+    def lead_bytes(self) -> int:
+        """From one index of the first dimension to the next."""
+        strides = (*self.lead_strides(), self.panel * self.dtype.bytes)
+        return strides[0]
+
+
+def _up_to(size: int, unit: int) -> int:
+    """The next multiple."""
+    return -(-size // unit) * unit
 
 
 def tile_bytes(value: ir.Value) -> int:
-    """Bytes of a tile in shared memory, or of a slot of its ring, in its layout."""
+    """Bytes of a tile in shared memory, in its layout."""
+    return _layout_of(value).tile_bytes
+
+
+def slot_bytes(value: ir.Value) -> int:
+    """Bytes from one tile like this to the next, in a ring of them."""
+    return _layout_of(value).slots(2).lead_bytes
+
+
+def _layout_of(value: ir.Value) -> SharedLayout:
     alloc = base(value).owner
     assert isinstance(alloc, ir.Alloc)
-    return parse_shared(alloc.layout, alloc.shape, alloc.dtype).tile_bytes
+    return parse_shared(alloc.layout, alloc.shape, alloc.dtype)
 
 
 @cache
@@ -136,6 +192,8 @@ def parse_shared(text: str, shape: Sequence[int], dtype: ir.DType) -> SharedLayo
     name, _, number = text.partition("=")
     if name == "swizzle" and number in ("32", "64", "128"):
         return SharedLayout(tuple(shape), dtype, swizzle=_SWIZZLES[number])
+    if name == "apart" and number.isdigit():
+        return SharedLayout(tuple(shape), dtype, apart=int(number))
     if name == "pad" and number.isdigit():
         return SharedLayout(tuple(shape), dtype, pad=int(number))
     return SharedLayout(tuple(shape), dtype)

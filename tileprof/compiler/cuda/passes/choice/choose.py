@@ -85,6 +85,9 @@ class _Launch:
             for o in ir.walk(launch.body)
         )
         self.launch = with_rule(with_rule(launch, inline_scopes), self._gemm)
+        self.reshaped = {
+            base(o.base) for o in ir.walk(self.launch.body) if isinstance(o, ir.Reinterpret)
+        }
         self.no_roles = role_reason(self.launch, self._can_bulk, lowering)
         """Why loads are not left to a producer warp group; None where they are."""
         ops = list(ir.walk(self.launch.body))
@@ -118,7 +121,10 @@ class _Launch:
 
     def _can_bulk(self, op: ir.Copy) -> Reason | None:
         tensor = tensor_of(op.source, self.kernel)
-        return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)
+        reshaped = base(op.target) in self.reshaped
+        return wish_against(op, "tma") or bulk_reason(
+            tensor, op.target, self.lowering, reshaped=reshaped
+        )
 
     def _runs_ahead(self, loop: ir.For) -> bool:
         """Whether a loop loads by cp.async, as far as is known before there are layouts."""
@@ -192,7 +198,7 @@ class _Launch:
 
     def _store(self, before: ir.Copy, op: ir.Copy) -> instructions.Tma | None:
         """The instruction of a copy from shared to global memory; None for loads and stores."""
-        reason = self._store_reason(before, op.target, op.source)
+        reason = self._store_reason(before, op.target, before.source)
         if reason:
             self._note(op, LoadsAndStores(), (Tma(), reason))
             return None
@@ -207,8 +213,8 @@ class _Launch:
             return StoredAgain()
         if self.writes[base(target)] > 1:
             return AlsoWritten(buffer_name(target))
-        tensor = tensor_of(target, self.kernel)
-        return bulk_reason(tensor, tile, self.lowering, store=True)
+        tensor, reshaped = tensor_of(target, self.kernel), base(tile) in self.reshaped
+        return bulk_reason(tensor, tile, self.lowering, store=True, reshaped=reshaped)
 
     def _memory_reason(self, op: ir.OpBase, staged: ir.Alloc) -> Reason | None:
         """Why there is no shared memory for a staged tile; None where there may be.
@@ -257,7 +263,7 @@ class _Launch:
             return None
         added = instructions.Tma(reduce=op.kind)
         if base(op.source).buffer.space == "shared":
-            if reason := self._atomic_reason(op, op.source):
+            if reason := self._atomic_reason(op, before.source):
                 self._note(op, ElementAtomics(), (Tma(), reason))
                 return None
             builder.emit(ir.Copy(op.source, op.target, op.hints, added, span=op.span))
@@ -326,7 +332,8 @@ class _Launch:
             atomic = isinstance(other, ir.Atomic | ir.TileAtomic) and other.kind == op.kind
             if uses and not atomic:
                 return AlsoUsed(buffer_name(op.target))
-        return bulk_reason(tensor_of(op.target, self.kernel), tile, self.lowering, store=True)
+        tensor, reshaped = tensor_of(op.target, self.kernel), base(tile) in self.reshaped
+        return bulk_reason(tensor, tile, self.lowering, store=True, reshaped=reshaped)
 
     def _note(
         self,

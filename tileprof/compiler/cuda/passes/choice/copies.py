@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import SWIZZLES
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK
+from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK, BOX_START
 from tileprof.compiler.cuda.tuning import STORED_ROW
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
@@ -27,6 +27,7 @@ from tileprof.remarks.common import PartOfTile, TargetHasNone
 from tileprof.remarks.copies import (
     AskedReason,
     AsyncOff,
+    BoxColumns,
     BoxRows,
     Converts,
     DisableTma,
@@ -147,9 +148,15 @@ def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
 
 
 def bulk_reason(
-    tensor: Tensor | None, tile: ir.Value, lowering: Lowering, *, store: bool = False
+    tensor: Tensor | None,
+    tile: ir.Value,
+    lowering: Lowering,
+    *,
+    store: bool = False,
+    reshaped: bool = False,
 ) -> Reason | None:
-    """Why TMA cannot do it; None where it can."""
+    """Why TMA cannot do it; None where it can.  `reshaped`: the tile is seen under another shape,
+    too, and its elements lie row after row."""
     if not lowering.target.has_tma:
         return TargetHasNone(lowering.target.name)
     if not lowering.controls.tma:
@@ -171,10 +178,22 @@ def bulk_reason(
         # A host that launches looks at strides that are known only then.
         if isinstance(stride, int) and stride * size % 16:
             return RowStride(stride * size, 16, "TMA")
-    return _box_reason(tensor, tile, size, store)
+    panels = lowering.controls.swizzle and not reshaped and len(tile.buffer.static_shape) > 1
+    return _box_reason(tensor, tile, size, store, panels)
 
 
-def _box_reason(tensor: Tensor, tile: ir.Value, size: int, store: bool) -> Reason | None:
+def box_columns(columns: int, rows: int, size: int) -> int:
+    """Elements of each row in a box of a tile whose rows lie one after the other; 0 where there is
+    no such box.  A single row may take several, each of which has to begin where TMA can."""
+    if columns <= BOX_EXTENT:
+        return columns
+    widths = range(BOX_EXTENT, 0, -1) if rows == 1 else ()
+    return next((w for w in widths if columns % w == 0 and w * size % BOX_START == 0), 0)
+
+
+def _box_reason(
+    tensor: Tensor, tile: ir.Value, size: int, store: bool, panels: bool
+) -> Reason | None:
     kept = [d for d, extent in enumerate(tensor.sizes) if extent != 1]
     shape = [d for d in tile.buffer.static_shape if d != 1]
     if kept and kept[-1] != len(tensor.sizes) - 1:
@@ -190,6 +209,9 @@ def _box_reason(tensor: Tensor, tile: ir.Value, size: int, store: bool) -> Reaso
         return OneRow(columns * size)
     if len(kept) == 2 and tensor.sizes[kept[0]] > BOX_EXTENT:
         return BoxRows(tensor.sizes[kept[0]], BOX_EXTENT)
+    rows = tensor.sizes[kept[0]] if len(kept) == 2 else 1
+    if not panels and not box_columns(columns, rows, size):
+        return BoxColumns(columns, BOX_EXTENT)
     return None
 
 

@@ -36,7 +36,7 @@ from functools import partial
 from typing import TypeAlias
 
 from tileprof import ir
-from tileprof.compiler.cuda.layouts.shared import tile_bytes
+from tileprof.compiler.cuda.layouts.shared import slot_bytes, tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports, share_loads
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
@@ -349,16 +349,16 @@ class _Persistent:
                     slots = op.schedule.slots if _is_small(load) else 1
                     stages[base(load.target)] = max(count, slots, 1)
         return sum(
-            tile_bytes(o.result) * stages.get(o.result, 1)
+            slot_bytes(o.result) * stages[o.result] if o.result in stages else tile_bytes(o.result)
             for o in ir.walk(self.launch.body)
             if isinstance(o, ir.Alloc) and o.space == "shared" and o not in staged
         )
 
     def _small(self) -> int:
-        """Bytes of the small tiles that are loaded outside of all loops."""
-        loads = (o for o in self.launch.body.ops if is_ring_load(o))
-        sizes = [tile_bytes(o.target) for o in loads if isinstance(o, ir.Copy)]
-        return sum(size for size in sizes if size <= SMALL_TILE)
+        """Bytes that second slots of the small tiles take that are loaded outside of all loops."""
+        loads = [o for o in self.launch.body.ops if is_ring_load(o) and isinstance(o, ir.Copy)]
+        tiles = (o.target for o in loads if tile_bytes(o.target) <= SMALL_TILE)
+        return sum(2 * slot_bytes(tile) - tile_bytes(tile) for tile in tiles)
 
     # -- the order
 

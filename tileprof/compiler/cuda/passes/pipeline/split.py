@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
-from tileprof.compiler.cuda.layouts.shared import tile_bytes
+from tileprof.compiler.cuda.layouts.shared import parse_shared, tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
 from tileprof.compiler.cuda.target import WARP_GROUP
@@ -293,10 +293,12 @@ class _Split:
         for copy in copies:
             alloc = copy.target.owner
             assert isinstance(alloc, ir.Alloc)
-            total += tile_bytes(copy.target)
+            total += math.prod(alloc.shape) * alloc.dtype.bytes
             name = alloc.result.name or buffer_name(copy.source)
-            shape = (stages, *alloc.shape)
-            slots = ir.Alloc("shared", shape, alloc.dtype, alloc.layout, span=alloc.span, hint=name)
+            made = parse_shared(alloc.layout, alloc.shape, alloc.dtype).slots(stages)
+            slots = ir.Alloc(
+                "shared", made.shape, alloc.dtype, str(made), span=alloc.span, hint=name
+            )
             buffers[copy.target] = slots.result
             self.before.append(slots)
         warps = self.launch.block_threads // 32
