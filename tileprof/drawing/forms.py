@@ -7,7 +7,7 @@ of the loops around.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -219,7 +219,9 @@ class Forms:
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
                 elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
-                    form = replace(form, points=_once(points, shape, _moving(each, op)))
+                    # Under different conditions the same address is asked for each time.
+                    asked = [*each.indices, *(guard.condition for guard in moved.guards)]
+                    form = replace(form, points=_once(points, shape, _moving(asked, op)))
                 self._of[each] = form
 
     def _turn(self, way: Way, store: ir.Store, width: int) -> Turn | None:
@@ -272,7 +274,7 @@ class Forms:
             return replace(form, together=planner.width)
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
-        axes = _moving(load, planner.op)
+        axes = _moving(load.indices, planner.op)
         if not through:
             return replace(form, together=planner.width)
         together = planner.width if planner.dim in axes else 1
@@ -370,10 +372,10 @@ def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
     return found
 
 
-def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
-    """Return the axes of a loop on which the place of an access depends."""
+def _moving(values: Iterable[ir.Value], loop: ir.Parallel) -> list[int]:
+    """Return the axes of a loop on which some values depend."""
     seen: set[ir.Value] = set()
-    waiting = list(access.indices)
+    waiting = list(values)
     while waiting:
         value = waiting.pop()
         if value not in seen:
