@@ -29,7 +29,7 @@ from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.ranges import fits
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
-from tileprof.compiler.cuda.emit.access import is_element, saturated_value
+from tileprof.compiler.cuda.emit.access import checked, is_element, saturated_value
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
 from tileprof.compiler.cuda.layouts.turns import turn_of
@@ -55,6 +55,8 @@ class RegisterLoops(VectorLoops):
     stores: list[VectorAccess] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
     """Names of the first addresses in swizzled memory, by text."""
+    sunk: ir.Store | None = None
+    """A store under whose guard all of its point stands."""
 
     # -- before the loops
 
@@ -203,7 +205,52 @@ class RegisterLoops(VectorLoops):
     def slow(self) -> None:
         """Accesses that may be outside are made whole where a vector is inside or outside as a
         whole, else one by one."""
-        self._loops(*slow_accesses(self.planner, self.loads, self.stores, self.ctx.inside))
+        loads, stores = slow_accesses(self.planner, self.loads, self.stores, self.ctx.inside)
+        self.sunk = self._guarded_store(loads, stores)
+        self._loops(loads, stores)
+
+    def _guarded_store(
+        self, loads: Sequence[VectorAccess], stores: Sequence[VectorAccess]
+    ) -> ir.Store | None:
+        """Return the store that alone needs what points read from shared memory, if it may be left
+        out; None where a point does anything else.
+
+        Its guard then stands around all of the point.  Otherwise NVRTC moves some reads behind the
+        guard, leaves others, and makes one of those that the fast form has, too, in front of both.
+        """
+        ctx, ops = self.ctx, self.planner.ops
+        last = ops[-1] if ops else None
+        if not isinstance(last, ir.Store) or last.in_bounds or last in ctx.inside:
+            return None
+        moved = next((a for a in stores if a.op is last), None)
+        far = {a.op for a in loads if isinstance(a.buffer, GlobalBuffer)}
+        near = False
+        for op in ops[:-1]:
+            buffer = ctx.buffers.get(op.buffer) if isinstance(op, ir.Load) else None
+            near = near or isinstance(buffer, SharedBuffer)
+            noted = buffer is not None and not isinstance(buffer, FragmentBuffer)
+            proved = isinstance(op, ir.Load) and (op.in_bounds or op in ctx.inside or op in far)
+            if (buffer is None and not is_pure(op)) or (noted and not proved):
+                return None
+        whole = moved is None or (moved.width == self.planner.width and not moved.guards)
+        is_global = isinstance(ctx.buffers.get(last.buffer), GlobalBuffer)
+        plain = not self.planner.guards and not self.planner.leaves and last.indices
+        computed = self.planner.computing(last.indices) is not None
+        return last if near and whole and is_global and plain and computed else None
+
+    def _guard_of(self, op: ir.Store) -> str:
+        """Return the condition under which this thread makes a store, whose indices are known."""
+        _, guard = checked(self.ctx, op, self.ctx.buffer(op.buffer), op.indices, op.in_bounds)
+        return " && ".join(each for each in (self.frame.leader, guard) if each)
+
+    @contextmanager
+    def _where(self, condition: str, op: ir.Store) -> Iterator[None]:
+        """What stands under the condition of a store."""
+        outside, leader = self.ctx.inside, self.frame.leader
+        self.ctx.inside, self.frame.leader = outside | {op}, ""
+        with self.ctx.writer.braces(f"if ({condition})" if condition else ""), self.ctx.scope():
+            yield
+        self.ctx.inside, self.frame.leader = outside, leader
 
     def _loops(self, loads: Sequence[VectorAccess], stores: Sequence[VectorAccess]) -> None:
         far = [a for a in loads if isinstance(a.buffer, GlobalBuffer)]
@@ -253,6 +300,21 @@ class RegisterLoops(VectorLoops):
         stores: Sequence[VectorAccess],
     ) -> None:
         """The points of one vector, with its loads from shared memory and its stores."""
+        moved = next((a for a in stores if a.op is self.sunk), None)
+        if moved is None or self.sunk is None:
+            self._points(far, near, stores)
+            return
+        with self._at(0), self._guarded(moved, keep=True):
+            condition = self._guard_of(self.sunk)
+        with self._where(condition, self.sunk):
+            self._points(far, near, stores)
+
+    def _points(
+        self,
+        far: Sequence[VectorAccess],
+        near: Sequence[VectorAccess],
+        stores: Sequence[VectorAccess],
+    ) -> None:
         for access in near:
             self.frame.early[access.op] = Held(self._array(access, self.planner.width, "in"))
             with self.ctx.writer.at(access.op.span):
@@ -267,7 +329,7 @@ class RegisterLoops(VectorLoops):
             position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
             with self._at(position, self._used([*far, *near, *stores])):
                 self.ctx.inline |= self._stored
-                with self._led():
+                with self._led(), self._sunk({a.op for a in stores}):
                     self.point()
         for access in stores:
             with self.ctx.writer.at(access.op.span):
@@ -288,6 +350,16 @@ class RegisterLoops(VectorLoops):
         with self.ctx.writer.braces(f"if ({leader})"), self.ctx.scope():
             yield
         self.frame.leader = leader
+
+    @contextmanager
+    def _sunk(self, moved: Set[ir.OpBase]) -> Iterator[None]:
+        """A point under the guard of its store, if that stays with it."""
+        if self.sunk is None or self.sunk in moved:
+            yield
+            return
+        self._slice(self.planner.computing(self.sunk.indices) or (), set(), {})
+        with self._where(self._guard_of(self.sunk), self.sunk):
+            yield
 
     def _array(self, access: VectorAccess, count: int, way: str) -> str:
         """Declare the array of a moved access."""
