@@ -234,16 +234,17 @@ class Forms:
 
     def _meet(self, way: Way) -> None:
         """Leave out loads of single elements of shared memory that ask for what another one of the
-        loop does, or of the same vector under guards: nothing is written between."""
+        loop does, or of the same vector under guards, where nothing is written between."""
         planner, front = way.planner, {each.op for each in way.loads}
+        behind = {each.op for each in way.stores}
         ops = list(ir.walk(way.loop.body))
-        if any(
-            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
-            for each in ops
-        ):
-            return
+        writes = {each for each in ops if _writes_shared(each)}
+        # What is written in its place parts the points of a vector, too.
+        apart = 1 if writes - behind else planner.width
         seen: set[Hashable] = set()
         for op in ops:
+            if op in writes - behind:
+                seen.clear()
             if not isinstance(op, ir.Load) or op in front or planner.guards.get(op):
                 continue
             form = self._of[op]
@@ -253,10 +254,13 @@ class Forms:
             keys = self._numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
             kept = np.ones(len(keys), np.bool_)
             for at, each in enumerate(keys):
-                vector = -1 if way.is_fast else at // planner.width
+                vector = -1 if way.is_fast and not writes else at // apart
                 kept[at] = (op.buffer, vector, each) not in seen
                 seen.add((op.buffer, vector, each))
-            self._of[op] = replace(form, points=form.points[kept])
+            if not writes:
+                self._of[op] = replace(form, points=form.points[kept])
+            elif not kept.any():
+                self._of[op] = replace(form, points=form.points[kept], together=1)
 
     def _is_met(self, planner: Planner, load: ir.Load) -> bool:
         """Return whether a load of global memory under guards is made once for the points of a
@@ -370,6 +374,11 @@ def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
                 if needed and found.issuperset(needed):
                     found.add(op)
     return found
+
+
+def _writes_shared(op: ir.OpBase) -> bool:
+    """Return whether an op of a point changes shared memory."""
+    return isinstance(op, ir.Store | ir.Atomic) and op.buffer.buffer.space == "shared"
 
 
 def _moving(values: Iterable[ir.Value], loop: ir.Parallel) -> list[int]:

@@ -37,6 +37,7 @@ from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 from .forms import Form, Forms
+from .gathers import gathers
 from .launch_facts import LaunchFacts
 from .machine import Machine
 from .operands import MatrixAccess, fragment_copy, operand_reads
@@ -127,6 +128,7 @@ def traffic_of(
     facts = LaunchFacts.of(kernel, values, symbols, machine.unaligned)
     # The program then has loops twice that the machine code has twice.
     listener = _Listener(Forms(program, target, controls, facts, machine.lowered))
+    listener.gathers = gathers(program, machine.lowered)
     try:
         if machine.lowered is not None:
             listener.scalars = scalar_loads(machine.lowered, values, symbols)
@@ -276,6 +278,10 @@ class _Listener:
         """What the tiles of cp.async take, by op and by how they lie."""
         self._held: dict[tuple[ir.OpBase, Hashable], tuple[Ints, Ints]] = {}
         """Blocks, and what they asked for last, of loads that a loop around repeats."""
+        self.gathers: set[ir.OpBase] = set()
+        """Loads and stores of points that are cp.async together."""
+        self._second: set[ir.Gemm] = set()
+        """Products of a buffer by itself whose first operand was noted."""
         self.scalars: list[ScalarLoad] | None = None
         """Loads of scalars of the roles of a launch; None where it has no roles."""
         self._by_roles: set[ir.Value] = set()
@@ -305,7 +311,7 @@ class _Listener:
             return
         match op:
             case ir.Load() | ir.Store() | ir.Atomic():
-                way: Way = "threads"
+                way: Way = "cp.async" if op in self.gathers else "threads"
                 moved = self._elements(access)
             case ir.Gemm():
                 way, moved = self._operand(access, op)
@@ -401,15 +407,20 @@ class _Listener:
         layout = self._layout(access)
         assert layout is not None
         which: Operand = "a" if base(op.a).name == access.buffer.name else "b"
+        if base(op.a) is base(op.b):
+            # Reads of both operands are noted in turns.
+            which = "b" if op in self._second else "a"
+            self._second ^= {op}
         reads = operand_reads(op, which, layout, self._forms.warps[op] * _WARP)
-        return "ldmatrix" if reads.by_matrices else "threads", self._matrices(access, reads)
+        moved = self._matrices(access, reads, which)
+        return "ldmatrix" if reads.by_matrices else "threads", moved
 
-    def _matrices(self, access: Access, made: MatrixAccess) -> Moved:
-        """What matrices take, which lie alike in all tiles."""
+    def _matrices(self, access: Access, made: MatrixAccess, which: str = "") -> Moved:
+        """What matrices of one operand take, which lie alike in all tiles."""
         starts, counts = np.unique(_starts(access), axis=0, return_counts=True)
         found = Moved()
         for start, times in zip(starts, counts.tolist()):
-            held = access.op, access.buffer.name, *start.tolist()
+            held = access.op, which, access.buffer.name, *start.tolist()
             if held not in self._chunked:
                 asked = self._bytes(access, made.places + start)
                 asked[..., made.lanes :] = -1

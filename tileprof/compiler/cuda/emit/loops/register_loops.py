@@ -55,8 +55,8 @@ class RegisterLoops(VectorLoops):
     stores: list[VectorAccess] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
     """Names of the first addresses in swizzled memory, by text."""
-    sunk: ir.Store | None = None
-    """A store under whose guard all of its point stands."""
+    sunk: tuple[ir.Store, ...] = ()
+    """Stores under whose guard, which is the same, all of their point stands."""
 
     # -- before the loops
 
@@ -206,48 +206,66 @@ class RegisterLoops(VectorLoops):
         """Accesses that may be outside are made whole where a vector is inside or outside as a
         whole, else one by one."""
         loads, stores = slow_accesses(self.planner, self.loads, self.stores, self.ctx.inside)
-        self.sunk = self._guarded_store(loads, stores)
+        self.sunk = self._guarded_stores(loads, stores)
         self._loops(loads, stores)
 
-    def _guarded_store(
-        self, loads: Sequence[VectorAccess], stores: Sequence[VectorAccess]
-    ) -> ir.Store | None:
-        """Return the store that alone needs what points read from shared memory, if it may be left
-        out; None where a point does anything else.
+    def _guarded_stores(
+        self, loads: Sequence[VectorAccess], moved: Sequence[VectorAccess]
+    ) -> tuple[ir.Store, ...]:
+        """Return the stores that alone need what points read from shared memory, if they are left
+        out together; none where a point does anything else.
 
-        Its guard then stands around all of the point.  Otherwise NVRTC moves some reads behind the
-        guard, leaves others, and makes one of those that the fast form has, too, in front of both.
+        Their guard then stands around all of the point.  Otherwise NVRTC moves some reads behind
+        the guard, leaves others, and makes one of those that the fast form has, too, in front of
+        both.
         """
         ctx, ops = self.ctx, self.planner.ops
-        last = ops[-1] if ops else None
-        if not isinstance(last, ir.Store) or last.in_bounds or last in ctx.inside:
-            return None
-        moved = next((a for a in stores if a.op is last), None)
+        stores = tuple(op for op in ops if isinstance(op, ir.Store))
+        late = [a for a in moved if a.op in stores]
+        if not stores or len(late) not in (0, len(stores)):
+            return ()
+        if self.planner.guards or self.planner.leaves:
+            return ()
+        if any(a.width != self.planner.width for a in late):
+            return ()
+        guards = [self._compared(op) for op in stores]
+        if not guards[0] or any(each != guards[0] for each in guards):
+            return ()
         far = {a.op for a in loads if isinstance(a.buffer, GlobalBuffer)}
         near = False
-        for op in ops[:-1]:
-            buffer = ctx.buffers.get(op.buffer) if isinstance(op, ir.Load) else None
-            near = near or isinstance(buffer, SharedBuffer)
-            noted = buffer is not None and not isinstance(buffer, FragmentBuffer)
-            proved = isinstance(op, ir.Load) and (op.in_bounds or op in ctx.inside or op in far)
-            if (buffer is None and not is_pure(op)) or (noted and not proved):
-                return None
-        whole = moved is None or (moved.width == self.planner.width and not moved.guards)
-        is_global = isinstance(ctx.buffers.get(last.buffer), GlobalBuffer)
-        plain = not self.planner.guards and not self.planner.leaves and last.indices
-        computed = self.planner.computing(last.indices) is not None
-        return last if near and whole and is_global and plain and computed else None
+        for op in ops:
+            if isinstance(op, ir.Load):
+                buffer = ctx.buffers.get(op.buffer)
+                near = near or isinstance(buffer, SharedBuffer)
+                proved = op.in_bounds or op in ctx.inside or op in far
+                # What is outside has to be noted, whoever needs it.
+                if not proved and not isinstance(buffer, FragmentBuffer):
+                    return ()
+            elif op not in stores and not is_pure(op):
+                return ()
+        return stores if near else ()
 
-    def _guard_of(self, op: ir.Store) -> str:
-        """Return the condition under which this thread makes a store, whose indices are known."""
+    def _compared(self, op: ir.Store) -> list[tuple[ir.Value, ir.Dim]]:
+        """Return the indices of a guarded store to global memory that are compared with extents;
+        none where there is more to its guard."""
+        if op.in_bounds or op in self.ctx.inside or self.planner.computing(op.indices) is None:
+            return []
+        if not isinstance(self.ctx.buffers.get(op.buffer), GlobalBuffer):
+            return []
+        pairs = zip(op.indices, op.buffer.buffer.shape, strict=True)
+        return [(index, n) for index, n in pairs if not _is_inside(index, n)]
+
+    def _guard(self) -> str:
+        """Return the condition under which this thread makes the stores; indices are known."""
+        op = self.sunk[0]
         _, guard = checked(self.ctx, op, self.ctx.buffer(op.buffer), op.indices, op.in_bounds)
         return " && ".join(each for each in (self.frame.leader, guard) if each)
 
     @contextmanager
-    def _where(self, condition: str, op: ir.Store) -> Iterator[None]:
-        """What stands under the condition of a store."""
+    def _where(self, condition: str) -> Iterator[None]:
+        """What stands under the condition of the stores."""
         outside, leader = self.ctx.inside, self.frame.leader
-        self.ctx.inside, self.frame.leader = outside | {op}, ""
+        self.ctx.inside, self.frame.leader = outside | {*self.sunk}, ""
         with self.ctx.writer.braces(f"if ({condition})" if condition else ""), self.ctx.scope():
             yield
         self.ctx.inside, self.frame.leader = outside, leader
@@ -300,13 +318,13 @@ class RegisterLoops(VectorLoops):
         stores: Sequence[VectorAccess],
     ) -> None:
         """The points of one vector, with its loads from shared memory and its stores."""
-        moved = next((a for a in stores if a.op is self.sunk), None)
-        if moved is None or self.sunk is None:
+        moved = next((a for a in stores if self.sunk and a.op is self.sunk[0]), None)
+        if moved is None:
             self._points(far, near, stores)
             return
         with self._at(0), self._guarded(moved, keep=True):
-            condition = self._guard_of(self.sunk)
-        with self._where(condition, self.sunk):
+            condition = self._guard()
+        with self._where(condition):
             self._points(far, near, stores)
 
     def _points(
@@ -353,12 +371,12 @@ class RegisterLoops(VectorLoops):
 
     @contextmanager
     def _sunk(self, moved: Set[ir.OpBase]) -> Iterator[None]:
-        """A point under the guard of its store, if that stays with it."""
-        if self.sunk is None or self.sunk in moved:
+        """A point under the guard of its stores, if these stay with it."""
+        if not self.sunk or self.sunk[0] in moved:
             yield
             return
-        self._slice(self.planner.computing(self.sunk.indices) or (), set(), {})
-        with self._where(self._guard_of(self.sunk), self.sunk):
+        self._slice(self.planner.computing(self.sunk[0].indices) or (), set(), {})
+        with self._where(self._guard()):
             yield
 
     def _array(self, access: VectorAccess, count: int, way: str) -> str:
@@ -506,6 +524,12 @@ def _element(number: float | int, dtype: ir.DType) -> str:
 
 def _space(buffer: GlobalBuffer | SharedBuffer) -> str:
     return "global" if isinstance(buffer, GlobalBuffer) else "shared"
+
+
+def _is_inside(index: ir.Value, extent: ir.Dim) -> bool:
+    """Return whether an index is a number that is less than an extent."""
+    made = index.owner
+    return isinstance(made, ir.Constant) and isinstance(extent, int) and 0 <= made.value < extent
 
 
 def _values_inside(block: ir.Block) -> set[ir.Value]:
