@@ -36,6 +36,7 @@ from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
+from .engine import fetched
 from .forms import Form, Forms
 from .gathers import gathers
 from .launch_facts import LaunchFacts
@@ -256,12 +257,12 @@ def _lone(address: Ints) -> Ints:
     return made
 
 
-def _boxes(access: Access) -> Moved:
-    """Return the bytes of a tile inside its tensor, which the copy engine moves."""
+def _elements_inside(access: Access) -> int:
+    """Return the bytes of tiles inside their tensor."""
     elements = np.broadcast_to(np.asarray(access.elements(), np.int64), access.lanes)
     if access.mask is not True:
         elements = np.where(access.mask, elements, 0)
-    return Moved(bytes=int(elements.sum()) * access.buffer.type.dtype.bytes)
+    return int(elements.sum()) * access.buffer.type.dtype.bytes
 
 
 class _Listener:
@@ -321,7 +322,7 @@ class _Listener:
             case ir.Copy(lowering=CpAsync(bytes=width)):
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
-                way, moved = "TMA", _boxes(access)
+                way, moved = "TMA", self._boxes(access)
         self._add(op, access.kind, access.buffer.name, space, way, moved)
 
     def _add(
@@ -428,6 +429,23 @@ class _Listener:
                 self._chunked[held] = self._summed(access, asked.reshape(-1, _WARP), elements)
             found.add(self._chunked[held].times(times))
         return found
+
+    def _boxes(self, access: Access) -> Moved:
+        """What tiles take that the copy engine moves: bytes alone."""
+        if access.buffer.type.space != "global" or access.kind != "read":
+            return Moved(bytes=_elements_inside(access))
+        size = access.buffer.type.dtype.bytes
+        targets = [
+            self._forms.layout(base(each.value))
+            for each in access.op.accesses()
+            if each.value.buffer.space == "shared"
+        ]
+        panel = next((each.panel for each in targets if each is not None), access.sizes[-1])
+        strides = [each * size for each in _strides(access)]
+        found = fetched(
+            _starts(access), access.sizes, access.buffer.shape, strides, max(panel, 1) * size
+        )
+        return Moved(bytes=found)
 
     def _chunks(self, access: Access, width: int) -> Moved:
         """What cp.async takes: each thread copies `width` bytes, one thread after the other."""

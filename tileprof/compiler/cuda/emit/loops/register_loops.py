@@ -454,7 +454,9 @@ class RegisterLoops(VectorLoops):
             line(f"{f'if ({guard}) ' if guard else ''}{name} = {address};")
         self.ctx.headers.add("elementwise.cuh")
         safe = _element(buffer.safe, buffer.dtype)
-        line(f"tp_get_global_where<{count}>({to}, {name}, {safe});")
+        # Guards have lines of their own.
+        with self.ctx.writer.at(access.op.span):
+            line(f"tp_get_global_where<{count}>({to}, {name}, {safe});")
 
     def _store(self, access: VectorAccess) -> None:
         buffer, held = access.buffer, self.frame.late[access.op]
