@@ -181,6 +181,8 @@ class Forms:
                         self._numbers.visit(each.loop, around.varying)
                     self._plan(each)
                     self._meet(each)
+                    front: set[ir.OpBase] = {access.op for access in each.loads}
+                    self._meet_before(each.loop.body, front, set())
         fast, is_only = self._ways[op].fast, self._ways[op].slow is None
         if fast.loop is not op:
             self._numbers.visit(fast.loop, around.varying)
@@ -235,8 +237,9 @@ class Forms:
     def _meet(self, way: Way) -> None:
         """Leave out loads of single elements of shared memory that ask for what another one of the
         loop does, or of the same vector under guards, where nothing is written between."""
-        planner, front = way.planner, {each.op for each in way.loads}
-        behind = {each.op for each in way.stores}
+        planner, behind = way.planner, {each.op for each in way.stores}
+        # Those of the fast way are met where loops around are known.
+        front = {each.op for each in way.loads} if way.is_fast else set()
         ops = list(ir.walk(way.loop.body))
         writes = {each for each in ops if _writes_shared(each)}
         # What is written in its place parts the points of a vector, too.
@@ -254,13 +257,31 @@ class Forms:
             keys = self._numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
             kept = np.ones(len(keys), np.bool_)
             for at, each in enumerate(keys):
-                vector = -1 if way.is_fast and not writes else at // apart
-                kept[at] = (op.buffer, vector, each) not in seen
-                seen.add((op.buffer, vector, each))
+                vector = -1 if way.is_fast and not writes else at * form.width // apart
+                key = op.buffer, form.width, vector, each
+                kept[at] = key not in seen
+                seen.add(key)
             if not writes:
                 self._of[op] = replace(form, points=form.points[kept])
             elif not kept.any():
                 self._of[op] = replace(form, points=form.points[kept], together=1)
+
+    def _meet_before(self, block: ir.Block, front: set[ir.OpBase], seen: set[Hashable]) -> None:
+        """Leave out loads of global memory that stay with their points and ask for what one before
+        them in their block, or in one around, asked for: nobody writes there.  seen: what these
+        asked for, to which those of the block are added."""
+        for op in block.ops:
+            if isinstance(op, ir.Load) and op in self._of and op not in front and op.in_bounds:
+                form = self._of[op]
+                if self._numbers.is_fixed(op.buffer) and len(form.points):
+                    places = _places(form.points, form.shape)
+                    flat = places.reshape(len(places), -1, len(form.shape))
+                    key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
+                    if key in seen:
+                        self._of[op] = replace(form, points=form.points[:0], together=1)
+                    seen.add(key)
+            for each in op.blocks():
+                self._meet_before(each, front, set(seen))
 
     def _is_met(self, planner: Planner, load: ir.Load) -> bool:
         """Return whether a load of global memory under guards is made once for the points of a
