@@ -24,8 +24,8 @@ REASONS = {
     "not-measured": "the run gave no value",
     "nothing": "the kernel makes no such access, and none was counted",
     "other-instructions": "matrix instructions or exchanges between threads count there too",
-    "held-by-threads": "threads load an element once for several points, or lanes of a request "
-    "share it",
+    "held-by-threads": "threads load an element once for several points, lanes of a request share "
+    "it, or the copy engine fetches more than a tile has",
     "line-of-neighbour": "instructions that follow each other and come from one line of a header "
     "have one place in ptxas' table, that of the first; the lines together are equal, without "
     "those at which matrix instructions or exchanges count, too",

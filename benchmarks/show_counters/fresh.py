@@ -1,11 +1,11 @@
-"""Kernels for a comparison of pages with counters that nobody has looked at: rows, tables, images.
+"""Kernels for a comparison of pages with counters that no GPU has run: rows, tables, images.
 
 Nothing is known of their machine code: their pages were written down by `--freeze` as they came.
 Products are in `fresh_products`.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, ANN202
 from __future__ import annotations
 
 import ml_dtypes
@@ -20,276 +20,274 @@ _BF16 = ml_dtypes.bfloat16
 
 
 @tileprof.jit
-def centred_rows(X, Pivot):
-    """Rows less an element of theirs that a tensor names, which stays in shared memory."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Pivot: T.Tensor((M,), T.int32)
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(M, threads=128) as row:
-        centre = T.alloc_shared((1,), T.float32)
-        centre[0] = X[row, Pivot[row]]
-        for j in T.Parallel(N):
-            Y[row, j] = X[row, j] - centre[0]
+def sloped_scores(S, Slope, tile: int = 32):
+    """Scores with a slope of each head added by distance, at most 40 apart."""
+    H, L = T.const("H, L")
+    S: T.Tensor((H, L, L), T.float16)
+    Slope: T.Tensor((H,), T.float32)
+    Y = T.empty((H, L, L), T.float16)
+    with T.Kernel(T.ceildiv(L, tile), T.ceildiv(L, tile), H, threads=128) as (bx, by, h):
+        for i, j in T.Parallel(tile, tile):
+            q, k = by * tile + i, bx * tile + j
+            apart = T.cast(q - k, T.float32)
+            near = (k <= q) and (q - k < 40)
+            Y[h, q, k] = T.if_then_else(
+                near, T.cast(S[h, q, k], T.float32) - apart * Slope[h], -60000.0
+            )
     return Y
 
 
 @tileprof.jit
-def clipped_to_half(X, Low, High, rows: int = 8, columns: int = 256):
-    """Elements kept between bounds of their column, as half-precision floats; tiles are cut."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Low: T.Tensor((N,), T.float32)
-    High: T.Tensor((N,), T.float32)
-    Y = T.empty((M, N), T.float16)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
+def channels_behind(X, tile: int = 32):
+    """Images with channels in front, turned so that the 19 channels come last."""
+    B, C, P = T.const("B, C, P")
+    X: T.Tensor((B, C, P), T.float32)
+    Y = T.empty((B, P, C), T.float32)
+    with T.Kernel(T.ceildiv(P, tile), T.ceildiv(C, tile), B, threads=256) as (bx, by, b):
+        held = T.alloc_shared((tile, tile + 1), T.float32)
+        for i, j in T.Parallel(tile, tile):
+            if by * tile + i < C and bx * tile + j < P:
+                held[i, j] = X[b, by * tile + i, bx * tile + j]
+        for i, j in T.Parallel(tile, tile):
+            if bx * tile + i < P and by * tile + j < C:
+                Y[b, bx * tile + i, by * tile + j] = held[j, i]
+    return Y
+
+
+@tileprof.jit
+def pixels_shuffled(X, rows: int = 4, columns: int = 64):
+    """Four channels become squares of two by two pixels."""
+    C, M, N = T.const("C, M, N")
+    X: T.Tensor((C, M, N), T.float32)
+    Y = T.empty((C // 4, 2 * M, 2 * N), T.float32)
+    with T.Kernel(T.ceildiv(2 * N, columns), T.ceildiv(2 * M, rows), C // 4, threads=128) as (
+        bx,
+        by,
+        c,
+    ):
         for i, j in T.Parallel(rows, columns):
             y, x = by * rows + i, bx * columns + j
-            Y[y, x] = T.cast(T.min(T.max(X[y, x], Low[x]), High[x]), T.float16)
+            Y[c, y, x] = X[c * 4 + y % 2 * 2 + x % 2, y // 2, x // 2]
     return Y
 
 
 @tileprof.jit
-def open_sigmoid(X, rows: int = 16, columns: int = 128):
-    """A sigmoid of a matrix whose extents are known at launch only."""
-    M, N = T.dynamic("M, N")
-    X: T.Tensor((M, N), T.bfloat16)
-    Y = T.empty((M, N), T.bfloat16)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        for i, j in T.Parallel(rows, columns):
-            x = T.cast(X[by * rows + i, bx * columns + j], T.float32)
-            Y[by * rows + i, bx * columns + j] = 1.0 / (1.0 + T.exp2(x * -1.44269504))
-    return Y
-
-
-@tileprof.jit
-def odd_rows_doubled(X):
-    """Rows of 257 elements of which every other one is doubled."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Y = T.empty((M, N), T.float32)
-    rows, columns = 4, 64
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        for i, j in T.Parallel(rows, columns):
-            y, x = by * rows + i, bx * columns + j
-            if y % 2 == 1:
-                Y[y, x] = X[y, x] * 2.0
-            else:
-                Y[y, x] = X[y, x]
-    return Y
-
-
-@tileprof.jit
-def bytes_to_levels(X, Scale, Zero):
-    """Whole numbers of 8 bits as floats, with a scale and a zero of each row's group of 128."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.uint8)
-    Scale: T.Tensor((M, N // 128), T.float32)
-    Zero: T.Tensor((M, N // 128), T.float32)
-    Y = T.empty((M, N), T.bfloat16)
-    with T.Kernel(N // 512, T.ceildiv(M, 4), threads=128) as (bx, by):
-        for i, j in T.Parallel(4, 512):
-            y, x = by * 4 + i, bx * 512 + j
-            level = T.cast(X[y, x], T.float32) - Zero[y, x // 128]
-            Y[y, x] = T.cast(level * Scale[y, x // 128], T.bfloat16)
-    return Y
-
-
-@tileprof.jit
-def rows_by_bucket(X, Bucket, Sums):
-    """Rows added up by the bucket that each is in; the last tile is cut."""
-    M, N, B = T.const("M, N, B")
-    X: T.Tensor((M, N), T.float32)
-    Bucket: T.Tensor((M,), T.int32)
-    Sums: T.Tensor((B, N), T.float32)
-    with T.Kernel(N // 128, T.ceildiv(M, 8), threads=128) as (bx, by):
-        for i, j in T.Parallel(8, 128):
-            if by * 8 + i < M:
-                T.atomic_add(Sums[Bucket[by * 8 + i], bx * 128 + j], X[by * 8 + i, bx * 128 + j])
-
-
-@tileprof.jit
-def counted_bins(X, Bins, edge: int = 2048):
-    """How many numbers fall into each of 128 bins, counted in shared memory first."""
+def byte_histogram(X, Bins, part: int = 4096):
+    """How often each byte is there, in shared memory, then for all blocks."""
     N = T.const("N")
-    X: T.Tensor((N,), T.float32)
-    Bins: T.Tensor((128,), T.int32)
-    with T.Kernel(T.ceildiv(N, edge), threads=128) as b:
-        held = T.alloc_shared((128,), T.int32)
+    X: T.Tensor((N,), T.uint8)
+    Bins: T.Tensor((256,), T.int32)
+    with T.Kernel(T.ceildiv(N, part), threads=256) as b:
+        held = T.alloc_shared((256,), T.int32)
         T.clear(held)
-        for j in T.Parallel(edge):
-            if b * edge + j < N:
-                place = T.cast(X[b * edge + j] * 16.0 + 64.0, T.int32)
-                T.atomic_add(held[T.min(T.max(place, 0), 127)], 1)
-        for j in T.Parallel(128):
-            T.atomic_add(Bins[j], held[j])
+        for j in T.Parallel(part):
+            if b * part + j < N:
+                T.atomic_add(held[T.cast(X[b * part + j], T.int32)], 1)
+        for j in T.Parallel(256):
+            if held[j] > 0:
+                T.atomic_add(Bins[j], held[j])
 
 
 @tileprof.jit
-def words_by_column(Table, Word, Place):
-    """Rows of a table and of another one, both named by lists, added up; columns are cut."""
-    V, P, N, M = T.const("V, P, N, M")
-    Table: T.Tensor((V, N), T.float16)
-    Word: T.Tensor((M,), T.int32)
-    Place: T.Tensor((P, N), T.float16)
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 16), threads=256) as (bx, by):
-        for i, j in T.Parallel(16, 128):
-            m, n = by * 16 + i, bx * 128 + j
-            if m < M and n < N:
-                Y[m, n] = T.cast(Table[Word[m], n], T.float32) + T.cast(Place[m % P, n], T.float32)
+def largest_of_groups(X, Group, Best):
+    """The largest whole number of each group that a list names, by atomics."""
+    M, N, G = T.const("M, N, G")
+    X: T.Tensor((M, N), T.int32)
+    Group: T.Tensor((M,), T.int32)
+    Best: T.Tensor((G, N), T.int32)
+    with T.Kernel(T.ceildiv(N, 96), T.ceildiv(M, 4), threads=96) as (bx, by):
+        for i, j in T.Parallel(4, 96):
+            if by * 4 + i < M and bx * 96 + j < N:
+                T.atomic_max(Best[Group[by * 4 + i], bx * 96 + j], X[by * 4 + i, bx * 96 + j])
+
+
+@tileprof.jit
+def halves_rotated(X, Cos, Sin, rows: int = 8):
+    """The two halves of each head rotated into each other, extents known at launch."""
+    L, H, D = T.dynamic("L"), T.const("H"), T.const("D")
+    X: T.Tensor((L, H, D), T.bfloat16)
+    Cos: T.Tensor((L, D // 2), T.float32)
+    Sin: T.Tensor((L, D // 2), T.float32)
+    Y = T.empty((L, H, D), T.bfloat16)
+    with T.Kernel(T.ceildiv(L, rows), H, threads=128) as (bx, h):
+        for i, d in T.Parallel(rows, D // 2):
+            at = bx * rows + i
+            a = T.cast(X[at, h, d], T.float32)
+            b = T.cast(X[at, h, d + D // 2], T.float32)
+            Y[at, h, d] = a * Cos[at, d] - b * Sin[at, d]
+            Y[at, h, d + D // 2] = b * Cos[at, d] + a * Sin[at, d]
     return Y
 
 
 @tileprof.jit
-def blurred(X, rows: int = 16, columns: int = 64):
-    """Means over a cross of five pixels, through a tile of shared memory with a border."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        tile = T.alloc_shared((rows + 2, columns + 2), T.float32)
-        for i, j in T.Parallel(rows + 2, columns + 2):
-            y = T.min(T.max(by * rows + i - 1, 0), M - 1)
-            x = T.min(T.max(bx * columns + j - 1, 0), N - 1)
-            tile[i, j] = X[y, x]
-        for i, j in T.Parallel(rows, columns):
-            cross = tile[i, j + 1] + tile[i + 2, j + 1] + tile[i + 1, j] + tile[i + 1, j + 2]
-            Y[by * rows + i, bx * columns + j] = (cross + tile[i + 1, j + 1]) * 0.2
-    return Y
-
-
-@tileprof.jit
-def edges_of_images(X, rows: int = 8, columns: int = 128):
-    """Differences of neighbours across and down, without a border, from global memory."""
-    B, M, N = T.const("B, M, N")
-    X: T.Tensor((B, M, N), T.float16)
-    Y = T.empty((B, M - 1, N - 1), T.float32)
-    with T.Kernel(T.ceildiv(N - 1, columns), T.ceildiv(M - 1, rows), B, threads=128) as (bx, by, b):
-        for i, j in T.Parallel(rows, columns):
-            y, x = by * rows + i, bx * columns + j
-            here = T.cast(X[b, y, x], T.float32)
-            across = T.cast(X[b, y, x + 1], T.float32) - here
-            down = T.cast(X[b, y + 1, x], T.float32) - here
-            Y[b, y, x] = T.abs(across) + T.abs(down)
-    return Y
-
-
-@tileprof.jit
-def turned_by_tiles(X, rows: int = 32, columns: int = 32):
-    """A transpose of a matrix of which edges are no multiples of a tile."""
+def largest_of_five(X, part: int = 256):
+    """The largest of five neighbours, through shared memory with a border of two."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.float16)
-    Y = T.empty((N, M), T.float16)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        tile = T.alloc_shared((rows, columns), T.float16)
-        T.copy(X[by * rows, bx * columns], tile)
-        for i, j in T.Parallel(columns, rows):
-            Y[bx * columns + i, by * rows + j] = tile[j, i]
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, part), M, threads=128) as (bx, row):
+        line = T.alloc_shared((part + 4,), T.float16)
+        for j in T.Parallel(part + 4):
+            line[j] = X[row, T.min(T.max(bx * part + j - 2, 0), N - 1)]
+        for j in T.Parallel(part):
+            a = T.max(T.max(line[j], line[j + 1]), T.max(line[j + 3], line[j + 4]))
+            Y[row, bx * part + j] = T.max(a, line[j + 2])
     return Y
 
 
 @tileprof.jit
-def heads_first(X, rows: int = 16):
-    """Heads of tokens put before the tokens, with a scale."""
-    L, H, D = T.const("L, H, D")
-    X: T.Tensor((L, H, D), T.bfloat16)
-    Y = T.empty((H, L, D), T.bfloat16)
-    with T.Kernel(T.ceildiv(L, rows), H, threads=128) as (bx, h):
-        for i, d in T.Parallel(rows, D):
-            Y[h, bx * rows + i, d] = X[bx * rows + i, h, d] * 0.125
-    return Y
-
-
-@tileprof.jit
-def three_largest(X, rows: int = 16):
-    """The three largest elements of each row, with their columns."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Value = T.empty((M, 3), T.float32)
-    Column = T.empty((M, 3), T.int32)
-    with T.Kernel(T.ceildiv(M, rows), threads=128) as b:
-        left = T.alloc_fragment((rows, N), T.float32)
-        best = T.alloc_fragment((rows,), T.float32)
-        T.copy(X[b * rows, 0], left)
-        for k in T.serial(3):
-            T.reduce_max(left, best, dim=1)
-            for i, j in T.Parallel(rows, N):
-                if left[i, j] == best[i]:
-                    Column[b * rows + i, k] = j
-                    left[i, j] = -1e30
-            for i in T.Parallel(rows):
-                Value[b * rows + i, k] = best[i]
-    return Value, Column
-
-
-@tileprof.jit
-def lower_triangle(X, rows: int = 32, columns: int = 64):
-    """A matrix with zeros above its diagonal."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float32)
-    Y = T.empty((M, N), T.float32)
-    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
-        for i, j in T.Parallel(rows, columns):
-            y, x = by * rows + i, bx * columns + j
-            Y[y, x] = T.if_then_else(x <= y, X[y, x], 0.0)
-    return Y
-
-
-@tileprof.jit
-def rows_in_turns(X, Gain):
-    """Twelve blocks that each take every twelfth group of rows."""
+def columns_to_fp8(X, Scale, rows: int = 16, columns: int = 160):
+    """Elements over a scale of their column, kept in a range, as 8-bit floats."""
     M, N = T.const("M, N")
     X: T.Tensor((M, N), T.bfloat16)
-    Gain: T.Tensor((N,), T.float32)
-    Y = T.empty((M, N), T.bfloat16)
-    with T.Kernel(12, threads=128) as b:
-        for turn in T.serial(T.ceildiv(M, 48)):
-            for i, j in T.Parallel(4, N):
-                y = (turn * 12 + b) * 4 + i
-                if y < M:
-                    Y[y, j] = T.cast(T.cast(X[y, j], T.float32) * Gain[j], T.bfloat16)
+    Scale: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float8_e4m3fn)
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=160) as (bx, by):
+        for i, j in T.Parallel(rows, columns):
+            y, x = by * rows + i, bx * columns + j
+            value = T.cast(X[y, x], T.float32) / Scale[x]
+            Y[y, x] = T.cast(T.clamp(value, -448.0, 448.0), T.float8_e4m3fn)
     return Y
 
 
 @tileprof.jit
-def widened_through_shared(X, rows: int = 32, columns: int = 128):
-    """fp8 elements brought into shared memory, then as float16 into registers and out."""
-    M, N = T.const("M, N")
-    X: T.Tensor((M, N), T.float8_e4m3fn)
+def tokens_or_zeros(Table, At, columns: int = 128):
+    """Rows of a table that a list names; zeros where it has a negative number."""
+    V, N, M = T.const("V, N, M")
+    Table: T.Tensor((V, N), T.float16)
+    At: T.Tensor((M,), T.int32)
     Y = T.empty((M, N), T.float16)
-    with T.Kernel(N // columns, M // rows, threads=128) as (bx, by):
-        tile = T.alloc_shared((rows, columns), T.float8_e4m3fn)
-        held = T.alloc_fragment((rows, columns), T.float16)
-        T.copy(X[by * rows, bx * columns], tile)
-        T.copy(tile, held)
-        T.copy(held, Y[by * rows, bx * columns])
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, 8), threads=128) as (bx, by):
+        for i, j in T.Parallel(8, columns):
+            m, n = by * 8 + i, bx * columns + j
+            if m < M:
+                if At[m] >= 0:
+                    Y[m, n] = Table[T.max(At[m], 0), n]
+                else:
+                    Y[m, n] = 0.0
     return Y
+
+
+@tileprof.jit
+def keys_written(K, Slot, Cache):
+    """New keys put into the slots of a cache that a list names."""
+    M, H, D, S = T.const("M, H, D, S")
+    K: T.Tensor((M, H, D), T.bfloat16)
+    Slot: T.Tensor((M,), T.int32)
+    Cache: T.Tensor((S, H, D), T.bfloat16)
+    with T.Kernel(M, threads=64) as m:
+        for h, d in T.Parallel(H, D):
+            Cache[Slot[m], h, d] = K[m, h, d]
+
+
+@tileprof.jit
+def means_up_to(X, Length, part: int = 128):
+    """Means of columns over the first rows of each sequence, as many as a list says."""
+    B, L, N = T.const("B, L, N")
+    X: T.Tensor((B, L, N), T.float32)
+    Length: T.Tensor((B,), T.int32)
+    Y = T.empty((B, N), T.float32)
+    with T.Kernel(T.ceildiv(N, part), B, threads=128) as (bx, b):
+        total = T.alloc_fragment((part,), T.float32)
+        T.clear(total)
+        for row in T.serial(Length[b]):
+            for j in T.Parallel(part):
+                total[j] += X[b, row, bx * part + j]
+        for j in T.Parallel(part):
+            Y[b, bx * part + j] = total[j] / T.cast(Length[b], T.float32)
+    return Y
+
+
+@tileprof.jit
+def every_other_column(X, rows: int = 64, columns: int = 64):
+    """Every other column of tiles in plain shared memory, turned."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((N // 2, M), T.float32)
+    with T.Kernel(T.ceildiv(N, columns), T.ceildiv(M, rows), threads=128) as (bx, by):
+        tile = T.alloc_shared((rows, columns), T.float32)
+        T.copy(X[by * rows, bx * columns], tile)
+        for i, j in T.Parallel(columns // 2, rows):
+            Y[bx * (columns // 2) + i, by * rows + j] = tile[j, 2 * i]
+    return Y
+
+
+@tileprof.jit
+def groups_normalised(X, Gain, channels: int = 8):
+    """Groups of channels less their mean, over their deviation, with a gain of each channel."""
+    B, C, P = T.const("B, C, P")
+    X: T.Tensor((B, C, P), T.float32)
+    Gain: T.Tensor((C,), T.float32)
+    Y = T.empty((B, C, P), T.float32)
+    with T.Kernel(C // channels, B, threads=128) as (g, b):
+        held = T.alloc_fragment((channels, P), T.float32)
+        squares = T.alloc_fragment((channels, P), T.float32)
+        lines = T.alloc_fragment((channels,), T.float32)
+        mean = T.alloc_fragment((1,), T.float32)
+        power = T.alloc_fragment((1,), T.float32)
+        T.copy(X[b, g * channels : (g + 1) * channels, 0:P], held)
+        for i, j in T.Parallel(channels, P):
+            squares[i, j] = held[i, j] * held[i, j]
+        T.reduce_sum(held, lines, dim=1)
+        T.reduce_sum(lines, mean)
+        T.reduce_sum(squares, lines, dim=1)
+        T.reduce_sum(lines, power)
+        for i, j in T.Parallel(channels, P):
+            m = mean[0] / (channels * P)
+            scale = T.rsqrt(power[0] / (channels * P) - m * m + 1e-5)
+            Y[b, g * channels + i, j] = (held[i, j] - m) * scale * Gain[g * channels + i]
+    return Y
+
+
+@tileprof.jit
+def blends_of_tables(Low, High, Weight):
+    """Two neighbouring entries of a table of 31 mixed by the fraction of each number."""
+    N = T.const("N")
+    Low: T.Tensor((31,), T.float32)
+    High: T.Tensor((31,), T.float32)
+    Weight: T.Tensor((N,), T.float32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 512), threads=128) as b:
+        table = T.alloc_shared((2, 31), T.float32)
+        for j in T.Parallel(31):
+            table[0, j] = Low[j]
+            table[1, j] = High[j]
+        for j in T.Parallel(512):
+            if b * 512 + j < N:
+                w = T.clamp(Weight[b * 512 + j] * 8.0 + 15.0, 0.0, 29.5)
+                at = T.cast(T.floor(w), T.int32)
+                part = w - T.floor(w)
+                Y[b * 512 + j] = table[0, at] * (1.0 - part) + table[1, at + 1] * part
+    return Y
+
+
+def _slots(draw):
+    new, cache = (draw.standard_normal((n, 4, 72), np.float32).astype(_BF16) for n in (24, 64))
+    return [new, draw.permutation(64)[:24].astype(np.int32), cache]
 
 
 FRESH_ROWS: tuple[Case, ...] = (
-    Case(centred_rows, drawn_as(((96, 640), np.float32), ((96,), np.int32, 0, 640)),
-         "rows less an element, a scalar in shared memory"),
-    Case(clipped_to_half, drawn_as(((70, 600), np.float32), ((600,), np.float32),
-                                   ((600,), np.float32)), "bounds of columns, cut tiles"),
-    Case(open_sigmoid, drawn_as(((90, 328), _BF16)), "extents known at launch, cut tiles"),
-    Case(odd_rows_doubled, drawn_as(((50, 257), np.float32)), "odd strides and two branches"),
-    Case(bytes_to_levels, drawn_as(((64, 1024), np.uint8, 0, 256), ((64, 8), np.float32),
-                                   ((64, 8), np.float32)), "uint8 with scales of groups"),
-    Case(rows_by_bucket, drawn_as(((205, 384), np.float32), ((205,), np.int32, 0, 16),
-                                  ((16, 384), np.float32)), "scatter by atomics, a cut tile"),
-    Case(counted_bins, drawn_as(((50_000,), np.float32), ((128,), np.int32, 0, 1)),
-         "bins in shared memory"),
-    Case(words_by_column, drawn_as(((512, 200), np.float16), ((150,), np.int32, 0, 512),
-                                   ((32, 200), np.float16)), "two gathers, cut columns"),
-    Case(blurred, drawn_as(((100, 300), np.float32)), "stencil through shared memory"),
-    Case(edges_of_images, drawn_as(((3, 65, 257), np.float16)), "stencil from global memory"),
-    Case(turned_by_tiles, drawn_as(((200, 136), np.float16)), "transpose with cut tiles"),
-    Case(heads_first, drawn_as(((200, 6, 64), _BF16)), "heads before tokens, a cut tile"),
-    Case(three_largest, drawn_as(((72, 256), np.float32)), "largest elements of rows"),
-    Case(lower_triangle, drawn_as(((160, 192), np.float32)), "zeros above the diagonal"),
-    Case(rows_in_turns, drawn_as(((150, 512), _BF16), ((512,), np.float32)),
-         "blocks that take rows in turns"),
-    Case(widened_through_shared, drawn_as(((128, 512), ml_dtypes.float8_e4m3fn)),
-         "fp8 through shared memory as float16"),
+    Case(sloped_scores, drawn_as(((3, 75, 75), np.float16), ((3,), np.float32)),
+         "scores with slopes, odd rows of halves"),
+    Case(channels_behind, drawn_as(((2, 19, 200), np.float32)), "channels last, odd channels"),
+    Case(pixels_shuffled, drawn_as(((12, 10, 50), np.float32)), "pixel shuffle"),
+    Case(byte_histogram, drawn_as(((30_000,), np.uint8, 0, 256), ((256,), np.int32, 0, 1)),
+         "histogram of bytes in shared memory"),
+    Case(largest_of_groups, drawn_as(((77, 250), np.int32, 0, 1000), ((77,), np.int32, 0, 9),
+                                     ((9, 250), np.int32, 0, 1)), "atomic maxima of groups"),
+    Case(halves_rotated, drawn_as(((75, 3, 64), _BF16), ((75, 32), np.float32),
+                                  ((75, 32), np.float32)), "rotary halves, length known at launch"),
+    Case(largest_of_five, drawn_as(((9, 700), np.float16)), "window of five, shared halves"),
+    Case(columns_to_fp8, drawn_as(((50, 480), _BF16), ((480,), np.float32)),
+         "fp8 with scales of columns, 160 threads"),
+    Case(tokens_or_zeros, drawn_as(((100, 328), np.float16), ((61,), np.int32, -20, 100)),
+         "gather with negative numbers"),
+    Case(keys_written, _slots, "scatter into a cache"),
+    Case(means_up_to, drawn_as(((5, 40, 200), np.float32), ((5,), np.int32, 1, 41)),
+         "loops as long as a list says"),
+    Case(every_other_column, drawn_as(((150, 192), np.float32)), "strided columns of shared tiles"),
+    Case(groups_normalised, drawn_as(((3, 24, 128), np.float32), ((24,), np.float32)),
+         "group norm"),
+    Case(blends_of_tables, drawn_as(((31,), np.float32), ((31,), np.float32),
+                                    ((5000,), np.float32)), "table in shared memory, random words"),
 )  # fmt: skip

@@ -110,12 +110,102 @@ def squared(X, Y):
             Y[b, j] = X[b, j] * X[b, j] + X[0, 0]
 
 
+@tileprof.jit
+def less_one(X, At):
+    """One thread stores an element that a list names; the guarded load is made by all."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    At: T.Tensor((M,), T.int32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(M, threads=128) as row:
+        one = T.alloc_shared((1,), T.float32)
+        one[0] = X[row, At[row]]
+        for j in T.Parallel(N):
+            Y[row, j] = X[row, j] - one[0]
+    return Y
+
+
+@tileprof.jit
+def gained(X, Gain):
+    """A row of gains, which guards of rows ask for again."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float16)
+    Gain: T.Tensor((N,), T.float32)
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(4, threads=128) as b:
+        for k in T.serial(T.ceildiv(M, 16)):
+            for i, j in T.Parallel(4, N):
+                if (k * 4 + b) * 4 + i < M:
+                    y = (k * 4 + b) * 4 + i
+                    Y[y, j] = T.cast(T.cast(X[y, j], T.float32) * Gain[j], T.float16)
+    return Y
+
+
+@tileprof.jit
+def pairs_of_rows(X):
+    """Two stores under one guard, which stands around all loads of shared memory."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((2, M // 2, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 16), threads=128) as (bx, by):
+        tile = T.alloc_shared((16, 128), T.float32)
+        T.copy(X[by * 16, bx * 128], tile)
+        for i, j in T.Parallel(8, 128):
+            Y[0, by * 8 + i, bx * 128 + j] = tile[2 * i, j] + tile[2 * i + 1, j]
+            Y[1, by * 8 + i, bx * 128 + j] = tile[2 * i, j] - tile[2 * i + 1, j]
+    return Y
+
+
+@tileprof.jit
+def decayed(X):
+    """An element of shared memory that a point asks for twice before it stores there."""
+    M, N = T.const("M, N")
+    X: T.Tensor((M, N), T.float32)
+    Y = T.empty((M, N), T.float32)
+    with T.Kernel(N // 128, threads=128) as bx:
+        tile = T.alloc_shared((16, 128), T.float32)
+        made = T.alloc_shared((16, 128), T.float32)
+        state = T.alloc_fragment((128,), T.float32)
+        T.clear(state)
+        T.copy(X[0, bx * 128], tile)
+        for t in T.serial(16):
+            for c in T.Parallel(128):
+                state[c] = tile[t, c] + 0.5 * (state[c] - tile[t, c])
+                made[t, c] = state[c]
+        for i, j in T.Parallel(16, 128):
+            Y[i, bx * 128 + j] = made[i, j]
+    return Y
+
+
+@tileprof.jit
+def steps_found(X, Ends):
+    """A list that each point walks through, and asks for three times an iteration."""
+    N, E = T.const("N, E")
+    X: T.Tensor((N,), T.float32)
+    Ends: T.Tensor((E,), T.int32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as b:
+        for i in T.Parallel(128):
+            before, start = T.int32(0), T.int32(0)
+            for e in T.serial(E):
+                if Ends[e] - start > b * 128 + i:
+                    before = before + Ends[e]
+                start = Ends[e]
+            Y[b * 128 + i] = X[b * 128 + i] + T.cast(before, T.float32)
+    return Y
+
+
 def _floats(*shapes, dtype=np.float32):
     def make():
         draw = np.random.default_rng(0)
         return [draw.standard_normal(each).astype(dtype) for each in shapes]
 
     return make
+
+
+def _half_and_float():
+    draw = np.random.default_rng(0)
+    return [draw.standard_normal((42, 256)).astype(np.float16), np.ones(256, np.float32)]
 
 
 def _and(make, low, high, count):
@@ -132,5 +222,11 @@ CALLS = [
     (biased, _floats((21, 333), (333,), dtype=np.float16), "bias of odd rows"),
     (lengths, _and(_floats((20, 256)), 0, 256, 20), "lengths"),
     (squared, _floats((6, 300), (6, 300)), "square"),
+    (cross, _floats((37, 130)), "cut stencil"),
+    (less_one, _and(_floats((5, 256)), 0, 256, 5), "element of a list"),
+    (gained, _half_and_float, "gains of rows"),
+    (pairs_of_rows, _floats((70, 200)), "two stores"),
+    (decayed, _floats((16, 256)), "scan"),
+    (steps_found, _and(_floats((500,)), 0, 600, 3), "walked list"),
 ]
 """Kernels, what makes their arguments, and names."""

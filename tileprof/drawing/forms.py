@@ -7,7 +7,7 @@ of the loops around.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -181,6 +181,8 @@ class Forms:
                         self._numbers.visit(each.loop, around.varying)
                     self._plan(each)
                     self._meet(each)
+                    front: set[ir.OpBase] = {access.op for access in each.loads}
+                    self._meet_before(each.loop.body, front, set())
         fast, is_only = self._ways[op].fast, self._ways[op].slow is None
         if fast.loop is not op:
             self._numbers.visit(fast.loop, around.varying)
@@ -219,7 +221,9 @@ class Forms:
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
                 elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
-                    form = replace(form, points=_once(points, shape, _moving(each, op)))
+                    # Under different conditions the same address is asked for each time.
+                    asked = [*each.indices, *(guard.condition for guard in moved.guards)]
+                    form = replace(form, points=_once(points, shape, _moving(asked, op)))
                 self._of[each] = form
 
     def _turn(self, way: Way, store: ir.Store, width: int) -> Turn | None:
@@ -232,16 +236,18 @@ class Forms:
 
     def _meet(self, way: Way) -> None:
         """Leave out loads of single elements of shared memory that ask for what another one of the
-        loop does, or of the same vector under guards: nothing is written between."""
-        planner, front = way.planner, {each.op for each in way.loads}
+        loop does, or of the same vector under guards, where nothing is written between."""
+        planner, behind = way.planner, {each.op for each in way.stores}
+        # Those of the fast way are met where loops around are known.
+        front = {each.op for each in way.loads} if way.is_fast else set()
         ops = list(ir.walk(way.loop.body))
-        if any(
-            isinstance(each, ir.Store | ir.Atomic) and each.buffer.buffer.space == "shared"
-            for each in ops
-        ):
-            return
+        writes = {each for each in ops if _writes_shared(each)}
+        # What is written in its place parts the points of a vector, too.
+        apart = 1 if writes - behind else planner.width
         seen: set[Hashable] = set()
         for op in ops:
+            if op in writes - behind:
+                seen.clear()
             if not isinstance(op, ir.Load) or op in front or planner.guards.get(op):
                 continue
             form = self._of[op]
@@ -251,10 +257,31 @@ class Forms:
             keys = self._numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
             kept = np.ones(len(keys), np.bool_)
             for at, each in enumerate(keys):
-                vector = -1 if way.is_fast else at // planner.width
-                kept[at] = (op.buffer, vector, each) not in seen
-                seen.add((op.buffer, vector, each))
-            self._of[op] = replace(form, points=form.points[kept])
+                vector = -1 if way.is_fast and not writes else at * form.width // apart
+                key = op.buffer, form.width, vector, each
+                kept[at] = key not in seen
+                seen.add(key)
+            if not writes:
+                self._of[op] = replace(form, points=form.points[kept])
+            elif not kept.any():
+                self._of[op] = replace(form, points=form.points[kept], together=1)
+
+    def _meet_before(self, block: ir.Block, front: set[ir.OpBase], seen: set[Hashable]) -> None:
+        """Leave out loads of global memory that stay with their points and ask for what one before
+        them in their block, or in one around, asked for: nobody writes there.  seen: what these
+        asked for, to which those of the block are added."""
+        for op in block.ops:
+            if isinstance(op, ir.Load) and op in self._of and op not in front and op.in_bounds:
+                form = self._of[op]
+                if self._numbers.is_fixed(op.buffer) and len(form.points):
+                    places = _places(form.points, form.shape)
+                    flat = places.reshape(len(places), -1, len(form.shape))
+                    key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
+                    if key in seen:
+                        self._of[op] = replace(form, points=form.points[:0], together=1)
+                    seen.add(key)
+            for each in op.blocks():
+                self._meet_before(each, front, set(seen))
 
     def _is_met(self, planner: Planner, load: ir.Load) -> bool:
         """Return whether a load of global memory under guards is made once for the points of a
@@ -272,7 +299,7 @@ class Forms:
             return replace(form, together=planner.width)
         if load.buffer.buffer.space != "shared" or planner.guards.get(load):
             return form
-        axes = _moving(load, planner.op)
+        axes = _moving(load.indices, planner.op)
         if not through:
             return replace(form, together=planner.width)
         together = planner.width if planner.dim in axes else 1
@@ -370,10 +397,15 @@ def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
     return found
 
 
-def _moving(access: ir.Load | ir.Store | ir.Atomic, loop: ir.Parallel) -> list[int]:
-    """Return the axes of a loop on which the place of an access depends."""
+def _writes_shared(op: ir.OpBase) -> bool:
+    """Return whether an op of a point changes shared memory."""
+    return isinstance(op, ir.Store | ir.Atomic) and op.buffer.buffer.space == "shared"
+
+
+def _moving(values: Iterable[ir.Value], loop: ir.Parallel) -> list[int]:
+    """Return the axes of a loop on which some values depend."""
     seen: set[ir.Value] = set()
-    waiting = list(access.indices)
+    waiting = list(values)
     while waiting:
         value = waiting.pop()
         if value not in seen:

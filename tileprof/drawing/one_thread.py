@@ -2,7 +2,9 @@
 
 In: the body of a launch.  Out: ops.  The rule is that of `emit.access`: what all threads can see is
 changed by the first of them.  What one such statement alone needs is computed there, too: the text
-has it in the statement, or NVRTC moves it behind the branch.
+has it in the statement, or NVRTC moves it behind the branch.  A load that is guarded stays with all
+threads: its answer is one of two, which NVRTC chooses in front of the branch.  So do the indices of
+an access that is not proved inside, because all threads note one that is negative.
 """
 
 from __future__ import annotations
@@ -30,13 +32,20 @@ def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.O
     ops = flat(block)
     statements: dict[ir.OpBase, int] = {}
     """Where the statement stands that alone needs an op."""
+    checked: set[ir.Value] = set()
+    """Indices that all threads compare with bounds."""
     for at in reversed(range(len(ops))):
         op = ops[at]
         match op:
             case ir.Store() | ir.Atomic() if op.buffer.buffer.space in ("shared", "global"):
                 statements[op] = at
+                checked.update(_checked(op))
             case ir.Parallel():
                 pass
+            case ir.Load() if _checked(op) and op.buffer.buffer.space != "fragment":
+                checked.update(op.indices)
+            case _ if not checked.isdisjoint(op.results):
+                checked.update(op.operand_values())
             case _ if is_pure(op) or isinstance(op, ir.Load):
                 users = uses.get(op.result, [])
                 places = {statements.get(each) for each in users}
@@ -47,6 +56,12 @@ def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.O
                 for each in op.blocks():
                     _add(each, uses, found)
     found.update(statements)
+
+
+def _checked(op: ir.Load | ir.Store | ir.Atomic) -> list[ir.Value]:
+    """Return the indices of an access that the text compares with bounds."""
+    proved = op.in_bounds or all(isinstance(each.owner, ir.Constant) for each in op.indices)
+    return [] if proved else list(op.indices)
 
 
 def _stays(between: list[ir.OpBase]) -> bool:

@@ -36,7 +36,9 @@ from tileprof.runtime.arguments import as_array
 from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
+from .engine import fetched
 from .forms import Form, Forms
+from .gathers import gathers
 from .launch_facts import LaunchFacts
 from .machine import Machine
 from .operands import MatrixAccess, fragment_copy, operand_reads
@@ -127,6 +129,7 @@ def traffic_of(
     facts = LaunchFacts.of(kernel, values, symbols, machine.unaligned)
     # The program then has loops twice that the machine code has twice.
     listener = _Listener(Forms(program, target, controls, facts, machine.lowered))
+    listener.gathers = gathers(program, machine.lowered)
     try:
         if machine.lowered is not None:
             listener.scalars = scalar_loads(machine.lowered, values, symbols)
@@ -254,12 +257,12 @@ def _lone(address: Ints) -> Ints:
     return made
 
 
-def _boxes(access: Access) -> Moved:
-    """Return the bytes of a tile inside its tensor, which the copy engine moves."""
+def _elements_inside(access: Access) -> int:
+    """Return the bytes of tiles inside their tensor."""
     elements = np.broadcast_to(np.asarray(access.elements(), np.int64), access.lanes)
     if access.mask is not True:
         elements = np.where(access.mask, elements, 0)
-    return Moved(bytes=int(elements.sum()) * access.buffer.type.dtype.bytes)
+    return int(elements.sum()) * access.buffer.type.dtype.bytes
 
 
 class _Listener:
@@ -276,6 +279,10 @@ class _Listener:
         """What the tiles of cp.async take, by op and by how they lie."""
         self._held: dict[tuple[ir.OpBase, Hashable], tuple[Ints, Ints]] = {}
         """Blocks, and what they asked for last, of loads that a loop around repeats."""
+        self.gathers: set[ir.OpBase] = set()
+        """Loads and stores of points that are cp.async together."""
+        self._second: set[ir.Gemm] = set()
+        """Products of a buffer by itself whose first operand was noted."""
         self.scalars: list[ScalarLoad] | None = None
         """Loads of scalars of the roles of a launch; None where it has no roles."""
         self._by_roles: set[ir.Value] = set()
@@ -305,7 +312,7 @@ class _Listener:
             return
         match op:
             case ir.Load() | ir.Store() | ir.Atomic():
-                way: Way = "threads"
+                way: Way = "cp.async" if op in self.gathers else "threads"
                 moved = self._elements(access)
             case ir.Gemm():
                 way, moved = self._operand(access, op)
@@ -315,7 +322,7 @@ class _Listener:
             case ir.Copy(lowering=CpAsync(bytes=width)):
                 way, moved = "cp.async", self._chunks(access, width)
             case _:
-                way, moved = "TMA", _boxes(access)
+                way, moved = "TMA", self._boxes(access)
         self._add(op, access.kind, access.buffer.name, space, way, moved)
 
     def _add(
@@ -401,15 +408,20 @@ class _Listener:
         layout = self._layout(access)
         assert layout is not None
         which: Operand = "a" if base(op.a).name == access.buffer.name else "b"
+        if base(op.a) is base(op.b):
+            # Reads of both operands are noted in turns.
+            which = "b" if op in self._second else "a"
+            self._second ^= {op}
         reads = operand_reads(op, which, layout, self._forms.warps[op] * _WARP)
-        return "ldmatrix" if reads.by_matrices else "threads", self._matrices(access, reads)
+        moved = self._matrices(access, reads, which)
+        return "ldmatrix" if reads.by_matrices else "threads", moved
 
-    def _matrices(self, access: Access, made: MatrixAccess) -> Moved:
-        """What matrices take, which lie alike in all tiles."""
+    def _matrices(self, access: Access, made: MatrixAccess, which: str = "") -> Moved:
+        """What matrices of one operand take, which lie alike in all tiles."""
         starts, counts = np.unique(_starts(access), axis=0, return_counts=True)
         found = Moved()
         for start, times in zip(starts, counts.tolist()):
-            held = access.op, access.buffer.name, *start.tolist()
+            held = access.op, which, access.buffer.name, *start.tolist()
             if held not in self._chunked:
                 asked = self._bytes(access, made.places + start)
                 asked[..., made.lanes :] = -1
@@ -417,6 +429,23 @@ class _Listener:
                 self._chunked[held] = self._summed(access, asked.reshape(-1, _WARP), elements)
             found.add(self._chunked[held].times(times))
         return found
+
+    def _boxes(self, access: Access) -> Moved:
+        """What tiles take that the copy engine moves: bytes alone."""
+        if access.buffer.type.space != "global" or access.kind != "read":
+            return Moved(bytes=_elements_inside(access))
+        size = access.buffer.type.dtype.bytes
+        targets = [
+            self._forms.layout(base(each.value))
+            for each in access.op.accesses()
+            if each.value.buffer.space == "shared"
+        ]
+        panel = next((each.panel for each in targets if each is not None), access.sizes[-1])
+        strides = [each * size for each in _strides(access)]
+        found = fetched(
+            _starts(access), access.sizes, access.buffer.shape, strides, max(panel, 1) * size
+        )
+        return Moved(bytes=found)
 
     def _chunks(self, access: Access, width: int) -> Moved:
         """What cp.async takes: each thread copies `width` bytes, one thread after the other."""

@@ -45,14 +45,31 @@ def wavefronts(addresses: Ints, width: int) -> tuple[Ints, Ints]:
     """Return the wavefronts of each request and the fewest that its bytes need; as `sectors`."""
     lanes = max(1, min(32, 32 * WORD // max(width, WORD)))
     parts = np.arange(0, max(width, WORD), WORD)
-    count = len(addresses) * (32 // lanes)
-    groups = addresses.reshape(count, lanes)
-    bytes_ = groups[:, :, None] + parts
-    words = np.where(groups[:, :, None] >= 0, bytes_ // WORD, _NONE).reshape(count, -1)
-    words.sort(axis=1)
-    row, column = np.nonzero(_different(words))
-    places = row * BANKS + words[row, column] % BANKS
-    banks = np.bincount(places, minlength=count * BANKS).reshape(count, BANKS)
-    taken, needed = banks.max(axis=1), -(-banks.sum(axis=1) // BANKS)
-    per_request = len(addresses), 32 // lanes
-    return taken.reshape(per_request).sum(axis=1), needed.reshape(per_request).sum(axis=1)
+    rows, unit = len(addresses), min(2 * lanes, 32)
+    # Two groups are one where neighbours ask for the same: the second one's number is the first's.
+    group = np.broadcast_to(np.arange(32) // lanes, (rows, 32))
+    if lanes < 32:
+        alike = _alike(addresses.reshape(-1, unit)).reshape(rows, -1)
+        group = group - (np.repeat(alike, unit, axis=1) & (group % 2 == 1))
+    words = np.where(addresses[:, :, None] >= 0, (addresses[:, :, None] + parts) // WORD, _NONE)
+    row, lane, part = np.nonzero(words != _NONE)
+    word = words[row, lane, part]
+    held = np.stack([row, group[row, lane], word])
+    held = np.unique(held, axis=1) if len(row) else held
+    places = (held[0] * (32 // lanes) + held[1]) * BANKS + held[2] % BANKS
+    banks = np.bincount(places, minlength=rows * (32 // lanes) * BANKS)
+    taken = banks.reshape(rows, 32 // lanes, BANKS).max(axis=2).sum(axis=1)
+    parts_of = banks.reshape(rows, 32 // lanes, BANKS).sum(axis=2)
+    active = (addresses >= 0).sum(axis=1) * max(width, WORD)
+    return taken, np.minimum((-(-parts_of // BANKS)).sum(axis=1), -(-active // (BANKS * WORD)))
+
+
+def _alike(addresses: Ints) -> NDArray[np.bool_]:
+    """Return whether one lane alone asks, or both ask for the same, in each pair of neighbours, or
+    in each pair of lanes two apart; of some groups of lanes."""
+    found = np.zeros(len(addresses), np.bool_)
+    for apart in (1, 2):
+        other = addresses[:, np.arange(addresses.shape[1]) ^ apart]
+        same = (addresses < 0) | (other < 0) | (addresses == other)
+        found |= same.all(axis=1)
+    return found

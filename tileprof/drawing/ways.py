@@ -181,30 +181,51 @@ class Finder:
         return front.ops
 
     def _sink(self, slow: Way) -> None:
-        """Put loads of shared memory that a guarded store alone needs under its guard, as NVRTC
-        does: a store that is left out then loads nothing."""
-        body = slow.loop.body
-        *others, last = body.ops
-        if not isinstance(last, ir.Store) or last.in_bounds or _is_shared(last):
+        """Put loads of shared memory that guarded stores alone need under their guard: a store that
+        is left out then loads nothing."""
+        self._sink_in(slow.loop.body)
+
+    def _sink_in(self, body: ir.Block) -> None:
+        """Do so for the ops of a block, or of the only branch that it ends with."""
+        ops = body.ops
+        match ops[-1] if ops else None:
+            case ir.If() as last if not last.results and not last.otherwise.ops:
+                self._sink_in(last.then)
+                return
+            case _:
+                pass
+        stores = [each for each in ops if isinstance(each, ir.Store)]
+        if not stores or any(each.in_bounds or _is_shared(each) for each in stores):
             return
-        if not all(is_pure(each) or isinstance(each, ir.Load) for each in others):
+        if not all(is_pure(e) or isinstance(e, ir.Load | ir.Store) for e in ops):
+            return
+        first, *others = (_guarded_by(each) for each in stores)
+        if any(each != first for each in others):
             return
         late, values = list[ir.OpBase](), set[ir.Value]()
-        for each in others:
-            if _is_shared(each) or not values.isdisjoint(each.operand_values()):
+        for each in ops:
+            needs = not values.isdisjoint(each.operand_values())
+            if _is_shared(each) or needs or each in stores:
                 late.append(each)
                 values.update(each.results)
-        if not late or not values.isdisjoint(last.indices):
+        indices = [index for each in stores for index in each.indices]
+        if len(late) == len(stores) or not values.isdisjoint(indices):
             return
-        body.ops = [each for each in others if each not in late]
-        builder, named = ir.Builder(body, last.span), self.kernel.symbol_values()
+        body.ops = [each for each in ops if each not in late]
+        builder, named = ir.Builder(body, stores[-1].span), self.kernel.symbol_values()
         inside: ir.Value | None = None
-        for index, extent in zip(last.indices, last.buffer.buffer.shape, strict=True):
+        for index, extent in first:
             size = named[extent] if isinstance(extent, str) else builder.constant(extent)
             held = builder.emit(ir.Compare("lt", index, size)).result
             inside = held if inside is None else builder.emit(ir.Binary("and", inside, held)).result
         if inside is not None:
-            builder.emit(ir.If(inside, ir.Block([], [*late, last]), ir.Block()))
+            builder.emit(ir.If(inside, ir.Block([], late), ir.Block()))
+
+
+def _guarded_by(store: ir.Store) -> list[tuple[ir.Value, ir.Dim]]:
+    """Return the indices that are compared with extents, but for numbers."""
+    pairs = zip(store.indices, store.buffer.buffer.shape, strict=True)
+    return [(i, extent) for i, extent in pairs if not isinstance(i.owner, ir.Constant)]
 
 
 def _is_shared(op: ir.OpBase) -> bool:

@@ -29,7 +29,7 @@ from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.ranges import fits
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
-from tileprof.compiler.cuda.emit.access import is_element, saturated_value
+from tileprof.compiler.cuda.emit.access import checked, is_element, saturated_value
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
 from tileprof.compiler.cuda.layouts.turns import turn_of
@@ -55,6 +55,8 @@ class RegisterLoops(VectorLoops):
     stores: list[VectorAccess] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
     """Names of the first addresses in swizzled memory, by text."""
+    sunk: tuple[ir.Store, ...] = ()
+    """Stores under whose guard, which is the same, all of their point stands."""
 
     # -- before the loops
 
@@ -203,7 +205,70 @@ class RegisterLoops(VectorLoops):
     def slow(self) -> None:
         """Accesses that may be outside are made whole where a vector is inside or outside as a
         whole, else one by one."""
-        self._loops(*slow_accesses(self.planner, self.loads, self.stores, self.ctx.inside))
+        loads, stores = slow_accesses(self.planner, self.loads, self.stores, self.ctx.inside)
+        self.sunk = self._guarded_stores(loads, stores)
+        self._loops(loads, stores)
+
+    def _guarded_stores(
+        self, loads: Sequence[VectorAccess], moved: Sequence[VectorAccess]
+    ) -> tuple[ir.Store, ...]:
+        """Return the stores that alone need what points read from shared memory, if they are left
+        out together; none where a point does anything else.
+
+        Their guard then stands around all of the point.  Otherwise NVRTC moves some reads behind
+        the guard, leaves others, and makes one of those that the fast form has, too, in front of
+        both.
+        """
+        ctx, ops = self.ctx, self.planner.ops
+        stores = tuple(op for op in ops if isinstance(op, ir.Store))
+        late = [a for a in moved if a.op in stores]
+        if not stores or len(late) not in (0, len(stores)):
+            return ()
+        if self.planner.guards or self.planner.leaves:
+            return ()
+        if any(a.width != self.planner.width for a in late):
+            return ()
+        guards = [self._compared(op) for op in stores]
+        if not guards[0] or any(each != guards[0] for each in guards):
+            return ()
+        far = {a.op for a in loads if isinstance(a.buffer, GlobalBuffer)}
+        near = False
+        for op in ops:
+            if isinstance(op, ir.Load):
+                buffer = ctx.buffers.get(op.buffer)
+                near = near or isinstance(buffer, SharedBuffer)
+                proved = op.in_bounds or op in ctx.inside or op in far
+                # What is outside has to be noted, whoever needs it.
+                if not proved and not isinstance(buffer, FragmentBuffer):
+                    return ()
+            elif op not in stores and not is_pure(op):
+                return ()
+        return stores if near else ()
+
+    def _compared(self, op: ir.Store) -> list[tuple[ir.Value, ir.Dim]]:
+        """Return the indices of a guarded store to global memory that are compared with extents;
+        none where there is more to its guard."""
+        if op.in_bounds or op in self.ctx.inside or self.planner.computing(op.indices) is None:
+            return []
+        if not isinstance(self.ctx.buffers.get(op.buffer), GlobalBuffer):
+            return []
+        pairs = zip(op.indices, op.buffer.buffer.shape, strict=True)
+        return [(index, n) for index, n in pairs if not _is_inside(index, n)]
+
+    def _guard(self) -> str:
+        """Return the condition under which this thread makes the stores; indices are known."""
+        op = self.sunk[0]
+        _, guard = checked(self.ctx, op, self.ctx.buffer(op.buffer), op.indices, op.in_bounds)
+        return " && ".join(each for each in (self.frame.leader, guard) if each)
+
+    @contextmanager
+    def _where(self, condition: str) -> Iterator[None]:
+        """What stands under the condition of the stores."""
+        outside, leader = self.ctx.inside, self.frame.leader
+        self.ctx.inside, self.frame.leader = outside | {*self.sunk}, ""
+        with self.ctx.writer.braces(f"if ({condition})" if condition else ""), self.ctx.scope():
+            yield
+        self.ctx.inside, self.frame.leader = outside, leader
 
     def _loops(self, loads: Sequence[VectorAccess], stores: Sequence[VectorAccess]) -> None:
         far = [a for a in loads if isinstance(a.buffer, GlobalBuffer)]
@@ -253,6 +318,21 @@ class RegisterLoops(VectorLoops):
         stores: Sequence[VectorAccess],
     ) -> None:
         """The points of one vector, with its loads from shared memory and its stores."""
+        moved = next((a for a in stores if self.sunk and a.op is self.sunk[0]), None)
+        if moved is None:
+            self._points(far, near, stores)
+            return
+        with self._at(0), self._guarded(moved, keep=True):
+            condition = self._guard()
+        with self._where(condition):
+            self._points(far, near, stores)
+
+    def _points(
+        self,
+        far: Sequence[VectorAccess],
+        near: Sequence[VectorAccess],
+        stores: Sequence[VectorAccess],
+    ) -> None:
         for access in near:
             self.frame.early[access.op] = Held(self._array(access, self.planner.width, "in"))
             with self.ctx.writer.at(access.op.span):
@@ -267,7 +347,7 @@ class RegisterLoops(VectorLoops):
             position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
             with self._at(position, self._used([*far, *near, *stores])):
                 self.ctx.inline |= self._stored
-                with self._led():
+                with self._led(), self._sunk({a.op for a in stores}):
                     self.point()
         for access in stores:
             with self.ctx.writer.at(access.op.span):
@@ -288,6 +368,16 @@ class RegisterLoops(VectorLoops):
         with self.ctx.writer.braces(f"if ({leader})"), self.ctx.scope():
             yield
         self.frame.leader = leader
+
+    @contextmanager
+    def _sunk(self, moved: Set[ir.OpBase]) -> Iterator[None]:
+        """A point under the guard of its stores, if these stay with it."""
+        if not self.sunk or self.sunk[0] in moved:
+            yield
+            return
+        self._slice(self.planner.computing(self.sunk[0].indices) or (), set(), {})
+        with self._where(self._guard()):
+            yield
 
     def _array(self, access: VectorAccess, count: int, way: str) -> str:
         """Declare the array of a moved access."""
@@ -364,7 +454,9 @@ class RegisterLoops(VectorLoops):
             line(f"{f'if ({guard}) ' if guard else ''}{name} = {address};")
         self.ctx.headers.add("elementwise.cuh")
         safe = _element(buffer.safe, buffer.dtype)
-        line(f"tp_get_global_where<{count}>({to}, {name}, {safe});")
+        # Guards have lines of their own.
+        with self.ctx.writer.at(access.op.span):
+            line(f"tp_get_global_where<{count}>({to}, {name}, {safe});")
 
     def _store(self, access: VectorAccess) -> None:
         buffer, held = access.buffer, self.frame.late[access.op]
@@ -434,6 +526,12 @@ def _element(number: float | int, dtype: ir.DType) -> str:
 
 def _space(buffer: GlobalBuffer | SharedBuffer) -> str:
     return "global" if isinstance(buffer, GlobalBuffer) else "shared"
+
+
+def _is_inside(index: ir.Value, extent: ir.Dim) -> bool:
+    """Return whether an index is a number that is less than an extent."""
+    made = index.owner
+    return isinstance(made, ir.Constant) and isinstance(extent, int) and 0 <= made.value < extent
 
 
 def _values_inside(block: ir.Block) -> set[ir.Value]:

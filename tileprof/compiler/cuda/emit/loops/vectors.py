@@ -204,6 +204,11 @@ class Planner:
             and any(self._is_global(t.value) for o in ir.walk(op.then) for t in o.accesses())
         ]
 
+    def computing(self, indices: Sequence[ir.Value]) -> list[ir.OpBase] | None:
+        """The ops that compute indices from nothing in memory, in order; None where there is more
+        to it."""
+        return self._slice(indices, ())
+
     def _packed(self, op: ir.Store, movable: Collection[ir.OpBase]) -> VectorAccess | None:
         """A store of a vector's elements to consecutive registers."""
         buffer, guards = self.buffers[op.buffer], self._guards(op, movable)
