@@ -117,14 +117,20 @@ def _view(address: int, count: int, kind: np.dtype[Any]) -> Any:
     return np.frombuffer(held, kind)
 
 
+def _is_host(value: object) -> bool:
+    return False
+
+
+def _stream_of(value: object, number: int) -> int:
+    return 77
+
+
 def played_kernel() -> Callable[[], None]:
     """Return what launches the kernel; it is the only one with marks on a GPU in this process."""
     device = _Device()
     device.sizes = {"marked_0": (1, slots.RECORDING.itemsize)}
     device.kernels["marked_0"] = _Warps()
-    # No `Mock`, which remembers its calls.
-    mock.patch.object(cuda_executable, "is_host", lambda value: False).start()
-    mock.patch.object(cuda_executable, "stream_of", lambda value, number: 77).start()
+    mock.patch.multiple(cuda_executable, is_host=_is_host, stream_of=_stream_of).start()
     reader().devices[0] = Records(device.device, reader().notice, RecordCost)
 
     def build(need: object) -> CudaBinary:

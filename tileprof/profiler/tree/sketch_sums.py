@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.pages import pages
 from tileprof.profile import Sketch, split_sketches
 from tileprof.profile.sketch import BUCKETS, PER_OCTAVE, added_up
-from tileprof.profiler.tree.pages import pages
 
 _Ints = npt.NDArray[np.int64]
 _OCTAVES = BUCKETS // PER_OCTAVE
