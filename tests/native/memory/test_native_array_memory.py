@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def test_arrays_that_change_their_size_keep_what_they_hold(sizes: list[int]) -> 
 
     def resized() -> None:
         array = np.arange(sizes[0], dtype=np.uint8)
-        for before, size in zip(sizes, sizes[1:]):
+        for before, size in itertools.pairwise(sizes):
             kept = array[: min(before, size)].copy()
             array.resize(size, refcheck=False)
             assert np.array_equal(array[: len(kept)], kept)
