@@ -54,9 +54,10 @@ GROWTH_MB = 5.0
 """What memory may differ by afterwards."""
 
 
-def unrecorded_growth(seconds: float, threads: int, device: str, looks: Path) -> dict[str, Any]:
+def unrecorded_growth(
+    seconds: float, workers: Sequence[Worker], looks: Path, after_s: float
+) -> dict[str, Any]:
     """Return how memory grows where the same workers run and nobody records."""
-    workers = [Worker(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)
     started = time.monotonic()
     running = [threading.Thread(target=worker.run, args=(started + seconds,)) for worker in workers]
@@ -66,8 +67,8 @@ def unrecorded_growth(seconds: float, threads: int, device: str, looks: Path) ->
         watch(running, workers, started, seconds)
     for thread in running:
         thread.join(timeout=120)
-    return {**growth(seen.memory_mb, seconds), "first": seen.parts_mb[0],
-            "last": seen.parts_mb[-1]}  # fmt: skip
+    parts = seen.parts_mb or [{}]  # a short run is over before the first look
+    return {**growth(seen.memory_mb, seconds, after_s), "first": parts[0], "last": parts[-1]}
 
 
 def soak(
@@ -93,9 +94,12 @@ def soak(
         from benchmarks.reliability.soaking import played
 
         played.play()
-        made, after_s = played.PlayedWorker, WARM_UP_S / played.HURRY
+        made, after_s = played.PlayedWorker, played.WARM_UP_S
         options["flush_interval"] = played.FLUSH_S
-    unrecorded = unrecorded_growth(unrecorded_s, threads, device, looks) if unrecorded_s else None
+    unrecorded = None
+    if unrecorded_s:
+        idle = [made(number, device) for number in range(threads)]
+        unrecorded = unrecorded_growth(unrecorded_s, idle, looks, after_s)
     session = tileprof.start(profile, **options)
     workers = [made(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)  # compiled before threads meet

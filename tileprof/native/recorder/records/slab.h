@@ -4,10 +4,8 @@
 // powers of two, so that what one array has outgrown serves another; all of it goes back to the
 // system with the slab, or serves the next totals. Threads of CUPTI's fill totals and another thread
 // ends them: from malloc they would be holes in the heaps of the former, among what stays there.
-// Pages are taken by twice as many as before, and are resident from then on. Where totals that are
-// handed over took more than half of them, there are four times as many as they took for the next
-// ones: each time some sketches have buckets more, and an array that grows takes twice as much. So
-// memory stands still once totals have been of their usual size.
+// Pages are resident from the begin. Few are enough for a few totals; what is more takes so many at
+// once that they are seldom all used: some sketches have buckets more each time, for hours.
 #pragma once
 
 #include <bit>
@@ -52,7 +50,6 @@ public:
   }
   // Begins anew in the pages that are there: nothing that was taken is used any more.
   void reset() {
-    make_ahead();
     for (Free *&first : free_) first = nullptr;
     current_ = nullptr;
     left_ = 0;
@@ -69,7 +66,7 @@ private:
     size_t bytes;
   };
   static constexpr size_t kRanks = 48, kLeastRank = std::bit_width(sizeof(Free)) - 1;
-  static constexpr size_t kFirst = 32u << 10, kLargest = 256u << 10, kAhead = 1u << 20;
+  static constexpr size_t kFirst = 32u << 10, kNext = 1u << 20;
 
   Chunk *chunks_ = nullptr;   // the first
   Chunk *current_ = nullptr;  // that pieces come from; those behind it are free
@@ -92,25 +89,8 @@ private:
       left_ = current_->bytes - sizeof(Chunk);
     } while (left_ < least);
   }
-  // Takes three times as many pages again as were used, at most kAhead, where half of them were.
-  void make_ahead() {
-    size_t used = 0;
-    Chunk **last = &chunks_;
-    bool begun = current_ != nullptr;
-    for (; *last; last = &(*last)->next) {
-      if (begun) used += (*last)->bytes - (*last == current_ ? left_ : 0);
-      begun = begun && *last != current_;
-    }
-    if (used <= bytes_ / 2) return;
-    const size_t wanted = used + (3 * used < kAhead ? 3 * used : kAhead);
-    try {
-      for (; bytes_ < wanted; last = &(*last)->next) *last = make(sizeof(Chunk));
-    } catch (const std::bad_alloc &) {
-      // What is wanted later is taken then.
-    }
-  }
   Chunk *make(size_t least) {
-    size_t wanted = bytes_ < kFirst ? kFirst : bytes_ < kLargest ? bytes_ : kLargest;
+    size_t wanted = bytes_ < kFirst ? kFirst : kNext;
     if (wanted < least) wanted = least;
     void *pages = take_pages(wanted, true);
     if (!pages) throw std::bad_alloc();
