@@ -193,8 +193,6 @@ class Records:
                     self._fail(error)
                     return
                 for each in taken:
-                    self._give_back(each)
-                for each in taken:
                     self._keep(each)
                 if refused:
                     where = f"the {room.bytes >> 20} MB of {self._name}"
@@ -204,6 +202,8 @@ class Records:
         """Let slots wait until somebody asks, if there is room for them."""
         if not self._undecoded.fits(slots):
             self.report()
+        # After that: what is shown of a launch is made once none of its slots is awaited.
+        self._give_back(slots)
         if self._undecoded.fits(slots):
             self._undecoded.add(slots)
         else:
