@@ -31,13 +31,11 @@ from tests.native.cupti_programs import (
 )
 from tileprof.profiler.session import recording
 
-__all__ = ["FLUSH_S", "WARM_UP_S", "PlayedWorker", "play"]
+__all__ = ["FLUSH_S", "PlayedWorker", "play"]
 
 HURRY = 10
 FLUSH_S = 10.0 / HURRY
 """`flush_interval` of the recording."""
-WARM_UP_S = 20.0
-"""More than a part in `HURRY` of a device's: its memory is the host's, and is written in turn."""
 MANY = 2 * BATCH
 """Launches of one kind in a row, for which the interpreter is not asked."""
 _FIRST_STREAM = 7
