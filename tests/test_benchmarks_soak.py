@@ -38,20 +38,23 @@ def test_short_soak_on_cpu_loses_no_launch(tmp_path: Path) -> None:
 
 
 def test_short_soak_of_a_played_gpu_loses_no_record(tmp_path: Path) -> None:
-    """Kernels, graphs, two streams and copies of three threads, each in its scope."""
+    """Kernels, graphs, two streams, copies and records of the inside of kernels of three threads,
+    each in its scope; before, the same without a recording."""
     pytest.importorskip("tileprof.native._recorder")
     if find_compiler() is None:
         pytest.skip("could not import 'g++': no compiler")
     out = tmp_path / "out.json"
     command = [sys.executable, "-m", "benchmarks.reliability.soak", "--device", "played"]
     subprocess.run(
-        [*command, "--seconds", "1", "--threads", "3", "-o", str(out)],
+        [*command, "--seconds", "1", "--threads", "3", "--unrecorded", "0.2", "-o", str(out)],
         cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     result = json.loads(out.read_text())
     assert (result["lost"], result["hangs"], result["tracebacks"]) == (0, 0, 0), result["details"]
-    assert {row["work"] for row in result["rows"]} == {"torch", "ours", "graph", "stream", "copies"}
-    assert result["runs"] == sum(row["counted"] for row in result["rows"]) > 1000
+    works = {"torch", "ours", "graph", "stream", "copies", "inside"}
+    assert {row["work"] for row in result["rows"]} == works
+    assert result["unrecorded"]["after_s"] == 0.1
+    assert result["runs"] == sum(row["counted"] for row in result["rows"]) > 100
     assert set(result["provenance"]) == {"cupti"}
 
 

@@ -10,9 +10,11 @@ operations of PyTorch, tile kernels with instrumentation, and on a GPU replays o
 on a second stream, and copies in both directions.  All launch a known number of kernels or copies.
 
     python -m benchmarks.reliability.soak --seconds 600 -o out.json
-    python -m benchmarks.reliability.soak --device played --seconds 61 -o out.json
+    python -m benchmarks.reliability.soak --device played --seconds 305 --unrecorded 185 -o out.json
 
-The second plays CUPTI, and ten minutes in one: what grows there is the recorder's, or its host's.
+The second plays CUPTI and what warps write of their kernels, and ten minutes in one: what grows
+there is the recorder's, or its host's.  With `--unrecorded` the same workers run before without a
+recording: what grows then is theirs.
 """
 
 from __future__ import annotations
@@ -54,9 +56,8 @@ GROWTH_MB = 5.0
 """What memory may differ by afterwards."""
 
 
-def unrecorded_growth(seconds: float, threads: int, device: str, looks: Path) -> dict[str, Any]:
+def unrecorded_growth(seconds: float, workers: Sequence[Worker], looks: Path) -> dict[str, Any]:
     """Return how memory grows where the same workers run and nobody records."""
-    workers = [Worker(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)
     started = time.monotonic()
     running = [threading.Thread(target=worker.run, args=(started + seconds,)) for worker in workers]
@@ -66,8 +67,8 @@ def unrecorded_growth(seconds: float, threads: int, device: str, looks: Path) ->
         watch(running, workers, started, seconds)
     for thread in running:
         thread.join(timeout=120)
-    return {**growth(seen.memory_mb, seconds), "first": seen.parts_mb[0],
-            "last": seen.parts_mb[-1]}  # fmt: skip
+    parts = seen.parts_mb or [{}]  # a short run is over before the first look
+    return {**growth(seen.memory_mb, seconds), "first": parts[0], "last": parts[-1]}
 
 
 def soak(
@@ -88,14 +89,16 @@ def soak(
     began = time.monotonic()
     made: Callable[[int, str], Worker] = Worker
     options: dict[str, Any] = {"instrument": "scopes"}
-    after_s = WARM_UP_S
     if device == "played":
         from benchmarks.reliability.soaking import played
 
         played.play()
-        made, after_s = played.PlayedWorker, WARM_UP_S / played.HURRY
+        made = played.PlayedWorker
         options["flush_interval"] = played.FLUSH_S
-    unrecorded = unrecorded_growth(unrecorded_s, threads, device, looks) if unrecorded_s else None
+    unrecorded = None
+    if unrecorded_s:
+        idle = [made(number, device) for number in range(threads)]
+        unrecorded = unrecorded_growth(unrecorded_s, idle, looks)
     session = tileprof.start(profile, **options)
     workers = [made(number, device) for number in range(threads)]
     shift_and_scale(workers[0].x, workers[0].y)  # compiled before threads meet
@@ -119,7 +122,7 @@ def soak(
     told_here()
     recorded = load(profile)
     rows = [row for worker in workers for row in compared(recorded, worker)]
-    grown = growth(seen.memory_mb, seconds, after_s)
+    grown = growth(seen.memory_mb, seconds)
     failures = [row for row in rows if row["lost"]]
     failures += [{"thread": w.number, "error": w.error} for w in workers if w.error]
     if grown["range_mb"] > GROWTH_MB:
@@ -182,11 +185,9 @@ def watch(
     return held
 
 
-def growth(
-    memory: Sequence[Sequence[float]], seconds: float, after_s: float = WARM_UP_S
-) -> dict[str, float]:
+def growth(memory: Sequence[Sequence[float]], seconds: float) -> dict[str, float]:
     """Return slope in MB per minute and largest less smallest MB after the warm-up."""
-    after = min(after_s, seconds / 2)
+    after = min(WARM_UP_S, seconds / 2)
     rows = [(at / 60, mb) for at, mb in memory if at >= after]
     if len(rows) < 2:
         return {"after_s": after, "samples": len(rows), "slope_mb_per_min": 0.0, "range_mb": 0.0}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 import tileprof.profiler as profiler
 from tests.cuda.compiled_kernels import kernel, lowered
@@ -23,6 +24,7 @@ from tests.cuda.test_cuda_records import (
     machine,
     marked,
     run,
+    visits,
 )
 from tests.cuda.test_marks import _matrices, recorded
 from tests.cuda.test_runtime import KERNEL, aligned
@@ -35,6 +37,8 @@ from tileprof.instrument.decode.excerpts import Excerpt, excerpt_of
 from tileprof.profile import KernelInfo, Profile, SiteInfo, Tables, TreeBuilder
 from tileprof.profiler.host.excerpts import Excerpts, cta_timelines
 from tileprof.runtime import hooks
+from tileprof.runtime.cuda.records import capacity as cuda_room
+from tileprof.runtime.cuda.records import undecoded
 from tileprof.runtime.cuda.records.launch_ids import is_kept
 from tileprof.runtime.launch import LoadedKernel
 from tileprof.viewer import export, render_cta
@@ -94,6 +98,23 @@ def test_a_launch_is_kept_whole(machine: Machine) -> None:
     [(_, _, found)] = _kept(machine.late)
     assert found.recorded == 8
     assert len(found.warps) == WARPS * len(found.blocks)
+
+
+def test_a_launch_is_whole_where_too_many_slots_wait(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of its warps are decoded while others are read."""
+    monkeypatch.setattr(cuda_room, "_AT_ONCE", 10 * 16 * 8)
+    monkeypatch.setattr(cuda_room, "_JOINED", 1)
+    monkeypatch.setattr(undecoded, "MOST_SLOTS", 40)
+    run(machine, machine.executable())
+    machine.records.read()
+    assert machine.late.times(7) == visits(40)
+    assert not _kept(machine.late)
+    machine.records.collect(final=False)
+    assert machine.late.times(7) == visits(8 * WARPS)
+    [(_, _, found)] = _kept(machine.late)
+    assert found.recorded == 8
 
 
 def test_a_launch_that_lacks_warps_is_told_at_the_end(machine: Machine) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tileprof
 import tileprof.profiler as profiler
@@ -41,10 +44,13 @@ from tileprof.runtime.cuda.records import (
 from tileprof.runtime.cuda.records import (
     recorder as cuda_records,
 )
+from tileprof.runtime.cuda.records import (
+    undecoded,
+)
 from tileprof.runtime.cuda.records.budget import Budget, Share
 from tileprof.runtime.cuda.records.calibration import RecordCost
 from tileprof.runtime.cuda.records.comparison import Comparison, Taken
-from tileprof.runtime.cuda.records.launch_ids import NOTHING, SiteTable
+from tileprof.runtime.cuda.records.launch_ids import NOTHING, SiteTable, Tag
 from tileprof.runtime.cuda.records.reader import Reader
 from tileprof.runtime.cuda.records.recorder import Records
 from tileprof.runtime.hooks import Measured
@@ -361,26 +367,94 @@ def test_slots_are_used_again_and_again(machine: Machine, monkeypatch: pytest.Mo
 def test_no_more_records_than_a_limit_are_decoded_at_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Decoding takes several times their memory; a part that is larger alone is decoded alone."""
+    """Decoding takes several times their memory; a slot that is larger alone is decoded alone."""
     monkeypatch.setattr(cuda_room, "_AT_ONCE", 10 * 16 * 8)
-    monkeypatch.setattr(cuda_records, "_MOST_RECORDS", 600)
+    monkeypatch.setattr(undecoded, "MOST_RECORDS", 600)
     monkeypatch.setattr(cuda_records, "_DECODED_AT_ONCE", 300)
-    sizes: list[list[int]] = []
-    join = Slots.join
+    sizes: list[int] = []
+    decode = Records._decode
 
-    def joined(parts: Sequence[Slots]) -> Slots:
-        sizes.append([len(part.records) for part in parts])
-        return join(parts)
+    def decoded(self: Records, tag: Tag, part: Slots) -> None:
+        sizes.append(len(part.records))
+        decode(self, tag, part)
 
-    monkeypatch.setattr(Slots, "join", joined)
+    monkeypatch.setattr(Records, "_decode", decoded)
     held = machine.executable()
     for _ in range(12):
         run(machine, held)
     machine.records.collect(final=True)
     assert machine.late.times(7) == visits(12 * 8 * WARPS)
-    groups = [size for size in sizes if sum(size)]
-    assert len(groups) > 5
-    assert all(sum(group) <= 300 or len(group) == 1 for group in groups)
+    assert len(sizes) > 5
+    assert max(sizes) <= 300
+
+
+@given(
+    kept=st.lists(st.integers(0, 40), max_size=60),
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8),
+    at_once=st.integers(1, 60),
+)
+def test_what_waits_comes_in_order_in_parts(
+    kept: list[int], sizes: list[int], at_once: int
+) -> None:
+    """Slots come back whole, in the order in which they were added, and their room with them."""
+    waiting = undecoded.Undecoded()
+    for _ in range(2):
+        at = 0
+        for size in itertools.cycle(sizes):
+            if at >= len(kept):
+                break
+            part = numbered(kept[at : at + size], at)
+            assert waiting.fits(part)
+            waiting.add(part)
+            at += size
+        assert len(waiting) == len(kept)
+        parts = list(waiting.take(at_once))
+        assert len(waiting) == 0
+        joined = Slots.join(parts)
+        assert joined.heads["ticket"].tolist() == list(range(len(kept)))
+        assert joined.heads["kept"].tolist() == kept
+        assert joined.records["clock"].tolist() == [
+            n for n, many in enumerate(kept) for _ in range(many)
+        ]
+        assert all(len(part.records) <= at_once or len(part) == 1 for part in parts)
+
+
+def numbered(kept: list[int], first: int) -> Slots:
+    """Slots with so many records each, which have the number of their slot."""
+    heads, records = np.zeros(len(kept), slots.SLOT), np.zeros(sum(kept), slots.RECORD)
+    heads["kept"], heads["ticket"] = kept, first + np.arange(len(kept))
+    records["clock"] = np.repeat(heads["ticket"], kept)
+    return Slots(heads, records)
+
+
+def test_few_slots_wait(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond their number they are decoded, whether somebody asks or not, and none is lost; what is
+    larger than all room is decoded by itself."""
+    monkeypatch.setattr(undecoded, "MOST_SLOTS", 3 * 8 * WARPS)
+    held = machine.executable()
+    told = []
+    for _ in range(12):
+        run(machine, held)
+        machine.records.read()
+        told.append(sum(each.warps for _, each, _ in machine.late.told))
+        assert len(machine.records._undecoded) <= undecoded.MOST_SLOTS
+    assert told[2] == 0 < told[3]
+    monkeypatch.setattr(undecoded, "MOST_SLOTS", 8)
+    run(machine, held)
+    machine.records.collect(final=True)
+    assert machine.late.times(7) == visits(13 * 8 * WARPS)
+
+
+def test_what_is_added_while_parts_are_taken_stays() -> None:
+    """As a signal's handler may, which ends the recording."""
+    waiting = undecoded.Undecoded()
+    waiting.add(numbered([2, 2, 2], 0))
+    parts = waiting.take(2)
+    first = next(parts)
+    waiting.add(numbered([3], 9))
+    assert [int(each.heads["ticket"][0]) for each in (first, *parts)] == [0, 1, 2]
+    (late,) = waiting.take(10)
+    assert late.heads["ticket"].tolist() == [9]
 
 
 def test_replays_of_a_graph(machine: Machine) -> None:

@@ -265,6 +265,7 @@ class Fake:
             part = slice(starts[i], starts[i + 1])
             sketch = dict(zip(drained["sketch_bucket"][part].tolist(),
                               drained["sketch_count"][part].tolist()))  # fmt: skip
+            assert list(sketch) == sorted(drained["sketch_bucket"][part].tolist())
             values = {name: int(drained[name][i]) for name in
                       ("epoch", "detail", "count", "untimed", "sum", "min", "max", "slack",
                        "bytes", "blocks")}  # fmt: skip

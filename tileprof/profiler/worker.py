@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from tileprof.native.array_memory import arrays_in_pages
+
 PERIOD_S = 0.005
 """Mean time between two looks, in seconds, at first."""
 SLOWEST = 4
@@ -35,6 +37,7 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         """Tick, at times that keep no step with anything periodic in the program."""
+        arrays_in_pages()
         seed = 1
         due = time.monotonic() + _FIRST_S
         while not self._over:

@@ -2,7 +2,7 @@
 
 In: `benchmarks.reliability.soak --device played`.  Out: its workers, whose launches leave records
 as those on a GPU do: by threads with buffers of their own, on two streams each, of graphs, copies
-and kernels beside operations of PyTorch on the host.
+and kernels beside operations of PyTorch on the host, and of the inside of kernels with marks.
 
 What is done each so many seconds (records that are handed over, files that are written) is done
 `HURRY` times as often, as a soak of ten minutes takes one here.
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import ctypes as C
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from benchmarks.reliability.soaking.inside import played_kernel
 from benchmarks.reliability.soaking.kernels import shift_and_scale
 from benchmarks.reliability.soaking.work import BATCH, IN_GRAPH, Worker
 from tests.native.cupti_programs import (
@@ -40,17 +42,19 @@ _FIRST_STREAM = 7
 _KERNELS = (C.c_char_p(b"neg_kernel"), C.c_char_p(b"neg_in_graph"))
 
 _played: Fake | None = None
+_launch_marked: Callable[[], None] | None = None
 
 
 def play() -> None:
     """Have the next recording use the played library."""
-    global _played
+    global _played, _launch_marked
     from tileprof.native import _recorder
 
     library = build_fake()
     os.environ["TILEPROF_CUPTI"] = str(library)
     _played = Fake(library, _recorder)
     recording.HANDOVER_S /= HURRY
+    _launch_marked = played_kernel()
 
 
 class PlayedWorker(Worker):
@@ -65,6 +69,7 @@ class PlayedWorker(Worker):
         self._node = 100 * (number + 1)
         self._capture()
         self.jobs |= {"graph": self._graph, "stream": self._stream, "copies": self._copies}
+        self.jobs["inside"] = self._inside
 
     def _capture(self) -> None:
         assert _played is not None
@@ -86,6 +91,12 @@ class PlayedWorker(Worker):
     def _ours(self) -> int:
         shift_and_scale(self.x, self.y)
         return 1
+
+    def _inside(self) -> int:
+        assert _launch_marked is not None
+        for _ in range(BATCH):
+            _launch_marked()
+        return BATCH
 
     def _graph(self) -> int:
         node = C.c_uint64(self._node)

@@ -96,3 +96,24 @@ def test_totals_use_memory_again(fake: Fake) -> None:
         seen.append(fake.recorder.gpu_held_bytes()["totals"])
     assert seen[0] > 0
     assert seen[2:] == [seen[1]] * 10
+
+
+def test_totals_have_room_for_more_buckets(fake: Fake) -> None:
+    """Times reach more buckets in each period: of half as many more none takes memory; and a few
+    totals take little."""
+    fake.kernel()
+    assert len(fake.rows("kernel")) == 1
+    assert fake.recorder.gpu_held_bytes()["totals"] < 2**18
+    seen = []
+    for turn in range(12):
+        buckets = 400 + 20 * max(turn - 2, 0)
+        at = (1 + turn) * 10**12
+        for context in range(20):
+            with fake.range(f"r{context}"):
+                for bucket in range(buckets):
+                    fake.kernel("k", at, at + int(10_000 * 1.025**bucket))
+                    at += 10**8
+        # The one before has its slack now.
+        assert {row.count for row in fake.rows("kernel")} - {0} == {buckets}
+        seen.append(fake.recorder.gpu_held_bytes()["totals"])
+    assert seen[2:] == [seen[1]] * 10

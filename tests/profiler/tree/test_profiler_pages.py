@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tileprof.pages import pages
 from tileprof.profile import Sketch
-from tileprof.profiler.tree.pages import pages
 from tileprof.profiler.tree.sampled_nodes import Trail
 from tileprof.profiler.tree.sketch_sums import SketchSums
 

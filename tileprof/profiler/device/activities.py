@@ -231,11 +231,9 @@ def _grid(drained: Any, row: int) -> Extent:
 
 
 def sketches_of(drained: Any) -> list[Sketch]:
-    """Return the sketch of each row; a row's buckets are in no order, and stand there once."""
-    starts, buckets = drained["sketch_start"], drained["sketch_bucket"]
-    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts.astype(np.int64)))
-    order = np.lexsort((buckets, rows))
-    return split_sketches(starts.tolist(), buckets[order], drained["sketch_count"][order])
+    """Return the sketch of each row; a row's buckets ascend."""
+    columns = (drained[f"sketch_{name}"] for name in ("bucket", "count"))
+    return split_sketches(drained["sketch_start"].tolist(), *columns)
 
 
 def _totals(what: str, drained: Any, row: int, sketch: Sketch) -> DeviceTotals:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from tileprof.profiler.tree.pages import pages
+from tileprof.pages import pages
 from tileprof.profiler.tree.tree import Node
 
 MOST = 16_384

@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tileprof.pages import pages
 from tileprof.profile import Sketch, split_sketches
 from tileprof.profile.sketch import BUCKETS, PER_OCTAVE, added_up
-from tileprof.profiler.tree.pages import pages
 
 _Ints = npt.NDArray[np.int64]
 _OCTAVES = BUCKETS // PER_OCTAVE
@@ -27,6 +27,8 @@ _LEAST_ROOM = 64
 """Rows that there is room for at first."""
 _AT_ONCE = 16
 """Nodes of which sketches are made at a time: what that takes comes and goes with each file."""
+_ADDED_AT_ONCE = 2048
+"""Buckets that are added at a time, or those of a sketch that has more: as with `_AT_ONCE`."""
 _MOST_WAITING = 4096
 """Sketches that wait at most."""
 
@@ -54,6 +56,18 @@ class SketchSums:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
+        part: list[tuple[int, Sketch]] = []
+        buckets = 0
+        for each in waiting:
+            part.append(each)
+            buckets += len(each[1].buckets)
+            if buckets >= _ADDED_AT_ONCE:
+                self._settle(part)
+                part, buckets = [], 0
+        if part:
+            self._settle(part)
+
+    def _settle(self, waiting: list[tuple[int, Sketch]]) -> None:
         sketches = [sketch for _, sketch in waiting]
         indices = np.array([index for index, _ in waiting], np.int64)
         nodes = np.repeat(indices, [len(sketch.buckets) for sketch in sketches])

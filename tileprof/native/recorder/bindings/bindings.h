@@ -12,6 +12,7 @@ template <typename Work> auto without_gil(Work work) {
   return work();
 }
 
+void bind_arrays(nanobind::module_ &);
 void bind_cupti(nanobind::module_ &);
 void bind_backward(nanobind::module_ &);
 void bind_counters(nanobind::module_ &);

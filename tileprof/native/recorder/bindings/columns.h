@@ -8,14 +8,25 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include "records/pages.h"
 #include "records/sketch.h"
 
 namespace tileprof {
 
 template <typename T> using Column = nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>;
 
-// A NumPy array that owns what `fill` wrote into it.
+// A NumPy array that owns what `fill` wrote into it.  What is large lies in pages of its own: it
+// comes and goes every few seconds, and its size varies.
 template <typename T, typename Fill> Column<T> column(size_t size, Fill fill) {
+  constexpr size_t kLarge = 64u << 10;  // bytes
+  if (size * sizeof(T) >= kLarge) {
+    auto values = std::make_unique<PageVector<T>>();
+    values->reserve(size);
+    for (size_t i = 0; i < size; ++i) values->push_back(T(fill(i)));
+    PageVector<T> *held = values.release();
+    nanobind::capsule owner(held, [](void *p) noexcept { delete static_cast<PageVector<T> *>(p); });
+    return Column<T>(held->data(), {size}, owner);
+  }
   auto values = std::make_unique<T[]>(size ? size : 1);
   for (size_t i = 0; i < size; ++i) values[i] = T(fill(i));
   T *data = values.release();

@@ -184,6 +184,7 @@ NB_MODULE(_recorder, m) {
     recorder().after_fork();
     framework_memory().after_fork();
   });
+  bind_arrays(m);
   bind_backward(m);
   bind_counters(m);
   bind_crashes(m);

@@ -4,8 +4,8 @@
 // powers of two, so that what one array has outgrown serves another; all of it goes back to the
 // system with the slab, or serves the next totals. Threads of CUPTI's fill totals and another thread
 // ends them: from malloc they would be holes in the heaps of the former, among what stays there.
-// Pages are taken by twice as many as before, and are resident from then on: so memory stands still
-// once totals have been of their usual size.
+// Pages are resident from the begin. Few are enough for a few totals; what is more takes so many at
+// once that they are seldom all used: some sketches have buckets more each time, for hours.
 #pragma once
 
 #include <bit>
@@ -66,7 +66,7 @@ private:
     size_t bytes;
   };
   static constexpr size_t kRanks = 48, kLeastRank = std::bit_width(sizeof(Free)) - 1;
-  static constexpr size_t kFirst = 32u << 10, kLargest = 256u << 10;
+  static constexpr size_t kFirst = 32u << 10, kNext = 1u << 20;
 
   Chunk *chunks_ = nullptr;   // the first
   Chunk *current_ = nullptr;  // that pieces come from; those behind it are free
@@ -90,7 +90,7 @@ private:
     } while (left_ < least);
   }
   Chunk *make(size_t least) {
-    size_t wanted = bytes_ < kFirst ? kFirst : bytes_ < kLargest ? bytes_ : kLargest;
+    size_t wanted = bytes_ < kFirst ? kFirst : kNext;
     if (wanted < least) wanted = least;
     void *pages = take_pages(wanted, true);
     if (!pages) throw std::bad_alloc();

@@ -100,10 +100,42 @@ class Room:
         return float(np.maximum(fill, _LEAST_FILL).sum())
 
 
+_JOINED = 64
+"""Parts that are made one, where they have few records: most warps have some."""
+_JOINED_RECORDS = 1 << 12
+"""Number of records from which parts are not few."""
 _AT_ONCE = 1 << 18
 """Bytes of slots that are copied at once, and so at most of a part that is decoded at once."""
 _THINNED = 1024
 """Counts behind the slots, for kernels in graphs; more kernels than that share some."""
+
+
+class _Joined:
+    """Parts of slots, of which small ones that follow each other are one."""
+
+    def __init__(self) -> None:
+        self._parts: list[Slots] = []
+        self._small: list[Slots] = []
+        self._records = 0
+        """Number of records of the small ones."""
+
+    def add(self, part: Slots) -> None:
+        """Add the next part."""
+        self._small.append(part)
+        self._records += len(part.records)
+        if len(self._small) >= _JOINED or self._records >= _JOINED_RECORDS:
+            self._join()
+
+    def all(self) -> list[Slots]:
+        """Return all of them, in order."""
+        self._join()
+        return self._parts
+
+    def _join(self) -> None:
+        if self._small:
+            whole = self._small[0] if len(self._small) == 1 else Slots.join(self._small)
+            self._parts.append(whole)
+            self._small, self._records = [], 0
 
 
 class DeviceArena:
@@ -151,13 +183,13 @@ class DeviceArena:
         afterwards; and how many claims were refused since the last time."""
         with self.device.current(), self.device.driver.beside_captures():
             arena = self._read()
-            tickets, taken = arena.tickets(), []
+            tickets, taken = arena.tickets(), _Joined()
             for at in range(tickets.start, tickets.stop, self._at_once):
                 some = range(at, min(at + self._at_once, tickets.stop))
-                taken.append(self._collect(arena, some))
+                taken.add(self._collect(arena, some))
                 self._release(some.stop)
         refused, self._refused = arena.lost - self._refused, arena.lost
-        return taken, refused
+        return taken.all(), refused
 
     def _read(self) -> slots.Arena:
         driver, size = self.device.driver, len(self._heads)

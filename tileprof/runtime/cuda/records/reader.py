@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 
+from tileprof.native.array_memory import arrays_in_pages
 from tileprof.once import Guard, once
 from tileprof.runtime import hooks
 from tileprof.runtime.cuda.device import CudaDevice
@@ -62,6 +63,7 @@ class Reader:
     def _run(self) -> None:
         ident = threading.get_ident()
         hooks.own_threads.add(ident)
+        arrays_in_pages()
         try:
             while True:
                 self._turn()

@@ -30,6 +30,7 @@ from .budget import one_in
 from .calibration import Calibration, RecordCost, measure
 from .capacity import Room
 from .launch_ids import NOTHING, Source, Tag, is_kept
+from .undecoded import Undecoded, parts_of
 
 BLOCKS = 8
 """Blocks of a launch that record."""
@@ -37,8 +38,6 @@ BLOCKS_OF_REPLAYS = 2
 """Blocks of a launch in a graph that record, at least."""
 COMPARING_S = 3.0
 """Seconds that finding out the marks' cost may take."""
-_MOST_RECORDS = 1 << 16
-"""Records of 8 bytes that are kept undecoded."""
 _DECODED_AT_ONCE = 1 << 14
 """Records that are decoded together where there are more, in 1.3 to 1.6 MB.  Twice as many take
 twice the memory and no less time a record, half as many half and 1.3 to 1.5 times the time
@@ -67,7 +66,7 @@ class Records:
         self._tags: dict[int, Tag] = {}
         self._numbered = 0
         self._changed: set[Tag] = set()
-        self._kept: list[Slots] = []
+        self._undecoded = Undecoded()
         self._late: hooks.LateListener | None = None
         """The last that was heard of."""
         self._comparisons: set[Callable[[], None]] = set()
@@ -194,13 +193,23 @@ class Records:
                     self._fail(error)
                     return
                 for each in taken:
-                    self._give_back(each)
-                self._kept += taken
+                    self._keep(each)
                 if refused:
                     where = f"the {room.bytes >> 20} MB of {self._name}"
                     self._say(f"warps found no room for records in {where}", refused)
-            if sum(len(each.records) for each in self._kept) > _MOST_RECORDS:
-                self.report()
+
+    def _keep(self, slots: Slots) -> None:
+        """Let slots wait until somebody asks, if there is room for them."""
+        if not self._undecoded.fits(slots):
+            self.report()
+        # After that: what is shown of a launch is made once none of its slots is awaited.
+        self._give_back(slots)
+        if self._undecoded.fits(slots):
+            self._undecoded.add(slots)
+        else:
+            changed = self._decode_all(parts_of(slots, _DECODED_AT_ONCE))
+            with self._lock:
+                self._changed |= changed
 
     def _give_back(self, slots: Slots) -> None:
         tags: npt.NDArray[np.uint32] = slots.heads["tag"]
@@ -214,24 +223,30 @@ class Records:
         """Decode what was read, and hand it to those who listened; `over`: what was not read by
         now will not be."""
         with self._reading:
-            kept, self._kept = self._kept, []
             with self._lock:
                 changed, self._changed = self._changed, set()
-                tags = dict(self._tags)
-            strangers = 0
-            for group in _groups(kept):
-                for number, slots in Slots.join(group).by_tag().items():
-                    tag = tags.get(number)
-                    if tag is not None and not tag.late.closed:
-                        changed.add(tag)
-                        self._decode(tag, slots)
-                    else:
-                        strangers += len(slots)
-            if strangers:
-                # As those of a graph do that was captured then and is replayed now.
-                self._say("warps wrote records that belong to an earlier recording", strangers)
+            changed |= self._decode_all(self._undecoded.take(_DECODED_AT_ONCE))
             for tag in changed:
                 self._report_counts(tag, over=over or bool(self._failure))
+
+    def _decode_all(self, parts: Iterator[Slots]) -> set[Tag]:
+        """Decode slots and hand over what they say; return whose they are."""
+        with self._lock:
+            tags = dict(self._tags)
+        found: set[Tag] = set()
+        strangers = 0
+        for part in parts:
+            for number, slots in part.by_tag().items():
+                tag = tags.get(number)
+                if tag is not None and not tag.late.closed:
+                    found.add(tag)
+                    self._decode(tag, slots)
+                else:
+                    strangers += len(slots)
+        if strangers:
+            # As those of a graph do that was captured then and is replayed now.
+            self._say("warps wrote records that belong to an earlier recording", strangers)
+        return found
 
     def _decode(self, tag: Tag, slots: Slots) -> None:
         try:
@@ -311,18 +326,6 @@ class Records:
     @property
     def _name(self) -> str:
         return f"cuda:{self.device.number}"
-
-
-def _groups(kept: list[Slots]) -> Iterator[list[Slots]]:
-    """Yield the parts in groups that are decoded at once; each is let go of when it is taken."""
-    kept.reverse()
-    while kept:
-        group: list[Slots] = []
-        records = 0
-        while kept and (not group or records + len(kept[-1].records) <= _DECODED_AT_ONCE):
-            group.append(kept.pop())
-            records += len(group[-1].records)
-        yield group
 
 
 def _every(options: RecordOptions, blocks: int, captured: bool) -> int:
