@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from plant.twins import KERNELS
 
+from .later import extents
 from .programs import Program, dotted
 
 __all__ = ["FAMILIES", "Family"]
@@ -292,6 +293,10 @@ def _older() -> tuple[Family, ...]:
     return tuple(found.values())
 
 
+_LATER = (
+    *(_tile(row.name, row.shape, row.small, **row.more) for row in extents.TILES),
+    *(_triton(row.name, row.shape, row.small, **row.more) for row in extents.TRITONS),
+)
 FAMILIES: Mapping[str, Family] = {
-    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_older())
+    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())
 }
