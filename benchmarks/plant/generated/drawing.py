@@ -143,10 +143,12 @@ Piles: TypeAlias = list[list[Mutant]]
 def _sites(
     family: Family, chance: random.Random, closed: Iterable[str]
 ) -> tuple[Piles, list[Mutant]]:
-    """Return a family's defects, those of `closed` operators left out, and its decoys."""
+    """Return a family's defects, those of `closed` operators and faults left out, and decoys."""
     by_operator: dict[str, list[Mutant]] = {}
     decoys = []
     for mutant in mutants_of(family):
+        if mutant.fault:
+            continue
         if mutant.operator.kind == "decoy":
             decoys.append(mutant)
         elif mutant.operator.name not in closed:

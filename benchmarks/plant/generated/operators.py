@@ -39,6 +39,11 @@ class Site:
     blocks: tuple[str, str, int, int] | None = None
     """Names of two extents of the shape, and the tile's elements along each, by which a grid's
     waves are filled."""
+    fault: str = ""
+    """Why the changed program cannot run, or computes something else; nothing draws such a site. It
+    stays in its place, as later sites are named by their number."""
+    counts: tuple[str, ...] = ()
+    """Numbers of blocks along the second and third axis of the grid, as expressions of extents."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +228,8 @@ def _swapped_grid(program: Program) -> Iterator[Site]:
         if isinstance(names, ast.Tuple) and len(names.elts) >= 2 and len(call.args) >= 2:
             edits = _exchanged(program, call.args[0], call.args[1])
             edits += _exchanged(program, names.elts[0], names.elts[1])
-            yield Site(edits, at, causes, "the first two axes of the grid exchanged")
+            yield Site(edits, at, causes, "the first two axes of the grid exchanged",
+                       counts=(program.segment(call.args[0]),))  # fmt: skip
     held = [
         call for call in program.calls("tl.program_id") if isinstance(call.args[0], ast.Constant)
     ]
@@ -239,7 +245,8 @@ def _swapped_grid(program: Program) -> Iterator[Site]:
             for call in held if call.args[0].value in axes  # type: ignore[attr-defined]
         ]  # fmt: skip
         edits = (*changed, *_exchanged(program, grids[0].elts[0], grids[0].elts[1]))
-        yield Site(edits, at, causes, "the first two axes of the grid exchanged")
+        yield Site(edits, at, causes, "the first two axes of the grid exchanged",
+                   counts=(program.segment(grids[0].elts[0]),))  # fmt: skip
 
 
 def _exchanged(program: Program, one: ast.AST, other: ast.AST) -> tuple[Edit, ...]:

@@ -240,7 +240,7 @@ def _cloned(program: Program) -> Iterator[Site]:
         ))  # fmt: skip
         edits = (program.before(launch.node, text),
                  *(program.replace(node, f"{name}_copied") for node in uses))  # fmt: skip
-        yield Site(edits, (), causes, f"{name} copied before")
+        yield Site(edits, (), causes, f"{name} copied before", counts=tuple(extents[:-1]))
 
 
 def _dtype(program: Program, name: str) -> str:

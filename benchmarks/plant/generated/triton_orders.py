@@ -141,7 +141,10 @@ def _interleaved(program: Program) -> Iterator[Site]:
             statement = program.statement(call)
             names = _names(statement.targets[0]) if isinstance(statement, ast.Assign) else set()
             at = {line for name in names for line in program.uses(name)} | set(_lines(program))
-            yield Site((edit,), tuple(sorted(at)), causes, f"programs of axis {axis} interleaved")
+            others = [each for each in program.calls("tl.program_id")
+                      if program.segment(each.args[0]) == axis and each is not start.left]  # fmt: skip
+            yield Site((edit,), tuple(sorted(at)), causes, f"programs of axis {axis} interleaved",
+                       fault=f"neighbours are meant at line {others[0].lineno}" if others else "")  # fmt: skip
 
 
 def _padded(program: Program) -> Iterator[Site]:
