@@ -215,7 +215,8 @@ def _stored(program: Program) -> Iterator[Site]:
         block = program.siblings(statement)
         for each in block:
             if isinstance(each, ast.For) and each.lineno < statement.lineno:
-                held.append((statement, each, block[block.index(each) + 1 : block.index(statement)]))
+                between = block[block.index(each) + 1 : block.index(statement)]
+                held.append((statement, each, between))
                 break
     late = []
     for statement, loop, between in held:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..operators import Operator, Site
-from ..programs import Program
+from plant.generated.operators import Operator, Site
+from plant.generated.programs import Program
+
 from . import tile_operators as tile
 from . import triton_operators as triton
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ..operators import Operator, Site, launch_lines
-from ..programs import Edit, Program, dotted
-from ..tile_operators import _names as _names_in
-from ..tile_operators import dotted_base
-from ..tile_rewrites import (
+from plant.generated.operators import Operator, Site, launch_lines
+from plant.generated.programs import Edit, Program, dotted
+from plant.generated.tile_operators import _names as _names_in
+from plant.generated.tile_operators import dotted_base
+from plant.generated.tile_rewrites import (
     _REDUCTIONS,
     _at,
     _buffers,
@@ -281,7 +281,8 @@ def _long_blocks(program: Program) -> Iterator[Site]:
         return
     body = launch.node.body
     allocs = [each for each in body if isinstance(each, ast.Assign)
-              and dotted(getattr(each.value, "func", each.value)).startswith("T.alloc_")]  # fmt: skip
+              and dotted(getattr(each.value, "func", each.value)).startswith("T.alloc_")
+              ]  # fmt: skip
     rest = [each for each in body if each not in allocs]
     if not rest or (allocs and allocs[-1].lineno > rest[0].lineno):
         return

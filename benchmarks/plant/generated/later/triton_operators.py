@@ -1,4 +1,4 @@
-"""Operators on Triton kernels that came after the second test split: calls around a kernel, detours.
+"""Operators on Triton kernels that came after the second test split: detours, calls around them.
 
 In: a program.  Out: sites, as other operators have them. They let PyTorch copy, widen or clear what
 need not be, launch in parts or twice, hide from the compiler which elements are neighbours, and
@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..operators import Operator, Site, launch_lines
-from ..programs import Edit, Program, applied, dotted
-from ..triton_orders import _argument, _indices, _innermost, _lines, _names
+from plant.generated.operators import Operator, Site
+from plant.generated.programs import Edit, Program, applied, dotted
+from plant.generated.triton_orders import _argument, _indices, _innermost, _lines, _names
 
 __all__ = ["DECOYS", "OPERATORS", "clamped", "copied_result", "double_sums"]
 

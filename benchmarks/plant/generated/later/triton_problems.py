@@ -7,6 +7,7 @@ that a problem has: logarithms of chances, ends of sequences, stable filters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import TypeAlias
 
 import torch
@@ -201,7 +202,7 @@ def _kv_grad(q: Tensor, k: Tensor, v: Tensor, do: Tensor, _whole: Tensor, _delta
 
 def _jagged_attention(q: Tensor, k: Tensor, v: Tensor, offset: Tensor) -> Tensor:
     ends, made = offset.tolist(), []
-    for first, end in zip(ends, ends[1:]):
+    for first, end in pairwise(ends):
         one, two, three = (each[first:end].double().transpose(0, 1) for each in (q, k, v))
         weight = torch.softmax(one @ two.mT * q.shape[2] ** -0.5, 2)
         made.append((weight @ three).transpose(0, 1))

@@ -25,7 +25,5 @@ def run(w, scale, x):
     M, K = w.shape
     out = torch.empty((M,), device=w.device, dtype=torch.float32)
     rows, columns = 8, 1024
-    byte_matvec_kernel[(triton.cdiv(M, rows),)](
-        w, scale, x, out, M, K, rows, columns, num_warps=4
-    )
+    byte_matvec_kernel[(triton.cdiv(M, rows),)](w, scale, x, out, M, K, rows, columns, num_warps=4)
     return out

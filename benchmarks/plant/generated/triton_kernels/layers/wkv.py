@@ -32,7 +32,5 @@ def run(r, k, v, fade, now):
     heads, L, dim = r.shape
     out = torch.empty_like(v)
     columns = 32
-    wkv_kernel[(dim // columns, heads)](
-        r, k, v, fade, now, out, L, dim, columns, num_warps=4
-    )
+    wkv_kernel[(dim // columns, heads)](r, k, v, fade, now, out, L, dim, columns, num_warps=4)
     return out
