@@ -56,9 +56,13 @@ class Program:
     def _starts(self) -> list[int]:
         """Character offset of each line."""
         starts = [0]
-        for line in self.text.split("\n"):
+        for line in self._lines:
             starts.append(starts[-1] + len(line) + 1)
         return starts
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
 
     @cached_property
     def parents(self) -> Mapping[ast.AST, ast.AST]:
@@ -181,7 +185,7 @@ class Program:
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return the offsets of a node's first character and of the one behind its last."""
-        lines = self.text.split("\n")
+        lines = self._lines
         at = []
         for line, column in (
             (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
