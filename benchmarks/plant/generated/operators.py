@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .programs import Binding, Edit, Program, dotted
+from .programs import Binding, Edit, Program, dotted, once
 
 __all__ = ["NUMBERS", "Kind", "Operator", "Site", "launch_lines"]
 
@@ -80,15 +80,17 @@ def _access_lines(program: Program) -> tuple[int, ...]:
 # -- numbers
 
 
-def _named(program: Program) -> Iterator[list[Binding]]:
-    """Yield numbers that are bound to names, and those that a launch is given by keywords."""
-    yield from program.bindings()
+@once
+def _named(program: Program) -> list[list[Binding]]:
+    """Return numbers that are bound to names, and those that a launch is given by keywords."""
+    found = list(program.bindings())
     entry = program.function(program.entry)
     for call in sorted(program.calls("T.Kernel", "T.Pipelined", inside=entry), key=_place):
-        yield list(_keywords(call))
+        found.append(list(_keywords(call)))
     for node in ast.walk(entry):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            yield list(_keywords(node))
+            found.append(list(_keywords(node)))
+    return found
 
 
 def _place(node: ast.expr) -> tuple[int, int]:

@@ -221,9 +221,8 @@ def _stored(program: Program) -> Iterator[Site]:
     late = []
     for statement, loop, between in held:
         known = {
-            name for each in ast.walk(program.body) if isinstance(each, ast.stmt)
-            and each.lineno <= (loop.end_lineno or 0) and not isinstance(each, ast.FunctionDef)
-            for name in _assigned(each)
+            each.id for each in ast.walk(program.body) if isinstance(each, ast.Name)
+            and isinstance(each.ctx, ast.Store) and each.lineno <= (loop.end_lineno or 0)
         }  # fmt: skip
         made = [each for each in between if (_assigned(each) - known) & _names(statement)]
         fault = f"{', '.join(sorted(set().union(*map(_assigned, made))))} after the loop"

@@ -255,10 +255,11 @@ def _apart(program: Program) -> Iterator[Site]:
     for loop, _ in program.loops("T.Parallel"):
         stores = [each for each in loop.body if isinstance(each, ast.Assign)
                   and isinstance(each.targets[0], ast.Subscript)]  # fmt: skip
-        if len(stores) < 2 or not all(isinstance(each, ast.Assign) for each in loop.body):
-            continue
+        others = [each for each in loop.body if each not in stores]
         written = {dotted_base(each.targets[0]) for each in stores}
-        if any(written & _names_in(each.value) for each in loop.body):  # type: ignore[attr-defined]
+        used = {name for each in (*others, *(e.value for e in stores)) for name in _names_in(each)}
+        plain = all(isinstance(each, ast.Assign | ast.For) for each in others)
+        if len(stores) < 2 or not plain or written & used or any(map(_written, others)):
             continue
         head = program.text[slice(*program.span(loop))].split("\n")[0]
         if not head.endswith(":"):

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from plant.generated.operators import Operator, Site
-from plant.generated.programs import Edit, Program, applied, dotted
+from plant.generated.programs import Edit, Program, applied, dotted, once
 from plant.generated.triton_orders import _argument, _indices, _innermost, _lines, _names
 
 __all__ = ["DECOYS", "OPERATORS", "clamped", "copied_result", "double_sums"]
@@ -20,6 +20,7 @@ _RANGE = ("range", "tl.range")
 _MADE = ("torch.empty", "torch.empty_like")
 
 
+@once
 def _launch(program: Program) -> tuple[ast.Call, ast.Tuple] | None:
     """Return the only call that launches the kernel, and its grid."""
     found = [
@@ -54,12 +55,14 @@ def _inputs(program: Program) -> Iterator[tuple[ast.expr, str]]:
             yield given, parameter.arg
 
 
-def _results(program: Program) -> Iterator[tuple[ast.Call, ast.Return]]:
-    """Yield the call that makes a result, with the statement that returns it."""
+@once
+def _results(program: Program) -> list[tuple[ast.Call, ast.Return]]:
+    """Return the calls that make a result, each with the statement that returns it."""
+    found: list[tuple[ast.Call, ast.Return]] = []
     entry = program.function(program.entry)
     last = entry.body[-1]
     if not isinstance(last, ast.Return) or not isinstance(last.value, ast.Name):
-        return
+        return found
     for node in ast.walk(entry):
         if not isinstance(node, ast.Assign):
             continue
@@ -73,7 +76,8 @@ def _results(program: Program) -> Iterator[tuple[ast.Call, ast.Return]]:
                 and isinstance(made, ast.Call)
                 and dotted(made.func) in _MADE
             ):
-                yield made, last
+                found.append((made, last))
+    return found
 
 
 # -- around the kernel
