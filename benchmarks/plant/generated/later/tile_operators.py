@@ -145,7 +145,8 @@ def _padded_rows(program: Program) -> Iterator[Site]:
         assert launch is not None
         uses = [node for each in launch.node.body for node in ast.walk(each)
                 if isinstance(node, ast.Name) and node.id == name]  # fmt: skip
-        if len(extents) != 2 or not uses or name in _written(launch.node):
+        whole = not all(isinstance(program.parents[each], ast.Subscript) for each in uses)
+        if len(extents) != 2 or not uses or whole or name in _written(launch.node):
             continue
         rows, columns = extents
         text = "\n".join((
@@ -166,8 +167,8 @@ def _padded_rows(program: Program) -> Iterator[Site]:
 
 def clamped(program: Program) -> Iterator[Site]:
     """Cut every index off at its tensor's last element, though nothing beyond is used."""
-    causes = ("narrow-access", "scattered-access", "slow-arithmetic", "redundant-arithmetic",
-              "synchronous-copy", "shallow-pipeline")  # fmt: skip
+    causes = ("narrow-access", "scattered-access", "redundant-arithmetic", "synchronous-copy",
+              "shallow-pipeline")  # fmt: skip
     tensors = _tensors(program)
     for loop, _ in program.loops("T.Parallel"):
         fed = {dotted_base(t) for each in loop.body if isinstance(each, ast.Assign)
@@ -192,8 +193,7 @@ def clamped(program: Program) -> Iterator[Site]:
 def _listed(program: Program) -> Iterator[Site]:
     """Read rows by way of a list of their numbers, which is in order."""
     launch = _launch(program)
-    causes = ("redundant-traffic", "needless-pass", "scattered-access", "narrow-access",
-              "synchronous-copy", "shallow-pipeline")  # fmt: skip
+    causes = ("scattered-access", "narrow-access", "synchronous-copy", "shallow-pipeline")
     for name, extents in _tensors(program).items() if launch else ():
         assert launch is not None
         spots = [node for each in launch.node.body for node in ast.walk(each)
@@ -276,7 +276,7 @@ def _apart(program: Program) -> Iterator[Site]:
 
 def _long_blocks(program: Program) -> Iterator[Site]:
     """Let a block walk sixteen tiles, so that few blocks are left."""
-    causes = ("small-grid", "serial-work", "tail-wave")
+    causes = ("small-grid", "tail-wave")
     launch = _launch(program)
     if launch is None:
         return
@@ -319,7 +319,7 @@ def _below(program: Program, rest: Sequence[ast.stmt], heads: Sequence[str]) -> 
 
 def copied_result(program: Program) -> Iterator[Site]:
     """Make a result elsewhere, and copy it by a launch of its own."""
-    causes = ("redundant-traffic", "needless-pass", "many-launches")
+    causes = ("redundant-traffic", "needless-pass")
     launch = _launch(program)
     results = _results(program)
     if launch is None or len(results) != 1:

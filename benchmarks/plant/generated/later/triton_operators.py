@@ -85,7 +85,7 @@ def _results(program: Program) -> list[tuple[ast.Call, ast.Return]]:
 
 def _cloned(program: Program) -> Iterator[Site]:
     """Copy an input before the kernel reads it."""
-    causes = ("redundant-traffic", "needless-pass", "many-launches")
+    causes = ("redundant-traffic", "needless-pass")
     for given, name in list(_inputs(program))[:2]:
         edit = program.replace(given, f"{program.segment(given)}.clone()")
         lines = [c.lineno for c in program.calls("tl.load") if name in _names(c)]
@@ -94,7 +94,7 @@ def _cloned(program: Program) -> Iterator[Site]:
 
 def _widened(program: Program) -> Iterator[Site]:
     """Convert an input to float32 before the kernel, which does so itself."""
-    causes = ("redundant-traffic", "needless-pass", "many-launches")
+    causes = ("redundant-traffic", "needless-pass")
     if list(program.calls("tl.dot")):
         return
     for given, name in _inputs(program):
@@ -108,7 +108,7 @@ def _widened(program: Program) -> Iterator[Site]:
 
 def _wide_result(program: Program) -> Iterator[Site]:
     """Store float32, and let PyTorch make sixteen bits of it."""
-    causes = ("redundant-traffic", "needless-pass", "many-launches")
+    causes = ("redundant-traffic", "needless-pass")
     stores = list(program.calls("tl.store"))
     if not stores or not all("bfloat16" in program.segment(call) for call in stores):
         return
@@ -129,7 +129,7 @@ def _wide_result(program: Program) -> Iterator[Site]:
 
 def _cleared(program: Program) -> Iterator[Site]:
     """Fill with zeros what the kernel writes."""
-    causes = ("redundant-traffic", "needless-pass", "many-launches")
+    causes = ("redundant-traffic", "needless-pass")
     for made, _ in _results(program):
         name = dotted(made.func).replace("empty", "zeros")
         edit = program.replace(made.func, name)
@@ -139,7 +139,7 @@ def _cleared(program: Program) -> Iterator[Site]:
 
 def copied_result(program: Program) -> Iterator[Site]:
     """Give back a copy of the result."""
-    causes = ("redundant-traffic", "needless-pass", "many-launches")
+    causes = ("redundant-traffic", "needless-pass")
     for _, last in _results(program):
         assert last.value is not None
         edit = program.replace(last.value, f"{program.segment(last.value)}.clone()")
@@ -237,7 +237,7 @@ def _half_loads(program: Program) -> Iterator[Site]:
 
 def _spread(program: Program) -> Iterator[Site]:
     """Load a vector again for every row that uses it."""
-    causes = ("redundant-traffic", "narrow-access", "scattered-access", "shallow-pipeline")
+    causes = ("redundant-traffic", "narrow-access", "scattered-access")
     indices = _indices(program)
     for call in program.calls("tl.load"):
         statement = program.statement(call)
@@ -276,7 +276,7 @@ def _size(program: Program) -> str | None:
 
 def _scanned(program: Program) -> Iterator[Site]:
     """Take the last of all sums so far, where the sum is wanted."""
-    causes = ("redundant-arithmetic", "late-warps", "serial-work", "layout-change")
+    causes = ("redundant-arithmetic", "late-warps", "layout-change")
     size = _size(program)
     for call in program.calls("tl.sum"):
         if size is None or program.segment(call.args[1]) != "0" or "[:," in program.text:
@@ -288,8 +288,7 @@ def _scanned(program: Program) -> Iterator[Site]:
 
 def _sorted(program: Program) -> Iterator[Site]:
     """Sort before the greatest is taken."""
-    causes = ("redundant-arithmetic", "late-warps", "serial-work", "layout-change",
-              "bank-conflict")  # fmt: skip
+    causes = ("redundant-arithmetic", "late-warps", "layout-change", "bank-conflict")
     for call in program.calls("tl.max"):
         vector = program.segment(call.args[1]) == "0" and "[:," not in program.text
         if vector and not program.turns(call, *_RANGE):
