@@ -317,3 +317,10 @@ def test_no_draw_has_faults() -> None:
         assert any(each.fault for each in mutants.mutants_of(family))
         piles, decoys = drawing._sites(family, drawing.random.Random(0), ())
         assert not any(each.fault for pile in (*piles, decoys) for each in pile)
+
+
+def test_no_draw_has_families_whose_results_are_not_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A family that a compiler makes wrong stays in the split that has run, and in no later one."""
+    names = ("triton-lion", "triton-cosine_matrix")
+    monkeypatch.setattr(drawing, "deal", lambda seed, without: drawing.Deal((), names, ()))
+    assert {each.family.name for each in drawing.drawn(3, "test", ("test-2",))} == {"triton-lion"}
