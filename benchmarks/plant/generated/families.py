@@ -24,8 +24,8 @@ __all__ = ["FAMILIES", "FAULTS", "Family"]
 HERE = Path(__file__).parent
 CASE_STUDIES = HERE.parents[2] / "case_studies"
 FAULTS: Mapping[str, str] = {
-    "triton-cosine_matrix": "on an H200, Triton 3.6 makes a pipeline of it whose results differ from "
-    "run to run by up to 12 % of the greatest; without the pipeline they are right",
+    "triton-cosine_matrix": "on an H200, Triton 3.6 makes a pipeline of it whose results differ "
+    "from run to run by up to 12 % of the greatest; without the pipeline they are right",
 }
 """Why no later split draws a family, though it is in one that has run, and so stays as it is."""
 
