@@ -1,4 +1,7 @@
-"""Families and operators of later splits: kernels are right, and draws keep what is new apart."""
+"""Families and operators of later splits: kernels are right, and draws keep what is new apart.
+
+Kernels and operators of the third split have tests of their own: `test_plant_third_material`.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,18 @@ mutants: Any = importlib.import_module("plant.generated.mutants")
 programs: Any = importlib.import_module("plant.generated.programs")
 running: Any = importlib.import_module("plant.generated.running")
 tile_rewrites: Any = importlib.import_module("plant.generated.tile_rewrites")
+third: Any = importlib.import_module("plant.generated.later.operators")
 del sys.path[0]
 
-EARLIER = ("dev-1", "test-1")
+EARLIER = ("dev-1", "test-1", "test-2")
 RECORDS = [json.loads((drawing.SPLITS / f"{name}.json").read_text()) for name in EARLIER]
 KNOWN = {name for each in RECORDS for name in each["families"]}
 LATER = [name for name, each in families.FAMILIES.items()
          if each.origin != "older" and name not in KNOWN]  # fmt: skip
-TILE = [each for name, each in families.FAMILIES.items()
-        if name in LATER and each.language == "tile"]  # fmt: skip
+SECOND = RECORDS[2]["families"]
+TILE = [families.FAMILIES[name] for name in SECOND if name.startswith("tile-")]
 REWRITES = [each.name for each in tile_rewrites.REWRITES]
+NEWEST = {each.name for each in third.LATER if each.kind == "defect"}
 
 
 @cache
@@ -99,7 +104,7 @@ def test_later_families_have_problems_and_formulas() -> None:
     problems: Any = importlib.import_module("plant.generated.problems")
     assert len(TILE) >= 18
     roofs = {"memory": 1e12, "product": 1e15}
-    for name in LATER:
+    for name in (*SECOND, *LATER):
         family = families.FAMILIES[name]
         assert set(family.shape) == set(family.small), name
         assert problems.problem(family).extents
@@ -158,19 +163,20 @@ def guilty_lines(mutant: Any) -> list[str]:
 
 def test_later_splits_have_no_family_and_hold_out_no_operator_of_earlier_ones() -> None:
     """Everything that a split before had is known; the rest is new, and all of it is dealt."""
-    dealt = drawing.deal(2, EARLIER)
+    dealt = drawing.deal(3, EARLIER)
     assert set(dealt.test) == set(LATER)
     assert not set(dealt.test) & KNOWN
     used = {case.split("/")[1] for each in RECORDS for case in each["cases"]}
-    assert set(REWRITES) <= set(dealt.held_out)
+    assert set(dealt.held_out) >= NEWEST
+    assert not set(REWRITES) & set(dealt.held_out)
     assert not set(dealt.held_out) & used
 
 
 @pytest.mark.parametrize("most", [8, 12])
 def test_later_splits_have_operators_of_both_kinds(most: int) -> None:
     """At most so many defects of a family; of few operators that are held out, of more before."""
-    dealt = drawing.deal(2, EARLIER)
-    cases = drawing.drawn(2, "test", EARLIER, most)
+    dealt = drawing.deal(3, EARLIER)
+    cases = drawing.drawn(3, "test", EARLIER, most)
     defects = [each for each in cases if each.operator.kind == "defect"]
     new = [each for each in defects if each.operator.name in dealt.held_out]
     assert {each.family.name for each in cases} == set(LATER)
@@ -191,7 +197,7 @@ def test_parts_of_a_split_have_files_of_their_own() -> None:
 def test_a_dry_drawing_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """It says how many families, defects and operators there would be."""
     before = sorted(drawing.SPLITS.iterdir())
-    given = ["--seed", "2", "--test", "--without", *EARLIER, "--dry", "--unchecked"]
+    given = ["--seed", "3", "--test", "--without", *EARLIER, "--dry", "--unchecked"]
     assert drawing.main(given) == 0
     assert f"{len(LATER)} families" in capsys.readouterr().out
     assert sorted(drawing.SPLITS.iterdir()) == before
@@ -201,7 +207,10 @@ def test_a_dry_drawing_writes_nothing(capsys: pytest.CaptureFixture[str]) -> Non
     ("given", "said"),
     [
         (["--without", "dev-1"], "--without needs --test"),
-        (["--test", "--without", "dev-9"], "there is no split dev-9; there are dev-1, test-1"),
+        (
+            ["--test", "--without", "dev-9"],
+            "there is no split dev-9; there are dev-1, test-1, test-2",
+        ),
     ],
 )
 def test_draws_refuse_what_they_cannot_keep(
@@ -220,11 +229,11 @@ def test_a_split_without_earlier_ones_says_so_in_its_file(
     for name in EARLIER:
         (tmp_path / f"{name}.json").write_text((drawing.SPLITS / f"{name}.json").read_text())
     monkeypatch.setattr(drawing, "SPLITS", tmp_path)
-    given = ["--seed", "2", "--test", "--without", *EARLIER, "--unchecked", "--most", "2"]
+    given = ["--seed", "3", "--test", "--without", *EARLIER, "--unchecked", "--most", "2"]
     assert drawing.main(given) == 0
-    record = json.loads((tmp_path / "test-2.json").read_text())
+    record = json.loads((tmp_path / "test-3.json").read_text())
     assert record["without"] == list(EARLIER)
-    assert set(REWRITES) <= set(record["held_out"])
+    assert set(record["held_out"]) >= NEWEST
     assert record["analyzer"]
     assert record["families"] == sorted(LATER)
     with pytest.raises(SystemExit, match="drawn once"):

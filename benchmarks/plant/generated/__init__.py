@@ -16,4 +16,5 @@
 - `calibrating`: factors by which intervals of gains hold as often as they say.
 - `tile_rewrites`, `tile_problems`: operators on tile kernels, and problems of such, that came after
   the first test split.
+- `later`: families' extents, problems and operators that came after the second test split.
 """

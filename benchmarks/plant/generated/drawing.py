@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from .families import FAMILIES, Family
+from .families import FAMILIES, FAULTS, Family
 from .freezing import analyzer_hash, split_record
 from .mutants import OPERATORS, Mutant, mutants_of
 
@@ -126,7 +126,7 @@ def drawn(
     closed = () if part == "test" else dealt.held_out
     count, taken = most or PER_FAMILY[part], Counter[str]()
     found = []
-    for name in names:
+    for name in (each for each in names if each not in FAULTS):
         chance = random.Random(f"draw {seed} {name}")
         piles, decoys = _sites(FAMILIES[name], chance, closed)
         picked = _balanced(piles, dealt.held_out, taken) if without else _rounds(piles)
@@ -143,10 +143,12 @@ Piles: TypeAlias = list[list[Mutant]]
 def _sites(
     family: Family, chance: random.Random, closed: Iterable[str]
 ) -> tuple[Piles, list[Mutant]]:
-    """Return a family's defects, those of `closed` operators left out, and its decoys."""
+    """Return a family's defects, those of `closed` operators and faults left out, and decoys."""
     by_operator: dict[str, list[Mutant]] = {}
     decoys = []
     for mutant in mutants_of(family):
+        if mutant.fault:
+            continue
         if mutant.operator.kind == "decoy":
             decoys.append(mutant)
         elif mutant.operator.name not in closed:

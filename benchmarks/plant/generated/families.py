@@ -16,12 +16,18 @@ from typing import Any, Literal
 
 from plant.twins import KERNELS
 
+from .later import extents
 from .programs import Program, dotted
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = ["FAMILIES", "FAULTS", "Family"]
 
 HERE = Path(__file__).parent
 CASE_STUDIES = HERE.parents[2] / "case_studies"
+FAULTS: Mapping[str, str] = {
+    "triton-cosine_matrix": "on an H200, Triton 3.6 makes a pipeline of it whose results differ "
+    "from run to run by up to 12 % of the greatest; without the pipeline they are right",
+}
+"""Why no later split draws a family, though it is in one that has run, and so stays as it is."""
 
 
 @dataclass(frozen=True)
@@ -292,6 +298,10 @@ def _older() -> tuple[Family, ...]:
     return tuple(found.values())
 
 
+_LATER = (
+    *(_tile(row.name, row.shape, row.small, **row.more) for row in extents.TILES),
+    *(_triton(row.name, row.shape, row.small, **row.more) for row in extents.TRITONS),
+)
 FAMILIES: Mapping[str, Family] = {
-    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_older())
+    each.name: each for each in (*_CASES, *_TILES, *_TRITONS, *_LATER, *_older())
 }

@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 
 from .causes import rules_for
 from .decoys import DECOYS
 from .families import Family
+from .later.operators import LATER
 from .operators import NUMBERS, Operator, Site
-from .programs import applied, moved_line
+from .programs import Program, applied, moved_line
 from .tile_rewrites import TILE
 from .triton_operators import TRITON
 from .triton_orders import ORDERS
@@ -24,10 +26,12 @@ from .triton_orders import ORDERS
 __all__ = ["OPERATORS", "Mutant", "mutants_of"]
 
 OPERATORS: Mapping[str, Operator] = {
-    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS)
+    each.name: each for each in (*NUMBERS, *TILE, *TRITON, *DECOYS, *ORDERS, *LATER)
 }
 _SMS = 132
 """Multiprocessors of an H100 and of an H200."""
+MOST_BLOCKS = 65535
+"""Blocks along the second and third axis of a grid (CUDA C++ Programming Guide 13.0)."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,15 @@ class Mutant:
         return rules_for(self.site.causes)
 
     @cached_property
+    def fault(self) -> str:
+        """Why nothing draws it, or nothing: what its site says, or a grid that no GPU launches."""
+        for count in self.site.counts:
+            blocks = counted(self.family.program, count, self.shape)
+            if blocks is not None and blocks > MOST_BLOCKS:
+                return f"{blocks} blocks along an axis that has {MOST_BLOCKS} at most"
+        return self.site.fault
+
+    @cached_property
     def shape(self) -> Mapping[str, int]:
         """Extents of both twins: the family's, or such that the clean grid fills its waves."""
         if self.site.blocks is None:
@@ -96,6 +109,27 @@ class Mutant:
             sorted(self.shape.items()), sorted(self.rules), self.guilty, self.family.facts,
         )  # fmt: skip
         return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def counted(program: Program, count: str, shape: Mapping[str, int]) -> int | None:
+    """Return what a number of blocks is at a shape, or nothing where it needs other names.
+
+    Args:
+        program: whose entry binds names to whole numbers, as sizes of tiles.
+        count: an expression such as `triton.cdiv(M, rows)`.
+        shape: extents by name.
+    """
+    up = SimpleNamespace(cdiv=_up, ceildiv=_up)
+    known = {each.name: each.value for group in program.bindings() for each in group}
+    names = {"__builtins__": {}, "triton": up, "T": up, **known, **shape}
+    try:
+        return int(eval(count, names))
+    except (NameError, AttributeError):
+        return None
+
+
+def _up(count: int, by: int) -> int:
+    return -(-count // by)
 
 
 def mutants_of(family: Family, kind: str | None = None) -> Iterator[Mutant]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .programs import Binding, Edit, Program, dotted
+from .programs import Binding, Edit, Program, dotted, once
 
 __all__ = ["NUMBERS", "Kind", "Operator", "Site", "launch_lines"]
 
@@ -39,6 +39,11 @@ class Site:
     blocks: tuple[str, str, int, int] | None = None
     """Names of two extents of the shape, and the tile's elements along each, by which a grid's
     waves are filled."""
+    fault: str = ""
+    """Why the changed program cannot run, or computes something else; nothing draws such a site. It
+    stays in its place, as later sites are named by their number."""
+    counts: tuple[str, ...] = ()
+    """Numbers of blocks along the second and third axis of the grid, as expressions of extents."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +80,17 @@ def _access_lines(program: Program) -> tuple[int, ...]:
 # -- numbers
 
 
-def _named(program: Program) -> Iterator[list[Binding]]:
-    """Yield numbers that are bound to names, and those that a launch is given by keywords."""
-    yield from program.bindings()
+@once
+def _named(program: Program) -> list[list[Binding]]:
+    """Return numbers that are bound to names, and those that a launch is given by keywords."""
+    found = list(program.bindings())
     entry = program.function(program.entry)
     for call in sorted(program.calls("T.Kernel", "T.Pipelined", inside=entry), key=_place):
-        yield list(_keywords(call))
+        found.append(list(_keywords(call)))
     for node in ast.walk(entry):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            yield list(_keywords(node))
+            found.append(list(_keywords(node)))
+    return found
 
 
 def _place(node: ast.expr) -> tuple[int, int]:
@@ -223,7 +230,8 @@ def _swapped_grid(program: Program) -> Iterator[Site]:
         if isinstance(names, ast.Tuple) and len(names.elts) >= 2 and len(call.args) >= 2:
             edits = _exchanged(program, call.args[0], call.args[1])
             edits += _exchanged(program, names.elts[0], names.elts[1])
-            yield Site(edits, at, causes, "the first two axes of the grid exchanged")
+            yield Site(edits, at, causes, "the first two axes of the grid exchanged",
+                       counts=(program.segment(call.args[0]),))  # fmt: skip
     held = [
         call for call in program.calls("tl.program_id") if isinstance(call.args[0], ast.Constant)
     ]
@@ -239,7 +247,8 @@ def _swapped_grid(program: Program) -> Iterator[Site]:
             for call in held if call.args[0].value in axes  # type: ignore[attr-defined]
         ]  # fmt: skip
         edits = (*changed, *_exchanged(program, grids[0].elts[0], grids[0].elts[1]))
-        yield Site(edits, at, causes, "the first two axes of the grid exchanged")
+        yield Site(edits, at, causes, "the first two axes of the grid exchanged",
+                   counts=(program.segment(grids[0].elts[0]),))  # fmt: skip
 
 
 def _exchanged(program: Program, one: ast.AST, other: ast.AST) -> tuple[Edit, ...]:

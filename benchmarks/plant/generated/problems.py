@@ -19,6 +19,8 @@ from plant.works import SMALL, WORKS, Work, call, difference, reset
 
 from . import triton_problems
 from .families import CASE_STUDIES, Family
+from .later import tile_problems as later_tile
+from .later import triton_problems as later_triton
 from .tile_problems import PROBLEMS as TILE_PROBLEMS
 from .tile_problems import SPECIAL as TILE_SPECIAL
 
@@ -127,7 +129,8 @@ def _positive(made: list[Tensor], shape: Shape) -> list[Tensor]:
 
 
 _SPECIAL: Mapping[str, Callable[[list[Tensor], Shape], list[Tensor]]] = {
-    **TILE_SPECIAL,
+    **TILE_SPECIAL, **later_tile.SPECIAL,
+    **later_triton.SPECIAL,
     "case-int4_matmul": _bytes, "case-fp8_matmul": _fp8, "case-grouped_matmul": _ends,
     "case-sparse_attention": _half, "tile-sparse_gemm": _mask, "tile-distance": _squares,
     "tile-outer_state": _falling, "tile-divergence": _logarithms, "triton-dropout": _chances,
@@ -302,7 +305,7 @@ def _counts(x: Tensor, _: Tensor) -> Tensor:
 
 _HALF = ("M K float16", "K N float16")
 _PROBLEMS: Mapping[str, Work] = {
-    **TILE_PROBLEMS,
+    **TILE_PROBLEMS, **later_tile.PROBLEMS, **later_triton.PROBLEMS,
     "case-vector_add": Work(("N float32",) * 2, lambda a, b: a.double() + b.double(), 1e-6),
     "case-softmax": Work(("M N float32",), _softmax, 1e-5),
     "case-rms_norm": Work(("M N float32", "N float32"), _norm, 1e-5),

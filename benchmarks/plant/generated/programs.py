@@ -7,11 +7,14 @@ stand, and the text after edits, with a map from old lines to new ones.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
-__all__ = ["Binding", "Edit", "Program", "applied", "dotted", "moved_line"]
+__all__ = ["Binding", "Edit", "Program", "applied", "dotted", "moved_line", "once"]
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,18 @@ class Program:
     def _starts(self) -> list[int]:
         """Character offset of each line."""
         starts = [0]
-        for line in self.text.split("\n"):
+        for line in self._lines:
             starts.append(starts[-1] + len(line) + 1)
         return starts
+
+    @cached_property
+    def known(self) -> dict[Callable[..., Any], Any]:
+        """What functions that are marked by `once` have found out."""
+        return {}
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
 
     @cached_property
     def parents(self) -> Mapping[ast.AST, ast.AST]:
@@ -75,10 +87,12 @@ class Program:
         Raises:
             KeyError: there is none.
         """
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                return node
-        raise KeyError(name)
+        return self._functions[name]
+
+    @cached_property
+    def _functions(self) -> Mapping[str, ast.FunctionDef]:
+        nodes = [each for each in ast.walk(self.tree) if isinstance(each, ast.FunctionDef)]
+        return {each.name: each for each in reversed(nodes)}
 
     @cached_property
     def body(self) -> ast.FunctionDef:
@@ -143,6 +157,10 @@ class Program:
     def bindings(self) -> list[list[Binding]]:
         """Return whole numbers that the entry binds to names: defaults and assignments, those of
         one statement together."""
+        return self._bindings
+
+    @cached_property
+    def _bindings(self) -> list[list[Binding]]:
         entry = self.function(self.entry)
         arguments = entry.args.args
         pairs = zip(arguments[len(arguments) - len(entry.args.defaults) :], entry.args.defaults)
@@ -181,7 +199,7 @@ class Program:
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Return the offsets of a node's first character and of the one behind its last."""
-        lines = self.text.split("\n")
+        lines = self._lines
         at = []
         for line, column in (
             (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
@@ -228,6 +246,19 @@ class Program:
             at = self._starts[line - 1]
             edits.append(Edit(at, at, " " * (depth - 4)))
         return edits
+
+
+def once(make: Callable[[Program], Made]) -> Callable[[Program], Made]:
+    """Let a function find out of each program once what nobody changes."""
+
+    @wraps(make)
+    def held(program: Program) -> Made:
+        if make not in program.known:
+            program.known[make] = make(program)
+        found: Made = program.known[make]
+        return found
+
+    return held
 
 
 def _calls_in(around: ast.AST) -> list[tuple[ast.Call, str]]:

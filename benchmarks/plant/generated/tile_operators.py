@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from .operators import Operator, Site, launch_lines
-from .programs import Program, dotted
+from .programs import Program, dotted, once
 
 __all__ = ["TILE"]
 
@@ -23,6 +23,7 @@ def _buffers(program: Program) -> Iterator[tuple[str, ast.Call]]:
             yield parent.targets[0].id, call
 
 
+@once
 def _tensors(program: Program) -> set[str]:
     """Return names of tensors in global memory: annotated ones, and results."""
     found = set()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .operators import Operator, Site, launch_lines
-from .programs import Edit, Program, dotted
+from .programs import Edit, Program, dotted, once
 from .tile_operators import TILE as FIRST
 from .tile_operators import dotted_base
 
@@ -45,6 +45,7 @@ class _Launch:
         return self.call.args
 
 
+@once
 def _launch(program: Program) -> _Launch | None:
     """Return the launch of a kernel, or nothing where it has several or another form."""
     found = [node for node in ast.walk(program.body) if isinstance(node, ast.With)
@@ -83,6 +84,7 @@ def _buffers(program: Program, *kinds: str) -> dict[str, _Buffer]:
     return found
 
 
+@once
 def _tensors(program: Program) -> dict[str, list[str]]:
     """Return extents of tensors in global memory that are annotated, by name."""
     found = {}
@@ -94,6 +96,7 @@ def _tensors(program: Program) -> dict[str, list[str]]:
     return found
 
 
+@once
 def _results(program: Program) -> set[str]:
     """Return names of tensors that a launch makes."""
     found = set()
@@ -240,7 +243,7 @@ def _cloned(program: Program) -> Iterator[Site]:
         ))  # fmt: skip
         edits = (program.before(launch.node, text),
                  *(program.replace(node, f"{name}_copied") for node in uses))  # fmt: skip
-        yield Site(edits, (), causes, f"{name} copied before")
+        yield Site(edits, (), causes, f"{name} copied before", counts=tuple(extents[:-1]))
 
 
 def _dtype(program: Program, name: str) -> str:

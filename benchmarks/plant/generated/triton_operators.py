@@ -203,15 +203,51 @@ def _sunk(program: Program) -> Iterator[Site]:
 
 
 def _stored(program: Program) -> Iterator[Site]:
-    """Write a result in each iteration, of which the last one is right."""
+    """Write a result in each iteration, of which the last one is right.
+
+    Where the result is made after the loop, what makes it goes into the loop, too; the sites that
+    left it out are faults, whose numbers are in a split that has run.
+    """
     causes = ("redundant-traffic", "long-end", "shallow-pipeline", "serial-work", "layout-change")
+    held = []
     for call in program.calls("tl.store"):
         statement = program.statement(call)
-        for each in program.siblings(statement):
+        block = program.siblings(statement)
+        for each in block:
             if isinstance(each, ast.For) and each.lineno < statement.lineno:
-                edit = program.after(each.body[-1], program.segment(statement))
-                yield Site((edit,), (each.lineno,), causes, "stored in each iteration")
+                between = block[block.index(each) + 1 : block.index(statement)]
+                held.append((statement, each, between))
                 break
+    late = []
+    for statement, loop, between in held:
+        known = {
+            each.id for each in ast.walk(program.body) if isinstance(each, ast.Name)
+            and isinstance(each.ctx, ast.Store) and each.lineno <= (loop.end_lineno or 0)
+        }  # fmt: skip
+        made = [each for each in between if (_assigned(each) - known) & _names(statement)]
+        fault = f"{', '.join(sorted(set().union(*map(_assigned, made))))} after the loop"
+        edit = program.after(loop.body[-1], program.segment(statement))
+        yield Site((edit,), (loop.lineno,), causes, "stored in each iteration",
+                   fault=fault if made else "")  # fmt: skip
+        if made and all(isinstance(each, ast.Assign) for each in between):
+            late.append((statement, loop, between))
+    for statement, loop, between in late:
+        carried = _names(loop)
+        if any(_assigned(each) & carried for each in between):
+            continue  # what the loop goes on with would be changed
+        lines = "\n".join(program.segment(each) for each in (*between, statement))
+        yield Site((program.after(loop.body[-1], lines),), (loop.lineno,), causes,
+                   "made and stored in each iteration")  # fmt: skip
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _assigned(node: ast.stmt) -> set[str]:
+    """Return the names that a statement assigns."""
+    held = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    return {each.id for each in held if isinstance(each.ctx, ast.Store)}
 
 
 def _passed_twice(program: Program) -> Iterator[Site]:

@@ -141,7 +141,13 @@ def _interleaved(program: Program) -> Iterator[Site]:
             statement = program.statement(call)
             names = _names(statement.targets[0]) if isinstance(statement, ast.Assign) else set()
             at = {line for name in names for line in program.uses(name)} | set(_lines(program))
-            yield Site((edit,), tuple(sorted(at)), causes, f"programs of axis {axis} interleaved")
+            others = [
+                each.lineno for each in program.calls("tl.program_id")
+                if program.segment(each.args[0]) == axis and each is not start.left
+            ]  # fmt: skip
+            fault = f"neighbours are meant at line {others[0]}" if others else ""
+            note = f"programs of axis {axis} interleaved"
+            yield Site((edit,), tuple(sorted(at)), causes, note, fault=fault)
 
 
 def _padded(program: Program) -> Iterator[Site]:
