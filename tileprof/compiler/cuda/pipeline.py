@@ -41,6 +41,7 @@ from .passes.ping_pong.ping_pong import hand_over
 from .passes.pipeline.pipeline import pipeline
 from .passes.residents import pair_blocks
 from .passes.row_slices import slice_rows
+from .passes.row_tiles import load_rows
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
 from .passes.waits import insert_waits
@@ -82,6 +83,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("masks", narrow_masks),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),
+    # Before what is left of loads goes a single iteration ahead, in registers.
+    Pass("row_tiles", load_rows),
     # After all passes that look for a loop's products: fragments for what is loaded are new.
     Pass("early_loads", load_early),
     # Before layouts: those of the loops over such a tile become one.
