@@ -53,6 +53,12 @@ class UsedBehind(Decision):
     buffer: str
 
 
+class Alternates(
+    Decision, text="into `{buffer}` and another one in turn, each used beside the next"
+):
+    buffer: str
+
+
 class RunsWhile(Decision, text="runs while `{buffer}` and what it sums are computed"):
     buffer: str
 

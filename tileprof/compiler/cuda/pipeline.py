@@ -17,6 +17,7 @@ from .controls import Controls
 from .emit.unit import emit
 from .limits import check_launches
 from .lowering import Lowering, Remarks
+from .passes.alternate import alternate
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
 from .passes.conditions import join_conditions
@@ -99,6 +100,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("persist", persist),
     # Needs to know which copies are asynchronous and which products read them.
     Pass("pipeline", pipeline),
+    # Roles are apart: the producer fills slots one by one, however many the consumers hold.
+    Pass("alternate", alternate),
     # After it: products of different iterations are in their final order.
     Pass("waits", insert_waits),
     # After waits, which may stand between two copies; before buffers share bytes.
