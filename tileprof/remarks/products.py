@@ -59,6 +59,13 @@ class Alternates(
     buffer: str
 
 
+class Turned(Decision):
+    text = "into `{buffer}` as the product of the transposed tiles, of {n} rows instead of {m}"
+    buffer: str
+    m: int
+    n: int
+
+
 class RunsWhile(Decision, text="runs while `{buffer}` and what it sums are computed"):
     buffer: str
 

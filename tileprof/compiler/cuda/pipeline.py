@@ -45,6 +45,7 @@ from .passes.row_slices import slice_rows
 from .passes.row_tiles import load_rows
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
+from .passes.turned import turn_products
 from .passes.waits import insert_waits
 from .source import CudaSource
 from .target import Target
@@ -68,6 +69,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("idle_blocks", skip_idle),
     # Before instructions are chosen: a loop may run ahead that loads what a condition leaves out.
     Pass("guarded_loads", unguard),
+    # Before instructions are chosen, and before slices of what warp groups multiply.
+    Pass("turned", turn_products),
     # Before instructions are chosen: each slice is a product of its own.
     Pass("row_slices", slice_rows),
     # First: layouts follow from the instructions, and instructions need only shapes and types.
