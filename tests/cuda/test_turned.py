@@ -106,7 +106,16 @@ def test_sums(rows: int, columns: int, threads: int, kind: str) -> None:
         ({}, {"wgmma": False}, "sm_90a"),
         ({}, {}, "sm_80"),
     ],
-    ids=["rows enough", "96 columns", "bfloat16", "reduced", "copied", "64 threads", "off", "Ampere"],
+    ids=[
+        "rows enough",
+        "96 columns",
+        "bfloat16",
+        "reduced",
+        "copied",
+        "64 threads",
+        "off",
+        "Ampere",
+    ],
 )
 def test_others_stay(options: dict, controls: dict, target: str) -> None:
     """What warp groups multiply as it is or not at all, other types, and sums used as a whole."""
