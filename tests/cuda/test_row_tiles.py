@@ -92,9 +92,18 @@ def test_sums(kind: str, rows: int) -> None:
         ({"kind": "written"}, {}),
         ({"rows": 122}, {}),
         ({"stages": 1}, {}),
+        ({"stages": 9}, {}),
         ({}, {"synchronous": ("S",)}),
     ],
-    ids=["of all rounds", "downwards", "written", "unaligned rows", "one stage", "synchronous"],
+    ids=[
+        "of all rounds",
+        "downwards",
+        "written",
+        "unaligned rows",
+        "one stage",
+        "no memory",
+        "synchronous",
+    ],
 )
 def test_others_are_loaded_by_threads(options: dict, controls: dict) -> None:
     """Rows that are the same in all rounds, that TMA cannot load, and where nothing is ahead."""

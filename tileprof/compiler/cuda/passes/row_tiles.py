@@ -29,7 +29,7 @@ from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.target import BOX_EXTENT
-from tileprof.compiler.cuda.tuning import EARLY_BYTES
+from tileprof.compiler.cuda.tuning import EARLY_BYTES, RING_BARRIER_BYTES
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
@@ -39,9 +39,6 @@ from tileprof.remarks.layouts import LoadedAsTile
 
 from .choice.copies import bulk_reason, tensor_of
 from .pipeline.roles import is_ring_load, replay_of, written_globals
-
-_BARRIERS = 16
-"""Bytes of the two barriers of a slot."""
 
 
 def load_rows(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -81,7 +78,8 @@ class _Rows:
         """Tensors that stay as they are while the launch runs."""
         self.lowering = lowering
         self.replay = replay_of(launch)
-        self.free = lowering.target.shared_per_block - _shared_bytes(launch, lowering)
+        taken = _shared_bytes(launch, lowering) + RING_BARRIER_BYTES
+        self.free = lowering.target.shared_per_block - taken
         """Bytes of shared memory that tiles may still take."""
 
     def done(self) -> ir.Launch:
@@ -121,9 +119,9 @@ class _Rows:
                 continue
             size = load.buffer.dtype.bytes * row.size
             held = load.buffer.dtype.bytes * -(-row.size // self.launch.block_threads)
-            if stages * size + stages * _BARRIERS > self.free or held > registers:
+            if stages * size > self.free or held > registers:
                 continue
-            self.free -= stages * (size + _BARRIERS)
+            self.free -= stages * size
             registers -= held
             told = LoadedAsTile(row.size, stages - 1)
             self.lowering.remarks.add("load", buffer_name(load.buffer), load.span, told)
