@@ -79,15 +79,22 @@ def gemm_fp8(size: int) -> Iterator[Work]:
     yield work
 
 
+_SQUARE = {"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}
+_TALL = {"block_M": 256, "block_N": 128, "stages": 3, "threads": 256}
+_THREE = {"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}
 BLOCK_SCALED: tuple[tuple[dict[str, int], dict[str, Any]], ...] = (
-    ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {}),
-    ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {"ping_pong": True}),
-    ({"block_M": 192, "block_N": 128, "stages": 4, "threads": 384}, {"cluster": 2}),
-    ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {}),
-    ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {"ping_pong": True}),
-    ({"block_M": 128, "block_N": 128, "stages": 5, "threads": 256}, {"cluster": 2}),
-    ({"block_M": 256, "block_N": 128, "stages": 3, "threads": 256}, {}),
-    ({"block_M": 256, "block_N": 128, "stages": 3, "threads": 256}, {"cluster": 2}),
+    (_SQUARE, {}),
+    (_SQUARE, {"cluster": 2}),
+    (_SQUARE, {"overlap": False}),
+    (_SQUARE, {"overlap": False, "cluster": 2}),
+    (_SQUARE, {"ping_pong": True}),
+    (_SQUARE, {"cluster": 2, "tile_order": "dynamic"}),
+    (_THREE, {}),
+    (_THREE, {"ping_pong": True}),
+    (_THREE, {"cluster": 2}),
+    (_TALL, {}),
+    (_TALL, {"cluster": 2}),
+    (_TALL, {"ping_pong": True, "cluster": 2}),
     ({"block_M": 64, "block_N": 128, "stages": 4, "threads": 128}, {}),
 )
 """Options and controls of the product with scales of blocks that are tried."""

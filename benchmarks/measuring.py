@@ -25,6 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 PAIRS = 21
+ROUNDS = 5
+"""Batches of each way of ours, of which the median decides which one is compared."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Work:
     results: list[Pairs] = field(default_factory=list)
     note: str = ""
     ways: dict[str, float] = field(default_factory=dict)
-    """Ours in each way that was tried, in ms, by itself and in a few batches only."""
+    """Ours in each way that was tried, in ms, in turns and in a few batches only."""
 
     @property
     def decisive(self) -> Pairs | None:
@@ -142,12 +144,16 @@ def compare(
 
 
 def alone(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """The time of each call by itself, in ms, the fastest first."""
-    times = {}
-    for name, run in calls.items():
+    """The time of each call by itself, in ms, the fastest first.
+
+    All are timed in turns: a GPU at its limit of power has a lower clock from batch to batch, and
+    what was timed first would win.
+    """
+    for run in calls.values():
         run()
-        times[name] = min(batch_ms(run, 3) for _ in range(3))
-    return dict(sorted(times.items(), key=lambda each: each[1]))
+    taken = times([partial(batch_ms, run, 3) for run in calls.values()], ROUNDS)
+    found = dict(zip(calls, map(statistics.median, taken)))
+    return dict(sorted(found.items(), key=lambda each: each[1]))
 
 
 def fastest(calls: Mapping[str, Callable[[], Any]]) -> str:

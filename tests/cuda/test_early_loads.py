@@ -225,6 +225,58 @@ def test_tile_in_a_branch_is_loaded_with_the_one_before_the_product(
 
 
 @tileprof.jit
+def scaled_first(A, B, G, C, threads: int = 128, gathered: bool = False):
+    """Products of the rounds, whose scales go to shared memory before each; with `gathered`, a
+    number of the round's says which tile is multiplied."""
+    A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
+    B: T.Tensor((64, 64), T.bfloat16)
+    G: T.Tensor((64, ROUNDS), T.int32)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=threads):
+        a = T.alloc_shared((64, 64), T.bfloat16)
+        b = T.alloc_shared((64, 64), T.bfloat16)
+        g = T.alloc_shared((64,), T.float32)
+        part = T.alloc_fragment((64, 64), T.float32)
+        total = T.alloc_fragment((64, 64), T.float32)
+        T.copy(B, b)
+        T.clear(total)
+        for step in T.Pipelined(ROUNDS, num_stages=2):
+            T.copy(A[(T.abs(G[0, step]) % ROUNDS if gathered else step) * 64, 0], a)
+            for i in T.Parallel(64):
+                g[i] = T.cast(G[i, step], T.float32) * 2
+            T.gemm(a, b, part, transpose_B=True, clear_accum=True)
+            for i, j in T.Parallel(64, 64):
+                total[i, j] += part[i, j] * g[i]
+        T.copy(total, C)
+
+
+@pytest.mark.parametrize(
+    ("threads", "gathered", "ahead"),
+    [(128, False, ["G"]), (256, False, []), (128, True, ["G"])],
+    ids=["one group", "two groups", "with an index"],
+)
+def test_loads_in_front_of_a_product(threads: int, gathered: bool, ahead: list[str]) -> None:
+    """One group's product waits for them: they are asked for an iteration ahead, unless they say
+    what is multiplied."""
+    made = scaled_first.compile(threads=threads, gathered=gathered)
+    program = compile_cuda(made.program.kernel, find_target("sm_90a"))
+    ir.verify(program.kernel)
+    assert [r.name for r in program.remarks if "ahead of its use" in str(r)] == ahead
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.integers(-2, 3, s).astype(ml_dtypes.bfloat16) for s in ((64 * ROUNDS, 64), (64, 64))
+    )
+    g = rng.integers(-3, 4, (64, ROUNDS)).astype(np.int32)
+    parts = (a.astype(np.float32) @ b.astype(np.float32).T).reshape(ROUNDS, 64, 64)
+    which = np.abs(g[0]) % ROUNDS if gathered else range(ROUNDS)
+    want = sum(parts[which[s]] * 2 * g[:, s, None] for s in range(ROUNDS))
+    for seed in range(3):
+        c = np.zeros((64, 64), np.float32)
+        emulate(program.source, program.kernel, [a, b, g, c], seed=seed, watch=Watch())
+        np.testing.assert_array_equal(c, want)
+
+
+@tileprof.jit
 def tile_scaled(A, B, G, C, threads: int = 128):
     """Products of the rounds, each scaled by a number."""
     A: T.Tensor((64 * ROUNDS, 64), T.bfloat16)
@@ -290,12 +342,16 @@ def rescaled(A, B, G, H, C, threads: int = 128):
 
 @pytest.mark.parametrize("threads", [128, 256])
 def test_scales_of_rows_and_columns_are_held_once_each(threads: int) -> None:
-    """Not once for each point, for which there would be no registers; where one warp group
-    computes, its slot is free before it scales."""
+    """Not once for each point, for which there would be no registers, and those of a row of the
+    tensor come as a tile; where one warp group computes, its slot is free before it scales."""
     program = compile_cuda(rescaled.compile(threads=threads).program.kernel, find_target("sm_90a"))
     ir.verify(program.kernel)
-    held = [o for o in program.kernel.ops() if isinstance(o, ir.Alloc) and "early" in o.result.name]
-    assert [o.shape for o in held] == [(64,), (64,)]
+    held = [
+        o
+        for o in program.kernel.ops()
+        if isinstance(o, ir.Alloc) and o.space == "fragment" and len(o.shape) == 1
+    ]
+    assert {o.result.name: o.shape for o in held} == {"G_early": (64,), "H_held": (64,)}
     rng = np.random.default_rng(0)
     a, b = (
         rng.integers(-2, 3, s).astype(ml_dtypes.bfloat16) for s in ((64 * ROUNDS, 64), (64, 64))
@@ -312,7 +368,10 @@ def test_scales_of_rows_and_columns_are_held_once_each(threads: int) -> None:
         for o in program.kernel.ops()
         if isinstance(o, ir.For) and any(isinstance(i, ir.AsyncGemm) for i in o.body.ops)
     )
-    free = next(at for at, o in enumerate(loop.body.ops) if isinstance(o, ir.RingRelease))
+    wide = {o.result for o in program.kernel.ops() if isinstance(o, ir.Ring) and o.bytes > 4096}
+    free = next(
+        at for at, o in enumerate(loop.body.ops) if isinstance(o, ir.RingRelease) and o.ring in wide
+    )
     adds = next(
         at
         for at, o in enumerate(loop.body.ops)

@@ -29,8 +29,10 @@ COLUMNS = 128
 FLOAT = ir.dtype("float32")
 
 
-def quantised(low: float = -448.0, high: float = 448.0, dtype: str = "float8_e4m3") -> Any:
-    """Rows divided by their largest number, in 8 bits."""
+def quantised(
+    low: float = -448.0, high: float = 448.0, dtype: str = "float8_e4m3", tall: int = 32
+) -> Any:
+    """Rows divided by their largest number, in 8 bits; a tile has so many."""
     M = T.dynamic("m")
 
     @T.prim_func
@@ -39,42 +41,45 @@ def quantised(low: float = -448.0, high: float = 448.0, dtype: str = "float8_e4m
         Y: T.Tensor((M, COLUMNS), dtype),
         S: T.Tensor((M,), "float32"),
     ) -> None:
-        with T.Kernel(T.ceildiv(M, 32), threads=128) as b:
-            x = T.alloc_shared((32, COLUMNS), "bfloat16")
-            here = T.alloc_fragment((32, COLUMNS), "bfloat16")
-            most = T.alloc_fragment((32,), "float32")
-            y = T.alloc_fragment((32, COLUMNS), dtype)
-            out = T.alloc_shared((32, COLUMNS), dtype)
+        with T.Kernel(T.ceildiv(M, tall), threads=128) as b:
+            x = T.alloc_shared((tall, COLUMNS), "bfloat16")
+            here = T.alloc_fragment((tall, COLUMNS), "bfloat16")
+            most = T.alloc_fragment((tall,), "float32")
+            y = T.alloc_fragment((tall, COLUMNS), dtype)
+            out = T.alloc_shared((tall, COLUMNS), dtype)
             for _ in T.Pipelined(1, num_stages=2):
-                T.copy(X[b * 32, 0], x)
+                T.copy(X[b * tall, 0], x)
                 T.copy(x, here)
                 T.reduce_absmax(here, most, dim=1)
-                for i in T.Parallel(32):
+                for i in T.Parallel(tall):
                     most[i] = T.max(most[i], 1e-4) * (1 / 448)
-                for i, j in T.Parallel(32, COLUMNS):
+                for i, j in T.Parallel(tall, COLUMNS):
                     y[i, j] = T.clamp(here[i, j] / most[i], low, high)
-                for i in T.Parallel(32):
-                    S[b * 32 + i] = most[i]
+                for i in T.Parallel(tall):
+                    S[b * tall + i] = most[i]
                 T.copy(y, out)
-                T.copy(out, Y[b * 32, 0])
+                T.copy(out, Y[b * tall, 0])
 
     return quantised
 
 
 @cache
-def program(low: float = -448.0, high: float = 448.0, dtype: str = "float8_e4m3") -> CudaProgram:
+def program(
+    low: float = -448.0, high: float = 448.0, dtype: str = "float8_e4m3", tall: int = 32
+) -> CudaProgram:
     """The kernel for a GPU with conversions to 8 bits."""
-    kernel = tileprof.compile(quantised(low, high, dtype)).program.kernel
+    kernel = tileprof.compile(quantised(low, high, dtype, tall)).program.kernel
     return compile_cuda(kernel, find_target("sm_90a"))
 
 
-@pytest.mark.parametrize("rows", [64, 70, 5])
-def test_rows_of_whole_and_of_ragged_tiles(rows: int) -> None:
+@pytest.mark.parametrize(("rows", "tall"), [(64, 32), (70, 32), (5, 32), (69, 16)])
+def test_rows_of_whole_and_of_ragged_tiles(rows: int, tall: int) -> None:
     """The last tile has zeros where there is no row, and stores none of them."""
     x = np.random.default_rng(rows).standard_normal((rows, COLUMNS)).astype(ml_dtypes.bfloat16)
     y = np.zeros((rows, COLUMNS), ml_dtypes.float8_e4m3fn)
     s = np.full(rows, np.nan, np.float32)
-    emulate(program().source, program().kernel, [x, y, s], symbols={"m": rows})
+    made = program(tall=tall)
+    emulate(made.source, made.kernel, [x, y, s], symbols={"m": rows})
     most = np.abs(x.astype(np.float32)).max(axis=1) * np.float32(1 / 448)
     np.testing.assert_allclose(s, most, rtol=1e-6)
     back = y.astype(np.float32) * s[:, None]
@@ -88,6 +93,13 @@ def test_a_whole_tile_is_asked_for_once() -> None:
     assert "+ 31) < m) {" in whole
     assert "tp_there" not in whole
     assert "const bool tp_there" in ragged
+
+
+def test_a_few_chunks_are_asked_for_each() -> None:
+    """Of two chunks of a thread, without a branch."""
+    text = program(tall=16).source.text
+    assert "+ 15) < m) {" not in text
+    assert text.count("const bool tp_there") == 1
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,14 @@ class LoadedEarly(Decision, text="before the product that it stands behind"): ..
 class LoadedAhead(Decision, text="an iteration ahead of its use"): ...
 
 
+class LoadedAsTile(
+    Decision, text="as a tile of {elements}, by the producer, up to {ahead} iterations ahead"
+):
+    elements: int
+    ahead: int
+    """Iterations."""
+
+
 class BeginsBefore(Decision, text="for the first iterations before the load[[ of line {line}]]"):
     line: Line
     """Where a load stands that these overtake."""

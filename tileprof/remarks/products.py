@@ -53,6 +53,19 @@ class UsedBehind(Decision):
     buffer: str
 
 
+class Alternates(
+    Decision, text="into `{buffer}` and another one in turn, each used beside the next"
+):
+    buffer: str
+
+
+class Turned(Decision):
+    text = "into `{buffer}` as the product of the transposed tiles, of {n} rows instead of {m}"
+    buffer: str
+    m: int
+    n: int
+
+
 class RunsWhile(Decision, text="runs while `{buffer}` and what it sums are computed"):
     buffer: str
 

@@ -17,6 +17,7 @@ from .controls import Controls
 from .emit.unit import emit
 from .limits import check_launches
 from .lowering import Lowering, Remarks
+from .passes.alternate import alternate
 from .passes.barriers import insert_barriers
 from .passes.choice.choose import choose
 from .passes.conditions import join_conditions
@@ -41,8 +42,10 @@ from .passes.ping_pong.ping_pong import hand_over
 from .passes.pipeline.pipeline import pipeline
 from .passes.residents import pair_blocks
 from .passes.row_slices import slice_rows
+from .passes.row_tiles import load_rows
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
+from .passes.turned import turn_products
 from .passes.waits import insert_waits
 from .source import CudaSource
 from .target import Target
@@ -66,6 +69,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("idle_blocks", skip_idle),
     # Before instructions are chosen: a loop may run ahead that loads what a condition leaves out.
     Pass("guarded_loads", unguard),
+    # Before instructions are chosen, and before slices of what warp groups multiply.
+    Pass("turned", turn_products),
     # Before instructions are chosen: each slice is a product of its own.
     Pass("row_slices", slice_rows),
     # First: layouts follow from the instructions, and instructions need only shapes and types.
@@ -82,6 +87,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("masks", narrow_masks),
     # Before layouts: each slice is a fragment of its own.
     Pass("slices", slice_operands),
+    # Before what is left of loads goes a single iteration ahead, in registers.
+    Pass("row_tiles", load_rows),
     # After all passes that look for a loop's products: fragments for what is loaded are new.
     Pass("early_loads", load_early),
     # Before layouts: those of the loops over such a tile become one.
@@ -96,6 +103,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("persist", persist),
     # Needs to know which copies are asynchronous and which products read them.
     Pass("pipeline", pipeline),
+    # Roles are apart: the producer fills slots one by one, however many the consumers hold.
+    Pass("alternate", alternate),
     # After it: products of different iterations are in their final order.
     Pass("waits", insert_waits),
     # After waits, which may stand between two copies; before buffers share bytes.

@@ -133,6 +133,15 @@ OPERAND_SLICES = 4
 """Slices along K of a product whose A is computed in registers.  More would add waits; with fewer,
 more registers wait for one product.  By hand, 2026-11-21."""
 
+ALTERNATING = 4
+"""Iterations that become one where products go into two accumulators in turn: a multiple of 2.  At
+the end of each no product is under way; with more, the text is longer.  By hand, 2026-11-29."""
+
+FEW_CHUNKS = 2
+"""Chunks of a tile that each thread copies by cp.async up to which each is asked whether it is
+inside; with more, a branch asks for the tile.  On an H200 an example with two took 6 % longer with
+the branch (445.8 and 472.8 µs, runs of 2026-11-28 and 29)."""
+
 ROW_SLICES = (2, 4)
 """Slices along M of a product that is used at once, tried in this order where fragments do not fit.
 Each waits for its own product.  By hand, 2026-11-28."""

@@ -12,7 +12,7 @@ from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.cuda.passes.choice.copies import box_columns, kept_in_l2, multiple
 from tileprof.compiler.cuda.source import RowsSpec, TensorMapSpec
 from tileprof.compiler.cuda.target import BOX_START
-from tileprof.compiler.cuda.tuning import ORDERED_REGISTERS
+from tileprof.compiler.cuda.tuning import FEW_CHUNKS, ORDERED_REGISTERS
 from tileprof.errors import InternalError
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
@@ -172,7 +172,8 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     """Each thread copies chunks of `width` bytes; one that lies outside is filled with zeros.
 
     Where the whole tile is inside, which one branch of all threads asks, no chunk is asked: their
-    addresses then differ by numbers.
+    addresses then differ by numbers.  Of a few chunks each is asked: the assembler moves no other
+    work between copies on both ways of a branch.
     """
     source, target = ctx.tile(op.source), ctx.tile(op.target)
     buffer, held = source.buffer, target.buffer
@@ -196,6 +197,10 @@ def _chunks(ctx: Context, op: ir.AsyncCopy, width: int) -> None:
     ]
     if not ends and not begins:
         _rounds(ctx, source, target, width)
+        return
+    chunks = math.prod(int(size) for size in source.sizes) * buffer.dtype.bytes // width
+    if chunks <= FEW_CHUNKS * ctx.threads:
+        _rounds(ctx, source, target, width, begins)
         return
     ctx.writer.line(f"if ({' && '.join([*begins, *ends])}) {{")
     with ctx.writer.deeper():

@@ -10,7 +10,8 @@ The compiler of the CUDA text keeps loads behind the waits and barriers of a pro
 load themselves, and not TMA or cp.async, would therefore take its whole latency in each iteration.
 Where a block has one warp group that computes, nothing else runs meanwhile; where an iteration's
 products take less than a load, too little.  What such a loop of known length loads is loaded an
-iteration ahead, behind the last use of what was loaded before.
+iteration ahead, behind the last use of what was loaded before; with one warp group also what it
+loads in front of its first product, which waits for that.
 
     for k in 0 … n                               early = load G, [0]
       early = load G, [k]                        for k in 0 … n
@@ -91,24 +92,34 @@ class _Early:
         first = next((at for at, op in enumerate(ops) if self._takes_time(op)), len(ops))
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(block)):
             return [], ir.Block(block.args, ops)
-        moved = _Moved(ops[first:], self.fixed)
-        for op in moved.behind_products():
+        head = ops[:first]
+        if loop is not None:
+            # Where one group computes, what stands in front of a product keeps it waiting, too.
+            alone = self.launch.block_threads == WARP_GROUP
+            for before in (True, False) if alone else (False,):
+                moved = self._moved(ops[first:], before=before, ahead=True)
+                found, late = places(head, moved.early) if moved.early else None, moved.late()
+                if found is not None and may_rotate(moved.early, late):
+                    for name, span in moved.told:
+                        self.lowering.remarks.add("load", name, span, LoadedAhead())
+                    in_front, body = rotated(loop, found, moved.early, late)
+                    return in_front, ir.Block(block.args, [*head, *body])
+        moved = self._moved(ops[first:], before=False, ahead=loop is not None)
+        for name, span in moved.told:
+            self.lowering.remarks.add("load", name, span, LoadedEarly())
+        return [], ir.Block(block.args, [*head, *moved.early, *moved.late()])
+
+    def _moved(self, ops: list[ir.OpBase], *, before: bool, ahead: bool) -> _Moved:
+        """What of a block goes first: of what stands behind a product, or also `before` it."""
+        moved = _Moved(ops, self.fixed)
+        for op in ops if before else moved.behind_products():
             if isinstance(op, ir.Load):
                 moved.move(op)
             elif self.loops and isinstance(op, ir.Parallel) and self._joins(op, moved):
                 moved.move_whole(op)
             elif isinstance(op, ir.Parallel) and not any(o.SPEC.regions for o in op.body.ops):
-                self._split(op, moved, ahead=loop is not None)
-        head, late = ops[:first], moved.late()
-        found = None if loop is None or not moved.early else places(head, moved.early)
-        if loop is not None and found is not None and may_rotate(moved.early, late):
-            for name, span in moved.told:
-                self.lowering.remarks.add("load", name, span, LoadedAhead())
-            before, body = rotated(loop, found, moved.early, late)
-            return before, ir.Block(block.args, [*head, *body])
-        for name, span in moved.told:
-            self.lowering.remarks.add("load", name, span, LoadedEarly())
-        return [], ir.Block(block.args, [*head, *moved.early, *late])
+                self._split(op, moved, ahead=ahead)
+        return moved
 
     def _inside(self, op: ir.OpBase) -> list[ir.OpBase]:
         if isinstance(op, ir.If) and not op.results:

@@ -82,12 +82,12 @@ class _Rotation:
         k = ir.Value(counter.type, counter.name)
         body = ir.Block([k])
         builder = ir.Builder(body, loop.span)
-        this = _Part(loop, {counter: k, **self.shared}, body)
+        this = Part(loop, {counter: k, **self.shared}, body)
         this.place(now)
         if before:
             one = builder.constant(1)
             earlier = builder.emit(ir.Binary("sub", k, one, hint=f"{counter.name}_before")).result
-            _Part(loop, {counter: earlier, **self.shared}, body).place(before)
+            Part(loop, {counter: earlier, **self.shared}, body).place(before)
         this.place(then)
         held = loop.num_stages, loop.hints, schedule
         made = ir.For(loop.kind, start, stop, loop.step, body, *held)
@@ -95,7 +95,7 @@ class _Rotation:
 
 
 @dataclass
-class _Part:
+class Part:
     """Ops of one iteration of the loop, copied to the end of a block."""
 
     loop: ir.For

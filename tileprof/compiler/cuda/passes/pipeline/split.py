@@ -247,14 +247,19 @@ class _Split:
 
     def _groups(self, block: ir.Block, loop: ir.For | None) -> list[_Group]:
         found: dict[tuple[int, int, ir.Value | None], list[ir.Copy]] = {}
+        begins: dict[tuple[int, int, ir.Value | None], int] = {}
         for op in block.ops:
             if isinstance(op, ir.Copy) and op in self.loads:
                 # A tile of several blocks travels alone: elsewhere its use may be another.
                 alone = op.target if self.tiles[op.target] > 1 else None
-                found.setdefault((*_span_of_use(block, op), alone), []).append(op)
+                first, last = _span_of_use(block, op)
+                # A part that has a name is used where something is done with it.
+                acts = (n for n in range(first, last) if not _only_names(block.ops[n]))
+                key = (next(acts, last), last, alone)
+                found.setdefault(key, []).append(op)
+                begins[key] = min(first, begins.get(key, first))
         return [
-            self._group(block, copies, first, last, loop)
-            for (first, last, _), copies in found.items()
+            self._group(block, copies, begins[key], key[1], loop) for key, copies in found.items()
         ]
 
     def _group(
@@ -333,6 +338,11 @@ def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
     ]
     at = block.ops.index(copy)
     return (used[0], used[-1]) if used else (at, at)
+
+
+def _only_names(op: ir.OpBase) -> bool:
+    """Whether an op only computes a value, or names a part of a tile."""
+    return isinstance(op, ir.View) or is_pure(op)
 
 
 def _named(op: ir.OpBase) -> list[ir.Value]:
