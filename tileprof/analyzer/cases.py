@@ -18,7 +18,8 @@ import numpy as np
 from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
 from tileprof.analyzer.machine.issued_products import issued_products
-from tileprof.analyzer.numbers import SCHEDULERS
+from tileprof.analyzer.machine.reloads import reloaded_bytes
+from tileprof.analyzer.numbers import HALFWAY, SCHEDULERS
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.program.training_steps import TrainingSteps, training_steps
@@ -212,7 +213,18 @@ class KernelCase:
         """What its work takes at its device's roofs."""
         held = self.program.profile.tables.device_peaks
         peaks = {each.name: each for each in held if each.device == self.device}
-        return Roofs(peaks, self.tiles, self.time, self.launches, self.total("bytes"), self._flops)
+        moved = self.needed_part * self.total("bytes")
+        return Roofs(peaks, self.tiles, self.time, self.launches, moved, self._flops)
+
+    @cached_property
+    def needed_part(self) -> float:
+        """Of the bytes that are known of a kernel without a program, those but for what it loads
+        after it stored it: who counts tensors that are loaded and stored counts these twice."""
+        moved, code = self.total("bytes"), self.sampled
+        threads = self.extent("grid") * self.extent("block") * self.launches
+        if self.ir or not moved or code is None or not threads:
+            return 1.0
+        return max(HALFWAY, 1 - threads * reloaded_bytes(code) / moved)
 
     @cached_property
     def _flops(self) -> float:

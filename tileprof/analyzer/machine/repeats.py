@@ -24,7 +24,10 @@ from tileprof.analyzer.numbers import REPEATS_CARRIED, REPEATS_EVERY, REPEATS_RO
 from tileprof.binary.instructions import Instruction, split_operands
 from tileprof.binary.register_effects import effects
 
-__all__ = ["Repeated", "address_in", "address_of", "alike", "changed_in", "parsed", "repeated_in"]
+__all__ = [
+    "Repeated", "address_in", "address_of", "alike", "bracket_of", "changed_in", "parsed",
+    "repeated_in", "width_in",
+]  # fmt: skip
 
 _LOADS = ("LDG", "LDGSTS")
 _STORES = ("STG",)
@@ -193,9 +196,7 @@ def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:
         if index in ends or each.name in ("BRA", "CALL", "RET", "EXIT"):
             held.clear()
         if each.name == name and code.n([index]):
-            brackets = [text for text in each.operands if "[" in text]
-            bracket = next((e for e in brackets if e.startswith("desc")), (*brackets, "")[0])
-            key = (bracket, _width(each), each.predicate)
+            key = (bracket_of(each), width_in(each), each.predicate)
             if key in held:
                 found.append((held[key], index))
             held[key] = index
@@ -205,6 +206,13 @@ def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:
     return found
 
 
-def _width(each: Instruction) -> str:
+def bracket_of(each: Instruction) -> str:
+    """Return the operand in brackets that is an access's address in global memory."""
+    brackets = [text for text in each.operands if "[" in text]
+    return next((e for e in brackets if e.startswith("desc")), (*brackets, "[")[0])
+
+
+def width_in(each: Instruction) -> str:
+    """Return the modifier that says how much an access moves."""
     sizes = ("U8", "S8", "U16", "S16", "64", "128")
     return next((part for part in each.modifiers if part in sizes), "32")

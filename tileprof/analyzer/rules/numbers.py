@@ -753,6 +753,17 @@ instead. By hand."""
 REDUNDANT_TRAFFIC_COUNTED = 100
 """Samples that issue, from which on they tell how often a loop turns. By hand."""
 
+MOVED_AGAIN_SURE = 0.5
+"""Part of the samples of what is moved again that goes at least: others may be waited for
+instead. By hand."""
+
+MOVED_AGAIN_LIKELY = 1.25
+"""Of these samples, how many times as much goes likely; source as for `MOVED_AGAIN_MOST`."""
+
+MOVED_AGAIN_MOST = 2.2
+"""Of these samples, how many times as much goes at most: 0.6 to 2.3 in 15 kernels on an H200
+(`benchmarks/results/plant-test-2-*.json`)."""
+
 THIN_WORK_IDLE = 0.5
 """Of a block's threads, the part without an element from which on it is told: half of the warps."""
 THIN_WORK_NOTABLE = 0.1

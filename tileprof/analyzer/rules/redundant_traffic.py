@@ -18,7 +18,8 @@ that is sure. A store that each turn writes again is needed once; what its line 
 Loops that go on until a load has a value wait for somebody, and are left out. Tiles that a block
 reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
 their addresses, and an outer loop is a cause only where everything in it is done again. How often a
-loop of products uses what it loads is asked apart (`machine_code/few_products`).
+loop of products uses what it loads is asked apart (`machine_code/few_products`), and so is what
+goes to memory and comes back (`machine_code/moved_again`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from tileprof.analyzer.machine.loops import loop_around, loops_of
 from tileprof.analyzer.machine.repeats import Repeated, alike, repeated_in
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.few_products import few_products
+from tileprof.analyzer.rules.machine_code.moved_again import moved_again
 from tileprof.analyzer.rules.numbers import (
     REDUNDANT_TRAFFIC_COUNTED,
     REDUNDANT_TRAFFIC_OTHERS,
@@ -80,6 +82,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         if each.innermost:
             yield from _accesses(case, code, each)
     yield from _twice(case, code)
+    yield from moved_again(case, code)
     yield from few_products(case)
 
 
