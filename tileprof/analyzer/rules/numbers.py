@@ -750,8 +750,17 @@ REDUNDANT_TRAFFIC_SURE = 0.3
 """Part of what waits for repeated accesses that goes at least: others of the loop may be waited for
 instead. By hand."""
 
-REDUNDANT_TRAFFIC_COUNTED = 100
-"""Samples that issue, from which on they tell how often a loop turns. By hand."""
+IN_GAPS_OF_L2 = (0.7, 0.42)
+"""Of L2's measured rate of reads, what it gives to the sectors of stores that leave gaps; and where
+a lane stores less than a word: 7.0 to 8.4 and 3.9 to 4.8 of 10.5 TB/s in kernels that had nothing
+else to do, on an H200 (`benchmarks/results/plant-test-2-*.json`)."""
+
+IN_GAPS_WORD = 4
+"""Bytes of a word."""
+
+IN_GAPS_POWER = 3
+"""How sharply L2 and other work change places as what holds a kernel up: of two parts of the time
+the powers are added. By hand."""
 
 MOVED_AGAIN_SURE = 0.5
 """Part of the samples of what is moved again that goes at least: others may be waited for
