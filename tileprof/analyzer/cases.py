@@ -245,8 +245,8 @@ class KernelCase:
 
     @cached_property
     def _flops(self) -> float:
-        """What its program computes, once; where data leave products out, what samples say was issued,
-        and nothing where that is not known."""
+        """What its program computes, once; where data leave products out, what samples say was
+        issued, and nothing where that is not known."""
         flops, code, device = self.total("flops"), self.sampled, self.device_info
         if flops and code is not None and not self.ir:
             flops /= _times_over(code)

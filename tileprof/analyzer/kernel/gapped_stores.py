@@ -1,4 +1,4 @@
-"""Stores of a thread's neighbouring bytes by several narrow instructions, and what L2 does for them.
+"""Stores of a thread's neighbouring bytes by several narrow instructions, and L2's work for them.
 
 In: a kernel with its code.  Out: `Gapped`: places of stores between whose bytes the same thread's
 other stores lie; the sectors that all stores ask L2 for, and those that their bytes fill.

@@ -70,8 +70,8 @@ _AUTHOR = (
     " summed over (split-K) whose parts are then added."
 )
 _MORE = (
-    "Launch more blocks: as many as the multiprocessors hold at once, or one for each piece of work."
-    " The loop over pieces steps by the number of blocks, so that its result is the same."
+    "Launch more blocks: as many as the multiprocessors hold at once, or one for each piece of"
+    " work. The loop over pieces steps by the number of blocks, so that its result is the same."
 )
 _COMPILER = "The choice of tiles did not consider the number of multiprocessors for this shape."
 

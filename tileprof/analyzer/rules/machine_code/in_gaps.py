@@ -24,8 +24,9 @@ from tileprof.analyzer.rules.numbers import IN_GAPS_OF_L2, IN_GAPS_POWER, IN_GAP
 
 _AUTHOR = (
     "Store neighbouring elements by one instruction: let one statement store all of a thread's"
-    " elements, in the order of memory, with one condition for all of them; a condition that differs"
-    " from element to element, or an index with a step, keeps the compiler from 16 bytes a thread."
+    " elements, in the order of memory, with one condition for all of them; a condition that"
+    " differs from element to element, or an index with a step, keeps the compiler from 16 bytes a"
+    " thread."
 )
 _COMPILER = "See what keeps a thread's stores of neighbouring bytes from being one."
 
