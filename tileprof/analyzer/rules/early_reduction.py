@@ -67,7 +67,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         yield cause.ignored(", where it costs nothing", leave, seen)
         return
     saving = Saving(HALFWAY * mid, mid, max(mid, min(share, most)), samples=int(taken.sum()))
-    yield cause.costs(saving, seen)
+    yield cause.costs(saving, seen, known=True)
 
 
 def _turns(code: KernelCode, loop: range) -> float:

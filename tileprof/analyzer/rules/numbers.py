@@ -750,6 +750,10 @@ REDUNDANT_TRAFFIC_SURE = 0.3
 """Part of what waits for repeated accesses that goes at least: others of the loop may be waited for
 instead. By hand."""
 
+WGMMA_SERIALISED_FILLING = 2
+"""Warp groups beside one that fill its waits for products: of an H200's kernels with four on a
+multiprocessor that waited after each product, none gained (`plant-test-2`). By hand."""
+
 IN_GAPS_OF_L2 = (0.7, 0.42)
 """Of L2's measured rate of reads, what it gives to the sectors of stores that leave gaps; and where
 a lane stores less than a word: 7.0 to 8.4 and 3.9 to 4.8 of 10.5 TB/s in kernels that had nothing

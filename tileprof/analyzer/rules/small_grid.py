@@ -104,7 +104,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         _of_loop(case, launch) if by_grid else _saving(case, launch, 1 - empty / each),
         most=each / empty,
         confidence="medium" if by_grid or case.rate("sm_use") is not None else "low",
-        after_others=not has_products(case) and not by_grid,
+        after_others=not has_products(case) and not by_grid, known=by_grid,
     )  # fmt: skip
 
 

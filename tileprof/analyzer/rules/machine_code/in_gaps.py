@@ -68,4 +68,4 @@ def in_gaps(case: KernelCase) -> Draft | None:
     title = f"a thread stores {gapped.chunk} bytes by accesses of {gapped.width}, with gaps"
     cause = Cause(title, case.at(hot), evidence, _AUTHOR, _COMPILER)
     high = min(max(left.high, mid), LONGEST_SAVING)
-    return cause.costs(Saving(HALFWAY * now * mid, mid, high))
+    return cause.costs(Saving(HALFWAY * now * mid, mid, high), known=True)

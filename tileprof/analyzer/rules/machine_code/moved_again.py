@@ -71,7 +71,7 @@ def moved_again(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     mid = min(MOVED_AGAIN_LIKELY * share, likely, LONGEST_SAVING)
     high = min(max(mid, MOVED_AGAIN_MOST * share), max(mid, most), LONGEST_SAVING)
     saving = Saving(MOVED_AGAIN_SURE * mid, mid, high, samples=int(taken.sum()))
-    yield cause.costs(saving, sampled(code, taken, "are at them, or wait for them"))
+    yield cause.costs(saving, sampled(code, taken, "are at them, or wait for them"), known=True)
 
 
 def _taken(case: KernelCase, code: KernelCode, found: Reloads) -> Weights:
