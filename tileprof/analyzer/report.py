@@ -224,7 +224,7 @@ def _of_kernel(
 
 def _after(saving: Saving, gone: float) -> Saving:
     """What is left of a saving where a share of the time is gone already."""
-    mid = max(0.0, 1 - (1 - saving.mid) / (1 - gone))
+    mid = min(saving.mid, max(0.0, 1 - (1 - saving.mid) / (1 - gone)))
     return replace(saving, low=min(saving.low, mid), mid=mid)
 
 

@@ -87,10 +87,11 @@ def _pairs(code: KernelCode) -> Iterator[tuple[int, int]]:
 def reloaded_bytes(code: KernelCode) -> float:
     """Return the bytes that a thread of a kernel loads after they were stored.
 
-    Where only stores come again, what is between loads as many.
+    Where only stores come again behind a barrier, what is between loads as many: another thread of
+    the block stored that.
     """
     found = reloads_of(code)
-    if found is None:
+    if found is None or not (found.loads or found.barriers):
         return 0.0
     once = code.where(lambda each: each.depth == 0)
     issued = code.n(once, (ISSUED,)) / max(len(once), 1)

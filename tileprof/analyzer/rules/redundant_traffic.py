@@ -97,9 +97,8 @@ def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draf
     title = "each turn of a loop loads and computes what the turn before did"
     cause = Cause(title, case.at(hot), evidence, _PASS)
     yield cause.costs(
-        Saving(REDUNDANT_TRAFFIC_WHOLE * gone, gone, most, None, samples), confidence="high",
-        known=True,
-    )  # fmt: skip
+        Saving(REDUNDANT_TRAFFIC_WHOLE * gone, gone, most, None, samples), confidence="high"
+    )
 
 
 def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:

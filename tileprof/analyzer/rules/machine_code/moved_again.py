@@ -4,6 +4,10 @@ Static: accesses of addresses that the same thread stored to before (`machine/re
 samples of these accesses and of the rest of their lines, what waits for them, and barriers that
 keep them behind the first stores.
 
+Stores stay in the order of loads that may be of the same tensor, for all that a compiler knows. So
+stores that are overwritten, among loads, cut these into groups that are waited for one after the
+other; without them all are under way together.
+
 All of that goes: what is loaded stands in a register, or in a register of another thread of the
 block, which shared memory gives. What is left takes no less than the kernel's work does (`reach`),
 whose bytes are without the loads. Other waits are longer as well for what is moved beside them, so
@@ -83,10 +87,20 @@ def _taken(case: KernelCase, code: KernelCode, found: Reloads) -> Weights:
     reasons = [each for each in code.by_reason() if each != _END]
     where = {*case.at_lines(code, lines), *again}
     taken = part * code.taken(code.rows(where, reasons))
-    waiting = code.waiting_for(found.loads)
-    for bars in (code.waiting_for(found.barriers, ("barrier",)), waiting):
-        taken = np.maximum(taken, bars)
-    return taken
+    bars, loads = code.waiting_for(found.barriers, ("barrier",)), code.waiting_for(found.loads)
+    return np.asarray(np.maximum(np.maximum(taken, bars), np.maximum(loads, _apart(code, found))))
+
+
+def _apart(code: KernelCode, found: Reloads) -> Weights:
+    """Waits for loads that stores keep from being under way together: with n such groups of loads
+    a warp waits n times, and without the stores once."""
+    loads = [index for index in code.named("LDG") if found.first[0] < index]
+    cuts = sorted({*found.first, *found.stores})
+    groups = {sum(cut < load for cut in cuts) for load in loads if load < cuts[-1]}
+    if found.loads or found.barriers or len(groups) < 2:
+        return np.zeros(len(code.counts))
+    every = [index for index in code.named("LDG") if index < cuts[-1]]
+    return (1 - 1 / (len(groups) + 1)) * code.waiting_for(every)
 
 
 def _line(case: KernelCase, code: KernelCode, index: int) -> int:
