@@ -750,6 +750,11 @@ REDUNDANT_TRAFFIC_SURE = 0.3
 """Part of what waits for repeated accesses that goes at least: others of the loop may be waited for
 instead. By hand."""
 
+PIPELINE_DEPTH_BY_HAND = 0.8
+"""Of the waits for loads that do not run ahead, as far as the loop's pace lets them go, what goes
+likely: 0.5 to 1.1, and 0.75 in the middle, in 12 kernels of an H200 (`plant-dev-1`, `plant-test-1`,
+`plant-test-2`)."""
+
 WGMMA_SERIALISED_FILLING = 2
 """Warp groups beside one that fill its waits for products: of an H200's kernels with four on a
 multiprocessor that waited after each product, none gained (`plant-test-2`). By hand."""
