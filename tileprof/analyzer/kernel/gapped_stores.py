@@ -21,7 +21,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.kernel.global_memory import STORES, width_of, worked_out
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.repeats import address_in, bracket_of, parsed
-from tileprof.analyzer.numbers import LINE, SECTOR
+from tileprof.analyzer.numbers import LINE, SECTOR, WIDEST
 from tileprof.binary.occupancy import WARP
 from tileprof.binary.register_effects import effects
 
@@ -62,13 +62,14 @@ def gapped_stores(case: KernelCase) -> Gapped | None:
             continue
         width = width_of(code.instructions[index].opcode)
         needed = WARP * width // SECTOR or 1
-        sectors = needed * max(1, min(chunks.get(index, width), SECTOR) // width)
+        chunk = chunks.get(index, width) if width < WIDEST else width
+        sectors = needed * max(1, min(chunk, SECTOR) // width)
         if index in known:
             sectors, needed = known[index].sectors, known[index].needed
         looped = code.instructions[index].depth > 0 and issued > 0
         turns = code.n([index], (ISSUED,)) / issued if looped else 1.0
         touched, filled = touched + turns * sectors, filled + turns * needed
-        if chunks.get(index, width) > width and sectors > needed:
+        if chunk > width and sectors > needed:
             where.add(index)
     if not where:
         return None
