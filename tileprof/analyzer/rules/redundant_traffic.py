@@ -146,7 +146,7 @@ def _twice(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     part = len(again) / len({index for pair in pairs for index in pair})
     yield cause.costs(
         eliminated(taken, code.whole, part, REDUNDANT_TRAFFIC_SURE), seen,
-        confidence="medium" if looped else "low",
+        confidence="medium" if looped else "low", known=True,
     )  # fmt: skip
 
 
