@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyzer.made import Made, found, program
+from tileprof.analyzer.cases import Program
 
 _RULE = "redundant-traffic"
 _BUSY = {"selected": 50, "long_scoreboard": 200}
@@ -116,3 +117,56 @@ def test_a_loop_that_waits_for_a_flag() -> None:
         ("EXIT", 0, False),
     ))  # fmt: skip
     assert not _said(made)
+
+
+def _stored(*again: str) -> Made:
+    """A result that is stored, and what comes behind a barrier."""
+    return Made(code=_code(
+        ("LDG.E.128 R4, desc[UR8][R2.64]", 0, False),
+        ("FADD R8, R4, R5", 0, True),
+        ("@P0 STG.E desc[UR8][R12.64], R8", 0, False),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", 0, False),
+        *((text, 0, True) for text in again),
+        ("EXIT", 0, False),
+    ))  # fmt: skip
+
+
+_BACK = "@P0 LDG.E R9, desc[UR8][R12.64]"
+
+
+@pytest.mark.parametrize(
+    ("again", "title"),
+    [
+        ((_BACK, "@P0 STG.E desc[UR8][R12.64], R9"), "loaded again"),
+        ((_BACK, "FADD R9, R9, R9", "STG.E desc[UR8][R2.64], R9"), "loaded again"),
+        (("LDG.E R9, desc[UR8][R14.64]", "STG.E desc[UR8][R12.64], R9"), "stored before"),
+    ],
+)
+def test_a_result_that_comes_back(again: tuple[str, ...], title: str) -> None:
+    """By the thread that stored it, or by another one that stores it again."""
+    (said,) = _said(_stored(*again))
+    assert title in said
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        ("LDG.E R9, desc[UR8][R12.64+0x80]", "STG.E desc[UR8][R14.64], R9"),
+        ("IADD3 R12, P1, R12, 0x80, RZ", _BACK, "STG.E desc[UR8][R14.64], R9"),
+        ("MEMBAR.SC.GPU", _BACK, "STG.E desc[UR8][R14.64], R9"),
+        ("@!P0 LDG.E R9, desc[UR8][R12.64]", "STG.E desc[UR8][R14.64], R9"),
+        ("BRA 0x60", "LDG.E R9, desc[UR8][R12.64]"),
+    ],
+)
+def test_what_does_not_come_back(again: tuple[str, ...]) -> None:
+    """Other addresses, other lanes, the other way of a branch, and what others are handed."""
+    assert not _said(_stored(*again))
+
+
+def test_bytes_that_come_back_are_not_needed() -> None:
+    """Who counts a tensor that is stored and loaded counts it twice."""
+    made = _stored(_BACK, "@P0 STG.E desc[UR8][R12.64], R9")
+    sizes = {"grid": "100×1×1", "block": "100×1×1"}
+    made.attributes, made.metrics = sizes, {"bytes": (16 + 4 + 4) * 1e4}
+    (case,) = Program(program(made)).kernels
+    assert case.needed_part == pytest.approx(20 / 24)

@@ -17,8 +17,10 @@ import numpy as np
 
 from tileprof.analyzer.findings import TIERS, Place, Tier
 from tileprof.analyzer.machine.code import Instruction, KernelCode, same_line
-from tileprof.analyzer.machine.issued_products import issued_products
-from tileprof.analyzer.numbers import SCHEDULERS
+from tileprof.analyzer.machine.issued_products import element_of, issued_products, operations_of
+from tileprof.analyzer.machine.reloads import reloaded_bytes
+from tileprof.analyzer.machine.repeats import repetition, turns_of
+from tileprof.analyzer.numbers import HALFWAY, SCHEDULERS
 from tileprof.analyzer.program.host import HostTime
 from tileprof.analyzer.program.steady import Steps
 from tileprof.analyzer.program.training_steps import TrainingSteps, training_steps
@@ -75,6 +77,14 @@ def _product(extents: Attribute | None) -> int:
     """Of a fact as `132×1×1`; 0 where it is not known."""
     held = tuple(map(int, re.findall(r"\d+", extents if isinstance(extents, str) else "")))
     return math.prod(held) if held else 0
+
+
+def _times_over(code: KernelCode) -> float:
+    """How often a loop does its products again, as a turn does what the one before did."""
+    again = repetition(code)
+    if again is None or not any(operations_of(code.instructions[i].opcode) for i in again.loop):
+        return 1.0
+    return turns_of(code, again.loop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,13 +222,34 @@ class KernelCase:
         """What its work takes at its device's roofs."""
         held = self.program.profile.tables.device_peaks
         peaks = {each.name: each for each in held if each.device == self.device}
-        return Roofs(peaks, self.tiles, self.time, self.launches, self.total("bytes"), self._flops)
+        moved = self.needed_part * self.total("bytes")
+        return Roofs(peaks, self.tiles, self.time, self.launches, moved, self._flops, self._issued)
+
+    @cached_property
+    def _issued(self) -> str:
+        """The type of most products in its code."""
+        code = self.code
+        where = code.where(lambda each: bool(operations_of(each.opcode))) if code else []
+        hot = code.hottest(where) if code else None
+        return element_of(hot.opcode)[0] if hot else ""
+
+    @cached_property
+    def needed_part(self) -> float:
+        """Of the bytes that are known of a kernel without a program, those but for what it loads
+        after it stored it: who counts tensors that are loaded and stored counts these twice."""
+        moved, code = self.total("bytes"), self.sampled
+        threads = self.extent("grid") * self.extent("block") * self.launches
+        if self.ir or not moved or code is None or not threads:
+            return 1.0
+        return max(HALFWAY, 1 - threads * reloaded_bytes(code) / moved)
 
     @cached_property
     def _flops(self) -> float:
-        """What its program computes; where data leave products out, what samples say was issued,
-        and nothing where that is not known."""
+        """What its program computes, once; where data leave products out, what samples say was
+        issued, and nothing where that is not known."""
         flops, code, device = self.total("flops"), self.sampled, self.device_info
+        if flops and code is not None and not self.ir:
+            flops /= _times_over(code)
         if not flops or not products_by_data(self.tiles):
             return flops
         if code is None or device is None:

@@ -53,6 +53,9 @@ class Draft:
     late launch waits for that time, and none of it is slack."""
     fixes: tuple[Fix, ...] = ()
     """Changes that can be made without the author."""
+    known: bool = False
+    """Whether what it costs is known by itself: of what the work leaves to gain, others take what
+    is left of that, and at least their own samples."""
     after_others: bool = False
     """Whether it tells how far the kernel is from what its device gives, which other causes are a
     reason of too: of the gain, what is left when the largest of them is gone is its own."""
@@ -85,10 +88,10 @@ class Cause:
 
     def costs(
         self, saving: Saving | None, *more: Evidence, most: float = float("inf"),
-        confidence: Confidence = "medium",
+        confidence: Confidence = "medium", known: bool = False,
     ) -> Draft:  # fmt: skip
         """Return what is said where it costs time, with what a change saves."""
-        return self._draft("suggestion", more, saving, most, confidence)
+        return replace(self._draft("suggestion", more, saving, most, confidence), known=known)
 
     def _draft(
         self, severity: Severity, more: tuple[Evidence, ...], saving: Saving | None = None,

@@ -110,7 +110,8 @@ class Floors:
         peaks = roofs.peaks
         memory = roofs.memory_peak
         arithmetic = _arithmetic_peak(case.name, peaks, str(case.attributes.get("multiplies", "")))
-        moved, computed = float(self._tree.bytes[node]), float(self._tree.flops[node])
+        moved = case.needed_part * float(self._tree.bytes[node])
+        computed = float(self._tree.flops[node])
         seconds = float(self._tree.time[node]) / 1e9
         if memory and moved > FLOORS_IMPOSSIBLE * _fastest(peaks, memory) * seconds:
             moved = 0.0

@@ -495,6 +495,9 @@ REPEATS_EVERY = 0.75
 """Part of what a loop's loads issue that its turns load again, from which on the rest (behind a
 guard, say) is taken for the same. By hand."""
 
+REPEATS_COUNTED = 100
+"""Samples that issue, from which on they tell how often a loop turns. By hand."""
+
 # -- kernel/per_thread
 
 PER_THREAD_WORD = 4

@@ -170,8 +170,10 @@ def analyze(profile: Profile) -> Report:
 def _answers(case: KernelCase, tree: Contexts) -> Answers:
     found: list[tuple[Finding, Saving | None]] = []
     drafts = [(rule.name, draft) for rule in KERNEL_RULES for draft in rule.find(case)]
+    known = [each.saving.mid for _, each in drafts if each.known and each.saving is not None]
+    sure = max(known, default=0.0)
     for name, draft in _after_others(case, drafts):
-        found += ((finding, draft.saving) for finding in _of_kernel(name, draft, case, tree))
+        found += ((finding, draft.saving) for finding in _of_kernel(name, draft, case, tree, sure))
     savings = [saving for each, saving in found if saving is not None and each.kernel_gain]
     together = None
     if len(savings) > 1:
@@ -198,27 +200,47 @@ def _after_others(case: KernelCase, drafts: list[tuple[str, Draft]]) -> Iterator
         yield name, draft
 
 
-def _of_kernel(rule: str, draft: Draft, case: KernelCase, tree: Contexts) -> Iterator[Finding]:
-    """The finding; nothing where its gain is noise."""
+def _of_kernel(
+    rule: str, draft: Draft, case: KernelCase, tree: Contexts, sure: float
+) -> Iterator[Finding]:
+    """The finding; nothing where its gain is noise. `sure` is what goes with causes whose cost is
+    known by itself."""
     saving = draft.saving
     few = saving is not None and saving.rows is not None and saving.samples < FEWEST_SAMPLES
     if saving is None or few or not case.time:
         yield _finding(rule, draft, None, None)
         return
-    gain = capped(capped(gain_of(_drawn(case, saving)), draft.most), case.roofs.most_gain)
+    beside = 0.0 if draft.known or draft.after_others else sure
+    gain = capped(capped(gain_of(_drawn(case, saving, beside)), draft.most), case.roofs.most_gain)
     seen = saving.mid >= REPORT_LEAST_SEEN
+    least = NOISE if draft.known else REPORT_LEAST_OF_KERNEL
     most = of_program(gain, case.of_steps).high
-    if seen and gain.mid >= REPORT_LEAST_OF_KERNEL and most >= REPORT_LEAST_OF_PROGRAM:
+    if seen and gain.mid >= least and most >= REPORT_LEAST_OF_PROGRAM:
         told = capped(stretched(widened(gain), draft.evidence), case.roofs.most_gain)
         exposed = tree.exposed(case.nodes, _of_work(case, told) * tree.steps.time)
         in_program = _exposed(of_program(told, case.of_steps), exposed)
         yield _finding(rule, draft, told, in_program)
 
 
-def _drawn(case: KernelCase, saving: Saving) -> Saving:
-    """What is told by samples, by what they leave to gain."""
+def _after(saving: Saving, gone: float) -> Saving:
+    """What is left of a saving where a share of the time is gone already."""
+    mid = min(saving.mid, max(0.0, 1 - (1 - saving.mid) / (1 - gone)))
+    return replace(saving, low=min(saving.low, mid), mid=mid)
+
+
+def _drawn(case: KernelCase, saving: Saving, sure: float = 0.0) -> Saving:
+    """What is told by samples, by what they leave to gain, without what is `sure` to go by causes
+    of another kind; its own samples at least."""
     left = None if saving.rows is None else reach.left(case, saving.rows)
-    return saving if left is None else drawn(saving, left)
+    if left is None:
+        return _after(saving, sure)
+    if not sure:
+        return drawn(saving, left)
+    own = min(saving.mid, left.mid)
+    low, middle, high = (max(0.0, each - sure) for each in (left.low, left.mid, left.high))
+    beside = drawn(saving, Saving(low, middle, high))
+    mid = max(own, beside.mid)
+    return Saving(min(beside.low, mid), mid, max(mid, left.high), saving.rows, saving.samples)
 
 
 def _claim(found: Finding, case: KernelCase, tree: Contexts) -> Claim:

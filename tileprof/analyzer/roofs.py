@@ -23,6 +23,9 @@ from tileprof.profile import DevicePeak
 _WIDEST_PRODUCTS = ("tensor_bfloat16", "tensor_float16", "tensor_tf32")
 """Roofs of products of types that programs which compute with floats use without scales."""
 
+_AS_FAST = {"int8": "float8_e4m3"}
+"""Types that tensor cores multiply as fast as another one, whose roof is measured."""
+
 
 @dataclass(frozen=True, eq=False)
 class Roofs:
@@ -38,6 +41,9 @@ class Roofs:
     bytes: float
     """What it asks for; 0 where nobody says."""
     flops: float
+    issued: str = ""
+    """The element type of products in its machine code, by the name of its roof; nothing where it
+    has none, or the code is not known."""
 
     @cached_property
     def matrix_dtype(self) -> str:
@@ -86,7 +92,8 @@ class Roofs:
     def _highest_peak(self) -> DevicePeak | None:
         """The roof of whichever arithmetic is the fastest: a kernel that no program is known of may
         have products in any type, and come to do them on tensor cores."""
-        rates = [each for name, each in self.peaks.items() if name in _WIDEST_PRODUCTS]
+        names = {*_WIDEST_PRODUCTS, f"tensor_{_AS_FAST.get(self.issued, self.issued)}"}
+        rates = [each for name, each in self.peaks.items() if name in names]
         return max(rates, key=lambda each: each.value, default=self.arithmetic_peak)
 
     @cached_property

@@ -12,6 +12,7 @@ same does not change. What a branch steps over is the same only if all turns tak
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,12 +20,21 @@ from functools import lru_cache
 
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import subroutines, targets
-from tileprof.analyzer.machine.loops import is_innermost
-from tileprof.analyzer.numbers import REPEATS_CARRIED, REPEATS_EVERY, REPEATS_ROUNDS
+from tileprof.analyzer.machine.loops import is_innermost, loops_of
+from tileprof.analyzer.numbers import (
+    COLD,
+    REPEATS_CARRIED,
+    REPEATS_COUNTED,
+    REPEATS_EVERY,
+    REPEATS_ROUNDS,
+)
 from tileprof.binary.instructions import Instruction, split_operands
 from tileprof.binary.register_effects import effects
 
-__all__ = ["Repeated", "address_in", "address_of", "alike", "changed_in", "parsed", "repeated_in"]
+__all__ = [
+    "Repeated", "address_in", "address_of", "alike", "bracket_of", "changed_in", "parsed",
+    "repeated_in", "repetition", "repetitions", "turns_of", "width_in",
+]  # fmt: skip
 
 _LOADS = ("LDG", "LDGSTS")
 _STORES = ("STG",)
@@ -44,8 +54,8 @@ class Repeated:
     loads: tuple[int, ...]
     stores: tuple[int, ...]
     every: bool
-    """Whether that is what the loop loads, and nothing is carried from a turn to the next one
-    but its count: then each turn does the same as the one before."""
+    """Whether that is what the loop loads, and all that it stores, and nothing is carried from a
+    turn to the next one but its count: then each turn does the same as the one before."""
     innermost: bool
 
 
@@ -94,8 +104,34 @@ def repeated_in(code: KernelCode, loop: range) -> Repeated | None:
     loaded = [index for index in ran if held[index].name in _LOADS]
     part = code.n(loads, (ISSUED,)) / max(code.n(loaded, (ISSUED,)), 1)
     every = part >= REPEATS_EVERY and not code.n([i for i in loop if held[i].name in _BULK])
-    every = every and not _carries(code, loop)
+    stored = [index for index in ran if held[index].name in _STORES]
+    every = every and len(stores) == len(stored) and not _carries(code, loop)
     return Repeated(loop, tuple(loads), tuple(stores), every, is_innermost(code, loop))
+
+
+@lru_cache(maxsize=4)
+def repetitions(code: KernelCode) -> tuple[Repeated, ...]:
+    """Return what turns of loops do again, of all loops that take time."""
+    held = (repeated_in(code, loop) for loop in loops_of(code) if code.n(loop) >= COLD * code.whole)
+    return tuple(each for each in held if each is not None)
+
+
+def repetition(code: KernelCode) -> Repeated | None:
+    """Return the longest loop each of whose turns does what the one before did; None for none."""
+    whole = [each for each in repetitions(code) if each.every]
+    return max(whole, key=lambda each: len(each.loop), default=None)
+
+
+def turns_of(code: KernelCode, loop: range) -> float:
+    """Return how often a loop turns, at least twice, by what issues in it and before it."""
+    inner = {i for each in loops_of(code) if each[0] in loop and each != loop for i in each}
+    own = [index for index in loop if index not in inner]
+    outside = code.where(lambda each: each.depth == 0 and each.index < loop.start)
+    issued, before = (code.n(where, (ISSUED,)) for where in (own, outside))
+    if min(issued, before) < REPEATS_COUNTED:
+        return 2.0
+    error = 2 * math.sqrt(1 / issued + 1 / before)
+    return max(2.0, (1 - error) * (issued / len(own)) / (before / len(outside)))
 
 
 def changed_in(
@@ -193,9 +229,7 @@ def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:
         if index in ends or each.name in ("BRA", "CALL", "RET", "EXIT"):
             held.clear()
         if each.name == name and code.n([index]):
-            brackets = [text for text in each.operands if "[" in text]
-            bracket = next((e for e in brackets if e.startswith("desc")), (*brackets, "")[0])
-            key = (bracket, _width(each), each.predicate)
+            key = (bracket_of(each), width_in(each), each.predicate)
             if key in held:
                 found.append((held[key], index))
             held[key] = index
@@ -205,6 +239,13 @@ def alike(code: KernelCode, name: str = "LDG") -> list[tuple[int, int]]:
     return found
 
 
-def _width(each: Instruction) -> str:
+def bracket_of(each: Instruction) -> str:
+    """Return the operand in brackets that is an access's address in global memory."""
+    brackets = [text for text in each.operands if "[" in text]
+    return next((e for e in brackets if e.startswith("desc")), (*brackets, "[")[0])
+
+
+def width_in(each: Instruction) -> str:
+    """Return the modifier that says how much an access moves."""
     sizes = ("U8", "S8", "U16", "S16", "64", "128")
     return next((part for part in each.modifiers if part in sizes), "32")

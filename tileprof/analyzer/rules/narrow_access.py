@@ -22,6 +22,9 @@ An access whose place is checked, because its index was loaded, brings a branch 
 waits for answers. That is what a warp does itself, so nothing else goes with it. (On an H200 0.16
 of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0.90 of the time.)
 
+Stores that leave gaps for other stores of their thread keep L2 busy, wherever warps wait
+(`machine_code/in_gaps`).
+
 Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
 one instruction writes its bytes side by side.
 
@@ -55,6 +58,7 @@ from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.kernel.threads import per_thread
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.numbers import COOL, WIDEST
+from tileprof.analyzer.rules.machine_code.in_gaps import in_gaps
 from tileprof.analyzer.rules.numbers import (
     NARROW_ACCESS_FULL,
     NARROW_ACCESS_GAPS,
@@ -73,7 +77,21 @@ _COMPILER = (
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
-    """Narrow accesses in order; else a queue that is full at narrow ones."""
+    """Narrow accesses in order, or with gaps; else a queue that is full at narrow ones."""
+    found, gaps = list(_in_order(case)), in_gaps(case)
+    if gaps is None or any(_is_more(each, gaps) for each in found):
+        yield from found
+    else:
+        yield gaps
+
+
+def _is_more(said: Draft, other: Draft) -> bool:
+    """Whether a cause saves more than another one of the same accesses."""
+    return (said.saving.mid if said.saving else 0.0) >= (other.saving.mid if other.saving else 0.0)
+
+
+def _in_order(case: KernelCase) -> Iterator[Draft]:
+    """Accesses that are side by side, by what waits for them."""
     code = case.code
     said = [each for each in told(case) if _is_narrow(each)]
     counted = list(requests(code, _narrow(code))) if code else []

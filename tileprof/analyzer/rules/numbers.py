@@ -750,8 +750,37 @@ REDUNDANT_TRAFFIC_SURE = 0.3
 """Part of what waits for repeated accesses that goes at least: others of the loop may be waited for
 instead. By hand."""
 
-REDUNDANT_TRAFFIC_COUNTED = 100
-"""Samples that issue, from which on they tell how often a loop turns. By hand."""
+PIPELINE_DEPTH_BY_HAND = 0.8
+"""Of the waits for loads that do not run ahead, as far as the loop's pace lets them go, what goes
+likely: 0.5 to 1.1, and 0.75 in the middle, in 12 kernels of an H200 (`plant-dev-1`, `plant-test-1`,
+`plant-test-2`)."""
+
+WGMMA_SERIALISED_FILLING = 2
+"""Warp groups beside one that fill its waits for products: of an H200's kernels with four on a
+multiprocessor that waited after each product, none gained (`plant-test-2`). By hand."""
+
+IN_GAPS_OF_L2 = (0.7, 0.42)
+"""Of L2's measured rate of reads, what it gives to the sectors of stores that leave gaps; and where
+a lane stores less than a word: 7.0 to 8.4 and 3.9 to 4.8 of 10.5 TB/s in kernels that had nothing
+else to do, on an H200 (`benchmarks/results/plant-test-2-*.json`)."""
+
+IN_GAPS_WORD = 4
+"""Bytes of a word."""
+
+IN_GAPS_POWER = 3
+"""How sharply L2 and other work change places as what holds a kernel up: of two parts of the time
+the powers are added. By hand."""
+
+MOVED_AGAIN_SURE = 0.5
+"""Part of the samples of what is moved again that goes at least: others may be waited for
+instead. By hand."""
+
+MOVED_AGAIN_LIKELY = 1.25
+"""Of these samples, how many times as much goes likely; source as for `MOVED_AGAIN_MOST`."""
+
+MOVED_AGAIN_MOST = 2.2
+"""Of these samples, how many times as much goes at most: 0.6 to 2.3 in 15 kernels on an H200
+(`benchmarks/results/plant-test-2-*.json`)."""
 
 THIN_WORK_IDLE = 0.5
 """Of a block's threads, the part without an element from which on it is told: half of the warps."""

@@ -41,6 +41,7 @@ from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.numbers import COLD, COOL, FEWEST_SAMPLES
 from tileprof.analyzer.rules.numbers import (
+    PIPELINE_DEPTH_BY_HAND,
     PIPELINE_DEPTH_BY_SAMPLES,
     PIPELINE_DEPTH_LEAST_REST,
     PIPELINE_DEPTH_MOST_STAGES,
@@ -206,7 +207,8 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         pace = pace_of(case, code, loop, rings[0].stage_bytes if rings else 0)
         most = min((1 - pace.least) * inside, 1 - PIPELINE_DEPTH_LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)
-        saving = Saving(mid / 2, mid, most, gone * (mid / share), int(gone.sum()))
+        likely = PIPELINE_DEPTH_BY_HAND * mid
+        saving = Saving(mid / 2, likely, max(mid, most), samples=int(gone.sum()))
         kept = kept_from(case, ALONE)
         if kept and (turns := left_in_turns(case, code, (*loads, *stores))):
             saving, evidence = turns, [*evidence, Evidence("static", _TURNS)]

@@ -18,12 +18,12 @@ that is sure. A store that each turn writes again is needed once; what its line 
 Loops that go on until a load has a value wait for somebody, and are left out. Tiles that a block
 reads once for each of several other tiles are reuse by a cache, not repetition: inner loops change
 their addresses, and an outer loop is a cause only where everything in it is done again. How often a
-loop of products uses what it loads is asked apart (`machine_code/few_products`).
+loop of products uses what it loads is asked apart (`machine_code/few_products`), and so is what
+goes to memory and comes back (`machine_code/moved_again`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -34,12 +34,12 @@ from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
-from tileprof.analyzer.machine.loops import loop_around, loops_of
-from tileprof.analyzer.machine.repeats import Repeated, alike, repeated_in
+from tileprof.analyzer.machine.loops import loop_around
+from tileprof.analyzer.machine.repeats import Repeated, alike, repetition, repetitions, turns_of
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.rules.machine_code.few_products import few_products
+from tileprof.analyzer.rules.machine_code.moved_again import moved_again
 from tileprof.analyzer.rules.numbers import (
-    REDUNDANT_TRAFFIC_COUNTED,
     REDUNDANT_TRAFFIC_OTHERS,
     REDUNDANT_TRAFFIC_SURE,
     REDUNDANT_TRAFFIC_WHOLE,
@@ -70,23 +70,21 @@ def find(case: KernelCase) -> Iterator[Draft]:
     code = case.sampled
     if code is None:
         return
-    held = [repeated_in(code, loop) for loop in loops_of(code) if code.n(loop) >= COLD * code.whole]
-    found = [each for each in held if each is not None]
-    whole = [each for each in found if each.every]
-    if whole:
-        yield from _passes(case, code, max(whole, key=lambda each: len(each.loop)))
+    if (whole := repetition(code)) is not None:
+        yield from _passes(case, code, whole)
         return
-    for each in found:
+    for each in repetitions(code):
         if each.innermost:
             yield from _accesses(case, code, each)
     yield from _twice(case, code)
+    yield from moved_again(case, code)
     yield from few_products(case)
 
 
 def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:
     """A loop of which one turn would do."""
     samples = code.n(each.loop)
-    share, turns = samples / code.whole, _turns(code, each.loop)
+    share, turns = samples / code.whole, turns_of(code, each.loop)
     hot = code.hottest(each.loads)
     assert hot is not None
     text = f"{len(each.loads)} loads of the loop have the same addresses in each of its turns"
@@ -101,18 +99,6 @@ def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draf
     yield cause.costs(
         Saving(REDUNDANT_TRAFFIC_WHOLE * gone, gone, most, None, samples), confidence="high"
     )
-
-
-def _turns(code: KernelCode, loop: range) -> float:
-    """How often a loop turns, at least twice."""
-    inner = {i for each in loops_of(code) if each[0] in loop and each != loop for i in each}
-    own = [index for index in loop if index not in inner]
-    outside = code.where(lambda each: each.depth == 0 and each.index < loop.start)
-    issued, before = (code.n(where, (ISSUED,)) for where in (own, outside))
-    if min(issued, before) < REDUNDANT_TRAFFIC_COUNTED:
-        return 2.0
-    error = 2 * math.sqrt(1 / issued + 1 / before)
-    return max(2.0, (1 - error) * (issued / len(own)) / (before / len(outside)))
 
 
 def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:
@@ -160,7 +146,7 @@ def _twice(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     part = len(again) / len({index for pair in pairs for index in pair})
     yield cause.costs(
         eliminated(taken, code.whole, part, REDUNDANT_TRAFFIC_SURE), seen,
-        confidence="medium" if looped else "low",
+        confidence="medium" if looped else "low", known=True,
     )  # fmt: skip
 
 

@@ -20,6 +20,12 @@ left then is a tile of fewer warp groups, two of three for example: the part of 
 arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
 number is told.
 
+Where a loop of its blocks steps by their number (`machine/grid_steps`), any number of blocks does
+the same work: nothing is split, and each of as many as the multiprocessors hold has a part of the
+turns. So the time goes down with the blocks, to what memory, tensor cores and turns to issue leave,
+of which the multiprocessors at work are a part of all now; of products one block is on each
+multiprocessor. Whatever else holds up each block is a cause of its own.
+
 Without products memory says how far the kernel is from what its device gives, and what holds up
 each block is a reason of that as well: where another cause is found, what that one leaves counts.
 """
@@ -36,6 +42,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import (
     Launch,
+    busy_share,
     has_products,
     launch_of,
     launch_place,
@@ -46,7 +53,9 @@ from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
+from tileprof.analyzer.machine.grid_steps import loop_by_grid
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.numbers import HALFWAY, ISSUE_REACHED
 from tileprof.analyzer.rules.numbers import (
     SMALL_GRID_BY_EDGES,
     SMALL_GRID_BY_STEPS,
@@ -59,6 +68,10 @@ from tileprof.analyzer.rules.numbers import (
 _AUTHOR = (
     "Cut the work into more blocks: a smaller tile, or several blocks along the dimension that is"
     " summed over (split-K) whose parts are then added."
+)
+_MORE = (
+    "Launch more blocks: as many as the multiprocessors hold at once, or one for each piece of"
+    " work. The loop over pieces steps by the number of blocks, so that its result is the same."
 )
 _COMPILER = "The choice of tiles did not consider the number of multiprocessors for this shape."
 
@@ -82,15 +95,40 @@ def find(case: KernelCase) -> Iterator[Draft]:
         )  # fmt: skip
         return
     title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"
-    if not each or (has_products(case) and _parts(case, launch) == 1):
+    by_grid = _by_grid(case)
+    if not each or (has_products(case) and not by_grid and _parts(case, launch) == 1):
         yield Draft("warning", title, place, evidence, _AUTHOR, _COMPILER, confidence="low")
         return
     yield Draft(
-        "suggestion", title, place, evidence, _AUTHOR, _COMPILER,
-        _saving(case, launch, 1 - empty / each),
-        most=each / empty, confidence="medium" if case.rate("sm_use") is not None else "low",
-        after_others=not has_products(case),
+        "suggestion", title, place, evidence, _MORE if by_grid else _AUTHOR, _COMPILER,
+        _of_loop(case, launch) if by_grid else _saving(case, launch, 1 - empty / each),
+        most=each / empty,
+        confidence="medium" if by_grid or case.rate("sm_use") is not None else "low",
+        after_others=not has_products(case) and not by_grid, known=by_grid,
     )  # fmt: skip
+
+
+def _by_grid(case: KernelCase) -> bool:
+    """Whether most of its time is in a loop that steps by the number of its blocks."""
+    code = case.sampled
+    loop = loop_by_grid(code) if code else None
+    return code is not None and loop is not None and code.n(loop) >= HALFWAY * code.whole
+
+
+def _of_loop(case: KernelCase, launch: Launch) -> Saving:
+    """What goes with as many blocks as there is room for, each with fewer turns of its loop."""
+    code, memory = case.sampled, memory_use(case)
+    assert code is not None
+    issuing = launch.each * busy_share(code) if code.n(idle=True) else 0.0
+    most, likely, least = ISSUE_REACHED
+    moving = (memory.share, memory.share / memory.reached) if memory else (0.0, 0.0)
+    products = at_roof(case, 1.0) if has_products(case) else 0.0
+    alone = launch.each if has_products(case) else launch.waves
+    rest = max(alone, issuing / likely, moving[1], products)
+    best = max(launch.waves, issuing / most, moving[0])
+    worst = max(launch.each, rest, issuing / least)
+    low, mid, high = (max(0.0, 1 - each) for each in (worst, rest, best))
+    return Saving(HALFWAY * min(low, mid), mid, max(mid, high))
 
 
 def _parts(case: KernelCase, launch: Launch) -> float:

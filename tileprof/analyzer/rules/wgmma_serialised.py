@@ -8,7 +8,9 @@ The tensor cores are the roof: a loop in which they multiply for a share u of th
 than u of it (a wgmma of N columns takes N / 2 cycles). So of the waits no more than 1 - u goes,
 and where other warp groups fill the gaps, nothing does. What is waited beyond u is what products
 take one by one: that goes. The rest is the products themselves, which go on beside the loop's other
-work as far as another warp group does it meanwhile: between none and all of that, likely half.
+work as far as another warp group does it meanwhile: between none and all of that, likely half. Of
+several groups on a multiprocessor one does its other work while another multiplies, without that:
+with three, nobody issues only while tensor cores have products of several to do.
 
 Shares are of the time of the warps that multiply: those that load for them have their own.
 
@@ -29,11 +31,12 @@ from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
 from tileprof.analyzer.kernel.spilled import spill_samples
-from tileprof.analyzer.kernel.tensor_use import tensor_use
+from tileprof.analyzer.kernel.tensor_use import groups_of, tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
 from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING, SPILLS_COME_BACK
+from tileprof.analyzer.rules.numbers import WGMMA_SERIALISED_FILLING
 from tileprof.remarks import Remark
 from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized
 
@@ -68,12 +71,15 @@ class _Serial:
     """Of these warps' time, the share that tensor cores multiply in these loops."""
     most: float = 0.0
     """The share that they are idle there."""
+    groups: float = 1.0
+    """Warp groups of a multiprocessor that run the first loop."""
 
     @property
     def saved(self) -> float:
         """Estimate the share of these warps' time that the change saves."""
         lag = max(0.0, self.waiting - self.busy)
-        return min(lag + HALFWAY * (self.waiting - lag), self.most)
+        alone = max(0.0, 1 - (self.groups - 1) / WGMMA_SERIALISED_FILLING)
+        return min(lag + HALFWAY * alone * (self.waiting - lag), self.most)
 
 
 def find(case: KernelCase) -> Iterator[Draft]:
@@ -137,7 +143,8 @@ def _serial(case: KernelCase, code: KernelCode) -> _Serial:
     waiting = code.n(where, _REASONS, idle=True) / whole
     busy = sum(tensor_use(case, code, loop) * code.n(loop) for loop in loops) / whole
     idle = sum(code.n(loop) for loop in loops) / whole - busy
-    return _Serial(loops, where, whole, waiting, busy, min(idle, LONGEST_SAVING))
+    most, groups = min(idle, LONGEST_SAVING), groups_of(case, code, loops[0])
+    return _Serial(loops, where, whole, waiting, busy, most, groups)
 
 
 def _is_serial(code: KernelCode, loop: range) -> bool:

@@ -6,7 +6,8 @@ if all lanes do, and the part of them that is too much.
 Code outside of loops runs once in each warp, so how many bytes its stores have lanes for is known
 without samples. An element is stored once: where lanes are there for more bytes than all tensors
 hold together, the rest is left out by the guard, or stored in vain. Stores whose guard the block
-decides as a whole are left out, as one of several may be taken.
+decides as a whole are left out, as one of several may be taken; and so are those of an address
+that was stored to before.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tileprof.analyzer.kernel.global_memory import STORES, width_of
 from tileprof.analyzer.kernel.launches import launch_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import skipped
+from tileprof.analyzer.machine.reloads import reloads_of
 from tileprof.binary.occupancy import WARP
 
 __all__ = ["Masked", "masked_of"]
@@ -45,6 +47,8 @@ def masked_of(case: KernelCase, code: KernelCode) -> Masked | None:
     if launch is None or case.ir or not held:
         return None
     stepped = {index for _, inside in skipped(code) for index in inside}
+    if (again := reloads_of(code)) is not None:
+        stepped.update(again.stores)
     stores = [
         code.instructions[index] for index in code.named(*STORES)
         if code.instructions[index].depth == 0 and index not in stepped

@@ -4,19 +4,23 @@ Static: none. Dynamic: bytes of a launch by its blocks, its waves of blocks, and
 the time that moving the bytes takes. A multiprocessor holds 32 blocks at most, so few bytes are
 under way at once, and each block waits for its first load alone. With more work a block such a
 kernel likely reaches most of the memory's rate; half of the difference goes at least, and all of
-what is above the floor at most. Kernels of an operation are a library's, whose blocks stay.
+what is above the floor at most. Blocks that mostly wait for fences are long for these, however
+little they move. Kernels of an operation are a library's, whose blocks stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.numbers import COLD
+from tileprof.analyzer.kernel.global_memory import ATOMICS
+from tileprof.analyzer.numbers import COLD, HALFWAY
 from tileprof.analyzer.rules.numbers import (
     SMALL_BLOCK_BYTES,
     SMALL_BLOCK_FAR,
@@ -68,13 +72,25 @@ def find(program: Program) -> Iterator[Draft]:
 def _is_small(tree: Contexts, floors: Floors, case: KernelCase) -> bool:
     nodes = list(case.nodes)
     time, floor = float(tree.time[nodes].sum()), float(floors.floor[nodes].sum())
-    if any(tree.op(node) for node in nodes):
+    if any(tree.op(node) for node in nodes) or _is_ordered(case):
         return False
     by_memory = any(floors.limits.get(node) == "memory" for node in nodes)
     if not by_memory or time < SMALL_BLOCK_FAR * floor:
         return False
     waves = case.number("waves") or 0.0
     return waves >= SMALL_BLOCK_WAVES and 0 < _bytes_of_block(tree, case) < SMALL_BLOCK_BYTES
+
+
+def _is_ordered(case: KernelCase) -> bool:
+    """Whether most of what its warps wait for are fences, and atomics between them."""
+    code = case.sampled
+    fences = code.named("MEMBAR") if code else []
+    if code is None or not fences:
+        return False
+    waits = np.maximum(
+        code.taken(code.rows(reasons=("membar",))), code.waiting_for(code.named(*ATOMICS))
+    )
+    return code.share(waits) >= HALFWAY
 
 
 def _bytes_of_block(tree: Contexts, case: KernelCase) -> float:

@@ -1,0 +1,92 @@
+"""Loops that add up over threads in each turn what could be added up once, behind the loop.
+
+Static: registers that a loop adds to in each turn, whose addends are sums over threads
+(`machine/early_sums`). Dynamic: samples of exchanges between threads and of barriers among them,
+what waits for them, and waits in the queue that they fill.
+
+A sum over threads of sums over turns is a sum over turns of sums over threads, so threads need to
+meet once and not in each of n turns: (1 - 1 / n) of it goes. Waits for global memory at these
+instructions stay. No more goes than the kernel's work leaves (`reach`): where memory is at its
+roof, exchanges run beside it. Each thread then keeps as many partial sums as it adds up elements in
+a turn, which takes registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
+from tileprof.analyzer.estimates import Saving, Weights
+from tileprof.analyzer.findings import Evidence
+from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.queues import behind, passes_of
+from tileprof.analyzer.machine.code import KernelCode
+from tileprof.analyzer.machine.early_sums import EarlySums, early_sums
+from tileprof.analyzer.machine.loops import turns
+from tileprof.analyzer.numbers import COOL, HALFWAY, LONGEST_SAVING
+
+_AUTHOR = (
+    "Add up elements of a tile over the iterations, each thread its own, and reduce the tile once"
+    " behind the loop: the result is only added up, so the order does not matter (Triton: a tile of"
+    " partial sums in the loop, `tl.sum` after it)."
+)
+_COMPILER = (
+    "The reduction's result is only added to what the loop carries: it could be moved out of the"
+    " loop, for partial sums in registers."
+)
+_MEMORY = "long_scoreboard"
+
+
+def find(case: KernelCase) -> Iterator[Draft]:
+    """A loop in which threads meet in each turn for a sum."""
+    code = case.sampled
+    found = early_sums(code) if code else None
+    if code is None or found is None:
+        return
+    taken = _taken(code, found)
+    share, left = code.share(taken), reach.left(case, taken)
+    if share < COOL:
+        return
+    text = (
+        f"{len(found.sums)} sums that the loop carries take what {len(found.exchanges)} exchanges"
+        " and barriers add up over threads in each turn, and nothing else takes it"
+    )
+    hot = code.hottest(found.exchanges)
+    assert hot is not None
+    title = "a loop adds up over threads in each turn what is only added up"
+    cause = Cause(title, case.at(hot), (Evidence("static", text),), _AUTHOR, _COMPILER)
+    seen = sampled(code, taken, "are exchanges and barriers for that, or wait for them")
+    goes = (1 - 1 / _turns(code, found.loop)) * share
+    likely, most = (left.mid, left.high) if left is not None else (1.0, 1.0)
+    mid = min(goes, likely, LONGEST_SAVING)
+    if mid < COOL:
+        leave = "Leave it: memory, or other work, takes as long."
+        yield cause.ignored(", where it costs nothing", leave, seen)
+        return
+    saving = Saving(HALFWAY * mid, mid, max(mid, min(share, most)), samples=int(taken.sum()))
+    yield cause.costs(saving, seen, known=True)
+
+
+def _turns(code: KernelCode, loop: range) -> float:
+    """How often the loop turns, at least twice, by samples of warps that issue."""
+    outside = code.where(lambda each: each.depth == 0 and each.index < loop.start)
+    before = turns(code, outside)
+    return max(2.0, turns(code, loop) / before) if before else 2.0
+
+
+def _taken(code: KernelCode, found: EarlySums) -> Weights:
+    """Samples that go with the exchanges."""
+    reasons = [each for each in code.by_reason() if each != _MEMORY]
+    own = code.taken(code.rows((*found.exchanges, *found.adds), reasons))
+    queued = {
+        index: passes_of(code.instructions[index]) for index in found.exchanges
+        if code.instructions[index].name != "BAR"
+    }  # fmt: skip
+    taken = np.maximum(own, code.waiting_for(found.exchanges))
+    return np.maximum(taken, behind(code, queued))
+
+
+RULE = KernelRule("early-reduction", find)
