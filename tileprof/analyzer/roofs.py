@@ -15,6 +15,7 @@ import numpy as np
 from tileprof.analyzer.numbers import HALFWAY, L2_KEEPS
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.contractions import contractions
+from tileprof.analyzer.tiles.needless_writes import needless_bytes
 from tileprof.analyzer.tiles.padding import products_inside
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
@@ -52,6 +53,7 @@ class Roofs:
         are smaller, they count.
         """
         tensors = work.tensor_bytes(self.tiles)
+        tensors = max(0.0, tensors - needless_bytes(self.tiles)) if tensors else 0.0
         known = [each for each in (self.bytes, tensors * self.launches) if each]
         return min(known, default=0.0)
 

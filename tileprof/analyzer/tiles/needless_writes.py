@@ -1,0 +1,331 @@
+"""Elements of tensors that a tile kernel writes although nothing needs them there.
+
+In: a kernel.  Out: `Needless` for each tensor, or part of one, that
+
+    copied        is a copy of an input, element by element, by a launch that does nothing else
+    kept          is written by a block that reads the same elements back, and is read nowhere else
+    overwritten   is written again, by the same block, before anything reads it
+    added to      is given zeros by a block, which then adds one number to each of these elements
+
+Places are compared by what their indices are: sums of blocks' and loops' indices, and, by axis,
+how many elements in a row from there.
+
+    store %c0, %Y, [%by * 8 + %i, %j]       parallel [8, 64]: rows from by * 8, 8 of them; 0, 64
+    copy %sums, view %Y, [%by * 8, 0]       sizes [8, 64]: the same place
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from tileprof.analyzer.tiles.effects import Effects, effects_of
+from tileprof.analyzer.tiles.values import turns_of
+from tileprof.kernel_ir import COPIES, Op, TileKernel
+
+How: TypeAlias = Literal["copied", "kept", "overwritten", "added to"]
+_Kind: TypeAlias = Literal["read", "write", "add"]
+_Sum: TypeAlias = "frozenset[tuple[object, int]]"
+_Axis: TypeAlias = "tuple[str, object, int]"
+"""What an index is, and how many elements in a row from there."""
+_SPACE = "global"
+
+
+@dataclass(frozen=True, eq=False)
+class Needless:
+    """Writes of one statement that could go."""
+
+    how: How
+    tensor: str
+    op: Op
+    """The statement that writes."""
+    instead: str
+    """The input that is copied; nothing otherwise."""
+    written: float
+    """Bytes, of all blocks."""
+    lines: frozenset[int]
+    """Of the statement."""
+    others: frozenset[int]
+    """Of the statement that reads back, writes again, or adds."""
+    launch: int
+    """Which of the kernel's launches, from 0."""
+    launches: int
+    """Of the kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Access:
+    tensor: str
+    kind: _Kind
+    place: tuple[_Axis, ...] | None
+    """None where that is not known, or a condition decides."""
+    op: Op
+    zero: bool = False
+
+
+@lru_cache(maxsize=2)
+def needless_writes(kernel: TileKernel) -> tuple[Needless, ...]:
+    """All of a kernel."""
+    return tuple(_Finder(kernel).found())
+
+
+def needless_bytes(kernel: TileKernel) -> float:
+    """Bytes of tensors that would not have to be there at all."""
+    gone = {each.tensor for each in needless_writes(kernel) if each.how in ("copied", "kept")}
+    types = (kernel.parameters[name].type for name in gone)
+    return sum(math.prod(each.extents or ()) * each.bits / 8 for each in types)
+
+
+class _Finder:
+    """Walks a kernel's launches."""
+
+    def __init__(self, kernel: TileKernel) -> None:
+        self.kernel = kernel
+        self.effects: Effects = effects_of(kernel)
+        self.launches = list(kernel.named("launch"))
+        self.read_by: dict[str, list[Op]] = {}
+        """Statements that read a tensor."""
+        self.constants = {op.result: op.word for op in kernel.named("constant")}
+        for op, _ in kernel.nested:
+            for each in self._own(op, ()):
+                if each.kind != "write":
+                    self.read_by.setdefault(each.tensor, []).append(op)
+
+    def found(self) -> Iterator[Needless]:
+        """Launches that only copy, then statements of the others."""
+        for number, launch in enumerate(self.launches):
+            if copied := self._copied(number, launch):
+                yield copied
+                continue
+            for block in launch.blocks:
+                yield from self._in(block.ops, (launch,), number)
+
+    # -- launches
+
+    def _copied(self, number: int, launch: Op) -> Needless | None:
+        """A launch that only copies an input to a tensor that later ones read."""
+        held = self._inside(launch, ())
+        pairs = [(each, self._value(each)) for each in held if each.kind == "write"]
+        reads = [each for each in held if each.kind == "read"]
+        if len(pairs) != 1 or len(reads) != 1 or len(self.launches) < 2:
+            return None
+        (write, value), read = pairs[0], reads[0]
+        target, source = self.kernel.parameters[write.tensor], self.kernel.parameters[read.tensor]
+        if source.out or not target.out or target.type != source.type:
+            return None
+        if write.place is None or write.place != read.place or value is not read.op:
+            return None
+        later = {op for other in self.launches[number + 1 :] for op in other.walk()}
+        if not any(op in later for op in self.read_by.get(write.tensor, ())):
+            return None
+        return self._needless("copied", write, None, (launch,), number, launch, read.tensor)
+
+    def _value(self, write: _Access) -> Op | None:
+        """The op that gives what is written: a load, or the copy itself."""
+        if write.op.name == "store":
+            return self.effects.made.get(write.op.source)
+        return write.op
+
+    # -- statements
+
+    def _in(self, ops: Sequence[Op], around: tuple[Op, ...], number: int) -> Iterator[Needless]:
+        held = [self._inside(op, around) for op in ops]
+        for at, op in enumerate(ops):
+            for each in held[at]:
+                alone = sum(other.tensor == each.tensor for other in held[at]) == 1
+                if each.kind == "write" and each.place is not None and alone:
+                    yield from self._after(each, op, list(zip(ops, held))[at + 1 :], around, number)
+            if op.name in ("for", "scope", "parallel"):
+                for block in op.blocks:
+                    yield from self._in(block.ops, (*around, op), number)
+
+    def _after(
+        self, write: _Access, statement: Op, later: Sequence[tuple[Op, list[_Access]]],
+        around: tuple[Op, ...], number: int,
+    ) -> Iterator[Needless]:  # fmt: skip
+        for op, accesses in later:
+            same = [each for each in accesses if each.tensor == write.tensor]
+            if not same:
+                continue
+            first = same[0]
+            if len(same) > 1 or first.place != write.place:
+                return
+            how: How | None = None
+            if first.kind == "write":
+                how = "overwritten"
+            elif first.kind == "add" and write.zero and self._once(first, (*around, op)):
+                how = "added to"
+            elif first.kind == "read" and self.read_by[write.tensor] == [first.op]:
+                how = "kept" if self.kernel.parameters[write.tensor].out else None
+            if how is not None:
+                yield self._needless(how, write, op, around, number, statement)
+            return
+
+    def _once(self, add: _Access, around: tuple[Op, ...]) -> bool:
+        """Whether each turn of the loops around it adds to an element of its own."""
+        used = frozenset().union(*(self.effects.used(name) for name in add.op.listed))
+        inner = [each for op in around for each in self._loops(op, add.op)]
+        return all(name in used for name in inner)
+
+    def _loops(self, op: Op, inner: Op) -> Iterator[str]:
+        """Indices of `parallel`s in a statement around an op."""
+        for each in op.walk():
+            if each.name == "parallel" and any(held is inner for held in each.walk()):
+                for name, extent in zip(each.arguments, each.listed):
+                    if self.effects.values.number(extent) != 1:
+                        yield name
+
+    def _needless(
+        self, how: How, write: _Access, other: Op | None, around: tuple[Op, ...], number: int,
+        statement: Op, instead: str = "",
+    ) -> Needless:  # fmt: skip
+        held = self.kernel.parameters[write.tensor].type
+        launch = self.launches[number]
+        values = self.effects.values
+        grid = [values.number(name) for name in launch.listed]
+        blocks = math.prod(each or 1 for each in grid)
+        turns = turns_of(values, [op for op in around if op.name == "for"])
+        assert write.place is not None
+        each = math.prod(extent for _, _, extent in write.place)
+        size = each * blocks * turns * held.bits / 8
+        if held.extents:
+            size = min(size, max(turns, 1.0) * math.prod(held.extents) * held.bits / 8)
+        return Needless(
+            how, write.tensor, write.op, instead, size, _lines(statement),
+            _lines(other) if other else frozenset(), number, len(self.launches),
+        )  # fmt: skip
+
+    # -- accesses
+
+    def _inside(self, op: Op, around: tuple[Op, ...]) -> list[_Access]:
+        """Accesses of tensors by a statement and all that is inside, in order."""
+        found = list(self._own(op, around))
+        for block in op.blocks:
+            for each in block.ops:
+                found += self._inside(each, (*around, op))
+        return found
+
+    def _own(self, op: Op, around: tuple[Op, ...]) -> Iterator[_Access]:
+        targets: tuple[tuple[str, _Kind], ...] = ()
+        if op.name == "load":
+            targets = ((op.source, "read"),)
+        elif op.name == "store":
+            targets = ((op.operands[1], "write"),)
+        elif op.name in COPIES:
+            targets = ((op.source, "read"), (op.operands[1], "write"))
+        elif op.name == "fill":
+            targets = ((op.source, "write"),)
+        elif op.name == "atomic" and op.word == "add":
+            targets = ((op.operands[1], "add"),)
+        elif op.name not in ("view", "reinterpret"):
+            targets = tuple((name, "read") for name in op.operands)  # whatever it does there
+        for name, kind in targets:
+            root = self.effects.root(name)
+            held = self.kernel.parameters.get(root)
+            if held is None or held.type.space != _SPACE:
+                continue
+            known = op.name in ("load", "store", "fill", "atomic", *COPIES)
+            place = self._place(op, name, around) if known else None
+            yield _Access(root, kind, place, op, self._zero(op))
+
+    def _zero(self, op: Op) -> bool:
+        if op.name not in ("store", "fill"):
+            return False
+        value = op.source if op.name == "store" else op.operands[1]
+        return self.constants.get(value, 1) == 0
+
+    def _place(self, op: Op, name: str, around: tuple[Op, ...]) -> tuple[_Axis, ...] | None:
+        if any(each.name not in ("launch", "for", "scope", "parallel") for each in around):
+            return None
+        points = self._points(around)
+        if op.name in ("load", "store", "atomic"):
+            if self.effects.root(name) != name:
+                return None
+            return tuple(self._axis(index, points) for index in op.listed)
+        made = self.effects.made.get(name)
+        if made is None:
+            extents = self.kernel.types[name].extents
+            return None if extents is None else tuple(
+                ("from", frozenset[object](), extent) for extent in extents
+            )  # fmt: skip
+        sizes = made.numbers("sizes")
+        if made.name != "view" or made.source in self.effects.made:
+            return None
+        if len(sizes) != len(made.listed):
+            return None
+        firsts = (self._sum(index, points) for index in made.listed)
+        return tuple(("from", first, size) for first, size in zip(firsts, sizes))
+
+    def _points(self, around: tuple[Op, ...]) -> dict[str, tuple[int, int]]:
+        """By the index of a `parallel`, which one it is, and how many points it has."""
+        found = dict[str, tuple[int, int]]()
+        for op in around:
+            if op.name == "parallel":
+                for name, extent in zip(op.arguments, op.listed):
+                    number = self.effects.values.number(extent)
+                    found[name] = (len(found), number if number is not None else 0)
+        return found
+
+    def _axis(self, index: str, points: dict[str, tuple[int, int]]) -> _Axis:
+        held = dict(self._sum(index, points))
+        moving = [name for name in held if _is_point(name)]
+        if not any(map(_has_point, held)):
+            return ("from", frozenset(held.items()), 1)
+        if len(moving) == 1 and held[moving[0]] == 1:
+            rest = frozenset((k, v) for k, v in held.items() if k != moving[0])
+            if not any(_has_point(k) for k, _ in rest):
+                return ("from", rest, _extent(moving[0]))
+        return ("by", frozenset(held.items()), 1)
+
+    def _sum(self, name: str, points: dict[str, tuple[int, int]]) -> _Sum:
+        """An index as a sum of products by constants."""
+        held = self._terms(name, points)
+        return frozenset((key, factor) for key, factor in held.items() if factor)
+
+    def _terms(self, name: str, points: dict[str, tuple[int, int]]) -> dict[object, int]:
+        if name in points:
+            return {("point", *points[name]): 1}
+        op = self.effects.made.get(name)
+        if op is None:
+            return {name: 1}
+        if op.index is not None:
+            return {"": op.index}
+        if op.name in ("add", "sub", "mul") and len(op.operands) == 2:
+            left, right = (self._terms(each, points) for each in op.operands)
+            if op.name != "mul":
+                sign = 1 if op.name == "add" else -1
+                keys = {*left, *right}
+                return {key: left.get(key, 0) + sign * right.get(key, 0) for key in keys}
+            for one, other in ((left, right), (right, left)):
+                if set(one) <= {""}:
+                    factor = one.get("", 0)
+                    return {key: factor * each for key, each in other.items()}
+        if op.name in ("load", "for", "if", "alloc"):
+            return {name: 1}
+        parts = tuple(self._sum(each, points) for each in op.operands)
+        return {("of", op.name, repr(op.words), parts): 1}
+
+
+def _is_point(key: object) -> bool:
+    return isinstance(key, tuple) and key[0] == "point"
+
+
+def _has_point(key: object) -> bool:
+    """Whether an atom depends on the point of a `parallel`."""
+    if _is_point(key):
+        return True
+    if isinstance(key, tuple) and key[0] == "of":
+        return any(_has_point(inner) for part in key[3] for inner, _ in part)
+    return False
+
+
+def _extent(key: object) -> int:
+    assert isinstance(key, tuple)
+    return int(key[2])
+
+
+def _lines(op: Op) -> frozenset[int]:
+    return frozenset(each.line for each in op.walk() if each.line)
