@@ -33,6 +33,7 @@ from tileprof.analyzer.findings import (
     percent,
 )
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.by_launch import sampled_share
 from tileprof.analyzer.numbers import (
     FEWEST_SAMPLES,
     NOISE,
@@ -216,9 +217,14 @@ def _of_kernel(rule: str, draft: Draft, case: KernelCase, tree: Contexts) -> Ite
 
 
 def _drawn(case: KernelCase, saving: Saving) -> Saving:
-    """What is told by samples, by what they leave to gain."""
-    left = None if saving.rows is None else reach.left(case, saving.rows)
-    return saving if left is None else drawn(saving, left)
+    """What is told by samples, by what they leave to gain; samples are of one launch."""
+    if saving.rows is None:
+        return saving
+    left = reach.left(case, saving.rows)
+    told, part = saving if left is None else drawn(saving, left), sampled_share(case)
+    return told if part >= 1 else replace(
+        told, low=part * told.low, mid=part * told.mid, high=part * told.high
+    )  # fmt: skip
 
 
 def _claim(found: Finding, case: KernelCase, tree: Contexts) -> Claim:

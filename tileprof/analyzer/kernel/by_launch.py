@@ -8,6 +8,7 @@ names the functions of a program with several launches by their numbers: `scan_0
 from __future__ import annotations
 
 from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.tiles.cut_launches import cut_launches
 
 
 def launch_shares(case: KernelCase) -> tuple[float, ...]:
@@ -29,5 +30,13 @@ def launch_shares(case: KernelCase) -> tuple[float, ...]:
 
 
 def sampled_share(case: KernelCase) -> float:
-    """Of a kernel's time, the part of the launch whose code rules look at."""
-    return max(launch_shares(case), default=1.0)
+    """Of a kernel's time, the part of the launch whose code rules look at, with those like it."""
+    shares = launch_shares(case)
+    if len(shares) < 2:
+        return 1.0
+    longest = shares.index(max(shares))
+    for each in cut_launches(case.tiles):
+        alike = range(each.number, each.number + each.count)
+        if longest in alike:
+            return sum(shares[number] for number in alike)
+    return shares[longest]

@@ -157,6 +157,18 @@ NARROW_ACCESS_GAPS = 1.9
 NARROW_ACCESS_FULL = 0.2
 """Of the samples, from which on a full queue is worth telling without a cause."""
 
+# -- cut_launches
+
+CUT_LAUNCHES_EACH = (1000.0, 2500.0, 4200.0)
+"""What the end of a launch and the begin of the next one take, ns: least, likely, most. On an H200
+five kernels in 16 launches took 2.1 to 4.1 µs more for each than in one."""
+
+# -- round_trips
+
+ROUND_TRIPS = (0.4, 0.9, 1.6)
+"""Of the share of samples of copies to shared memory and back, what leaving them out saves: least,
+likely, most. By hand."""
+
 # -- needless_tensors
 
 NEEDLESS_COPIED = (0.85, 1.0, 1.1)

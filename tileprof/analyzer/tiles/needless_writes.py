@@ -1,6 +1,6 @@
 """Elements of tensors that a tile kernel writes although nothing needs them there.
 
-In: a kernel.  Out: `Needless` for each tensor, or part of one, that
+In: a kernel.  Out: `RoundTrip`s of fragments, and `Needless` for each tensor, or part of one, that
 
     copied        is a copy of an input, element by element, by a launch that does nothing else
     kept          is written by a block that reads the same elements back, and is read nowhere else
@@ -77,6 +77,45 @@ def needless_bytes(kernel: TileKernel) -> float:
     gone = {each.tensor for each in needless_writes(kernel) if each.how in ("copied", "kept")}
     types = (kernel.parameters[name].type for name in gone)
     return sum(math.prod(each.extents or ()) * each.bits / 8 for each in types)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTrip:
+    """A fragment that is copied to shared memory and back to itself."""
+
+    fragment: str
+    buffer: str
+    there: Op
+    back: Op
+
+
+@lru_cache(maxsize=2)
+def round_trips(kernel: TileKernel) -> tuple[RoundTrip, ...]:
+    """Fragments that are copied to a shared buffer which only the copy back reads."""
+    blocks = (block for op, _ in kernel.nested for block in op.blocks)
+    return tuple(trip for block in blocks for trip in _trips(kernel, block.ops))
+
+
+def _trips(kernel: TileKernel, ops: Sequence[Op]) -> Iterator[RoundTrip]:
+    effects = effects_of(kernel)
+    copies = [(at, op) for at, op in enumerate(ops) if op.name in COPIES]
+    for at, there in copies:
+        fragment, buffer = there.operands[:2]
+        held = [kernel.types.get(each) for each in (fragment, buffer)]
+        if [each.space for each in held if each] != ["fragment", "shared"]:
+            continue
+        if held[0] is None or held[1] is None or held[0].dtype != held[1].dtype:
+            continue
+        back = next(
+            (b for b, op in copies if b > at and op.operands[:2] == (buffer, fragment)), None
+        )
+        if back is None:
+            continue
+        between = [effects.of(each) for each in ops[at + 1 : back]]
+        readers = [op for op, _ in kernel.nested if buffer in op.operands and op is not there]
+        changed = any({fragment, buffer} & each.written for each in between)
+        if readers == [ops[back]] and not changed:
+            yield RoundTrip(fragment, buffer, there, ops[back])
 
 
 class _Finder:

@@ -24,7 +24,9 @@ from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.by_launch import launch_shares
-from tileprof.analyzer.numbers import LONGEST_SAVING
+from tileprof.analyzer.kernel.global_memory import STORES
+from tileprof.analyzer.kernel.queues import FULL
+from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.numbers import (
     NEEDLESS_ADDED,
     NEEDLESS_ADDS,
@@ -84,13 +86,21 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     low, mid, high = (min(part * share, LONGEST_SAVING) for part in parts)
     saving = Saving(low, mid, high)
     code = case.sampled
-    if first.how != "added to" or code is None:
+    if first.how not in ("added to", "overwritten") or code is None:
         return cause.costs(saving, written)
-    lines = frozenset().union(*(each.lines | each.others for each in writes))
-    taken = code.taken(code.rows(case.at_lines(code, lines)))
-    seen = sampled(code, taken, "are at the two")
-    added = eliminated(taken, code.whole, NEEDLESS_ADDS, NEEDLESS_ADDS_SURE)
-    return cause.costs(added if added.mid > saving.mid else saving, written, seen)
+    lines = frozenset().union(*(each.lines for each in writes))
+    others = frozenset().union(*(each.others for each in writes))
+    if first.how == "added to":
+        taken = code.taken(code.rows(case.at_lines(code, lines | others)))
+        parts = NEEDLESS_ADDS, NEEDLESS_ADDS_SURE
+    else:
+        # Stores stand behind those that go, as long as behind one another.
+        queued = code.taken(code.rows(case.at_lines(code, others, code.named(*STORES)), FULL))
+        taken = code.taken(code.rows(case.at_lines(code, lines - others))) + HALFWAY * queued
+        parts = 1.0, 0.0
+    seen = sampled(code, taken, "are at the two, or in a queue behind them")
+    told = eliminated(taken, code.whole, *parts)
+    return cause.costs(told if told.mid > saving.mid else saving, written, seen)
 
 
 def _launch(cause: Cause, share: float, case: KernelCase) -> Draft:
