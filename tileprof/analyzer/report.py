@@ -33,7 +33,7 @@ from tileprof.analyzer.findings import (
     percent,
 )
 from tileprof.analyzer.kernel import reach
-from tileprof.analyzer.kernel.by_launch import sampled_share
+from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers import (
     FEWEST_SAMPLES,
     NOISE,

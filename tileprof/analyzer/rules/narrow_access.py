@@ -53,8 +53,8 @@ from tileprof.analyzer.kernel.global_memory import (
     width_of,
     worked_out,
 )
-from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.launches import busy_share
+from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, turns_saved, why_harmless
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.kernel.threads import per_thread

@@ -48,7 +48,7 @@ from tileprof.analyzer.rules.program import (
     small_kernels,
     transfers,
 )
-from tileprof.analyzer.rules.tile_program import cut_launches, needless_tensors, redundant_work, thin_work
+from tileprof.analyzer.rules.tile_program import cut_launches, redundant_work, thin_work
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]
 
@@ -63,7 +63,6 @@ KERNEL_RULES: tuple[KernelRule, ...] = (
     slow_math.RULE,
     redundant_work.RULE,
     redundant_work.TRAFFIC,
-    needless_tensors.RULE,
     cut_launches.RULE,
     thin_work.RULE,
     code_size.RULE,

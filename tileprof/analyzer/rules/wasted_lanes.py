@@ -35,9 +35,8 @@ from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
-from tileprof.analyzer.kernel.by_launch import launch_shares, sampled_share
 from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
-from tileprof.analyzer.kernel.launches import busy_share, launch_place
+from tileprof.analyzer.kernel.launches import busy_share, launch_place, launch_shares, sampled_share
 from tileprof.analyzer.kernel.threads.masked import masked_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown

@@ -1,8 +1,8 @@
 """Launches in a row of a tile kernel that do the same on parts of their tensors.
 
-In: a kernel.  Out: `Cut` for each such row. Launches are alike if they do the same but for how indices are worked
-out, where the first part has no sum that others have; they are parts of one if they read and write
-the same tensors, and none reads what they write.
+In: a kernel.  Out: `Cut` for each such row. Launches are alike if they do the same but for how
+indices are worked out, where the first part has no sum that others have; they are parts of one if
+they read and write the same tensors, and none reads what they write.
 
     launch [%c4, %c128] body(%bx, %by) { … %bx + 0 … }        four launches of 512 blocks, in place
     launch [%c4, %c128] body(%bx, %by) { … %bx + 4 … }        of one of 2,048
@@ -70,9 +70,6 @@ def _shape(op: Op) -> Hashable:
     """What an op is, without its values, and without indices inside."""
     ignored = (*EXPLANATIONS, *_BY_PART)
     said = sorted((k, repr(v)) for k, v in op.attributes.items() if k not in ignored)
-    parts = tuple(
-        tuple(_shape(each) for each in block.ops if _counts(each))
-        for block in op.blocks
-    )
+    parts = tuple(tuple(_shape(each) for each in block.ops if _counts(each)) for block in op.blocks)
     lists = tuple(map(len, op.lists))
     return op.name, repr(op.words), len(op.operands), lists, tuple(said), op.types, parts

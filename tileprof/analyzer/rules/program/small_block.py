@@ -16,7 +16,7 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.kernel.by_launch import sampled_share
+from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.rules.numbers import (
     SMALL_BLOCK_BYTES,

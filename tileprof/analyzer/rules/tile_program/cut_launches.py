@@ -4,8 +4,8 @@ Static: launches in a row that are alike, on parts of the same tensors (`tiles/c
 Dynamic: the time of a call.
 
 A launch that follows another one begins when all blocks of that one have ended: multiprocessors
-have nothing to do while the last blocks end, and while the first ones of the next launch begin. That
-takes the same time each, whatever the blocks do, and all but one of them go.
+have nothing to do while the last blocks end, and while the first ones of the next launch begin.
+That takes the same time each, whatever the blocks do, and all but one of them go.
 """
 
 from __future__ import annotations

@@ -17,14 +17,13 @@ is stored there next: that interval is wide.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from tileprof.analyzer.cases import KernelCase
-from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
+from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.kernel.by_launch import launch_shares
 from tileprof.analyzer.kernel.global_memory import STORES
+from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING
 from tileprof.analyzer.rules.numbers import (
@@ -59,11 +58,12 @@ _PARTS: dict[How, tuple[float, float, float]] = {
 }  # fmt: skip
 
 
-def find(case: KernelCase) -> Iterator[Draft]:
+def needless_tensors(case: KernelCase) -> Iterator[Draft]:
     """Writes that could go: one finding a tensor."""
-    held = sorted(needless_writes(case.tiles), key=lambda each: (each.launch, each.how, each.tensor))
-    for _, group in groupby(held, key=lambda each: (each.launch, each.how, each.tensor)):
-        yield _draft(case, tuple(group))
+    held = dict[tuple[int, How, str], list[Needless]]()
+    for each in needless_writes(case.tiles):
+        held.setdefault((each.launch, each.how, each.tensor), []).append(each)
+    return (_draft(case, writes) for writes in held.values())
 
 
 def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
@@ -92,14 +92,14 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     others = frozenset().union(*(each.others for each in writes))
     if first.how == "added to":
         taken = code.taken(code.rows(case.at_lines(code, lines | others)))
-        parts = NEEDLESS_ADDS, NEEDLESS_ADDS_SURE
+        part, sure = NEEDLESS_ADDS, NEEDLESS_ADDS_SURE
     else:
         # Stores stand behind those that go, as long as behind one another.
         queued = code.taken(code.rows(case.at_lines(code, others, code.named(*STORES)), FULL))
         taken = code.taken(code.rows(case.at_lines(code, lines - others))) + HALFWAY * queued
-        parts = 1.0, 0.0
+        part, sure = 1.0, 0.0
     seen = sampled(code, taken, "are at the two, or in a queue behind them")
-    told = eliminated(taken, code.whole, *parts)
+    told = eliminated(taken, code.whole, part, sure)
     return cause.costs(told if told.mid > saving.mid else saving, written, seen)
 
 
@@ -109,6 +109,3 @@ def _launch(cause: Cause, share: float, case: KernelCase) -> Draft:
     text = f"{percent(share)} of the samples are of the launch that copies"
     seen = Evidence("samples", text, int(share * case.sampled.whole))
     return cause.costs(Saving(low, mid, high), seen, confidence="high")
-
-
-RULE = KernelRule("redundant-traffic", find)
