@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer.numbers import HALFWAY, L2_KEEPS
+from tileprof.analyzer.numbers import HALFWAY, L2_KEEPS, MEMORY_USE_COPY
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.needless_writes import needless_bytes
@@ -129,7 +129,8 @@ class Roofs:
         best = self.peaks.get("l2_read") if self.resides else self.memory_peak
         rate = best.value if best else 0.0
         if not self.resides:
-            rate = self.mixed_rate(work.written_share(self.tiles)) or rate
+            written = work.written_share(self.tiles)
+            rate = self.mixed_rate(min(written, MEMORY_USE_COPY) if written < 1 else written) or rate
         return self.needed_bytes / rate * 1e9 if rate else 0.0
 
     def mixed_rate(self, written: float) -> float:

@@ -25,7 +25,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.global_memory import STORES
 from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.kernel.queues import FULL
-from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, MEMORY_USE_COPY
 from tileprof.analyzer.rules.numbers import (
     NEEDLESS_ADDED,
     NEEDLESS_ADDS,
@@ -76,7 +76,7 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     shares = launch_shares(case)
     if first.how == "copied" and shares:
         return _launch(cause, shares[first.launch], case)
-    peak = case.roofs.mixed_rate(1.0)
+    peak = case.roofs.mixed_rate(MEMORY_USE_COPY)
     if not peak or not case.time or not case.launches:
         return cause.warning()
     share = size / peak * 1e9 * case.launches / case.time
