@@ -130,7 +130,8 @@ class Roofs:
         rate = best.value if best else 0.0
         if not self.resides:
             written = work.written_share(self.tiles)
-            rate = self.mixed_rate(min(written, MEMORY_USE_COPY) if written < 1 else written) or rate
+            mix = min(written, MEMORY_USE_COPY) if written < 1 else written
+            rate = self.mixed_rate(mix) or rate
         return self.needed_bytes / rate * 1e9 if rate else 0.0
 
     def mixed_rate(self, written: float) -> float:

@@ -127,10 +127,14 @@ class _Finder:
         self.launches = list(kernel.named("launch"))
         self.read_by: dict[str, list[Op]] = {}
         """Statements that read a tensor."""
+        self.writes: dict[str, int] = {}
+        """How many statements write one."""
         self.constants = {op.result: op.word for op in kernel.named("constant")}
         for op, _ in kernel.nested:
             for each in self._own(op, ()):
-                if each.kind != "write":
+                if each.kind == "write":
+                    self.writes[each.tensor] = self.writes.get(each.tensor, 0) + 1
+                else:
                     self.read_by.setdefault(each.tensor, []).append(op)
 
     def found(self) -> Iterator[Needless]:
@@ -197,11 +201,16 @@ class _Finder:
                 how = "overwritten"
             elif first.kind == "add" and write.zero and self._once(first, (*around, op)):
                 how = "added to"
-            elif first.kind == "read" and self.read_by[write.tensor] == [first.op]:
-                how = "kept" if self.kernel.parameters[write.tensor].out else None
+            elif first.kind == "read" and self._own_alone(write.tensor, first.op):
+                how = "kept"
             if how is not None:
                 yield self._needless(how, write, op, around, number, statement)
             return
+
+    def _own_alone(self, tensor: str, reader: Op) -> bool:
+        """Whether a tensor is the kernel's own, and one statement writes, and one reads it."""
+        out = self.kernel.parameters[tensor].out
+        return out and self.writes[tensor] == 1 and self.read_by[tensor] == [reader]
 
     def _once(self, add: _Access, around: tuple[Op, ...]) -> bool:
         """Whether each turn of the loops around it adds to an element of its own."""
