@@ -61,6 +61,11 @@ IN, OUT = "copy %X_tile, %held", "copy %held, %Y_tile"
 AWAY, BACK = "copy %held, %T_tile", "copy %T_tile, %held"
 
 
+ZEROS = COPY.replace("%v = load %X, [%row, %j] {in_bounds = true} : float32\n", "").replace(
+    "store %v, %T", "store %z, %Y"
+)
+
+
 def kernel(*body: str, before: str = "") -> str:
     """A kernel of one launch with these statements, maybe after another one."""
     return HEAD + before + LAUNCH.format(body="\n    ".join(body)) + "}\n"
@@ -80,6 +85,12 @@ def kernel(*body: str, before: str = "") -> str:
             "    copy %X_tile", "    %T_next = view %T, [%b, %c0] {sizes = [8, 1024]} :"
             " global<8, 1024, float32>\n    copy %X_tile"), []),  # another place
         (kernel(IN, ZERO, OUT), [("overwritten", "%Y")]),
+        (kernel("if %yes then {", IN, AWAY, BACK, OUT, "} otherwise {", "}"), [("kept", "%T")]),
+        (kernel(IN, OUT, before=ZEROS), [("overwritten", "%Y")]),
+        (kernel(IN, ADD, before=ZEROS), [("added to", "%Y")]),
+        (kernel(IN, OUT.replace("%Y_tile", "%Y_part"), before=ZEROS).replace(
+            "    copy %X_tile", "    %Y_part = view %Y, [%first, %c0] {sizes = [8, 512]} :"
+            " global<8, 512, float32>\n    copy %X_tile"), []),  # a half keeps its zeros
         (kernel(IN, ZERO, "copy %Y_tile, %held", OUT), []),  # read between
         (kernel(IN, ZERO, ADD), [("added to", "%Y")]),
         (kernel(IN, ZERO.replace("store %z", "store %one").replace(

@@ -7,6 +7,9 @@ In: a kernel.  Out: `RoundTrip`s of fragments, and `Needless` for each tensor, o
     overwritten   is written again, by the same block, before anything reads it
     added to      is given zeros by a block, which then adds one number to each of these elements
 
+The last two may also be the doing of a launch that does nothing else, before another one that
+writes, or adds to, all elements once.
+
 Places are compared by what their indices are: sums of blocks' and loops' indices, and, by axis,
 how many elements in a row from there.
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -52,8 +55,8 @@ class Needless:
     """Of the statement that reads back, writes again, or adds."""
     launch: int
     """Which of the kernel's launches, from 0."""
-    launches: int
-    """Of the kernel."""
+    alone: bool = False
+    """Whether that launch does nothing else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,10 @@ def _trips(kernel: TileKernel, ops: Sequence[Op]) -> Iterator[RoundTrip]:
 
 
 class _Finder:
-    """Walks a kernel's launches."""
+    """Walks a kernel's launches.
+
+    Conditions around a statement, and around both that are compared, change nothing.
+    """
 
     def __init__(self, kernel: TileKernel) -> None:
         self.kernel = kernel
@@ -140,8 +146,8 @@ class _Finder:
     def found(self) -> Iterator[Needless]:
         """Launches that only copy, then statements of the others."""
         for number, launch in enumerate(self.launches):
-            if copied := self._copied(number, launch):
-                yield copied
+            if alone := self._copied(number, launch) or self._zeroed(number, launch):
+                yield alone
                 continue
             for block in launch.blocks:
                 yield from self._in(block.ops, (launch,), number)
@@ -150,7 +156,7 @@ class _Finder:
 
     def _copied(self, number: int, launch: Op) -> Needless | None:
         """A launch that only copies an input to a tensor that later ones read."""
-        held = self._inside(launch, ())
+        held = self._inside(launch, (), guarded=True)
         pairs = [(each, self._value(each)) for each in held if each.kind == "write"]
         reads = [each for each in held if each.kind == "read"]
         if len(pairs) != 1 or len(reads) != 1 or len(self.launches) < 2:
@@ -165,6 +171,53 @@ class _Finder:
         if not any(op in later for op in self.read_by.get(write.tensor, ())):
             return None
         return self._needless("copied", write, None, (launch,), number, launch, read.tensor)
+
+    def _zeroed(self, number: int, launch: Op) -> Needless | None:
+        """A launch that only writes zeros where a later one writes, or adds once, everywhere."""
+        held = self._inside(launch, ())
+        tensors = {each.tensor for each in held}
+        if len(tensors) != 1 or not all(each.zero and each.place for each in held):
+            return None
+        (tensor,) = tensors
+        later = [
+            (other, [each for each in self._inside(other, (other,)) if each.tensor == tensor])
+            for other in self.launches[number + 1 :]
+        ]
+        users = [(other, accesses) for other, accesses in later if accesses]
+        if len(users) != 1 or len(users[0][1]) != 1 or not self.kernel.parameters[tensor].out:
+            return None
+        other, (access,) = users[0]
+        if access.kind == "read" or not self._covers(other, access):
+            return None
+        how: How = "added to" if access.kind == "add" else "overwritten"
+        return replace(
+            self._needless(how, held[0], other, (launch,), number, launch), alone=True
+        )  # fmt: skip
+
+    def _covers(self, launch: Op, access: _Access) -> bool:
+        """Whether the turns of all loops around an access in a launch, with the launch's blocks,
+        are as many as its tensor has elements, and each has a place of its own."""
+        around = next((held for op, held in self.kernel.nested if op is access.op), ())
+        extents = self.kernel.parameters[access.tensor].type.extents
+        if extents is None or access.place is None:
+            return False
+        loops = [op for op in around if op.name in ("launch", "for", "parallel")]
+        values, count = self.effects.values, 1
+        used = frozenset().union(*(self.effects.used(name) for name in access.op.listed))
+        for name in access.op.operands:
+            used |= self.effects.used(name)
+        for op in loops:
+            turns: list[float | None] = (
+                [values.mean_turns(op)] if op.name == "for"
+                else [values.number(each) for each in op.listed]
+            )  # fmt: skip
+            for index, extent in zip(op.arguments, turns):
+                if extent is None or (extent != 1 and index not in used):
+                    return False
+                count *= int(extent)
+        if access.op.name in COPIES or access.op.name == "fill":
+            count *= math.prod(extent for _, _, extent in access.place)
+        return count == math.prod(extents)
 
     def _value(self, write: _Access) -> Op | None:
         """The op that gives what is written: a load, or the copy itself."""
@@ -181,9 +234,10 @@ class _Finder:
                 alone = sum(other.tensor == each.tensor for other in held[at]) == 1
                 if each.kind == "write" and each.place is not None and alone:
                     yield from self._after(each, op, list(zip(ops, held))[at + 1 :], around, number)
-            if op.name in ("for", "scope", "parallel"):
+            inner = (*around, op) if op.name != "if" else around
+            if op.name in ("for", "scope", "parallel", "if"):
                 for block in op.blocks:
-                    yield from self._in(block.ops, (*around, op), number)
+                    yield from self._in(block.ops, inner, number)
 
     def _after(
         self, write: _Access, statement: Op, later: Sequence[tuple[Op, list[_Access]]],
@@ -243,17 +297,21 @@ class _Finder:
             size = min(size, max(turns, 1.0) * math.prod(held.extents) * held.bits / 8)
         return Needless(
             how, write.tensor, write.op, instead, size, _lines(statement),
-            _lines(other) if other else frozenset(), number, len(self.launches),
+            _lines(other) if other else frozenset(), number, how == "copied",
         )  # fmt: skip
 
     # -- accesses
 
-    def _inside(self, op: Op, around: tuple[Op, ...]) -> list[_Access]:
-        """Accesses of tensors by a statement and all that is inside, in order."""
+    def _inside(
+        self, op: Op, around: tuple[Op, ...], guarded: bool = False
+    ) -> list[_Access]:  # fmt: skip
+        """Accesses of tensors by a statement and all that is inside, in order; `guarded` ones have
+        places too."""
         found = list(self._own(op, around))
+        inner = around if guarded and op.name == "if" else (*around, op)
         for block in op.blocks:
             for each in block.ops:
-                found += self._inside(each, (*around, op))
+                found += self._inside(each, inner, guarded)
         return found
 
     def _own(self, op: Op, around: tuple[Op, ...]) -> Iterator[_Access]:

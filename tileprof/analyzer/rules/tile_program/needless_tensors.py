@@ -74,8 +74,8 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     way = _WAYS[first.how].format(**names)
     cause = Cause(_TITLES[first.how].format(**names), place, (static,), way, _COMPILER)
     shares = launch_shares(case)
-    if first.how == "copied" and shares:
-        return _launch(cause, shares[first.launch], case)
+    if first.alone and shares:
+        return _launch(cause, min(sum(shares[n] for n in {e.launch for e in writes}), 1.0), case)
     peak = case.roofs.mixed_rate(MEMORY_USE_COPY)
     if not peak or not case.time or not case.launches:
         return cause.warning()
@@ -106,6 +106,6 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
 def _launch(cause: Cause, share: float, case: KernelCase) -> Draft:
     low, mid, high = (min(part * share, LONGEST_SAVING) for part in NEEDLESS_COPIED)
     assert case.sampled is not None
-    text = f"{percent(share)} of the samples are of the launch that copies"
+    text = f"{percent(share)} of the samples are of the launch that does that alone"
     seen = Evidence("samples", text, int(share * case.sampled.whole))
     return cause.costs(Saving(low, mid, high), seen, confidence="high")
