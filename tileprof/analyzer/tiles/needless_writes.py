@@ -230,7 +230,8 @@ class _Finder:
     def _in(self, ops: Sequence[Op], around: tuple[Op, ...], number: int) -> Iterator[Needless]:
         held = [self._inside(op, around) for op in ops]
         for at, op in enumerate(ops):
-            for each in held[at]:
+            # What each turn of a loop writes again is said by `repeated`.
+            for each in held[at] if op.name != "for" else ():
                 alone = sum(other.tensor == each.tensor for other in held[at]) == 1
                 if each.kind == "write" and each.place is not None and alone:
                     yield from self._after(each, op, list(zip(ops, held))[at + 1 :], around, number)
@@ -296,7 +297,8 @@ class _Finder:
         if held.extents:
             size = min(size, max(turns, 1.0) * math.prod(held.extents) * held.bits / 8)
         return Needless(
-            how, write.tensor, write.op, instead, size, _lines(statement),
+            how, write.tensor, write.op, instead, size,
+            _lines(statement),
             _lines(other) if other else frozenset(), number, how == "copied",
         )  # fmt: skip
 
