@@ -35,6 +35,9 @@ _Sum: TypeAlias = "frozenset[tuple[object, int]]"
 _Axis: TypeAlias = "tuple[str, object, int]"
 """What an index is, and how many elements in a row from there."""
 _SPACE = "global"
+_AROUND = ("launch", "for", "scope", "parallel")
+"""Ops whose statements all run."""
+_SINGLE = ("load", "store", "fill", "atomic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +140,13 @@ class _Finder:
         """How many statements write one."""
         self.constants = {op.result: op.word for op in kernel.named("constant")}
         for op, _ in kernel.nested:
-            for each in self._own(op, ()):
-                if each.kind == "write":
-                    self.writes[each.tensor] = self.writes.get(each.tensor, 0) + 1
+            for tensor, kind, _ in self._targets(op):
+                if kind == "write":
+                    self.writes[tensor] = self.writes.get(tensor, 0) + 1
                 else:
-                    self.read_by.setdefault(each.tensor, []).append(op)
+                    self.read_by.setdefault(tensor, []).append(op)
+        self._held: dict[tuple[int, bool], tuple[_Access, ...]] = {}
+        self._sums: dict[str, _Sum] = {}
 
     def found(self) -> Iterator[Needless]:
         """Launches that only copy, then statements of the others."""
@@ -156,10 +161,12 @@ class _Finder:
 
     def _copied(self, number: int, launch: Op) -> Needless | None:
         """A launch that only copies an input to a tensor that later ones read."""
+        if len(self.launches) < 2:
+            return None
         held = self._inside(launch, (), guarded=True)
         pairs = [(each, self._value(each)) for each in held if each.kind == "write"]
         reads = [each for each in held if each.kind == "read"]
-        if len(pairs) != 1 or len(reads) != 1 or len(self.launches) < 2:
+        if len(pairs) != 1 or len(reads) != 1:
             return None
         (write, value), read = pairs[0], reads[0]
         target, source = self.kernel.parameters[write.tensor], self.kernel.parameters[read.tensor]
@@ -174,6 +181,8 @@ class _Finder:
 
     def _zeroed(self, number: int, launch: Op) -> Needless | None:
         """A launch that only writes zeros where a later one writes, or adds once, everywhere."""
+        if number + 1 == len(self.launches):
+            return None
         held = self._inside(launch, ())
         tensors = {each.tensor for each in held}
         if len(tensors) != 1 or not all(each.zero and each.place for each in held):
@@ -316,7 +325,23 @@ class _Finder:
                 found += self._inside(each, inner, guarded)
         return found
 
-    def _own(self, op: Op, around: tuple[Op, ...]) -> Iterator[_Access]:
+    def _own(self, op: Op, around: tuple[Op, ...]) -> tuple[_Access, ...]:
+        """Accesses of tensors by an op itself."""
+        known = all(each.name in _AROUND for each in around)
+        key = id(op), known
+        if key not in self._held:
+            known = known and op.name in (*_SINGLE, *COPIES)
+            self._held[key] = tuple(
+                _Access(
+                    tensor, kind, self._place(op, name, around) if known else None, op,
+                    self._zero(op),
+                )
+                for tensor, kind, name in self._targets(op)
+            )  # fmt: skip
+        return self._held[key]
+
+    def _targets(self, op: Op) -> Iterator[tuple[str, _Kind, str]]:
+        """Tensors that an op accesses, how, and the operand that says so."""
         targets: tuple[tuple[str, _Kind], ...] = ()
         if op.name == "load":
             targets = ((op.source, "read"),)
@@ -333,11 +358,8 @@ class _Finder:
         for name, kind in targets:
             root = self.effects.root(name)
             held = self.kernel.parameters.get(root)
-            if held is None or held.type.space != _SPACE:
-                continue
-            known = op.name in ("load", "store", "fill", "atomic", *COPIES)
-            place = self._place(op, name, around) if known else None
-            yield _Access(root, kind, place, op, self._zero(op))
+            if held is not None and held.type.space == _SPACE:
+                yield root, kind, name
 
     def _zero(self, op: Op) -> bool:
         if op.name not in ("store", "fill"):
@@ -346,8 +368,6 @@ class _Finder:
         return self.constants.get(value, 1) == 0
 
     def _place(self, op: Op, name: str, around: tuple[Op, ...]) -> tuple[_Axis, ...] | None:
-        if any(each.name not in ("launch", "for", "scope", "parallel") for each in around):
-            return None
         points = self._points(around)
         if op.name in ("load", "store", "atomic"):
             if self.effects.root(name) != name:
@@ -390,8 +410,10 @@ class _Finder:
 
     def _sum(self, name: str, points: dict[str, tuple[int, int]]) -> _Sum:
         """An index as a sum of products by constants."""
-        held = self._terms(name, points)
-        return frozenset((key, factor) for key, factor in held.items() if factor)
+        if name not in self._sums:
+            held = self._terms(name, points)
+            self._sums[name] = frozenset((key, factor) for key, factor in held.items() if factor)
+        return self._sums[name]
 
     def _terms(self, name: str, points: dict[str, tuple[int, int]]) -> dict[object, int]:
         if name in points:
@@ -402,7 +424,7 @@ class _Finder:
         if op.index is not None:
             return {"": op.index}
         if op.name in ("add", "sub", "mul") and len(op.operands) == 2:
-            left, right = (self._terms(each, points) for each in op.operands)
+            left, right = (dict(self._sum(each, points)) for each in op.operands)
             if op.name != "mul":
                 sign = 1 if op.name == "add" else -1
                 keys = {*left, *right}
