@@ -282,6 +282,11 @@ NARROW_BESIDE = 0.02
 """Of the samples, what is done for each access and not for each byte, from which on narrow accesses
 cost something though their queue is not full. By hand."""
 
+NARROW_BUSY = 0.7
+"""Share of cycles in which schedulers issue, from which on a kernel takes as long as it has
+instructions. (On an H200 three such kernels gained 1.42, 1.72 and 2.29 where instructions foretold
+1.41, 2.0 and 2.27; from 0.6 down kernels without a defect had narrow accesses.)"""
+
 NARROW_MOST = 1.5
 """Of what a warp does itself for narrow accesses, how many times as much may go: others wait for
 its turns to issue. By hand."""

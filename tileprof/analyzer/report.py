@@ -33,6 +33,7 @@ from tileprof.analyzer.findings import (
     percent,
 )
 from tileprof.analyzer.kernel import reach
+from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers import (
     FEWEST_SAMPLES,
     NOISE,
@@ -230,8 +231,17 @@ def _after(saving: Saving, gone: float) -> Saving:
 
 def _drawn(case: KernelCase, saving: Saving, sure: float = 0.0) -> Saving:
     """What is told by samples, by what they leave to gain, without what is `sure` to go by causes
-    of another kind; its own samples at least."""
-    left = None if saving.rows is None else reach.left(case, saving.rows)
+    of another kind; its own samples at least.  Samples are of one launch."""
+    if saving.rows is None:
+        return _after(saving, sure)
+    told, part = _told(case, saving, saving.rows, sure), sampled_share(case)
+    return told if part >= 1 else replace(
+        told, low=part * told.low, mid=part * told.mid, high=part * told.high
+    )  # fmt: skip
+
+
+def _told(case: KernelCase, saving: Saving, rows: Weights, sure: float) -> Saving:
+    left = reach.left(case, rows)
     if left is None:
         return _after(saving, sure)
     if not sure:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tileprof.analyzer.numbers import HALFWAY, L2_KEEPS
+from tileprof.analyzer.numbers import HALFWAY, L2_KEEPS, MEMORY_USE_COPY
 from tileprof.analyzer.tiles import work
 from tileprof.analyzer.tiles.contractions import contractions
+from tileprof.analyzer.tiles.needless_writes import needless_bytes
 from tileprof.analyzer.tiles.padding import products_inside
 from tileprof.kernel_ir import TileKernel
 from tileprof.once import cached_property
@@ -58,6 +59,7 @@ class Roofs:
         are smaller, they count.
         """
         tensors = work.tensor_bytes(self.tiles)
+        tensors = max(0.0, tensors - needless_bytes(self.tiles)) if tensors else 0.0
         known = [each for each in (self.bytes, tensors * self.launches) if each]
         return min(known, default=0.0)
 
@@ -134,7 +136,9 @@ class Roofs:
         best = self.peaks.get("l2_read") if self.resides else self.memory_peak
         rate = best.value if best else 0.0
         if not self.resides:
-            rate = self.mixed_rate(work.written_share(self.tiles)) or rate
+            written = work.written_share(self.tiles)
+            mix = min(written, MEMORY_USE_COPY) if written < 1 else written
+            rate = self.mixed_rate(mix) or rate
         return self.needed_bytes / rate * 1e9 if rate else 0.0
 
     def mixed_rate(self, written: float) -> float:

@@ -2,8 +2,8 @@
 
 In: a kernel with its facts, and what the profile says of its device.  Out: `Launch`, or nothing
 where one of the numbers is not known; where its source chooses the grid; how long multiprocessors
-had warps. The grid is that of the launch that was seen first, so a kernel that is launched with
-several grids is judged by that one.
+had warps; which part of the time each launch of a program takes. The grid is that of the launch
+that was seen first, so a kernel that is launched with several grids is judged by that one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Place
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
 from tileprof.analyzer.numbers import LAUNCHES_SCHEDULED
+from tileprof.analyzer.tiles.cut_launches import cut_launches
 from tileprof.analyzer.tiles.values import values_of
 from tileprof.binary.occupancy import WARP
 from tileprof.remarks.copies import TmaLoad, TmaStore
@@ -156,3 +157,37 @@ def busy_share(code: KernelCode) -> float:
     of products of 16 warps, as warps that issue are sampled more often than their turns.)
     """
     return 1 - code.n(idle=True) / code.whole if code.whole else 0.0
+
+
+def launch_shares(case: KernelCase) -> tuple[float, ...]:
+    """By launch of a tile kernel's program, its share of the time; nothing where not known.
+
+    Samples stand for time whatever runs (`working_share`). The compiler names the functions of a
+    program with several launches by their numbers: `scan_0`, `scan_1`.
+    """
+    code, count = case.sampled, sum(1 for _ in case.tiles.named("launch"))
+    if code is None or not count:
+        return ()
+    if count == 1:
+        return (1.0,)
+    held = code.held
+    samples = dict.fromkeys((f"{case.name}_{number}" for number in range(count)), 0)
+    for place, function in enumerate(held.functions):
+        if function.title in samples:
+            rows = (held.rows.function == place) & held.is_counted[held.rows.stall]
+            samples[function.title] += int(held.rows.samples[rows].sum())
+    whole = sum(samples.values())
+    return tuple(each / whole for each in samples.values()) if whole else ()
+
+
+def sampled_share(case: KernelCase) -> float:
+    """Of a kernel's time, the part of the launch whose code rules look at, with those like it."""
+    shares = launch_shares(case)
+    if len(shares) < 2:
+        return 1.0
+    longest = shares.index(max(shares))
+    for each in cut_launches(case.tiles):
+        alike = range(each.number, each.number + each.count)
+        if longest in alike:
+            return sum(shares[number] for number in alike)
+    return shares[longest]

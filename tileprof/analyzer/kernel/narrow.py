@@ -16,14 +16,17 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import width_of, worked_out
+from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.memory_use import MemoryUse
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import skipped
 from tileprof.analyzer.numbers import (
     COOL,
+    HALFWAY,
     LINE,
     NARROW_BESIDE,
+    NARROW_BUSY,
     NARROW_LEAST_FULL,
     NARROW_MOST,
     NARROW_NEAR_BY,
@@ -34,6 +37,12 @@ from tileprof.analyzer.numbers import (
 )
 
 _ANSWER = ("long_scoreboard",)
+_COUNTS = (
+    "IMAD", "IADD3", "VIADD", "LEA", "SHF", "LOP3", "PRMT", "ISETP", "VIMNMX", "VIADDMNMX", "SEL",
+    "I2FP", "I2F", "UIADD3", "ULEA", "UIMAD", "ULOP3", "USHF", "MOV", "CS2R", "LDC", "ULDC",
+    "PLOP3", "P2R", "R2P", "BRA",
+)  # fmt: skip
+"""Opcodes of what stands around an access: integers, moves, conditions."""
 
 
 def passes_at(case: KernelCase, code: KernelCode, where: Collection[int]) -> dict[int, float]:
@@ -112,6 +121,18 @@ def saved(
         return saving
     high = max(room, min(saving.high, 1 - 1 / use.most))
     return Saving(min(saving.low, use.sure_room), room, high, samples=saving.samples)
+
+
+def turns_saved(code: KernelCode, where: Collection[int], use: MemoryUse) -> Saving | None:
+    """What goes where instructions are what a kernel waits for: of those that count with integers
+    the part that wider accesses do without. None where schedulers have turns left."""
+    issued = code.n(where, (ISSUED,))
+    if busy_share(code) < NARROW_BUSY or not issued:
+        return None
+    moved = sum(width_of(code.instructions[i].opcode) * code.n([i], (ISSUED,)) for i in where)
+    part = code.n(code.named(*_COUNTS), (ISSUED,)) / code.issued * (1 - moved / issued / WIDEST)
+    mid = min(part, use.room)
+    return Saving(HALFWAY * mid, mid, max(mid, min(NARROW_MOST * part, 1 - 1 / use.most)))
 
 
 def checks(code: KernelCode, where: Collection[int]) -> Weights:

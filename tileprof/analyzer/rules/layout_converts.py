@@ -43,6 +43,7 @@ from tileprof.analyzer.rules.numbers import (
     LAYOUT_CONVERTS_LEAST_KEPT,
     LAYOUT_CONVERTS_OFTEN,
 )
+from tileprof.analyzer.rules.tile_program.shared_fragments import shared_fragments
 from tileprof.analyzer.tiles.rings import rings_of
 from tileprof.errors import Location
 from tileprof.remarks import Remark
@@ -86,6 +87,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
     Of several that cost nothing the longest stands for all.
     """
+    yield from shared_fragments(case)
     drafts = [_draft(case, each) for each in _exchanges(case)]
     yield from (each for each in drafts if each.severity != "ignore")
     cold = [each for each in drafts if each.severity == "ignore"]

@@ -25,6 +25,10 @@ of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0
 Stores that leave gaps for other stores of their thread keep L2 busy, wherever warps wait
 (`machine_code/in_gaps`).
 
+A tile compiler works an address out for each access, so where schedulers issue nearly all of the
+time, and not for products, a kernel takes as long as its instructions: of those with integers the
+part (1 - w / 16) goes.
+
 Copies to shared memory that are narrow because they transpose, as their lanes show, are not meant:
 one instruction writes its bytes side by side.
 
@@ -52,8 +56,9 @@ from tileprof.analyzer.kernel.global_memory import (
     width_of,
     worked_out,
 )
+from tileprof.analyzer.kernel.launches import busy_share
 from tileprof.analyzer.kernel.memory_use import memory_use
-from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, why_harmless
+from tileprof.analyzer.kernel.narrow import checks, passes_at, saved, turns_saved, why_harmless
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.kernel.threads import per_thread
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
@@ -166,6 +171,16 @@ def _measured(
     passes = passes_at(case, code, where)
     made, late = _beside(case, code, where)
     saving = saved(case, code, passes, checked, use, made, late)
+    turns = turns_saved(code, where, use) if told(case) and use and not use.near else None
+    if turns and turns.mid > saving.mid:
+        text = f"schedulers issue in {percent(busy_share(code), 0)} of the cycles: addresses of"
+        cause = Cause(
+            title, place,
+            (*evidence, Evidence("samples", f"{text} narrow accesses take their turns", at)),
+            _AUTHOR, _COMPILER,
+        )  # fmt: skip
+        yield cause.costs(turns, most=use.most if use else float("inf"))
+        return
     if why := why_harmless(code, passes, checked, saving, use, np.maximum(made, late)):
         yield cause.ignored(", where it costs nothing", f"Leave it: {why}.")
         return

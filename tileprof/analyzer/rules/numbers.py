@@ -157,6 +157,41 @@ NARROW_ACCESS_GAPS = 1.9
 NARROW_ACCESS_FULL = 0.2
 """Of the samples, from which on a full queue is worth telling without a cause."""
 
+# -- cut_launches
+
+CUT_LAUNCHES_EACH = (1000.0, 2500.0, 4200.0)
+"""What the end of a launch and the begin of the next one take, ns: least, likely, most. On an H200
+five kernels in 16 launches took 2.1 to 4.1 µs more for each than in one."""
+
+# -- round_trips
+
+ROUND_TRIPS = (0.4, 0.9, 1.6)
+"""Of the share of samples of copies to shared memory and back, what leaving them out saves: least,
+likely, most. By hand."""
+
+# -- needless_tensors
+
+NEEDLESS_COPIED = (0.85, 1.0, 1.1)
+"""Of the share of samples of a launch that only copies, what leaving it out saves: least, likely,
+most. What it left in the L2 the next launch then reads from memory."""
+
+NEEDLESS_KEPT = (0.5, 1.15, 1.6)
+"""Of what memory takes to write a tile that its block reads back, what keeping it saves: five such
+kernels gained 0.9 to 1.3 on an H200."""
+
+NEEDLESS_OVERWRITTEN = (0.0, 0.6, 1.8)
+"""Of what memory takes to write elements that are written again by the same block, what leaving
+out the first write saves: 0.5 and 0.7 of it, nothing, or twice as much on an H200."""
+
+NEEDLESS_ADDED = (0.2, 0.7, 1.8)
+"""The same of zeros that are added to."""
+
+NEEDLESS_ADDS = 0.95
+"""Part of the samples of zeros and additions that a store in their place saves, likely."""
+
+NEEDLESS_ADDS_SURE = 0.4
+"""The same at least."""
+
 # -- occupancy
 
 OCCUPANCY_WAITING = 0.3

@@ -49,7 +49,7 @@ from tileprof.analyzer.rules.program import (
     small_kernels,
     transfers,
 )
-from tileprof.analyzer.rules.tile_program import redundant_work, thin_work
+from tileprof.analyzer.rules.tile_program import cut_launches, redundant_work, thin_work
 
 __all__ = ["KERNEL_RULES", "PROGRAM_RULES"]
 
@@ -65,6 +65,7 @@ KERNEL_RULES: tuple[KernelRule, ...] = (
     slow_math.RULE,
     redundant_work.RULE,
     redundant_work.TRAFFIC,
+    cut_launches.RULE,
     thin_work.RULE,
     code_size.RULE,
     wasted_lanes.RULE,

@@ -14,6 +14,9 @@ what keeps that from its own roof may stay, the product takes as much less time 
 two instructions differ: (1 - old / new) of its samples goes. A product of a kernel whose work is
 not told and that is done by `fma` is counted by what was issued: an instruction that waits for its
 operands is far from its own roof, and tensor cores take as long as the operations take at theirs.
+Where a tile is a part of a shared buffer, or its rows are too long, not only the product is
+slower: copies to it are made by all threads, and nothing runs ahead. With a tile of its own the
+kernel gains what its work leaves (`reach`).
 Peaks are the device's measured ones, else those of its data sheet.
 """
 
@@ -25,8 +28,9 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
-from tileprof.analyzer.estimates import eliminated
+from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.product_samples import flops_issued, saving_by, taken_by
 from tileprof.analyzer.kernel.triton_dots import Dot, dots_of
 from tileprof.analyzer.machine.code import KernelCode
@@ -44,7 +48,8 @@ from tileprof.analyzer.rules.numbers import (
 from tileprof.analyzer.rules.tile_program.hand_products import hand_products
 from tileprof.errors import Location
 from tileprof.remarks import Reason, Remark
-from tileprof.remarks.common import TargetHasNone, TurnedOff
+from tileprof.remarks.common import PartOfTile, TargetHasNone, TurnedOff
+from tileprof.remarks.copies import LoadsAndStores
 from tileprof.remarks.products import (
     ExtentMultiple,
     FragmentOperand,
@@ -160,7 +165,12 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         return cause.ignored(", off the critical path", leave, seen)
     if told and chosen == "mma":
         # Both are tensor cores: what keeps `mma` from its own roof may keep `wgmma` from it too.
-        saving = eliminated(taken, code.whole, 1 - 1 / times, HALFWAY)
+        saving, left = eliminated(taken, code.whole, 1 - 1 / times, HALFWAY), reach.left(case)
+        if left is not None and left.mid > saving.mid and (copy := _in_part(case)):
+            text = f"{copy.subject}: {copy.decision}, as it fills a part of a shared tile:"
+            more = Evidence("static", f"{text} what the tile is made of keeps both", remark=copy)
+            saving = Saving(min(saving.low, left.low), left.mid, left.high)
+            return cause.costs(saving, seen, more, confidence=product.confidence)
         return cause.costs(saving, seen, confidence=product.confidence)
     if told:
         saving = eliminated(taken, code.whole, 1.0, TENSOR_CORES_SURE)
@@ -172,6 +182,15 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         return cause.costs(saving, seen, confidence=product.confidence)
     saving = eliminated(taken, code.whole, 1 - 1 / times)
     return cause.costs(saving, seen, most=times, confidence=product.confidence)
+
+
+def _in_part(case: KernelCase) -> Remark | None:
+    """A copy that could not be made ahead because its target is a part of a shared buffer."""
+    for remark, _ in case.decided(LoadsAndStores, "copy"):
+        whys = (why for each in remark.rejected for why in each.reason.within())
+        if any(isinstance(why, PartOfTile) for why in whys):
+            return remark
+    return None
 
 
 def _at(case: KernelCase, code: KernelCode, location: Location | None) -> list[int]:

@@ -36,7 +36,7 @@ from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_turns import left_in_turns, takes_turns
-from tileprof.analyzer.kernel.launches import busy_share, launch_place
+from tileprof.analyzer.kernel.launches import busy_share, launch_place, launch_shares, sampled_share
 from tileprof.analyzer.kernel.threads.masked import masked_of
 from tileprof.analyzer.machine.code import Instruction, KernelCode
 from tileprof.analyzer.machine.jumps import shown
@@ -82,7 +82,9 @@ def find(case: KernelCase) -> Iterator[Draft]:
 
 def _outside(case: KernelCase) -> Iterator[Draft]:
     """Of all ops with such tiles, the products if there are any: they are what takes time."""
-    ops = [each for each in padded_ops(case.tiles) if each.inside < 1]
+    shares = launch_shares(case)
+    longest = shares.index(max(shares)) if len(shares) > 1 else None
+    ops = [each for each in padded_ops(case.tiles, longest) if each.inside < 1]
     ops = [each for each in ops if each.op == _PRODUCT] or ops
     if not ops or 1 - ops[0].inside < WASTED_LANES_OUTSIDE:
         return
@@ -95,7 +97,7 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
         return
     looped = code.where(lambda each: each.depth > 0) if worst.op == _PRODUCT else None
     samples = code.n(looped) or code.whole
-    saving = _less(case, worst, samples / code.whole)
+    saving = _less(case, worst, samples / code.whole * sampled_share(case))
     text = f"{percent(samples / code.whole, 0)} of the samples are in code that works on them"
     if case.roofs.copy_floor:
         text += f"; its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"

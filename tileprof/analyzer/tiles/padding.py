@@ -59,9 +59,12 @@ class Padded:
         return self.beyond[0].tensor
 
 
-def padded_ops(kernel: TileKernel) -> tuple[Padded, ...]:
-    """The ops with tiles that reach beyond their tensors, those that waste most first."""
-    reader = _Reader(kernel)
+def padded_ops(kernel: TileKernel, launch: int | None = None) -> tuple[Padded, ...]:
+    """The ops with tiles that reach beyond their tensors, those that waste most first.
+
+    Of several launches only one is looked at: the one of that number, else that of the most blocks.
+    """
+    reader = _Reader(kernel, launch)
     products = (_padded("gemm", "", each.number, each.beyond) for each in reader.products.values())
     found = [*reader.accesses, *(each for each in products if each.beyond)]
     return tuple(sorted(found, key=lambda each: each.inside))
@@ -90,7 +93,7 @@ class _Product:
 class _Reader:
     """What is known of the values of a kernel, op after op."""
 
-    def __init__(self, kernel: TileKernel) -> None:
+    def __init__(self, kernel: TileKernel, launch: int | None = None) -> None:
         self.kernel = kernel
         self.known: dict[str, _Interval] = {}
         self.views: dict[str, tuple[Outside | None, ...]] = {}
@@ -100,7 +103,7 @@ class _Reader:
         self.accesses: list[Padded] = []
         self.products: dict[tuple[str, ...], _Product] = {}
         self.count = 0
-        small = _small_launches(kernel)
+        small = _other_launches(kernel, launch)
         for op, around in kernel.nested:
             self._value(op)
             if not small.isdisjoint(map(id, around)):
@@ -178,14 +181,17 @@ class _Reader:
         return prod(columns or ()) * summed * turns_of(values_of(self.kernel), loops)
 
 
-def _small_launches(kernel: TileKernel) -> frozenset[int]:
-    """Of several launches, those that are not the one of the most blocks, by `id`.
+def _other_launches(kernel: TileKernel, launch: int | None) -> frozenset[int]:
+    """Of several launches, those that are not the one asked for, or that of the most blocks, by
+    `id`.
 
     They prepare for it, and what they waste is not of its time.
     """
     launches = list(kernel.named("launch"))
     if len(launches) < 2:
         return frozenset()
+    if launch is not None:
+        return frozenset(id(op) for number, op in enumerate(launches) if number != launch)
     numbers = {op.result: op.index for op, _ in kernel.nested if op.index is not None}
     blocks = [prod(numbers.get(name) or 1 for name in op.listed) for op in launches]
     return frozenset(id(op) for op, each in zip(launches, blocks) if each < max(blocks))

@@ -20,6 +20,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.kernel.global_memory import ATOMICS
+from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers import COLD, HALFWAY
 from tileprof.analyzer.rules.numbers import (
     SMALL_BLOCK_BYTES,
@@ -60,12 +61,14 @@ def find(program: Program) -> Iterator[Draft]:
             f" {first.extent('block')} threads, which move {each:,.0f} bytes each",
         ),
     )
+    # Of a kernel of several launches, the time of the one with these blocks.
+    time *= sum(sampled_share(case) * case.time for case in found) / sum(c.time for c in found)
     likely = max(time - floor / SMALL_BLOCK_REACHED, 0.0)
     count = len(found)
     yield Draft(
         "suggestion", f"blocks of {count} kernel{'s' * (count > 1)} do too little work each",
         tree.place(first.nodes[0]), evidence, _ADVICE, "",
-        tree.saving(likely / 2, likely, time - floor), nodes=nodes,
+        tree.saving(likely / 2, likely, max(time - floor, likely)), nodes=nodes,
     )  # fmt: skip
 
 

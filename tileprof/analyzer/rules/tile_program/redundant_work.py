@@ -24,6 +24,8 @@ from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.rules.numbers import REDUNDANT_SURE
+from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
+from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.tiles.repeated import Again, How, repeated
 from tileprof.kernel_ir import COPIES
@@ -46,14 +48,17 @@ _LOADS = ("LDG", "LDGSTS", "LDS", "LD", *AHEAD)
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Work that a kernel's program says is done again."""
-    return (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
+    yield from (_draft(case, each) for each in repeated(case.tiles) if not _copies(each))
+    yield from there_and_back(case)
 
 
 def find_copies(case: KernelCase) -> Iterator[Draft]:
-    """Tiles that a kernel's program says are copied again, or that are too small."""
+    """Tiles that a kernel's program says are copied again, or that are too small; what it writes
+    for nothing."""
     for each in repeated(case.tiles):
         if _copies(each):
             yield _draft(case, each)
+    yield from needless_tensors(case)
     yield from small_tiles(case)
 
 

@@ -1,0 +1,164 @@
+"""Elements that are written for nothing, launches that could be one, and copies there and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyzer.launched import launch, on_h200
+from tests.analyzer.made import Made, only
+from tileprof.analyzer.tiles.cut_launches import cut_launches
+from tileprof.analyzer.tiles.needless_writes import needless_bytes, needless_writes, round_trips
+from tileprof.profile.storage.ir_text import read
+
+PEAKS = {"hbm_read": 4.7e12, "hbm_copy": 4.1e12, "hbm_write": 4.4e12}
+SIZE = 4096 * 1024 * 4
+"""Bytes of a tensor of the kernels here."""
+HEAD = """\
+kernel @k(%X: global<4096, 1024, float32>, %Y: out global<4096, 1024, float32>, \
+%T: out global<4096, 1024, float32>) {
+  %c0 = constant 0 : index
+  %c8 = constant 8 : index
+  %c512 = constant 512 : index
+  %c1024 = constant 1024 : index
+  %z = constant 0.0 : float32
+"""
+COPY = """\
+  launch [%c512] {threads = [128]} body(%p: index) {
+    parallel [%c8, %c1024] body(%i: index, %j: index) {
+      %r = mul %p, %c8 : index
+      %row = add %r, %i : index
+      %v = load %X, [%row, %j] {in_bounds = true} : float32
+      store %v, %T, [%row, %j] {in_bounds = true}
+    }
+  }
+"""
+LAUNCH = """\
+  launch [%c512] {{threads = [128]}} body(%b: index) {{
+    %first = mul %b, %c8 : index
+    %held = alloc fragment {{shape = [8, 1024]}} : fragment<8, 1024, float32>
+    %kept = alloc shared {{shape = [8, 1024]}} : shared<8, 1024, float32>
+    %X_tile = view %X, [%first, %c0] {{sizes = [8, 1024], in_bounds = true}} : \
+global<8, 1024, float32>
+    %T_tile = view %T, [%first, %c0] {{sizes = [8, 1024], in_bounds = true}} : \
+global<8, 1024, float32>
+    %Y_tile = view %Y, [%first, %c0] {{sizes = [8, 1024], in_bounds = true}} : \
+global<8, 1024, float32>
+    {body}
+  }}
+"""
+ZERO = """\
+parallel [%c8, %c1024] body(%q: index, %s: index) {
+      %at = add %q, %first : index
+      store %z, %Y, [%at, %s] {in_bounds = true}
+    }"""
+ADD = """\
+parallel [%c8, %c1024] body(%u: index, %w: index) {
+      %to = add %first, %u : index
+      %n = load %held, [%u, %w] {in_bounds = true} : float32
+      %o = atomic add %n, %Y, [%to, %w] {in_bounds = true} : float32
+    }"""
+IN, OUT = "copy %X_tile, %held", "copy %held, %Y_tile"
+AWAY, BACK = "copy %held, %T_tile", "copy %T_tile, %held"
+
+
+ZEROS = COPY.replace("%v = load %X, [%row, %j] {in_bounds = true} : float32\n", "").replace(
+    "store %v, %T", "store %z, %Y"
+)
+
+
+def kernel(*body: str, before: str = "") -> str:
+    """A kernel of one launch with these statements, maybe after another one."""
+    return HEAD + before + LAUNCH.format(body="\n    ".join(body)) + "}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (kernel(IN, OUT), []),
+        (kernel(BACK, OUT, before=COPY), [("copied", "%T")]),
+        (kernel(BACK, OUT, before=COPY.replace("[%row, %j] {in_bounds = true} : float32",
+                                               "[%j, %row] : float32")), []),  # transposed
+        (kernel(BACK, "copy %held, %T_tile", before=COPY.replace("%X,", "%Y,")), []),  # no input
+        (kernel(IN, AWAY, BACK, OUT), [("kept", "%T")]),
+        (kernel(IN, AWAY, BACK, OUT, BACK), []),  # read twice
+        (kernel(IN, AWAY, BACK.replace("%T_tile", "%T_next"), OUT).replace(
+            "    copy %X_tile", "    %T_next = view %T, [%b, %c0] {sizes = [8, 1024]} :"
+            " global<8, 1024, float32>\n    copy %X_tile"), []),  # another place
+        (kernel(IN, ZERO, OUT), [("overwritten", "%Y")]),
+        (kernel("if %yes then {", IN, AWAY, BACK, OUT, "} otherwise {", "}"), [("kept", "%T")]),
+        (kernel(IN, OUT, before=ZEROS), [("overwritten", "%Y")]),
+        (kernel(IN, ADD, before=ZEROS), [("added to", "%Y")]),
+        (kernel(IN, OUT.replace("%Y_tile", "%Y_part"), before=ZEROS).replace(
+            "    copy %X_tile", "    %Y_part = view %Y, [%first, %c0] {sizes = [8, 512]} :"
+            " global<8, 512, float32>\n    copy %X_tile"), []),  # a half keeps its zeros
+        (kernel(IN, ZERO, "copy %Y_tile, %held", OUT), []),  # read between
+        (kernel(IN, ZERO, ADD), [("added to", "%Y")]),
+        (kernel(IN, ZERO.replace("store %z", "store %one").replace(
+            "%at =", "%one = constant 1.0 : float32\n %at ="), ADD), []),  # not of zeros
+        (kernel(IN, ZERO, ADD.replace("[%to, %w]", "[%to, %c0]")), []),  # a sum of a row
+    ],
+)  # fmt: skip
+def test_what_is_written_for_nothing(text: str, found: list[tuple[str, str]]) -> None:
+    """Which tensor, and all of it."""
+    held = needless_writes(read(text))
+    assert [(each.how, each.tensor) for each in held] == found
+    assert all(each.written == SIZE for each in held)
+    gone = any(how in ("copied", "kept") for how, _ in found)
+    assert needless_bytes(read(text)) == SIZE * gone
+
+
+def test_a_tile_that_goes_to_memory_and_back() -> None:
+    """By its bytes: 17 MB of 20 µs."""
+    made = Made(time=20_000, ir=kernel(IN, AWAY, BACK, OUT), attributes=launch(512))
+    finding = only(on_h200(made, PEAKS), "redundant-traffic")
+    assert finding.severity == "suggestion"
+    assert finding.kernel_gain is not None
+    part = SIZE / PEAKS["hbm_copy"] * 1e9 / 20_000
+    assert finding.kernel_gain.low < 1 / (1 - part) < finding.kernel_gain.high
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 1.15 * part), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ((IN, "copy %held, %kept", "copy %kept, %held", OUT), 1),
+        ((IN, "copy %held, %kept", "fill %held, %z", "copy %kept, %held", OUT), 0),
+        ((IN, "copy %held, %kept", "copy %kept, %held", "copy %kept, %Y_tile"), 0),
+    ],
+)
+def test_copies_there_and_back(body: tuple[str, ...], count: int) -> None:
+    """Only where nothing else uses what was copied, or changes what it came from."""
+    assert len(round_trips(read(kernel(*body)))) == count
+
+
+def parts(count: int, read_from: str = "%X") -> str:
+    """A copy in so many launches, of which the first has no sum."""
+    text = HEAD
+    for number in range(count):
+        grid = f"%p{number}"
+        row = (
+            f"%c{number}_1 = constant {64 * number} : index\n%g = add {grid}, %c{number}_1 : index"
+        )
+        one = COPY.replace("body(%p: index) {", f"body({grid}: index) {{\n{row if number else ''}")
+        one = one.replace("mul %p,", f"mul {'%g' if number else grid},").replace("%X", read_from)
+        for name in ("%i", "%j", "%r", "%row", "%v", "%g"):
+            one = one.replace(f"{name}:", f"{name}_{number}:").replace(
+                f"{name},", f"{name}_{number},"
+            )
+            one = one.replace(f"{name} ", f"{name}_{number} ").replace(
+                f"{name}]", f"{name}_{number}]"
+            )
+        text += one
+    return text + "}\n"
+
+
+def test_launches_that_could_be_one() -> None:
+    """Unless one reads what another one writes."""
+    (cut,) = cut_launches(read(parts(4)))
+    assert (cut.number, cut.count) == (0, 4)
+    assert not cut_launches(read(parts(1)))
+    assert not cut_launches(read(parts(4, "%T")))
+    made = Made(time=60_000, ir=parts(4), attributes=launch(512))
+    finding = only(on_h200(made, PEAKS), "small-kernels")
+    assert finding.kernel_gain is not None
+    assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 3 * 2500 / 60_000))
