@@ -21,7 +21,16 @@ from tileprof.analyzer.calibrated import stretched
 from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, KernelRule, ProgramRule
-from tileprof.analyzer.estimates import Saving, capped, drawn, gain_of, of_program, united, widened
+from tileprof.analyzer.estimates import (
+    Saving,
+    Weights,
+    capped,
+    drawn,
+    gain_of,
+    of_program,
+    united,
+    widened,
+)
 from tileprof.analyzer.findings import (
     TIERS,
     Evidence,
