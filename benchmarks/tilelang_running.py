@@ -200,6 +200,8 @@ def _blame(error: BaseException, fence: Item | None) -> tuple[str, str]:
         case ImportError(name=str(module)) if module.startswith(("tilelang", "tvm")):
             named = re.search(r"import name '(\w+)'", str(error))
             return "outside", f"`{module}.{named[1] if named else ''}`"
+        case TileprofError() if re.match(r"`\w+` is not defined", error.message):
+            return "–", f"a part of a program: {_line(error)}"
         case TileprofError(location=place):
             where = f" (line {place.line})" if place is not None else ""
             return "fails", f"{type(error).__name__}: {_line(error)}{where}"
