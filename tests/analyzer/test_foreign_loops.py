@@ -9,7 +9,7 @@ import pytest
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, only
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.kernel.gapped_stores import gapped_stores
+from tileprof.analyzer.kernel.threads.gapped_stores import gapped_stores
 
 _SUMS = {"selected": 100, "short_scoreboard": 300, "barrier": 400}
 _LOADS = {"selected": 100, "long_scoreboard": 500}

@@ -32,6 +32,7 @@ from tileprof.analyzer.drafts import Draft, KernelRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import Fix, LoweringControl
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through_registers
 from tileprof.analyzer.kernel.by_turns import ALONE, kept_from, left_in_turns
 from tileprof.analyzer.kernel.pace import at_roof, pace_of
@@ -207,6 +208,8 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         pace = pace_of(case, code, loop, rings[0].stage_bytes if rings else 0)
         most = min((1 - pace.least) * inside, 1 - PIPELINE_DEPTH_LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)
+        left = reach.left(case, gone) or Saving(0, 1, 1)
+        mid, most = min(mid, left.mid), min(most, left.high)
         likely = PIPELINE_DEPTH_BY_HAND * mid
         saving = Saving(mid / 2, likely, max(mid, most), samples=int(gone.sum()))
         kept = kept_from(case, ALONE)

@@ -8,7 +8,6 @@ from tileprof.analyzer.rules import (
     coalescing,
     code_size,
     drain,
-    early_reduction,
     layout_converts,
     layout_copies,
     narrow_access,
@@ -26,6 +25,7 @@ from tileprof.analyzer.rules import (
     wasted_lanes,
     wgmma_serialised,
 )
+from tileprof.analyzer.rules.machine_code import early_reduction
 from tileprof.analyzer.rules.program import (
     alignment,
     backward_ratio,
