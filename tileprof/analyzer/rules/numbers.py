@@ -560,6 +560,10 @@ with its edges."""
 SMALL_GRID_BY_STEPS = 0.25
 """Powers of the number of parts that a product's time goes down with."""
 
+SMALL_GRID_OF_TURNS = 0.75
+"""Share of the multiprocessors without a block that comes back at least where blocks take tiles in
+turn: a last turn is not full. By hand."""
+
 SMALL_GRID_SURE = 0.25
 """Share of the likely gain that is sure. By hand."""
 

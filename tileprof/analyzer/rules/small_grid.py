@@ -18,7 +18,8 @@ and the root of that where flops do not say that steps are more than waiting. Wi
 half of the multiprocessors at work, blocks in two parts need two rounds of half the time. What is
 left then is a tile of fewer warp groups, two of three for example: the part of the time that
 arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
-number is told.
+number is told. Blocks that take tiles in turn need no smaller ones: more blocks take fewer each
+(`machine_code/dealt_out`), whatever else holds each of them up.
 
 Without products memory says how far the kernel is from what its device gives, and what holds up
 each block is a reason of that as well: where another cause is found, what that one leaves counts.
@@ -47,11 +48,13 @@ from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.rules.machine_code.dealt_out import is_dealt_out, left_with_more
 from tileprof.analyzer.rules.numbers import (
     SMALL_GRID_BY_EDGES,
     SMALL_GRID_BY_STEPS,
     SMALL_GRID_EMPTY,
     SMALL_GRID_FEW,
+    SMALL_GRID_OF_TURNS,
     SMALL_GRID_SHORT,
     SMALL_GRID_SURE,
 )
@@ -60,6 +63,11 @@ _AUTHOR = (
     "Cut the work into more blocks: a smaller tile, or several blocks along the dimension that is"
     " summed over (split-K) whose parts are then added."
 )
+_MORE_AUTHOR = (
+    "Launch more blocks: each takes tiles in turn, so as many as the device holds at once"
+    " (multiprocessors times blocks a multiprocessor) share them evenly."
+)
+_IN_TURN = "each block takes tiles in turn: more blocks take fewer each"
 _COMPILER = "The choice of tiles did not consider the number of multiprocessors for this shape."
 
 
@@ -82,14 +90,18 @@ def find(case: KernelCase) -> Iterator[Draft]:
         )  # fmt: skip
         return
     title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"
-    if not each or (has_products(case) and _parts(case, launch) == 1):
-        yield Draft("warning", title, place, evidence, _AUTHOR, _COMPILER, confidence="low")
+    dealt_out, author = is_dealt_out(case, launch), _AUTHOR
+    if dealt_out:
+        author, evidence = _MORE_AUTHOR, (*evidence, Evidence("static", _IN_TURN))
+    if not each or (has_products(case) and not dealt_out and _parts(case, launch) == 1):
+        yield Draft("warning", title, place, evidence, author, _COMPILER, confidence="low")
         return
+    idle = 1 - empty / each
     yield Draft(
-        "suggestion", title, place, evidence, _AUTHOR, _COMPILER,
-        _saving(case, launch, 1 - empty / each),
+        "suggestion", title, place, evidence, author, _COMPILER,
+        _of_turns(case, launch, idle) if dealt_out else _saving(case, launch, idle),
         most=each / empty, confidence="medium" if case.rate("sm_use") is not None else "low",
-        after_others=not has_products(case),
+        after_others=not (has_products(case) or dealt_out),
     )  # fmt: skip
 
 
@@ -130,6 +142,13 @@ def _measured(case: KernelCase, launch: Launch) -> Iterator[Evidence]:
     if (use := case.rate("sm_use")) is not None:
         text = f"a multiprocessor had work in {percent(use, 0)} of all cycles"
         yield Evidence("counters", text)
+
+
+def _of_turns(case: KernelCase, launch: Launch, idle: float) -> Saving:
+    """Of blocks that take tiles in turn: of that, multiprocessors without one are sure."""
+    mid = idle * (1 - left_with_more(case, launch))
+    high = max(mid, 1 - launch.each / launch.held)
+    return Saving(min(SMALL_GRID_OF_TURNS * (1 - launch.each), mid), mid, high)
 
 
 def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:
