@@ -72,7 +72,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     held = [repeated_in(code, loop) for loop in loops_of(code) if code.n(loop) >= COLD * code.whole]
     found = [each for each in held if each is not None]
-    whole = [each for each in found if each.every]
+    whole = [each for each in found if each.every and not _stores_elsewhere(code, each)]
     if whole:
         yield from _passes(case, code, max(whole, key=lambda each: len(each.loop)))
         return
@@ -81,6 +81,13 @@ def find(case: KernelCase) -> Iterator[Draft]:
             yield from _accesses(case, code, each)
     yield from _twice(case, code)
     yield from few_products(case)
+
+
+def _stores_elsewhere(code: KernelCode, each: Repeated) -> bool:
+    """Whether a turn stores where the one before did not: it computes something else, of the same
+    tensors, as a loop over tiles of results does."""
+    stores = (i for i in each.loop if code.instructions[i].name == "STG" and code.n([i]))
+    return any(index not in each.stores for index in stores)
 
 
 def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:
