@@ -482,6 +482,15 @@ UNEXPLAINED_FAR = 1.5
 """Times the floor and what causes explain, from which on a kernel is far from it. By hand:
 libraries' products reach 0.6 to 0.9 of their roof."""
 
+UNEXPLAINED_FAR_OF_MEMORY = 1.25
+"""The same of a sampled kernel whose floor is that of its bytes: kernels without a defect reached
+0.83 of that roof or more on an H200 (`benchmarks/results/plant-dev.json`). By hand."""
+
+# -- leads
+
+LEADS_PART = 3
+"""Stall reasons, and kinds of instructions, that a lead names, the most frequent first. By hand."""
+
 # -- machine/repeats
 
 REPEATS_ROUNDS = 12
