@@ -32,7 +32,8 @@ def lead_of(code: tuple[tuple[str, dict[str, int], int, int], ...], line: int = 
 def test_busy_schedulers_have_too_many_instructions() -> None:
     """Most of them integers, in line 12."""
     lead = lead_of(ADDRESSES)
-    assert lead.place.location is not None and lead.place.location.line == 12
+    assert lead.place.location is not None
+    assert lead.place.location.line == 12
     assert [each.text for each in lead.evidence] == [
         "in 83 % of the samples warps issue, or wait for their turn (selected, not_selected), in"
         " 70 % because of line 12 alone",
@@ -47,7 +48,8 @@ def test_a_wait_is_that_of_who_is_waited_for() -> None:
     """The sum of line 14 waits for the load of line 13; schedulers are idle in half of the cycles,
     so that turns to issue, as many samples, count for half."""
     lead = lead_of(WAITING)
-    assert lead.place.location is not None and lead.place.location.line == 13
+    assert lead.place.location is not None
+    assert lead.place.location.line == 13
     assert lead.evidence[0].text.startswith("in 50 % of the samples warps wait for global memory")
     assert "in 50 % because of line 13 alone" in lead.evidence[0].text
     assert "--metrics memory" in lead.advice
@@ -57,7 +59,8 @@ def test_a_kernel_far_from_its_floor_says_it() -> None:
     """It has a place, the lead and its advice: 0.75 of a roof is far where it was sampled."""
     made = Made(code=WAITING, metrics={"bytes": 3e9}, blames=[(2, "long_scoreboard", 1)])
     finding = only(program(made, peaks={"hbm_copy": 4e12}), "far-from-floor")
-    assert finding.place.location is not None and finding.place.location.line == 13
+    assert finding.place.location is not None
+    assert finding.place.location.line == 13
     assert any("wait for global memory" in each.text for each in finding.evidence)
     assert "Have more bytes under way" in finding.author
 

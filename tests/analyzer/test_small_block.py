@@ -49,7 +49,9 @@ def test_kernels_of_one_cause_are_one_finding() -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        kernel(moved=5000), kernel(part=0.7), kernel(blocks=132 * 32 * 3),
+        kernel(moved=5000),
+        kernel(part=0.7),
+        kernel(blocks=132 * 32 * 3),
         kernel(moved=2000, part=0.4),
     ],
     ids=["enough bytes", "near the roof", "few blocks", "enough bytes of all blocks at once"],

@@ -1,7 +1,7 @@
 """The strongest lead inside a kernel: what its warps spend most of their time on, and where.
 
-In: a kernel with samples.  Out: `Lead`: the line, facts in plain English, what is worth a trial, and
-the run that would tell more.
+In: a kernel with samples.  Out: `Lead`: the line, facts in plain English, what is worth a trial,
+and the run that would tell more.
 
 Stall reasons are put together by what would have to change: some say that a warp waits for its turn
 to issue, two that it waits for shared memory. A warp that waits for its turn is a sign of too many
@@ -50,14 +50,14 @@ _KINDS = (
     _Kind(
         ("long_scoreboard", "misc"), "wait for global memory",
         "Have more bytes under way: loads that start before they are needed (a pipelined loop,"
-        " cp.async), several independent loads a thread, wider ones, more warps; and see whether the"
-        " same bytes are loaded again.",
+        " cp.async), several independent loads a thread, wider ones, more warps; and see whether"
+        " the same bytes are loaded again.",
         "--metrics memory",
     ),
     _Kind(
         ("lg_throttle", "tex_throttle"), "find the queue of global memory full",
-        "Have fewer accesses move the bytes: 16 bytes a thread, neighbouring threads at neighbouring"
-        " addresses, and no access that is repeated.",
+        "Have fewer accesses move the bytes: 16 bytes a thread, neighbouring threads at"
+        " neighbouring addresses, and no access that is repeated.",
         "--metrics instructions",
     ),
     _Kind(

@@ -202,7 +202,8 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
     yield Draft(
         "suggestion", f"warps wait at a barrier for those that run {line}", at,
         (Evidence("static", static), *evidence, Evidence("samples", text)), _LATE, _COMPILER,
-        eliminated(taken, code.whole, skew, BARRIERS_SURE), most=1 / max(busy_share(code), COLD),
+        replace(eliminated(taken, code.whole, skew, BARRIERS_SURE), rows=None),
+        most=1 / max(busy_share(code), COLD),
         confidence="medium" if skew >= BARRIERS_MOSTLY else "low",
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ its work, its atomics are not.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -183,10 +184,10 @@ def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[
                     "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
         return
     part = 1.0 if unused else DRAIN_ONCE
-    yield Draft(
-        "suggestion", title, place, evidence, *advice,
-        eliminated(taken, code.whole, part, sure=DRAIN_SURE),
-    )  # fmt: skip
+    saving = eliminated(taken, code.whole, part, sure=DRAIN_SURE)
+    if not unused:  # nobody stands behind a warp that waits for its fence
+        saving = replace(saving, rows=None)
+    yield Draft("suggestion", title, place, evidence, *advice, saving)
 
 
 def _is_unused_exchange(at: Instruction) -> bool:

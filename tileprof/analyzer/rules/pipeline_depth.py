@@ -206,7 +206,9 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         pace = pace_of(case, code, loop, rings[0].stage_bytes if rings else 0)
         most = min((1 - pace.least) * inside, 1 - PIPELINE_DEPTH_LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)
-        saving = Saving(mid / 2, mid, most, gone * (mid / share), int(gone.sum()))
+        # In turns with products, waits of other warps are in it: nothing else goes with them.
+        rows = None if has_products(code, loop) else gone * (mid / share)
+        saving = Saving(mid / 2, mid, max(mid, most), rows, int(gone.sum()))
         kept = kept_from(case, ALONE)
         if kept and (turns := left_in_turns(case, code, (*loads, *stores))):
             saving, evidence = turns, [*evidence, Evidence("static", _TURNS)]

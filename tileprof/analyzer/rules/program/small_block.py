@@ -85,7 +85,7 @@ def _is_small(tree: Contexts, floors: Floors, case: KernelCase) -> bool:
 
 
 def _lost(tree: Contexts, floors: Floors, case: KernelCase) -> float:
-    """Time, ns, by which blocks that begin and end take longer than moving the bytes likely does."""
+    """Time, ns, by which blocks that begin and end take longer than moving their bytes."""
     nodes = list(case.nodes)
     time, floor = float(tree.time[nodes].sum()), float(floors.floor[nodes].sum())
     lives = case.launches * (case.number("waves") or 0.0) * SMALL_BLOCK_LIFE
