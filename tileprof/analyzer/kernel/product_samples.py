@@ -75,9 +75,7 @@ def saving_by(case: KernelCase, share: float, at_peak: float) -> Saving:
     memory = case.roofs.copy_floor / case.time
     best, likely, least = (
         min(1.0, max(memory, at_peak / case.time / reached + kept * (1 - share)))
-        for reached, kept in zip(
-            PRODUCT_SAMPLES_REACHED, (0.0, PRODUCT_SAMPLES_KEPT, 1.0)
-        )
+        for reached, kept in zip(PRODUCT_SAMPLES_REACHED, (0.0, PRODUCT_SAMPLES_KEPT, 1.0))
     )
     high, mid, low = (min(1 - each, LONGEST_SAVING) for each in (best, likely, least))
     return Saving(low, mid, high)
