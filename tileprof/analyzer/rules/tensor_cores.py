@@ -11,10 +11,11 @@ Where the product's work is known, all of its samples go, and the roof of the fa
 says how much comes instead. Then waits for operands go too, where no other product has them: tiles
 for tensor cores come while others are multiplied. Else the product takes as much less time as the
 peaks of the two instructions differ: (1 - old / new) of its samples goes. Where `mma` does it
-already, what keeps that from its own roof may stay or go: likely it is halfway between the two. A product of a kernel whose work is
-not told and that is done by `fma` is counted by what was issued: an instruction that waits for its
-operands is far from its own roof, and tensor cores take as long as the operations take at theirs.
-Peaks are the device's measured ones, else those of its data sheet.
+already, what keeps that from its own roof may stay or go: likely it is halfway between the two. A
+product of a kernel whose work is not told and that is done by `fma` is counted by what was issued:
+an instruction that waits for its operands is far from its own roof, and tensor cores take as long
+as the operations take at theirs. Peaks are the device's measured ones, else those of its data
+sheet.
 """
 
 from __future__ import annotations
