@@ -67,7 +67,7 @@ COOL = 0.02
 """Share of the time, or of the samples, below which a gain is that of another measurement: the
 threshold of rules whose evidence is less direct than that of `COLD`. By hand."""
 
-LONGEST_SAVING = 0.99
+LONGEST_SAVING = 0.98
 """Largest share of a kernel's time that a single change can save."""
 
 MOST_OF_A_KIND = 3
