@@ -30,7 +30,6 @@ its work, its atomics are not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +48,7 @@ from tileprof.analyzer.kernel.global_memory import (
 )
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
+from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around, loops_of
 from tileprof.analyzer.numbers import COLD, SECTOR
@@ -186,7 +186,7 @@ def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[
     part = 1.0 if unused else DRAIN_ONCE
     saving = eliminated(taken, code.whole, part, sure=DRAIN_SURE)
     if not unused:  # nobody stands behind a warp that waits for its fence
-        saving = replace(saving, rows=None)
+        saving = as_told(case, saving)
     yield Draft("suggestion", title, place, evidence, *advice, saving)
 
 

@@ -36,6 +36,7 @@ from tileprof.analyzer.kernel.by_hand import MATRIX, has_products, lost, through
 from tileprof.analyzer.kernel.by_turns import ALONE, kept_from, left_in_turns
 from tileprof.analyzer.kernel.pace import at_roof, pace_of
 from tileprof.analyzer.kernel.pipelines import ring_in_code, single_stage, spare_bytes
+from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.kernel.tile_waits import TileWait, in_turn, waits_for_tiles
 from tileprof.analyzer.machine.code import COPIES, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
@@ -207,8 +208,9 @@ def _by_hand(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         most = min((1 - pace.least) * inside, 1 - PIPELINE_DEPTH_LEAST_REST)
         mid = min(share, (1 - pace.likely) * inside)
         # In turns with products, waits of other warps are in it: nothing else goes with them.
-        rows = None if has_products(code, loop) else gone * (mid / share)
-        saving = Saving(mid / 2, mid, max(mid, most), rows, int(gone.sum()))
+        saving = Saving(mid / 2, mid, max(mid, most), gone * (mid / share), int(gone.sum()))
+        if has_products(code, loop):
+            saving = as_told(case, saving)
         kept = kept_from(case, ALONE)
         if kept and (turns := left_in_turns(case, code, (*loads, *stores))):
             saving, evidence = turns, [*evidence, Evidence("static", _TURNS)]

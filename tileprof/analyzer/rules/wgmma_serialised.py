@@ -32,6 +32,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.kernel.spilled import spill_samples
 from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
@@ -117,7 +118,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
     part = saved * serial.whole / float(waits.sum())
     saving = eliminated(waits * (code.whole / serial.whole), code.whole, part)
     if not said:
-        saving = replace(saving, rows=None)
+        saving = as_told(case, saving)
     confidence: Confidence = "high" if said else "medium"
     draft = cause.costs(saving, seen, most=1 / (1 - serial.most), confidence=confidence)
     yield _with_spills(code, serial, draft, saving)
