@@ -64,6 +64,15 @@ def test_turns_that_differ_are_no_repetition(again: str, carried: str) -> None:
     assert not _said(_passes(again, carried))
 
 
+def test_a_loop_over_tiles_of_results_is_no_repetition() -> None:
+    """Each turn loads the same bytes for another tile, which it stores elsewhere."""
+    made = _passes("IMAD.MOV.U32 R2, RZ, RZ, R12")
+    *code, (store, samples, _, _), end = made.code
+    code = [*code[:11], (store.replace("R12.64", "R16.64"), samples, 1, 11),
+            ("IADD3 R16, P3, R16, 0x100, RZ", samples, 1, 11), *code[11:], end]  # fmt: skip
+    assert "what the turn before did" not in str(_said(Made(code=code)))
+
+
 def _loop(*inside: str) -> Made:
     return Made(code=_code(
         ("S2R R0, SR_TID.X", 0, False),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.defects import product
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, found, highest, only, program, remark, stored
 from tileprof.ir import print_kernel
+from tileprof.profile import PcText
 from tileprof.remarks.launches import Occupancy, RegisterLimit
 
 RULE = "small-grid"
@@ -160,3 +163,27 @@ def test_without_a_time_it_is_a_warning() -> None:
     finding = only(on_h200(Made(attributes=launch(8), time=0)), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
     assert not found(program(Made(attributes=launch(8))), RULE)
+
+
+IN_TURN = "%0 = tt.get_program_id x : i32 loc(#loc2)\n    scf.for %each = {} to %blocks step %1"
+
+
+@pytest.mark.parametrize(("begin", "likely"), [("%0", 4.0), ("%c0_i32", 2.0)])
+def test_blocks_that_take_tiles_in_turn(begin: str, likely: float) -> None:
+    """A quarter of the multiprocessors have a block: more of them take fewer tiles each, so that
+    it becomes four times as fast; parts of tiles twice, as they load by their edges."""
+    held = on_h200(Made(attributes=launch(33), code=PRODUCT))
+    pc = held.tables.pc
+    functions = tuple(replace(each, module="f" * 64) for each in pc.functions)
+    texts = {("f" * 64, "ttgir"): PcText.of(IN_TURN.format(begin))}
+    kept = replace(pc, functions=functions, texts=texts)
+    finding = only(replace(held, tables=replace(held.tables, pc=kept)), RULE)
+    assert finding.kernel_gain is not None
+    least = 1 / (1 - (1 - 1 / likely) * (1 - EMPTY))
+    if likely == 4:
+        assert finding.kernel_gain.mid == pytest.approx(least, rel=0.01)
+        assert "takes tiles in turn" in finding.static[-1].text
+        assert "Launch more blocks" in finding.author
+    else:
+        assert finding.kernel_gain.mid < least
+        assert "Cut the work" in finding.author

@@ -362,6 +362,14 @@ PRODUCTS_UNTUNED = (0.9, 0.6, 0.25)
 slower before. Of kernels without a defect that were not tuned for their shape, 0.3 to 0.7 on an
 H200 (`benchmarks/results/plant-dev-1.json`)."""
 
+PRODUCT_SAMPLES_REACHED = (0.9, 0.75, 0.25)
+"""Share of the roof of tensor cores that a product reaches at best, likely, at least, which
+ordinary instructions did before: of 17 kernels of 14 families on an H200 whose product was made one
+of tensor cores, that roof with `PRODUCT_SAMPLES_KEPT` was nearest (PLANT's generated splits)."""
+
+PRODUCT_SAMPLES_KEPT = 0.25
+"""Part of what stood beside a slow product that likely stays beside a fast one; of the same."""
+
 PRODUCT_SAMPLES_COUNTED = 1.0
 """Operations by issued instructions, as a multiple: they came to 1.1 times those of a program that
 does all of them, at the highest clock, which a device that draws much power is below."""
@@ -486,6 +494,15 @@ UNEXPLAINED_LEAST = 0.03
 UNEXPLAINED_FAR = 1.5
 """Times the floor and what causes explain, from which on a kernel is far from it. By hand:
 libraries' products reach 0.6 to 0.9 of their roof."""
+
+UNEXPLAINED_FAR_OF_MEMORY = 1.25
+"""The same of a sampled kernel whose floor is that of its bytes: kernels without a defect reached
+0.83 of that roof or more on an H200 (`benchmarks/results/plant-dev.json`). By hand."""
+
+# -- leads
+
+LEADS_PART = 3
+"""Stall reasons, and kinds of instructions, that a lead names, the most frequent first. By hand."""
 
 # -- machine/repeats
 

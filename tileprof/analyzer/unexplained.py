@@ -1,8 +1,8 @@
 """Kernels that are far from their floor and of which no rule knows why, so that none is silent.
 
 In: an account, and the kernels.  Out: symptoms: how far the kernel is from the least time of its
-work, what is known of its launches, what is worth a trial for such an operation, and the run that
-would tell more. Kernels whose work is not
+work, what is known of its launches, its strongest lead where it was sampled (`leads`), what is
+worth a trial for such an operation, and the run that would tell more. Kernels whose work is not
 known are one finding: what is missing is the same for all.
 """
 
@@ -14,7 +14,13 @@ from collections.abc import Container, Iterator
 from tileprof.analyzer.account import Account, KernelAccount
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.findings import Evidence, Finding, duration, listed, percent, plain
-from tileprof.analyzer.numbers import MOST_OF_A_KIND, UNEXPLAINED_FAR, UNEXPLAINED_LEAST
+from tileprof.analyzer.leads import strongest
+from tileprof.analyzer.numbers import (
+    MOST_OF_A_KIND,
+    UNEXPLAINED_FAR,
+    UNEXPLAINED_FAR_OF_MEMORY,
+    UNEXPLAINED_LEAST,
+)
 
 FAR, UNKNOWN = "far-from-floor", "unknown-work"
 """Names under which they are reported."""
@@ -82,7 +88,9 @@ def unexplained(account: Account, told: Container[int] = ()) -> Iterator[Finding
 
 
 def _is_far(kernel: KernelAccount) -> bool:
-    return kernel.unexplained >= (UNEXPLAINED_FAR - 1) * (kernel.floor + kernel.named)
+    by_memory = kernel.limit == "memory" and kernel.case.sampled is not None
+    far = UNEXPLAINED_FAR_OF_MEMORY if by_memory else UNEXPLAINED_FAR
+    return kernel.unexplained >= (far - 1) * (kernel.floor + kernel.named)
 
 
 def _together(far: list[KernelAccount], account: Account) -> Iterator[Finding]:
@@ -146,11 +154,14 @@ def _far(kernel: KernelAccount, account: Account) -> Finding:
         ),
         Evidence("activities", f"at most {1 / (1 - share):.2f}× for the program"),
         *_launches(case),
-        *_stalls(case),
     ]
     title = f"{plain(case.name)} takes {times:.1f} times the least time of its work"
-    advice = _lead(_operation(case)) + (_SAMPLE if case.sampled is None else _LOOK)
-    return Finding(FAR, "symptom", title, case.place(), tuple(evidence), advice)
+    advice, place, lead = _lead(_operation(case)), case.place(), strongest(case)
+    if lead is not None:
+        place, advice = lead.place, f"{advice}{lead.advice} "
+        evidence += lead.evidence
+    advice += _SAMPLE if case.sampled is None else _LOOK
+    return Finding(FAR, "symptom", title, place, tuple(evidence), advice)
 
 
 def _launches(case: KernelCase) -> Iterator[Evidence]:
@@ -163,18 +174,6 @@ def _launches(case: KernelCase) -> Iterator[Evidence]:
     if blocks and device is not None and device.multiprocessors:
         told += f", {blocks:,.0f} blocks each for {device.multiprocessors} multiprocessors"
     yield Evidence("activities", told)
-
-
-def _stalls(case: KernelCase) -> Iterator[Evidence]:
-    """What its warps wait for most, where that was sampled."""
-    code = case.sampled
-    if code is None:
-        return
-    reasons = code.by_reason()
-    name = max(reasons, key=lambda each: reasons[each], default="")
-    if name:
-        share = percent(reasons[name] / code.whole)
-        yield Evidence("samples", f"{share} of the samples: {name}", int(reasons[name]))
 
 
 def _unknown(cases: list[KernelCase], time: float, account: Account) -> Finding:

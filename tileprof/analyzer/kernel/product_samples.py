@@ -18,11 +18,11 @@ from tileprof.analyzer.kernel.launches import busy_share, clock_mhz, launch_of
 from tileprof.analyzer.machine.code import COPIES, ISSUED, KernelCode
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
 from tileprof.analyzer.numbers import (
-    HALFWAY,
     LONGEST_SAVING,
     PRODUCT_SAMPLES_COUNTED,
+    PRODUCT_SAMPLES_KEPT,
     PRODUCT_SAMPLES_OWN,
-    PRODUCTS_UNTUNED,
+    PRODUCT_SAMPLES_REACHED,
     SCHEDULERS,
 )
 from tileprof.binary.occupancy import WARP
@@ -70,12 +70,12 @@ def saving_by(case: KernelCase, share: float, at_peak: float) -> Saving:
     """What is saved where tensor cores do a product that takes this share of the kernel's time.
 
     at_peak: the time in ns that it takes at their roof, in all launches.  What is left beside it
-    was made for a slow product, and overlaps with a fast one, so likely half of it stays.
+    was made for a slow product, and overlaps with a fast one, so likely a part of it stays.
     """
     memory = case.roofs.copy_floor / case.time
     best, likely, least = (
         min(1.0, max(memory, at_peak / case.time / reached + kept * (1 - share)))
-        for reached, kept in zip(PRODUCTS_UNTUNED, (0.0, HALFWAY, 1.0))
+        for reached, kept in zip(PRODUCT_SAMPLES_REACHED, (0.0, PRODUCT_SAMPLES_KEPT, 1.0))
     )
     high, mid, low = (min(1 - each, LONGEST_SAVING) for each in (best, likely, least))
     return Saving(low, mid, high)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.estimates import Saving, Weights
@@ -65,6 +66,17 @@ def left(case: KernelCase, gone: Weights | None = None) -> Saving | None:
         min(1.0, max(share / reached[which] for share, reached in needs)) for which in range(3)
     )
     return Saving(1 - least, 1 - likely, 1 - best)
+
+
+def as_told(case: KernelCase, saving: Saving) -> Saving:
+    """Return what samples say, no more than the work leaves, where they tell all that goes: waits
+    of others are among them, or nobody waits for these."""
+    beyond = left(case, saving.rows)
+    if beyond is None:
+        return replace(saving, rows=None)
+    mid = min(saving.mid, beyond.mid)
+    low, high = min(saving.low, mid), max(mid, min(saving.high, beyond.high))
+    return Saving(low, mid, high, samples=saving.samples)
 
 
 def _work(case: KernelCase) -> Iterator[tuple[float, _Reached]]:

@@ -48,6 +48,7 @@ from tileprof.analyzer.estimates import Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel.late_warps import late_at, of_lines, of_turns
 from tileprof.analyzer.kernel.launches import busy_share
+from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.machine.jumps import shown, targets
 from tileprof.analyzer.machine.loops import loop_around
@@ -202,7 +203,8 @@ def _imbalance(case: KernelCase, code: KernelCode, bars: list[int]) -> Iterator[
     yield Draft(
         "suggestion", f"warps wait at a barrier for those that run {line}", at,
         (Evidence("static", static), *evidence, Evidence("samples", text)), _LATE, _COMPILER,
-        eliminated(taken, code.whole, skew, BARRIERS_SURE), most=1 / max(busy_share(code), COLD),
+        as_told(case, eliminated(taken, code.whole, skew, BARRIERS_SURE)),
+        most=1 / max(busy_share(code), COLD),
         confidence="medium" if skew >= BARRIERS_MOSTLY else "low",
     )  # fmt: skip
 
@@ -249,8 +251,8 @@ def _redundant(case: KernelCase, code: KernelCode, twice: list[int]) -> Draft:
     seen = sampled(code, taken, "wait there")
     if code.share(taken) < COLD:
         return cause.ignored(", and costs nothing", "Leave it: nobody waits there.", seen)
-    # Who does not wait there waits elsewhere: no more goes than its own samples.
-    return cause.costs(replace(eliminated(taken, code.whole), rows=None), seen, confidence="high")
+    # Who does not wait here is the sooner at its next wait: no more than these samples goes.
+    return cause.costs(as_told(case, eliminated(taken, code.whole)), seen, confidence="high")
 
 
 def _needless(case: KernelCase, code: KernelCode, lone: list[int]) -> Iterator[Draft]:

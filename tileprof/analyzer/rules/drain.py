@@ -48,6 +48,7 @@ from tileprof.analyzer.kernel.global_memory import (
 )
 from tileprof.analyzer.kernel.memory_use import memory_use
 from tileprof.analyzer.kernel.queues import FULL, behind, passes_of
+from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, Instruction, KernelCode
 from tileprof.analyzer.machine.loops import loop_around, loops_of
 from tileprof.analyzer.numbers import COLD, SECTOR
@@ -183,10 +184,10 @@ def _around(case: KernelCase, code: KernelCode, atomics: list[int]) -> Iterator[
                     "Leave it: no warp waits for it.", confidence="high")  # fmt: skip
         return
     part = 1.0 if unused else DRAIN_ONCE
-    yield Draft(
-        "suggestion", title, place, evidence, *advice,
-        eliminated(taken, code.whole, part, sure=DRAIN_SURE),
-    )  # fmt: skip
+    saving = eliminated(taken, code.whole, part, sure=DRAIN_SURE)
+    if not unused:  # nobody stands behind a warp that waits for its fence
+        saving = as_told(case, saving)
+    yield Draft("suggestion", title, place, evidence, *advice, saving)
 
 
 def _is_unused_exchange(at: Instruction) -> bool:

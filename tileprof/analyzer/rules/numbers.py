@@ -404,6 +404,10 @@ SMALL_BLOCK_WAVES = 4
 SMALL_BLOCK_FAR = 1.5
 """Time by the floor from which a kernel is far from the memory's roof. By hand."""
 
+SMALL_BLOCK_LIFE = 1280.0
+"""Time, ns, from the begin of a block to its end where it loads once, stores and ends: on an H200
+128 threads of `vector_add`, of 4 bytes each, in 248 full waves (PLANT, `case-vector_add`)."""
+
 SMALL_BLOCK_REACHED = 0.8
 """Part of the memory's roof that such a kernel likely reaches with larger blocks. Of two kernels of
 a Triton program on an H200, at 0.36 and 0.55 with blocks of 128 elements, blocks of 1,024 made the
@@ -590,6 +594,10 @@ with its edges."""
 
 SMALL_GRID_BY_STEPS = 0.25
 """Powers of the number of parts that a product's time goes down with."""
+
+SMALL_GRID_OF_TURNS = 0.75
+"""Share of the multiprocessors without a block that comes back at least where blocks take tiles in
+turn: a last turn is not full. By hand."""
 
 SMALL_GRID_SURE = 0.25
 """Share of the likely gain that is sure. By hand."""

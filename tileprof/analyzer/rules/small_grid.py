@@ -18,7 +18,8 @@ and the root of that where flops do not say that steps are more than waiting. Wi
 half of the multiprocessors at work, blocks in two parts need two rounds of half the time. What is
 left then is a tile of fewer warp groups, two of three for example: the part of the time that
 arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
-number is told.
+number is told. Blocks that take tiles in turn need no smaller ones: more blocks take fewer each
+(`machine_code/dealt_out`), whatever else holds each of them up.
 
 Where a loop of its blocks steps by their number (`machine/grid_steps`), any number of blocks does
 the same work: nothing is split, and each of as many as the multiprocessors hold has a part of the
@@ -42,7 +43,6 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.launches import (
     Launch,
-    busy_share,
     has_products,
     launch_of,
     launch_place,
@@ -55,12 +55,14 @@ from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
 from tileprof.analyzer.machine.grid_steps import loop_by_grid
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import HALFWAY, ISSUE_REACHED
+from tileprof.analyzer.numbers import HALFWAY
+from tileprof.analyzer.rules.machine_code.dealt_out import is_dealt_out, left_with_more
 from tileprof.analyzer.rules.numbers import (
     SMALL_GRID_BY_EDGES,
     SMALL_GRID_BY_STEPS,
     SMALL_GRID_EMPTY,
     SMALL_GRID_FEW,
+    SMALL_GRID_OF_TURNS,
     SMALL_GRID_SHORT,
     SMALL_GRID_SURE,
 )
@@ -95,16 +97,18 @@ def find(case: KernelCase) -> Iterator[Draft]:
         )  # fmt: skip
         return
     title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"
-    by_grid = _by_grid(case)
-    if not each or (has_products(case) and not by_grid and _parts(case, launch) == 1):
-        yield Draft("warning", title, place, evidence, _AUTHOR, _COMPILER, confidence="low")
+    in_turn = is_dealt_out(case, launch) or _by_grid(case)
+    author = _MORE if in_turn else _AUTHOR
+    if not each or (has_products(case) and not in_turn and _parts(case, launch) == 1):
+        yield Draft("warning", title, place, evidence, author, _COMPILER, confidence="low")
         return
+    idle = 1 - empty / each
     yield Draft(
-        "suggestion", title, place, evidence, _MORE if by_grid else _AUTHOR, _COMPILER,
-        _of_loop(case, launch) if by_grid else _saving(case, launch, 1 - empty / each),
+        "suggestion", title, place, evidence, author, _COMPILER,
+        _of_turns(case, launch, idle) if in_turn else _saving(case, launch, idle),
         most=each / empty,
-        confidence="medium" if by_grid or case.rate("sm_use") is not None else "low",
-        after_others=not has_products(case) and not by_grid, known=by_grid,
+        confidence="medium" if in_turn or case.rate("sm_use") is not None else "low",
+        after_others=not (has_products(case) or in_turn), known=in_turn,
     )  # fmt: skip
 
 
@@ -113,22 +117,6 @@ def _by_grid(case: KernelCase) -> bool:
     code = case.sampled
     loop = loop_by_grid(code) if code else None
     return code is not None and loop is not None and code.n(loop) >= HALFWAY * code.whole
-
-
-def _of_loop(case: KernelCase, launch: Launch) -> Saving:
-    """What goes with as many blocks as there is room for, each with fewer turns of its loop."""
-    code, memory = case.sampled, memory_use(case)
-    assert code is not None
-    issuing = launch.each * busy_share(code) if code.n(idle=True) else 0.0
-    most, likely, least = ISSUE_REACHED
-    moving = (memory.share, memory.share / memory.reached) if memory else (0.0, 0.0)
-    products = at_roof(case, 1.0) if has_products(case) else 0.0
-    alone = launch.each if has_products(case) else launch.waves
-    rest = max(alone, issuing / likely, moving[1], products)
-    best = max(launch.waves, issuing / most, moving[0])
-    worst = max(launch.each, rest, issuing / least)
-    low, mid, high = (max(0.0, 1 - each) for each in (worst, rest, best))
-    return Saving(HALFWAY * min(low, mid), mid, max(mid, high))
 
 
 def _parts(case: KernelCase, launch: Launch) -> float:
@@ -168,6 +156,13 @@ def _measured(case: KernelCase, launch: Launch) -> Iterator[Evidence]:
     if (use := case.rate("sm_use")) is not None:
         text = f"a multiprocessor had work in {percent(use, 0)} of all cycles"
         yield Evidence("counters", text)
+
+
+def _of_turns(case: KernelCase, launch: Launch, idle: float) -> Saving:
+    """Of blocks that take tiles in turn: of that, multiprocessors without one are sure."""
+    mid = idle * (1 - left_with_more(case, launch))
+    high = max(mid, 1 - launch.each / launch.held)
+    return Saving(min(SMALL_GRID_OF_TURNS * (1 - launch.each), mid), mid, high)
 
 
 def _saving(case: KernelCase, launch: Launch, dealt_out: float) -> Saving:

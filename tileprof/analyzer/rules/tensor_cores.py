@@ -9,11 +9,12 @@ that is all its own, waits for data left out: those stay.
 
 Where the product's work is known, all of its samples go, and the roof of the faster instruction
 says how much comes instead. Then waits for operands go too, where no other product has them: tiles
-for tensor cores come while others are multiplied. Else, and likely where `mma` does it already, as
-what keeps that from its own roof may stay, the product takes as much less time as the peaks of the
-two instructions differ: (1 - old / new) of its samples goes. A product of a kernel whose work is
-not told and that is done by `fma` is counted by what was issued: an instruction that waits for its
-operands is far from its own roof, and tensor cores take as long as the operations take at theirs.
+for tensor cores come while others are multiplied. Else the product takes as much less time as the
+peaks of the two instructions differ: (1 - old / new) of its samples goes. Where `mma` does it
+already, what keeps that from its own roof may stay or go: likely it is halfway between the two. A
+product of a kernel whose work is not told and that is done by `fma` is counted by what was issued:
+an instruction that waits for its operands is far from its own roof, and tensor cores take as long
+as the operations take at theirs.
 Where a tile is a part of a shared buffer, or its rows are too long, not only the product is
 slower: copies to it are made by all threads, and nothing runs ahead. With a tile of its own the
 kernel gains what its work leaves (`reach`).
@@ -36,7 +37,7 @@ from tileprof.analyzer.kernel.triton_dots import Dot, dots_of
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.issued_products import element_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_of
-from tileprof.analyzer.numbers import COLD, HALFWAY, MMA_OF_WGMMA
+from tileprof.analyzer.numbers import COLD, HALFWAY, MMA_OF_WGMMA, PRODUCT_SAMPLES_REACHED
 from tileprof.analyzer.rules.numbers import (
     TENSOR_CORES_AGAIN,
     TENSOR_CORES_MANY,
@@ -164,8 +165,13 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         leave = "Leave it: the product takes no time."
         return cause.ignored(", off the critical path", leave, seen)
     if told and chosen == "mma":
-        # Both are tensor cores: what keeps `mma` from its own roof may keep `wgmma` from it too.
-        saving, left = eliminated(taken, code.whole, 1 - 1 / times, HALFWAY), reach.left(case)
+        # Both are tensor cores: what keeps `mma` from its own roof may keep `wgmma` from it too, or
+        # go with it, as operands that go through registers do.
+        comes = case.roofs.tensor_floor / case.time / PRODUCT_SAMPLES_REACHED[1]
+        least = 1 - 1 / times
+        most = max(least, 1 - comes / code.share(taken))
+        saving = eliminated(taken, code.whole, least + HALFWAY * (most - least), HALFWAY)
+        left = reach.left(case)
         if left is not None and left.mid > saving.mid and (copy := _in_part(case)):
             text = f"{copy.subject}: {copy.decision}, as it fills a part of a shared tile:"
             more = Evidence("static", f"{text} what the tile is made of keeps both", remark=copy)

@@ -14,6 +14,10 @@ with three, nobody issues only while tensor cores have products of several to do
 
 Shares are of the time of the warps that multiply: those that load for them have their own.
 
+Where ptxas says nothing, waits behind each product are how a compiler writes a loop whose next
+product needs the sums of this one: then no more goes than tensor cores multiply less than in
+products that are written well, and nothing with it.
+
 Where registers are spilled as well, both are one fault: more is alive than registers hold. Then a
 turn waits for all that it does, one after the other, and what spills take and all waits of these
 loops go together.
@@ -30,12 +34,19 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Confidence, Evidence, percent
+from tileprof.analyzer.kernel.reach import as_told
 from tileprof.analyzer.kernel.spilled import spill_samples
 from tileprof.analyzer.kernel.tensor_use import groups_of, tensor_use
 from tileprof.analyzer.kernel.tile_waits import loading_apart
 from tileprof.analyzer.machine.code import ISSUED, PRODUCTS, KernelCode
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING, SPILLS_COME_BACK
+from tileprof.analyzer.numbers import (
+    COLD,
+    HALFWAY,
+    LONGEST_SAVING,
+    PACE_BUSY,
+    SPILLS_COME_BACK,
+)
 from tileprof.analyzer.rules.numbers import WGMMA_SERIALISED_FILLING
 from tileprof.remarks import Remark
 from tileprof.remarks.ptxas import MovedWait, PtxasReason, PtxasSaid, Serialized
@@ -81,6 +92,11 @@ class _Serial:
         alone = max(0.0, 1 - (self.groups - 1) / WGMMA_SERIALISED_FILLING)
         return min(lag + HALFWAY * alone * (self.waiting - lag), self.most)
 
+    @property
+    def usual(self) -> float:
+        """What they save at most if tensor cores are as busy as in products written well."""
+        return max(0.0, 1 - self.busy / PACE_BUSY)
+
 
 def find(case: KernelCase) -> Iterator[Draft]:
     """Serial products that ptxas, or the code, tells of."""
@@ -100,12 +116,15 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     waits = code.taken(code.rows(serial.where, _REASONS))
     seen = Evidence("samples", _dynamic(serial), int(waits.sum()))
-    if serial.saved < COLD:
+    saved = serial.saved if said else min(serial.saved, serial.usual)
+    if saved < COLD:
         leave = "Leave it: other warp groups keep the tensor cores busy, or it rarely runs."
         yield cause.ignored(", off the critical path", leave, seen, confidence="medium")
         return
-    part = serial.saved * serial.whole / float(waits.sum())
+    part = saved * serial.whole / float(waits.sum())
     saving = eliminated(waits * (code.whole / serial.whole), code.whole, part)
+    if not said:
+        saving = as_told(case, saving)
     confidence: Confidence = "high" if said else "medium"
     draft = cause.costs(saving, seen, most=1 / (1 - serial.most), confidence=confidence)
     yield _with_spills(code, serial, draft, saving)

@@ -6,7 +6,7 @@ waits for its operands; FFMA that were issued say how much of it was done, where
 out a part.
 
 All of these samples go, and what tensor cores take for as many operations comes instead. What is
-left beside them was made for a slow loop, and overlaps with a fast one, so likely half of it stays.
+left beside them was made for a slow loop, and overlaps with a fast one, so likely a part stays.
 """
 
 from __future__ import annotations
