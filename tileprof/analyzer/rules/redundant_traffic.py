@@ -81,13 +81,6 @@ def find(case: KernelCase) -> Iterator[Draft]:
     yield from few_products(case)
 
 
-def _stores_elsewhere(code: KernelCode, each: Repeated) -> bool:
-    """Whether a turn stores where the one before did not: it computes something else, of the same
-    tensors, as a loop over tiles of results does."""
-    stores = (i for i in each.loop if code.instructions[i].name == "STG" and code.n([i]))
-    return any(index not in each.stores for index in stores)
-
-
 def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draft]:
     """A loop of which one turn would do."""
     samples = code.n(each.loop)
