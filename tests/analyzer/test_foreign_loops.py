@@ -33,11 +33,13 @@ def _by_grid(step: str) -> Made:
 
 
 def test_blocks_that_step_by_their_number() -> None:
-    """An eighth of what fits: as many more go as fast, where memory has room, else its part."""
+    """A quarter of the multiprocessors have a block: four times as many go as fast, where memory
+    has room, else its part.  A second block on each is no gain for one that issues all the time."""
     made = _by_grid("IADD3 R0, R0, R2, RZ")
     finding = only(on_h200(made, {"hbm_copy": 1e12}), "small-grid")
     assert finding.kernel_gain is not None
-    assert finding.kernel_gain.mid == pytest.approx(8, rel=0.02)
+    assert finding.kernel_gain.mid == pytest.approx(4, rel=0.02)
+    assert finding.kernel_gain.high >= 8
     busy = replace(made, metrics={"bytes": 0.465e9})
     finding = only(on_h200(busy, {"hbm_copy": 1e12}), "small-grid")
     assert finding.kernel_gain is not None

@@ -18,14 +18,11 @@ and the root of that where flops do not say that steps are more than waiting. Wi
 half of the multiprocessors at work, blocks in two parts need two rounds of half the time. What is
 left then is a tile of fewer warp groups, two of three for example: the part of the time that
 arithmetic bounds (`reach`) goes down with them. Where such tiles are more than multiprocessors, no
-number is told. Blocks that take tiles in turn need no smaller ones: more blocks take fewer each
-(`machine_code/dealt_out`), whatever else holds each of them up.
+number is told.
 
-Where a loop of its blocks steps by their number (`machine/grid_steps`), any number of blocks does
-the same work: nothing is split, and each of as many as the multiprocessors hold has a part of the
-turns. So the time goes down with the blocks, to what memory, tensor cores and turns to issue leave,
-of which the multiprocessors at work are a part of all now; of products one block is on each
-multiprocessor. Whatever else holds up each block is a cause of its own.
+Blocks that take pieces of work in turn need no smaller ones: more blocks take fewer each, whatever
+else holds each of them up (`machine_code/dealt_out`). They do where their loop begins at the number
+of the block, or steps by the number of blocks (`machine/grid_steps`).
 
 Without products memory says how far the kernel is from what its device gives, and what holds up
 each block is a reason of that as well: where another cause is found, what that one leaves counts.
@@ -75,6 +72,7 @@ _MORE = (
     "Launch more blocks: as many as the multiprocessors hold at once, or one for each piece of"
     " work. The loop over pieces steps by the number of blocks, so that its result is the same."
 )
+_IN_TURN = "each block takes tiles in turn: more blocks take fewer each"
 _COMPILER = "The choice of tiles did not consider the number of multiprocessors for this shape."
 
 
@@ -98,7 +96,9 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"
     in_turn = is_dealt_out(case, launch) or _by_grid(case)
-    author = _MORE if in_turn else _AUTHOR
+    author = _AUTHOR
+    if in_turn:
+        author, evidence = _MORE, (*evidence, Evidence("static", _IN_TURN))
     if not each or (has_products(case) and not in_turn and _parts(case, launch) == 1):
         yield Draft("warning", title, place, evidence, author, _COMPILER, confidence="low")
         return
