@@ -76,9 +76,9 @@ PLANTS: tuple[Plant, ...] = (
           {"M": 4094, "N": 1000}),
     # -- passes for a GPU
     _pass("no tensor maps", "choose", "compiler/cuda/passes/choice/choose.py",
-          'return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)',
-          'return wish_against(op, "tma") or bulk_reason(tensor, op.target, self.lowering)'
-          ' or __import__("tileprof.remarks.common", fromlist=["x"]).OtherReason("planted")',
+          'return wish_against(op, "tma") or bulk_reason(',
+          'return __import__("tileprof.remarks.common", fromlist=["x"]).OtherReason("planted")'
+          ' or bulk_reason(',
           _GEMM, _SIZES),
     _pass("no matrix instructions for copies", "expand", "compiler/cuda/passes/expand.py",
           "return held.buffer.rank == 2 and", "return held.buffer.rank == 9 and", _ATTENTION,

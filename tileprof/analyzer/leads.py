@@ -155,7 +155,7 @@ def strongest(case: KernelCase) -> Lead | None:
     if kind is _TURNS and (issued := _issued(code)):
         advice.append(_MOSTLY.get(issued.most_common(1)[0][0], ""))
     if kind.run:
-        advice.append(f"`tileprof run {kind.run} SCRIPT` tells more.")
+        advice.append(f"`tileprof run {kind.run} SCRIPT` shows more.")
     return Lead(case.place(line, case.op_at(line)), evidence, " ".join(filter(None, advice)))
 
 

@@ -249,7 +249,7 @@ def thread_binding(start: Any, stop: Any = None, thread: str = _AXES[0], **optio
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """What `comm_reducer` gives: the way in which values of threads are combined."""
+    """Way in which values of threads are combined; from `comm_reducer`."""
 
     kind: str
     """sum, max or min."""

@@ -21,7 +21,7 @@ from tileprof.analyzer.rules.numbers import CUT_LAUNCHES_EACH
 from tileprof.analyzer.tiles.cut_launches import cut_launches
 
 _AUTHOR = (
-    "Make one launch of them, with all their blocks: let the index that tells the parts be one more"
+    "Make one launch of them, with all their blocks: let the index of the part be one more"
     " index of the grid, or a part of one."
 )
 
