@@ -251,11 +251,8 @@ def install() -> None:
     import tileprof.lang as lang
 
     assert tileprof.jit is not None
-    from tileprof.lang import calls
     from tileprof.lang.jit_function import Kernel
 
-    # Examples pass tensors that require gradients, of which TileLang takes no notice.
-    vars(calls)["_refuse_gradient"] = lambda *_: None
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
     keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}
     tune = {
@@ -361,6 +358,8 @@ def on_host() -> Iterator[None]:
     import torch
     from torch.overrides import TorchFunctionMode
 
+    from tileprof.lang import calls
+
     class Host(TorchFunctionMode):
         def __torch_function__(
             self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None
@@ -389,6 +388,8 @@ def on_host() -> Iterator[None]:
 
     with ExitStack() as stack:
         enter = stack.enter_context
+        # Examples pass tensors that require gradients, of which TileLang takes no notice.
+        enter(mock.patch.object(calls, "_refuse_gradient", return_value=None))
         enter(mock.patch.object(torch.testing, "assert_close", counted(torch.testing.assert_close)))
         enter(mock.patch.object(torch, "allclose", counted(torch.allclose)))
         enter(mock.patch.object(torch.cuda, "synchronize", mock.MagicMock()))
