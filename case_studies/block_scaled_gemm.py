@@ -13,7 +13,7 @@ import tileprof.lang as T
 BLOCK = 128
 """Elements of K for a scale of A; of K and of N for one of B."""
 LARGEST = 448.0
-"""Of float8_e4m3."""
+"""Largest number of float8_e4m3."""
 
 
 @tileprof.jit
@@ -70,7 +70,7 @@ def quantise_blocks(x) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reference(a, b, a_scales, b_scales) -> np.ndarray:
-    """In float64, of the numbers that float8 and scales stand for."""
+    """Product in float64, float[M, N], of the numbers that float8 and scales stand for."""
     rows = np.asarray(a, np.float64) * np.repeat(a_scales.T, BLOCK, axis=1)
     wide = np.repeat(np.repeat(b_scales, BLOCK, axis=0), BLOCK, axis=1)[: len(b)]
     return rows @ (np.asarray(b, np.float64) * wide).T

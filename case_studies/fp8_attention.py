@@ -21,12 +21,12 @@ SHIFT = 8
 """Weights are up to 2⁸ when they are rounded; float8 has normal numbers down to 2⁻⁶ and a few more
 below: what is lost weighs less than 2⁻¹⁷ of the largest."""
 LIMIT = 4e-2
-"""Of the relative error against exact arithmetic on the same numbers: weights keep 4 bits, so each
+"""Largest relative error against exact arithmetic on the same numbers: weights keep 4 bits, so each
 is wrong by up to 1/16, and by 1/40 in the quadratic mean."""
 
 
 def nearest(x):
-    """What is too large for float8 becomes its largest number; the hardware rounds so."""
+    """Return the nearest float8; its largest number for what is too large, as hardware does."""
     return T.if_then_else(x > LARGEST, LARGEST, T.if_then_else(x < -LARGEST, -LARGEST, x))
 
 
@@ -106,7 +106,7 @@ def quantised(x) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reference(q, k, vt, q_scales, k_scales, v_scales, causal: bool = False) -> np.ndarray:
-    """In float64, of the numbers that float8 and scales stand for."""
+    """Attention in float64 of the numbers that float8 and scales stand for."""
     q, k = (np.asarray(x, np.float64).transpose(0, 2, 1, 3) for x in (q, k))
     v = np.asarray(vt, np.float64).transpose(0, 1, 3, 2)
     q, k, v = (x * s[:, :, None, None] for x, s in ((q, q_scales), (k, k_scales), (v, v_scales)))

@@ -57,7 +57,7 @@ def on_h200(step: Step) -> Profile:
 
 
 def kernel(report: Report, name: str) -> KernelAccount:
-    """What the account says of a kernel."""
+    """The account's entry of a kernel."""
     assert report.account is not None
     return next(each for each in report.account.kernels if each.name == name)
 
@@ -87,7 +87,7 @@ def test_one_that_runs_well_is_left_alone(reached: float, told: int) -> None:
 
 
 def test_types_and_layout_that_need_no_change() -> None:
-    """In bfloat16 with channels last, only trials are left."""
+    """Convolutions in bfloat16 with channels last have only trials left."""
     finding = only(steps(kernel=SHORT, rate=897e12).profile(PEAKS), "convolution")
     assert finding.fixes == (CONVOLUTION_TRIALS,)
     assert "channels_last" not in finding.author

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["arrays_of", "cases", "fault", "main", "program_of"]
 
 MOST_BYTES = 3 << 29
-"""Of a kernel's arrays: larger ones are left out."""
+"""Bytes of a kernel's arrays together, above which it is left out."""
 STEPS = 2_000_000
 """Changes of thread after which a launch counts as run."""
 
@@ -117,7 +117,7 @@ def fault(program: CudaProgram, arrays: Sequence[np.ndarray[Any, Any]]) -> str:
     """Return what ends a launch on these arrays, an empty text for nothing."""
     from tileprof.emulator import EmulationError, emulate
 
-    # As many blocks of a persistent launch as an H200 holds.
+    # A persistent launch has as many blocks as an H200 holds.
     residents = max((spec.persistent for spec in program.source.launches), default=0)
     clusters = max((spec.cluster for spec in program.source.launches), default=1)
     count = max(residents * program.target.sms // clusters, 1)

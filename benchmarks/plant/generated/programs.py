@@ -65,7 +65,7 @@ class Program:
 
     @cached_property
     def known(self) -> dict[Callable[..., Any], Any]:
-        """What functions that are marked by `once` have found out."""
+        """Results of functions that are marked by `once`, by the function."""
         return {}
 
     @cached_property

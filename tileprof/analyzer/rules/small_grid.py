@@ -50,9 +50,7 @@ from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.tensor_use import groups_of
 from tileprof.analyzer.kernel.tile_choice import under_way
 from tileprof.analyzer.machine.code import PRODUCTS
-from tileprof.analyzer.machine.grid_steps import loop_by_grid
 from tileprof.analyzer.machine.loops import loops_with
-from tileprof.analyzer.numbers import HALFWAY
 from tileprof.analyzer.rules.machine_code.dealt_out import is_dealt_out, left_with_more
 from tileprof.analyzer.rules.numbers import (
     SMALL_GRID_BY_EDGES,
@@ -95,7 +93,7 @@ def find(case: KernelCase) -> Iterator[Draft]:
         )  # fmt: skip
         return
     title = f"{launch.blocks} blocks for {launch.multiprocessors} multiprocessors"
-    in_turn = is_dealt_out(case, launch) or _by_grid(case)
+    in_turn = is_dealt_out(case, launch)
     author = _AUTHOR
     if in_turn:
         author, evidence = _MORE, (*evidence, Evidence("static", _IN_TURN))
@@ -110,13 +108,6 @@ def find(case: KernelCase) -> Iterator[Draft]:
         confidence="medium" if in_turn or case.rate("sm_use") is not None else "low",
         after_others=not (has_products(case) or in_turn), known=in_turn,
     )  # fmt: skip
-
-
-def _by_grid(case: KernelCase) -> bool:
-    """Whether most of its time is in a loop that steps by the number of its blocks."""
-    code = case.sampled
-    loop = loop_by_grid(code) if code else None
-    return code is not None and loop is not None and code.n(loop) >= HALFWAY * code.whole
 
 
 def _parts(case: KernelCase, launch: Launch) -> float:

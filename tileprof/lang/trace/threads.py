@@ -19,10 +19,10 @@ without them; an error, with its place, for what a tile program cannot say.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NoReturn, TypeGuard
 
 from tileprof import ir
@@ -161,7 +161,7 @@ class _Distribution:
         """Return the axes along which any of these values or buffers differs."""
         found = _NONE
         for value in values:
-            found |= self.varying.get(value, _NONE) | self.private.get(base_of(value), _NONE)
+            found |= self.varying.get(value, _NONE) | self.private.get(base(value), _NONE)
         return found
 
     def _yielded(self, block: ir.Block) -> Axes:
@@ -183,6 +183,7 @@ class _Distribution:
         self._extents = [ir.Constant(n, _INDEX) for n in self.threads]
         made.ops += self._extents
         self._append(self.body, made)
+        _leave_out_meetings(made)
         return made
 
     def _append(self, block: ir.Block, made: ir.Block) -> None:
@@ -190,13 +191,11 @@ class _Distribution:
             self._one(op, made)
 
     def _one(self, op: ir.OpBase, made: ir.Block) -> None:
-        if is_meeting(op):
-            return
         if isinstance(op, ir.Alloc) and op.result in self.private:
             self._row(op, made)
             return
         if isinstance(op, ir.Annotate) and op.target is not None and (
-            base_of(op.target) in self.private
+            base(op.target) in self.private
         ):  # fmt: skip
             return
         if is_combined(op):
@@ -218,19 +217,7 @@ class _Distribution:
 
     def _kept(self, op: ir.OpBase, made: ir.Block) -> None:
         """Append an op that is the same for all threads."""
-        if any(is_meeting(o) for block in op.blocks() for o in ir.walk(block)):
-            regions = {}
-            for name in op.SPEC.regions:
-                block: ir.Block = getattr(op, name)
-                regions[name] = ir.Block(block.args)
-                for inner in block.ops:
-                    if not is_meeting(inner):
-                        self._kept(inner, regions[name])
-            copy = clone(op, {}, regions)
-            copy.results = op.results
-            made.ops.append(copy)
-        else:
-            made.ops.append(op)
+        made.ops.append(op)
         self._note(op)
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
@@ -452,31 +439,19 @@ class _Distribution:
         args: Mapping[int, ir.Value],
     ) -> None:  # fmt: skip
         """Append a copy of an op whose accesses of private buffers go to this thread's row."""
-        if isinstance(op, ir.Load | ir.Store | ir.Atomic) and op.buffer in self.rows:
-            points = [args[axis] for axis in _ordered(self.private[op.buffer])]
-            indices = [*points, *(mapping.get(i, i) for i in op.indices)]
-            row = self.rows[op.buffer]
-            value = None if isinstance(op, ir.Load) else mapping.get(op.value, op.value)
-            made: ir.OpBase
-            if isinstance(op, ir.Load):
-                made = ir.Load(row, indices, span=op.span, hint=op.hint)
-            elif isinstance(op, ir.Store):
-                assert value is not None
-                made = ir.Store(value, row, indices, span=op.span)
-            else:
-                assert value is not None
-                made = ir.Atomic(op.kind, value, row, indices, span=op.span)
-        else:
-            regions = {}
-            for name in op.SPEC.regions:
-                held: ir.Block = getattr(op, name)
-                own = [ir.Value(a.type, a.name) for a in held.args]
-                mapping.update(zip(held.args, own))
-                block = ir.Block(own)
-                for inner in held.ops:
-                    self._cloned(inner, block.ops, mapping, args)
-                regions[name] = block
-            made = clone(op, mapping, regions)
+        regions = {}
+        for name in op.SPEC.regions:
+            held: ir.Block = getattr(op, name)
+            own = [ir.Value(a.type, a.name) for a in held.args]
+            mapping.update(zip(held.args, own))
+            block = ir.Block(own)
+            for inner in held.ops:
+                self._cloned(inner, block.ops, mapping, args)
+            regions[name] = block
+        made = clone(op, mapping, regions)
+        if isinstance(made, ir.Load | ir.Store | ir.Atomic) and made.buffer in self.rows:
+            points = [args[axis] for axis in _ordered(self.private[made.buffer])]
+            made.buffer, made.indices = self.rows[made.buffer], [*points, *made.indices]
         mapping.update(zip(op.results, made.results))
         ops.append(made)
 
@@ -559,11 +534,8 @@ class _Distribution:
 
     def _taken(self, op: ir.If, taken: bool) -> bool:
         """Return whether any thread goes into a branch."""
-        extents = [range(n) for n in self.threads]
-        return any(
-            bool(self._number(op.condition, at, op)) == taken
-            for at in _points(extents)
-        )  # fmt: skip
+        points = product(*map(range, self.threads))
+        return any(bool(self._number(op.condition, at, op)) == taken for at in points)
 
     def _number(self, value: ir.Value, at: Sequence[int], branch: ir.If) -> int:
         """Return what a value is for one thread."""
@@ -603,6 +575,13 @@ class _Distribution:
         self.refuse(f"work of single threads: {why}", hint, op.span)
 
 
+def _leave_out_meetings(block: ir.Block) -> None:
+    block.ops[:] = [op for op in block.ops if not is_meeting(op)]
+    for op in block.ops:
+        for inner in op.blocks():
+            _leave_out_meetings(inner)
+
+
 def _paired(ops: Sequence[ir.OpBase]) -> Iterator[tuple[Access, ir.OpBase]]:
     """Yield the accesses of ops, each with its op."""
     return ((access, op) for op in ops for access in op.accesses())
@@ -636,17 +615,6 @@ def _leaves(op: ir.OpBase) -> bool:
     return any(_leaves(inner) for block in op.blocks() for inner in block.ops)
 
 
-def base_of(value: ir.Value) -> ir.Value:
-    """Return the buffer in whose memory a value lies; a scalar itself."""
-    return base(value) if isinstance(value.type, ir.BufferType) else value
-
-
 def _ordered(axes: Iterable[int]) -> list[int]:
     """Return axes in the order of dimensions: neighbouring threads last."""
     return sorted(axes, reverse=True)
-
-
-def _points(extents: Sequence[range]) -> Iterator[tuple[int, ...]]:
-    strides = [math.prod(len(e) for e in extents[:n]) for n in range(len(extents))]
-    for linear in range(math.prod(len(e) for e in extents)):
-        yield tuple(linear // s % len(e) for s, e in zip(strides, extents))

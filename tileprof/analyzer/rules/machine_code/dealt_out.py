@@ -1,7 +1,7 @@
 """Blocks that take tiles in turn, so that more blocks take fewer each.
 
-In: a kernel with its launch.  Out: whether its loop begins at the number of its program; of its
-time, what is left with as many blocks as a device holds at once.
+In: a kernel with its launch.  Out: whether its loop begins at the number of its program, or steps
+by the number of blocks; of its time, what is left with as many blocks as a device holds at once.
 
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):    scf.for %tile = %pid to …
 
@@ -23,7 +23,9 @@ from tileprof.analyzer.kernel.pace import at_roof
 from tileprof.analyzer.kernel.side_by_side import demands, faster
 from tileprof.analyzer.kernel.tensor_use import tensor_use
 from tileprof.analyzer.machine.code import PRODUCTS, KernelCode
+from tileprof.analyzer.machine.grid_steps import loop_by_grid
 from tileprof.analyzer.machine.loops import loops_with
+from tileprof.analyzer.numbers import HALFWAY
 
 _NUMBER = re.compile(r"%(\w+) = tt\.get_program_id ")
 _LOOP = re.compile(r"scf\.for %\w+ = %(\w+) to ")
@@ -31,8 +33,18 @@ _LOOP = re.compile(r"scf\.for %\w+ = %(\w+) to ")
 
 def is_dealt_out(case: KernelCase, launch: Launch) -> bool:
     """Whether each block takes tiles in turn, as many as the number of blocks leaves it."""
-    if launch.tiles:
-        return launch.tiles > launch.blocks
+    begins = launch.tiles > launch.blocks if launch.tiles else _begins_at_its_number(case)
+    return begins or _steps_by_blocks(case)
+
+
+def _steps_by_blocks(case: KernelCase) -> bool:
+    """Whether most of its time is in a loop that steps by the number of its blocks."""
+    code = case.sampled
+    loop = loop_by_grid(code) if code else None
+    return code is not None and loop is not None and code.n(loop) >= HALFWAY * code.whole
+
+
+def _begins_at_its_number(case: KernelCase) -> bool:
     code = case.code
     held = code.held.texts.get((code.function.module, "ttgir")) if code else None
     text = (held.text if held else None) or ""

@@ -145,15 +145,11 @@ def _plan(loop: ir.For, consumer: ir.Block) -> _Plan | None:
     if any(not slots.isdisjoint(o.all_operand_values()) for o in tail):
         return None
     inside = set(ir.walk(loop.body))
-    if any(o not in inside and sums in map(_buffer, o.operand_values()) for o in ir.walk(consumer)):
+    if any(o not in inside and sums in map(base, o.operand_values()) for o in ir.walk(consumer)):
         return None
     place = {op: at for at, op in enumerate(ops)}
     order = sorted(place[o] for o in head)
     return _Plan(trips, product, tuple(order), tuple(place[o] for o in tail), place[uses[0]], rings)
-
-
-def _buffer(value: ir.Value) -> ir.Value:
-    return base(value) if isinstance(value.type, ir.BufferType) else value
 
 
 def _floats(op: ir.OpBase) -> bool:
