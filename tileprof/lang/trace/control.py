@@ -16,7 +16,8 @@ from tileprof.lang.values import Expr
 
 from .grid_barriers import BARRIER, parts
 from .reducers import Reducers
-from .threads import MEETING, distributed
+from .threads.differences import MEETING
+from .threads.distribution import distributed
 
 _MAX_MACRO_DEPTH = 100
 _MAX_THREADS = 1024

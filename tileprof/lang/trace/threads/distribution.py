@@ -20,53 +20,24 @@ without them; an error, with its place, for what a tile program cannot say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from typing import NoReturn, TypeGuard
+from typing import NoReturn
 
 from tileprof import ir
-from tileprof.errors import Location
 from tileprof.ir.core import Access
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
 
-Refuse = Callable[[str, str, Location | None], NoReturn]
-"""Raises an error from its sentence, its hint and its place."""
+from .differences import Axes, Differences, is_combined, is_meeting
+from .known import KnownValues
+from .postponed import PostponedValues, Refuse
 
-Axes = frozenset[int]
-"""Axes of a block of threads: 0 is x."""
-
-_NONE: Axes = frozenset()
 _INDEX = ir.dtype("index")
-_COMPARE: Mapping[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-}  # fmt: skip
-_BINARY: Mapping[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "min": min, "max": max,
-    "truncdiv": lambda a, b: a // b, "truncmod": lambda a, b: a % b,
-    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-}  # fmt: skip
 _IN_POINTS = (
     ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While, ir.Assert,
 )  # fmt: skip
 """Ops that can stand in the body of a `Parallel`."""
-MEETING = "sync_threads"
-"""Name of the mark at which all threads of a block meet."""
-
-
-def is_meeting(op: ir.OpBase) -> bool:
-    """Return whether an op marks a place where the threads of a block meet."""
-    return isinstance(op, ir.Annotate) and op.name == MEETING
-
-
-def is_combined(op: ir.OpBase) -> TypeGuard[ir.Reduce]:
-    """Return whether an op combines a variable of each thread over an axis, its `dim`."""
-    return isinstance(op, ir.Reduce) and op.source.buffer.space == "local" and (
-        not op.source.buffer.shape
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +46,6 @@ class _Guard:
 
     condition: ir.Value
     taken: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """A value of each thread that is computed where a statement uses it."""
-
-    op: ir.OpBase
-    versions: tuple[tuple[ir.Value, int], ...]
-    """Buffers that it reads, and how often each was written before."""
 
 
 def distributed(
@@ -104,78 +66,13 @@ class _Distribution:
     threads: Sequence[int]
     refuse: Refuse
     guards: list[_Guard] = field(default_factory=list)
-    later: dict[ir.Value, _Later] = field(default_factory=dict)
-    written: dict[ir.Value, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.every = frozenset(range(len(self.threads)))
-        self.private: dict[ir.Value, Axes] = {}
-        """`local` buffers whose content differs between threads, and along which axes."""
-        self.varying: dict[ir.Value, Axes] = {v: frozenset({n}) for v, n in self.numbers.items()}
-        """Values that differ between threads, and along which axes."""
+        self.facts = Differences(self.body, self.numbers, self.threads)
+        self.values = PostponedValues(self.refuse)
+        self.known = KnownValues(self.numbers, self.threads)
         self.rows: dict[ir.Value, ir.Value] = {}
         """The fragment for each private buffer."""
-        self._classify()
-
-    # -- what differs between threads
-
-    def _classify(self) -> None:
-        known = -1
-        while known != (now := sum(map(len, (*self.private.values(), *self.varying.values())))):
-            known = now
-            self._classified(self.body, _NONE)
-
-    def _classified(self, block: ir.Block, apart: Axes) -> None:
-        """Note what differs in a block that threads run or leave along the axes `apart`."""
-        for op in block.ops:
-            if is_combined(op):
-                self._differ(self.private, op.source, frozenset({op.dim}))
-                axes = self.private[op.source]
-                self._differ(self.private, op.target, axes - {op.dim} or axes)
-                continue
-            axes = self.every if isinstance(op, ir.Atomic) else self._along(op.operand_values())
-            if isinstance(op, ir.While):
-                axes |= self._yielded(op.condition)
-            if axes and isinstance(op, ir.For | ir.While):
-                # Stays in one piece, in which all have the same axes.
-                axes |= self._along(op.all_operand_values())
-            for inner in op.blocks():
-                self._classified(inner, apart | axes)
-            for held in op.accesses():
-                local = base(held.value)
-                if held.writes and local.buffer.space == "local":
-                    self._differ(self.private, local, axes | apart)
-            axes = axes.union(*map(self._yielded, op.blocks()))
-            for value in op.results:
-                if not isinstance(value.type, ir.BufferType):
-                    self._differ(self.varying, value, axes)
-            for inner in op.blocks() if isinstance(op, ir.For) else ():
-                for value in inner.args:
-                    self._differ(self.varying, value, axes)
-
-    def _differ(self, held: dict[ir.Value, Axes], value: ir.Value, axes: Axes) -> None:
-        if axes:
-            held[value] = held.get(value, _NONE) | axes
-
-    def _along(self, values: Iterable[ir.Value]) -> Axes:
-        """Return the axes along which any of these values or buffers differs."""
-        found = _NONE
-        for value in values:
-            found |= self.varying.get(value, _NONE) | self.private.get(base(value), _NONE)
-        return found
-
-    def _yielded(self, block: ir.Block) -> Axes:
-        last = block.ops[-1] if block.ops else None
-        return self._along(last.values) if isinstance(last, ir.Yield) else _NONE
-
-    def _differs(self, op: ir.OpBase) -> bool:
-        """Return whether an op, or one inside of it, differs between threads."""
-        inner = (o for block in op.blocks() for o in ir.walk(block))
-        return bool(self._along(op.all_operand_values())) or any(
-            isinstance(o, ir.Atomic) for o in (op, *inner)
-        )
-
-    # -- the new body
 
     def block(self) -> ir.Block:
         """Return the body of the launch."""
@@ -191,24 +88,28 @@ class _Distribution:
             self._one(op, made)
 
     def _one(self, op: ir.OpBase, made: ir.Block) -> None:
-        if isinstance(op, ir.Alloc) and op.result in self.private:
+        if isinstance(op, ir.Alloc) and op.result in self.facts.private:
             self._row(op, made)
             return
         if isinstance(op, ir.Annotate) and op.target is not None and (
-            base(op.target) in self.private
+            base(op.target) in self.facts.private
         ):  # fmt: skip
             return
         if is_combined(op):
             self._combine(op, made)
             return
-        if not self._differs(op):
+        if not self.facts.differs(op):
             self._kept(op, made)
             return
-        if isinstance(op, ir.Fill) and op.target in self.private and op.value not in self.varying:
+        if (
+            isinstance(op, ir.Fill)
+            and op.target in self.facts.private
+            and op.value not in self.facts.varying
+        ):
             self._fill(op, made)
             return
         if self._computes(op):
-            self._postpone(op)
+            self.values.postpone(op)
             return
         if self._fits(op) and not self._goes_around(op) and not self._exchanges(op):
             self._spread(op, made)
@@ -218,11 +119,11 @@ class _Distribution:
     def _kept(self, op: ir.OpBase, made: ir.Block) -> None:
         """Append an op that is the same for all threads."""
         made.ops.append(op)
-        self._note(op)
+        self.values.note(op)
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
         """Make the buffer of each thread a row of a fragment."""
-        row = self._rows_along(self.private[op.result], op.shape, op.dtype, op)
+        row = self._rows_along(self.facts.private[op.result], op.shape, op.dtype, op)
         row.result.name, row.hint = op.result.name, op.hint
         self.rows[op.result] = row.result
         made.ops.append(row)
@@ -238,14 +139,14 @@ class _Distribution:
         if self.guards:
             self._refuse_op(op, "only some threads run it", "Write its elements one by one.")
         made.ops.append(ir.Fill(self.rows[op.target], op.value, span=op.span))
-        self._bump(op.target)
+        self.values.bump(op.target)
 
     def _combine(self, op: ir.Reduce, made: ir.Block) -> None:
         """Give each thread the sum, say, of a variable over an axis of the block."""
         if self.guards:
             self._refuse_op(op, "only some threads combine values", "Let all of them, in order.")
         source, target = self.rows[op.source], self.rows[op.target]
-        axes = _ordered(self.private[op.source])
+        axes = _ordered(self.facts.private[op.source])
         dim = axes.index(op.dim)
         if len(axes) > 1:
             made.ops.append(ir.Reduce(op.kind, source, target, dim, span=op.span))
@@ -259,7 +160,7 @@ class _Distribution:
                 result, ir.Reduce(op.kind, source, result.result, dim, span=op.span), zero,
                 ir.Parallel(extents, ir.Block([point], [load, store]), span=op.span),
             ]  # fmt: skip
-        self._bump(op.target)
+        self.values.bump(op.target)
 
     def _computes(self, op: ir.OpBase) -> bool:
         """Return whether an op only computes values of each thread."""
@@ -269,11 +170,6 @@ class _Distribution:
             return False
         inner = [o for b in op.blocks() for o in ir.walk(b)]
         return all(isinstance(o, ir.ScalarOp | ir.Load | ir.Yield | ir.If) for o in inner)
-
-    def _postpone(self, op: ir.OpBase) -> None:
-        read = {base(a.value) for a in op.all_accesses() if a.reads}
-        held = _Later(op, tuple((v, self.written.get(v, 0)) for v in read))
-        self.later.update(dict.fromkeys(op.results, held))
 
     def _fits(self, op: ir.OpBase) -> bool:
         """Return whether an op can stand in the body of a `Parallel`."""
@@ -290,11 +186,11 @@ class _Distribution:
             return False
         written = Counter(base(a.value) for a, _ in _paired(inner) if a.writes)
         axes = self._axes(op, set(op.all_operand_values()))
-        if any(self.private.get(held, axes) != axes for held in written):
+        if any(self.facts.private.get(held, axes) != axes for held in written):
             return True  # several threads have such a variable in common
         read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
         return any(
-            held not in self.private
+            held not in self.facts.private
             and (held in read or (times > 1 and held.buffer.space == "shared"))
             for held, times in written.items()
         )
@@ -311,7 +207,7 @@ class _Distribution:
         control = list(op.operand_values())
         if isinstance(op, ir.While):
             control += [v for inner in op.condition.ops for v in inner.operand_values()]
-        if self._along(control):
+        if self.facts.along(control):
             return False
         inner = [o for block in op.blocks() for o in ir.walk(block)]
         if isinstance(op, ir.If) or any(isinstance(o, ir.Assert | ir.For) for o in inner):
@@ -320,7 +216,7 @@ class _Distribution:
             return True
         read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
         return any(
-            a.writes and (held := base(a.value)) not in self.private
+            a.writes and (held := base(a.value)) not in self.facts.private
             and (held in read or (isinstance(o, ir.Store) and held.buffer.space == "shared"))
             for a, o in _paired(inner)
         )  # fmt: skip
@@ -331,7 +227,7 @@ class _Distribution:
         """Run an op for every thread."""
         inner: list[ir.OpBase] = []
         wanted = [op.all_operand_values(), (g.condition for g in self.guards)]
-        needed = self._needed([v for each in wanted for v in each], op)
+        needed = self.values.needed([v for each in wanted for v in each], op)
         used = {v for o in (*needed, op) for v in o.all_operand_values()}
         axes = self._axes(op, used)
         names = {axis: number.name for number, axis in self.numbers.items()}
@@ -343,7 +239,7 @@ class _Distribution:
         done: set[ir.OpBase] = set()
         for guard in self.guards:
             # What a condition needs is computed under the conditions around it only.
-            self._computed(self._needed([guard.condition], op), done, target, mapping, args)
+            self._computed(self.values.needed([guard.condition], op), done, target, mapping, args)
             then, otherwise = ir.Block(), ir.Block()
             condition = mapping.get(guard.condition, guard.condition)
             target.append(ir.If(condition, then, otherwise, span=op.span))
@@ -363,7 +259,7 @@ class _Distribution:
             self._cloned(op, target, mapping, args)
         self._hand_over(op, mapping, target, args, made)
         made.ops.append(ir.Parallel(extents, body, span=op.span))
-        self._note(op)
+        self.values.note(op)
 
     def _hand_over(
         self, op: ir.OpBase, mapping: dict[ir.Value, ir.Value], target: list[ir.OpBase],
@@ -378,51 +274,25 @@ class _Distribution:
             target.append(ir.Store(mapping[result], row, points, span=op.span))
             read = ir.Load(row, [], span=op.span)
             read.results = (result,)
-            self.later[result] = _Later(read, ((row, self.written.get(row, 0)),))
+            self.values.postpone(read)
 
     def _kept_along(self, axes: Axes, dtype: ir.DType, op: ir.OpBase, made: ir.Block) -> ir.Value:
         """Return a new fragment with an element for each thread along some axes."""
         row = self._rows_along(axes, (), dtype, op)
         made.ops.append(row)
         self.rows[row.result] = row.result
-        self.private[row.result] = axes
+        self.facts.private[row.result] = axes
         return row.result
 
     def _is_used(self, value: ir.Value) -> bool:
         return any(value in o.operand_values() for o in ir.walk(self.body))
 
-    def _needed(self, values: Sequence[ir.Value], at: ir.OpBase) -> list[ir.OpBase]:
-        """Return the postponed ops that values need, in order; an error if what they read has
-        changed."""
-        found: dict[ir.OpBase, None] = {}
-
-        def add(value: ir.Value) -> None:
-            held = self.later.get(value)
-            if held is None or held.op in found:
-                return
-            for each in held.op.all_operand_values():
-                add(each)
-            for buffer, version in held.versions:
-                if self.written.get(buffer, 0) != version:
-                    name = f"`{value.name}`" if value.name else f"`{buffer.name}`"
-                    self.refuse(
-                        f"{name} is read for each thread, then `{buffer.name}` is written, then "
-                        "the value from before is used",
-                        "Keep it: `x = T.alloc_local((1,), dtype)`, `x[0] = …`.",
-                        at.span,
-                    )
-            found[held.op] = None
-
-        for value in values:
-            add(value)
-        return list(found)
-
     def _axes(self, op: ir.OpBase, used: set[ir.Value]) -> Axes:
         """Return the axes of the block along which an op differs."""
         inner = [op, *(o for b in op.blocks() for o in ir.walk(b))]
         if any(isinstance(o, ir.Atomic) for o in inner):
-            return self.every
-        return self._along(used)
+            return self.facts.every
+        return self.facts.along(used)
 
     def _computed(
         self, needed: Sequence[ir.OpBase], done: set[ir.OpBase], ops: list[ir.OpBase],
@@ -450,7 +320,7 @@ class _Distribution:
             regions[name] = block
         made = clone(op, mapping, regions)
         if isinstance(made, ir.Load | ir.Store | ir.Atomic) and made.buffer in self.rows:
-            points = [args[axis] for axis in _ordered(self.private[made.buffer])]
+            points = [args[axis] for axis in _ordered(self.facts.private[made.buffer])]
             made.buffer, made.indices = self.rows[made.buffer], [*points, *made.indices]
         mapping.update(zip(op.results, made.results))
         ops.append(made)
@@ -459,16 +329,16 @@ class _Distribution:
 
     def _around(self, op: ir.OpBase, made: ir.Block) -> None:
         match op:
-            case ir.If() if not op.results and op.condition not in self.varying:
+            case ir.If() if not op.results and op.condition not in self.facts.varying:
                 regions = self._regions(op)
             case ir.If() if not op.results and not _leaves(op):
                 self._branches(op, made)
                 return
-            case ir.For() if not any(v in self.varying for v in op.operand_values()):
-                self._bump_all(op)
+            case ir.For() if not any(v in self.facts.varying for v in op.operand_values()):
+                self.values.bump_all(op)
                 regions = self._regions(op)
-            case ir.While() if not self._yielded(op.condition):
-                self._bump_all(op)
+            case ir.While() if not self.facts.yielded(op.condition):
+                self.values.bump_all(op)
                 regions = {**self._regions(op), "condition": op.condition}
             case ir.Scope():
                 regions = self._regions(op)
@@ -495,9 +365,8 @@ class _Distribution:
         for name in op.SPEC.regions:
             held: ir.Block = getattr(op, name)
             block = ir.Block(held.args)
-            kept = dict(self.later)
-            self._append(held, block)
-            self.later = kept
+            with self.values.inside():
+                self._append(held, block)
             made[name] = block
         return made
 
@@ -522,54 +391,27 @@ class _Distribution:
     def _settled(self, op: ir.If, made: ir.Block) -> ir.Value:
         """Return the condition of a branch; one that reads what the branch writes is kept."""
         written = {base(a.value) for a in op.all_accesses() if a.writes}
-        needed = self._needed([op.condition], op)
+        needed = self.values.needed([op.condition], op)
         if not written & {base(a.value) for o in needed for a in o.all_accesses()}:
             return op.condition
-        kept = self._kept_along(self._along([op.condition]), op.condition.dtype, op, made)
+        kept = self._kept_along(self.facts.along([op.condition]), op.condition.dtype, op, made)
         self._spread(ir.Store(op.condition, kept, [], span=op.span), made)
         read = ir.Load(kept, [], span=op.span)
-        self._differ(self.varying, read.result, self.private[kept])
-        self._postpone(read)
+        self.facts.note(self.facts.varying, read.result, self.facts.private[kept])
+        self.values.postpone(read)
         return read.result
 
     def _taken(self, op: ir.If, taken: bool) -> bool:
         """Return whether any thread goes into a branch."""
-        points = product(*map(range, self.threads))
-        return any(bool(self._number(op.condition, at, op)) == taken for at in points)
-
-    def _number(self, value: ir.Value, at: Sequence[int], branch: ir.If) -> int:
-        """Return what a value is for one thread."""
-        if value in self.numbers:
-            return at[self.numbers[value]]
-        match value.owner:
-            case ir.Constant(value=number):
-                return int(number)
-            case ir.Cast(operand=inner):
-                return self._number(inner, at, branch)
-            case ir.Compare(kind=kind, left=left, right=right):
-                return _COMPARE[kind](*(self._number(v, at, branch) for v in (left, right)))
-            case ir.Binary(kind=kind, left=left, right=right) if kind in _BINARY:
-                return _BINARY[kind](*(self._number(v, at, branch) for v in (left, right)))
-        self._refuse_op(
-            branch, "a branch around operations on whole tiles depends on more than their number",
-            "Compare the number of the thread with constants there, or write elements.",
-        )  # fmt: skip
+        found = self.known.of(op.condition)
+        if found is None:
+            self._refuse_op(
+                op, "a branch around operations on whole tiles depends on more than their number",
+                "Compare the number of the thread with constants there, or write elements.",
+            )  # fmt: skip
+        return any(bool(each) == taken for each in found)
 
     # -- places
-
-    def _note(self, op: ir.OpBase) -> None:
-        for access in op.all_accesses():
-            if access.writes:
-                self._bump(base(access.value))
-
-    def _bump(self, buffer: ir.Value) -> None:
-        self.written[buffer] = self.written.get(buffer, 0) + 1
-
-    def _bump_all(self, op: ir.OpBase) -> None:
-        """Count what a loop writes before its body: a value from before is old in its second
-        iteration."""
-        for buffer in {base(a.value) for a in op.all_accesses() if a.writes}:
-            self._bump(buffer)
 
     def _refuse_op(self, op: ir.OpBase, why: str, hint: str) -> NoReturn:
         self.refuse(f"work of single threads: {why}", hint, op.span)
