@@ -45,7 +45,7 @@ _OTHER: Mapping[str, str] = {
     "arctan": "`T.atan`", "arctan2": "`T.atan2`", "rint": "`T.nearbyint`",
     "expm1": "`T.exp(x) - 1`", "relu": "`T.max(x, 0)`", "int": '`T.cast(x, "int32")`',
     "float": '`T.cast(x, "float32")`', "to": '`x.astype(dtype)`', "any": "`T.any_of`",
-    "all": "`T.all_of`", "syncthreads": _NO_BARRIER, "sync_warp": _NO_BARRIER,
+    "all": "`T.all_of`", "syncthreads": _NO_BARRIER,
     "debug_barrier": _NO_BARRIER, "transpose": "`transpose_A`, `transpose_B` of `T.gemm`",
     "constexpr": "a plain parameter of the function", "len": "`buffer.shape[0]`",
 }  # fmt: skip

@@ -21,15 +21,8 @@ from .loops import (
     Serial,
     Unroll,
     Vectorized,
-    attr,
-    comm_reducer,
-    evaluate,
-    get_thread_binding,
-    get_thread_bindings,
     scope,
     serial,
-    thread_binding,
-    tvm_thread_allreduce,
     unroll,
     vectorized,
 )  # fmt: skip
@@ -130,6 +123,50 @@ from .tensors import (
     dynamic,
     empty,
 )  # fmt: skip
+from .threads.numbers import (
+    attr,
+    comm_reducer,
+    evaluate,
+    get_thread_binding,
+    get_thread_bindings,
+    thread_binding,
+    tvm_thread_allreduce,
+)  # fmt: skip
+from .threads.roles import (
+    alloc_barrier,
+    annotate_consumer_reg_alloc,
+    annotate_producer_reg_dealloc,
+    barrier_arrive,
+    barrier_wait,
+    mbarrier_arrive,
+    mbarrier_wait_parity,
+    tma_copy,
+    ws,
+)  # fmt: skip
+from .threads.warps import (
+    all_sync,
+    any_sync,
+    ballot,
+    ballot_sync,
+    get_lane_idx,
+    get_warp_group_idx,
+    get_warp_idx,
+    get_warp_idx_sync,
+    shfl_down,
+    shfl_sync,
+    shfl_up,
+    shfl_xor,
+    shuffle_elect,
+    sync_warp,
+    tvm_warp_shuffle,
+    tvm_warp_shuffle_down,
+    tvm_warp_shuffle_up,
+    warp_reduce_bitand,
+    warp_reduce_bitor,
+    warp_reduce_max,
+    warp_reduce_min,
+    warp_reduce_sum,
+)  # fmt: skip
 from .tiles import (
     GemmWarpPolicy,
     atomic_add,
@@ -163,25 +200,30 @@ symbolic = dynamic
 __all__ = [
     "Buffer", "Cast", "Fragment", "FragmentBuffer", "GemmWarpPolicy", "Kernel", "Layout",
     "LocalBuffer", "Parallel", "Persistent", "Pipelined", "Ref", "Serial", "SharedBuffer",
-    "StridedTensor", "Tensor", "Unroll", "Vectorized", "abs", "acos", "all_of",
-    "alloc_fragment", "alloc_global", "alloc_local", "alloc_reducer", "alloc_shared",
-    "alloc_var", "annotate_l2_hit_ratio", "annotate_layout", "annotate_safe_value", "any_of",
-    "asin", "assume", "atan", "atan2", "atomic_add", "atomic_max", "atomic_min", "attr",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv",
-    "clamp", "clear", "clz", "comm_reducer", "compile", "const", "copy", "copysign", "cos",
-    "cosh", "cummax", "cumsum", "device_assert", "disable_warp_group_reg_alloc", "dtype", "dyn",
-    "dynamic", "empty", "erf", "evaluate", "exp", "exp2", "exp10", "fabs", "fill",
-    "finalize_reducer", "floor", "floordiv", "floormod", "fma", "fmod", "gemm",
-    "get_thread_binding", "get_thread_bindings", "if_then_else", "im2col", "infinity",
-    "isfinite", "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "macro",
-    "make_swizzled_layout", "max", "max_value", "min", "min_value", "nearbyint",
-    "no_set_max_nreg", "popcount", "pow", "prim_func", "print", "reduce", "reduce_absmax",
-    "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max",
-    "reduce_min", "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape",
-    "round", "rsqrt", "scope", "serial", "shift_left", "shift_right", "sigmoid", "sin", "sinh",
-    "sqrt", "symbolic", "sync_grid", "sync_threads", "tan", "tanh", "thread_binding", "trunc",
-    "truncdiv", "truncmod", "tvm_thread_allreduce", "unroll", "use_swizzle", "vectorized",
-    "view",
+    "StridedTensor", "Tensor", "Unroll", "Vectorized", "abs", "acos", "all_of", "all_sync",
+    "alloc_barrier", "alloc_fragment", "alloc_global", "alloc_local", "alloc_reducer",
+    "alloc_shared", "alloc_var", "annotate_consumer_reg_alloc", "annotate_l2_hit_ratio",
+    "annotate_layout", "annotate_producer_reg_dealloc", "annotate_safe_value", "any_of",
+    "any_sync", "asin", "assume", "atan", "atan2", "atomic_add", "atomic_max", "atomic_min",
+    "attr", "ballot", "ballot_sync", "barrier_arrive", "barrier_wait", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clear", "clz",
+    "comm_reducer", "compile", "const", "copy", "copysign", "cos", "cosh", "cummax", "cumsum",
+    "device_assert", "disable_warp_group_reg_alloc", "dtype", "dyn", "dynamic", "empty", "erf",
+    "evaluate", "exp", "exp2", "exp10", "fabs", "fill", "finalize_reducer", "floor", "floordiv",
+    "floormod", "fma", "fmod", "gemm", "get_lane_idx", "get_thread_binding", "get_thread_bindings",
+    "get_warp_group_idx", "get_warp_idx", "get_warp_idx_sync", "if_then_else", "im2col",
+    "infinity", "isfinite", "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "macro",
+    "make_swizzled_layout", "max", "max_value", "mbarrier_arrive", "mbarrier_wait_parity", "min",
+    "min_value", "nearbyint", "no_set_max_nreg", "popcount", "pow", "prim_func", "print", "reduce",
+    "reduce_absmax", "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor",
+    "reduce_max", "reduce_min", "reduce_sum", "reducer_init", "reducer_update", "reinterpret",
+    "reshape", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync", "shfl_up",
+    "shfl_xor", "shift_left", "shift_right", "shuffle_elect", "sigmoid", "sin", "sinh", "sqrt",
+    "symbolic", "sync_grid", "sync_threads", "sync_warp", "tan", "tanh", "thread_binding",
+    "tma_copy", "trunc", "truncdiv", "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle",
+    "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view",
+    "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min",
+    "warp_reduce_sum", "ws",
 ]  # fmt: skip
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)
@@ -206,7 +248,7 @@ def __getattr__(name: str) -> Any:
         hint = f"Did you mean {' or '.join(f'`T.{n}`' for n in near)}?"
     else:
         hint = (
-            "`dir(tileprof.lang)` lists the operations; operations on single threads and barriers "
-            "are not part of the language."
+            "`dir(tileprof.lang)` lists the operations; single instructions are not part of the "
+            "language."
         )
     raise UnknownOperation(f"tileprof.lang has no operation `{name}`", location=_here(), hint=hint)

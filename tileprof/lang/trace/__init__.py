@@ -4,7 +4,7 @@ In: operations of the language, called by the author's function.  Out: `Traced`,
 the author wrote it, with a source span on every op.
 
 One class in layers: `core` (open blocks, emitting) < `scalars` < `buffers` < `tiles` <
-`reducers` < `control` < `signature` (`Tracer`).
+`reducers` < `control` < `warps` < `signature` (`Tracer`).
 """
 
 from typing import TYPE_CHECKING

@@ -61,11 +61,15 @@ class Control(Reducers):
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
-        if self.thread_numbers:
-            numbers = {value: axis for axis, value in self.thread_numbers.items()}
-            region.block = distributed(region.block, numbers, threads, self._refuse_part)
-        for body in parts(region.block, self._refuse_part):
+        for body in parts(self.finished(region.block), self._refuse_part):
             self.emit(ir.Launch(extents, threads, body, hints), span)
+
+    def finished(self, body: ir.Block) -> ir.Block:
+        """Return the body of a launch without numbers of threads."""
+        if not self.thread_numbers:
+            return body
+        numbers = {value: axis for axis, value in self.thread_numbers.items()}
+        return distributed(body, numbers, self.block_shape, self._refuse_part)
 
     def thread_number(self, axis: int) -> Any:
         """Return the number of a thread in its block along an axis, 0 where the block has one."""

@@ -18,9 +18,9 @@ from tileprof.lang.tensors import TensorType
 from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Symbol
 
 from .buffers import PromotionKey
-from .control import Control
 from .core import Retrace
 from .evaluate import evaluator
+from .warps import Warps
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Traced:
     """The arguments of the function that are parameters of the kernel, in its order."""
 
 
-class Tracer(Control):
+class Tracer(Warps):
     """The context that writes a kernel."""
 
     def __init__(

@@ -23,6 +23,8 @@ class KnownValues:
         places = [at[::-1] for at in product(*map(range, reversed(threads)))]
         self._places: Sequence[tuple[int, ...]] = places
         self._found: dict[ir.Value, PerThread | None] = {}
+        self.count = len(places)
+        """Threads of a block."""
 
     def of(self, value: ir.Value) -> PerThread | None:
         """Return what a value is for each thread; None where it depends on anything else."""

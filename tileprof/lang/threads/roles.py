@@ -1,0 +1,102 @@
+"""Roles of warp groups, and barriers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tileprof.errors import KernelError
+from tileprof.lang.context import current
+from tileprof.lang.loops import Frame
+from tileprof.lang.spans import here
+from tileprof.lang.tiles import copy
+
+__all__ = [
+    "alloc_barrier", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc",
+    "barrier_arrive", "barrier_wait", "mbarrier_arrive", "mbarrier_wait_parity", "tma_copy", "ws",
+]  # fmt: skip
+
+_GROUP = 128
+"""Threads of a warp group."""
+
+
+class ws(Frame):
+    """`with T.ws(0):`, what only these groups of 128 threads do."""
+
+    def __init__(self, *warp_group_idx: int) -> None:
+        if not warp_group_idx or not all(isinstance(n, int) for n in warp_group_idx):
+            raise KernelError(
+                f"`T.ws{warp_group_idx!r}`",
+                location=here(),
+                hint="It takes numbers of warp groups, known at compile time: `with T.ws(0):`.",
+            )
+        self.groups = warp_group_idx
+
+    def _open(self) -> AbstractContextManager[Any]:
+        return current().role(self.groups, _GROUP)
+
+
+def alloc_barrier(arrive_count: int | Sequence[int]) -> Any:
+    """Return barriers, one for each count of threads that arrive in a phase; `b[i]` is one of them.
+
+    Roles run in the order in which they are written.  Barriers are checked against that order and
+    need no code.
+    """
+    several = isinstance(arrive_count, (list, tuple))
+    return current().alloc_barrier(arrive_count if several else [arrive_count])  # type: ignore[arg-type]
+
+
+def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
+    """Let the threads that come here arrive at a barrier."""
+    if cta_id is not None:
+        raise KernelError(
+            "`T.mbarrier_arrive` at a barrier of another block",
+            location=here(),
+            hint="Blocks of a cluster load shared tiles together where `cluster_dims` asks for it.",
+        )
+    current().use_barrier("arrive", mbarrier)
+
+
+def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
+    """Wait until the phase of a barrier with this parity, 0 or 1, is over."""
+    current().use_barrier("wait", mbarrier, parity)
+
+
+def barrier_arrive(mbarrier: Any) -> None:
+    """Do what `mbarrier_arrive` does."""
+    mbarrier_arrive(mbarrier)
+
+
+def barrier_wait(mbarrier: Any, parity: Any) -> None:
+    """Do what `mbarrier_wait_parity` does."""
+    mbarrier_wait_parity(mbarrier, parity)
+
+
+def tma_copy(
+    src: Any,
+    dst: Any,
+    *,
+    barrier: Any = None,
+    leader_scope_threads: int | None = None,
+    eviction_policy: str | None = None,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """Copy as `copy` does; `barrier` is the one that says when the tile is there.
+
+    A loop around it loads ahead, as in `Pipelined` with two stages or more.
+    """
+    if barrier is not None:
+        current().barrier(getattr(barrier, "barrier", barrier), "`barrier` of `T.tma_copy`")
+        current().note_role_load()
+    copy(src, dst, eviction_policy=eviction_policy, annotations=annotations)
+
+
+def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
+    """Take a wish about registers of a role, which the compiler divides."""
+    current().annotate("no_set_max_nreg", None, ())
+
+
+def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
+    """Take a wish about registers of a role, which the compiler divides."""
+    current().annotate("no_set_max_nreg", None, ())
