@@ -136,6 +136,69 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
     "topk/example_topk.py": (Case('main(["--M=100", "--N=64", "--topk=3"])'),),
     "dequantize_gemm/example_dequant_gemm_w4a8.py": (Case("main(128, 128, 128)"),),
     "dequantize_gemm/example_dequant_gemm_fp4_hopper.py": (Case("main(128, 128, 128)"),),
+    "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": (
+        Case("main(256, 256, 256, False)", label="`fast_dequant=False`"),
+        Case(outside="`T.call_extern`", label="`fast_dequant=True`"),
+    ),
+    "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py": (
+        Case(
+            "main(256, 256, 256, scale_size=32, fast_dequant=False)", label="`fast_dequant=False`"
+        ),
+        Case(outside="`T.call_extern`", label="`fast_dequant=True`"),
+    ),
+    "dequantize_gemm/example_dequant_gemv_fp16xint4.py": (
+        Case(
+            "half = (T.float16, T.float16, T.float32)\n"
+            "kernel = dequantize_gemv(1, 256, 1024, *half, 4, T.int8, 'uint', 4, 32, False)\n"
+            "A = torch.rand(1, 1024).half()\n"
+            "B = torch.randint(0, 127, (256, 512)).to(torch.int8)\n"
+            "C = torch.zeros(1, 256).half()\n"
+            "kernel(A, B, C)\n"
+            "signed = torch.stack((B << 4 >> 4, B >> 4), dim=-1).reshape(256, 1024)\n"
+            "torch.testing.assert_close(C, A @ signed.half().T, rtol=1e-2, atol=1.0)",
+            label="`fast_decoding=False`",
+        ),
+        Case(
+            "whole = (T.int8, T.int32, T.int32)\n"
+            "kernel = dequantize_gemv(1, 256, 1024, *whole, 4, T.int8, 'uint', 4, 32, False)\n"
+            "A = torch.randint(-9, 9, (1, 1024)).to(torch.int8)\n"
+            "B = torch.randint(0, 127, (256, 512)).to(torch.int8)\n"
+            "C = torch.zeros(1, 256).int()\n"
+            "kernel(A, B, C)\n"
+            "signed = torch.stack((B << 4 >> 4, B >> 4), dim=-1).reshape(256, 1024)\n"
+            "assert (C == A.int() @ signed.int().T).all()",
+            label="`T.dp4a`",
+            asserts=True,
+        ),
+        Case(outside="`T.call_extern`", label="`fast_decoding=True`"),
+    ),
+    "dsa_hisa/fp8_block_mean_pooling.py": (Case("test_fp8_block_mean_pooling(640, 128, 128)"),),
+    "hadamard_transform/example_hadamard.py": (
+        Case(
+            "for n, kind in ((8, T.float32), (512, T.float16), (2048, T.float32)):\n"
+            "    x = torch.randn(2, n).to(kind.as_torch())\n"
+            "    y, want = hadamard(x, n, kind).float(), ref_program(x.float())\n"
+            "    torch.testing.assert_close(y, want, atol=1e-1, rtol=1e-2)",
+        ),
+    ),
+    "warp_specialize/example_warp_specialize_gemm_barrierpipe_stage2.py": (
+        Case("main(256, 256, 320)"),
+    ),
+    "warp_specialize/example_warp_specialize_gemm_copy_0_gemm_1.py": (Case("main(256, 128, 192)"),),
+    "warp_specialize/example_warp_specialize_gemm_copy_1_gemm_0.py": (Case("main(256, 128, 192)"),),
+    "warp_specialize/example_warp_specialize_gemm_copy_gemm_0_1.py": (Case("main()"),),
+    "warp_specialize/example_warp_specialize_gemm_softpipe_stage2.py": (
+        Case("main(256, 128, 192)"),
+    ),
+    "deepseek_v32/sparse_mla_bwd.py": (
+        Case("test_sparse_mla_bwd(S=64, SKV=64, H=64, topk=64)", asserts=True),
+    ),
+    "dequantize_gemm/example_dequant_gemm_fine_grained.py": (
+        Case(
+            "run_gemm(128, 128, 128, *(T.float16, T.float16, T.float32), 64, 64, 32, 2)",
+            label="`matmul`",
+        ),
+    ),
     "attention_sink/example_mha_sink_fwd_bhsd.py": (
         Case("main(1, 2, 256, 256, 64)", label="full"),
         Case("main(1, 2, 256, 256, 64, window_size=128)", label="window"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import inspect
 import math
 import sys
@@ -127,6 +128,10 @@ class Profiler:
         """See `do_bench`."""
         return 1.0
 
+    def run_once(self) -> Any:
+        """Call the kernel once on random inputs."""
+        return self.kernel(*(_random(p) for p in self.kernel.traced.params if p.role == "in"))
+
     def assert_allclose(
         self, reference: Callable[..., Any], rtol: float = 1e-2, atol: float = 1e-2, **rest: Any
     ) -> None:
@@ -188,6 +193,16 @@ def attention_varlen(
             )
             scores = scores.masked_fill(hidden, float("-inf"))
         made[a:b] = torch.einsum("hqk,khd->qhd", scores.softmax(-1), values).to(q.dtype)
+    return made
+
+
+def hadamard_matrix(size: int, dtype: Any = int) -> Any:
+    """Return SciPy's `hadamard`: signs by the parity of the bits that two indices share."""
+    import numpy as np
+
+    made = np.ones((1, 1), dtype)
+    while len(made) < size:
+        made = np.block([[made, made], [made, -made]])
     return made
 
 
@@ -310,11 +325,16 @@ def install() -> None:
         "tvm.tirx",
         const=lambda value, kind: lang.cast(value, kind),
         reinterpret=lang.reinterpret,
+        Cast=lang.Cast,
         PrimExpr=object,
     )
-    tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx)
+    testing = mock.MagicMock(__path__=[], requires_package=lambda *names: lambda test: test)
+    tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx, testing=testing)
     tvm.__spec__ = importlib.machinery.ModuleSpec("tvm", None)
-    sys.modules.update({"tvm": tvm, "tvm.tirx": tirx})
+    sys.modules.update({"tvm": tvm, "tvm.tirx": tirx, "tvm.testing": testing})
+    if importlib.util.find_spec("scipy") is None:
+        linalg = types.SimpleNamespace(hadamard=hadamard_matrix)
+        sys.modules["scipy"] = _Standin("scipy", linalg=linalg)
     whole._names["tvm"] = tvm
     for name, module in modules.items():
         sys.modules[f"tilelang{name}"] = module

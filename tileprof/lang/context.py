@@ -39,6 +39,8 @@ class Loop:
     num_stages: int = 0
     group: int = 1
     hints: Hints = ()
+    nests: bool = False
+    """Whether a `parallel` loop may stand inside of another one."""
 
     def __iter__(self) -> Iterator[Any]:
         return current().iterate(self)

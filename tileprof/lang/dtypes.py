@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NoReturn
 
 from tileprof import ir
 from tileprof.errors import DTypeError
@@ -50,9 +51,39 @@ class dtype(str):
         return getattr(torch, {"float8_e4m3": "float8_e4m3fn"}.get(self, self))
 
 
+class packed_dtype(str):
+    """The name of a type of less than a byte.  It can be compared and handed on, and no buffer has
+    such elements: several of them lie in a byte of `uint8`."""
+
+    __slots__ = ()
+
+    def __call__(self, value: Any = 0) -> NoReturn:
+        """Refuse: no value has this type."""
+        _refuse_packed(self)
+
+    def __repr__(self) -> str:
+        return f"T.{str.__str__(self)}"
+
+    @property
+    def bits(self) -> int:
+        """Size of an element in bits."""
+        return int(re.findall(r"\d+", self)[0])
+
+
+def _refuse_packed(name: str) -> NoReturn:
+    raise DTypeError(
+        f"elements of type {name} are smaller than a byte",
+        location=here(),
+        hint="Pack them: a buffer of `T.uint8` with two in each byte, taken apart by shifts, as "
+        "`case_studies/int4_matmul.py` does.",
+    )
+
+
 def dtype_of(spec: Any) -> ir.DType:
     """Return the element type that `spec` names; DTypeError at the user's line where there is
     none."""
+    if isinstance(spec, str) and spec in PACKED:
+        _refuse_packed(spec)
     try:
         return ir.dtype(spec)
     except DTypeError as error:
@@ -69,6 +100,11 @@ def is_dtype(value: Any) -> bool:
     return isinstance(value, dtype)
 
 
+PACKED: dict[str, packed_dtype] = {
+    name: packed_dtype(name)
+    for name in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
+}  # fmt: skip
+"""Names of types of less than a byte."""
 _BY_NAME = {name: dtype(kind) for name, kind in ir.DTYPES.items()}
 _ALIASES = {
     "float": "float32", "half": "float16", "double": "float64", "int": "int32", "uint": "uint32",

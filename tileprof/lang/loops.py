@@ -179,6 +179,14 @@ def Parallel(
     return Loop("parallel", 0, extents, hints=hints)
 
 
+def parallel(start: Any, stop: Any = None, *, annotations: dict[str, Any] | None = None) -> Loop:
+    """`for i in T.parallel(n)`: as `Parallel` of one extent.  Inside of another one it adds an
+    axis to its points where the outer loop does nothing else, and runs in order otherwise."""
+    if stop is not None:
+        return serial(start, stop, annotations=annotations)
+    return Loop("parallel", 0, (start,), hints=_hints(annotations), nests=True)
+
+
 def Pipelined(
     start: Any,
     stop: Any = None,

@@ -162,6 +162,16 @@ def sync_grid() -> None:
     current().sync_grid()
 
 
+def import_source(source: str | None = None) -> None:
+    """Take the text of foreign code: none, as where a kernel may call such code and does not."""
+    if source is not None:
+        raise KernelError(
+            "`T.import_source` of a text in another language",
+            location=here(),
+            hint="A kernel is the same program on every device: write what the text does in it.",
+        )
+
+
 def disable_warp_group_reg_alloc() -> None:
     """Ask that warp groups keep equal shares of the registers; who gets how many is chosen here."""
     current().annotate("disable_warp_group_reg_alloc", None, (("set_max_nreg", 0),))

@@ -20,7 +20,7 @@ from .values import Buffer, BufferRegion, Deferred, Scalar
 __all__ = [
     "FAST", "Cast", "abs", "acos", "all_of", "any_of", "asin", "atan", "atan2", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv", "clamp", "clz",
-    "copysign", "cos", "cosh", "erf", "exp", "exp2", "exp10", "fabs", "floor", "floordiv",
+    "copysign", "cos", "cosh", "dp4a", "erf", "exp", "exp2", "exp10", "fabs", "floor", "floordiv",
     "floormod", "fma", "fmod", "if_then_else", "infinity", "isfinite", "isinf", "isnan", "log",
     "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint", "popcount",
     "pow", "reinterpret", "round", "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh",
@@ -185,6 +185,17 @@ def reinterpret(a: Any, b: Any = None, dtype: Any = None) -> Any:
     if kind == "handle":
         return value  # TVM's name of a pointer, which `T.attr` takes no notice of
     return current().bitcast(value, dtype_of(kind))
+
+
+def dp4a(a: Any, b: Any, c: Any) -> None:
+    """Add to the element `c` the products of four neighbouring elements, from `a` and `b` on."""
+    context = current()
+    first, one = context.corner(a, "the first operand of `T.dp4a`")
+    second, other = context.corner(b, "the second operand of `T.dp4a`")
+    into, at = context.corner(c, "the result of `T.dp4a`")
+    for n in range(4):
+        x, y = first[(*one[:-1], one[-1] + n)], second[(*other[:-1], other[-1] + n)]
+        into[at] = into[at] + cast(x, "int32") * cast(y, "int32")
 
 
 def if_then_else(condition: Any, then: Any, otherwise: Any) -> Any:

@@ -11,14 +11,14 @@ from tileprof.errors import KernelError
 
 from .context import Hints, current
 from .functions import macro
-from .loops import Parallel
+from .loops import Parallel, vectorized
 from .scalar_math import all_of, if_then_else
 from .spans import here
 
 __all__ = [
-    "GemmWarpPolicy", "atomic_add", "atomic_max", "atomic_min", "clear", "copy", "cummax", "cumsum",
-    "device_assert", "fill", "finalize_reducer", "gemm", "im2col", "print", "reduce",
-    "reduce_absmax",
+    "GemmWarpPolicy", "atomic_add", "atomic_addx2", "atomic_addx4", "atomic_max", "atomic_min",
+    "clear", "copy", "cummax", "cumsum", "device_assert", "fill", "finalize_reducer", "gemm",
+    "im2col", "print", "reduce", "reduce_absmax",
     "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
     "reduce_sum", "reducer_init", "reducer_update",
 ]  # fmt: skip
@@ -282,6 +282,37 @@ def atomic_add(
     from before."""
     hints = _hints(annotations, memory_order=memory_order, use_tma=use_tma)
     return current().atomic("add", dst, value, return_prev, hints)
+
+
+def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> None:
+    """Add two neighbouring elements, from the ones that are named on, each at once."""
+    _atomic_neighbours(dst, value, 2, return_prev)
+
+
+def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> None:
+    """Add four neighbouring elements, from the ones that are named on, each at once."""
+    _atomic_neighbours(dst, value, 4, return_prev)
+
+
+def _atomic_neighbours(dst: Any, value: Any, count: int, return_prev: bool) -> None:
+    if return_prev:
+        raise KernelError(
+            f"`T.atomic_addx{count}` with `return_prev`",
+            location=here(),
+            hint="Add elements one by one: `T.atomic_add(A[i], x, return_prev=True)`.",
+        )
+    context, name = current(), f"`T.atomic_addx{count}`"
+    into, at = context.corner(dst, f"the target of {name}")
+    source, first = context.corner(value, f"the second operand of {name}")
+    _add_neighbours(into, at, source, first, count)
+
+
+@macro
+def _add_neighbours(
+    into: Any, at: tuple[Any, ...], source: Any, first: tuple[Any, ...], count: int
+) -> None:
+    for n in vectorized(count):
+        atomic_add(into[(*at[:-1], at[-1] + n)], source[(*first[:-1], first[-1] + n)])
 
 
 def atomic_max(

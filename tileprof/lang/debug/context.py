@@ -56,6 +56,8 @@ class Live(Tracer):
         self.machine = machine(strict, self.location)
         self.points: Points | None = None
         """The `T.Parallel` that is running."""
+        self._block: tuple[Any, ...] = ()
+        """Numbers of the block that runs."""
         self.trying = 0
         """Inside how many values that are not wanted: computed for their types, without effect."""
 
@@ -253,6 +255,11 @@ class Live(Tracer):
             "There, a block runs as one: run it on the interpreter without debugging.",
         )
 
+    def block_number(self, axis: int) -> Any:
+        """Return the number of the block that runs along an axis of its grid."""
+        self.need_launch("`T.get_block_binding`")
+        return self._block[axis] if axis < len(self._block) else 0
+
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
         """A launch that was not rewritten into a loop over its blocks."""
@@ -278,6 +285,7 @@ class Live(Tracer):
                 self._loaded.clear()
                 at = _unravel(linear, state.grid)
                 indices = tuple(self.scalar(index, n, i, region) for n, i in zip(shown, at))
+                self._block = indices
                 yield indices if isinstance(names, tuple) or len(indices) > 1 else indices[0]
             self.by_value = outside
         state.stop()
@@ -294,6 +302,7 @@ class Live(Tracer):
 
     def iterate_points(self, loop: Loop, names: Any) -> Iterator[Any]:
         """Yield the points of a loop in order."""
+        loop = self.nested(loop)
         if loop.kind == "parallel":
             yield from self._parallel(loop, names)
             return

@@ -126,6 +126,7 @@ class LoopToken(Adoption):
             tracer.need_launch(f"`T.{_SHOWN.get(iterable.kind, iterable.kind)}`")
             self.staged = True
             self.parallel = iterable.kind == "parallel"
+            self.iterable = tracer.nested(iterable)
 
     def __iter__(self) -> Iterator[Any]:
         return self._staged() if self.staged else iter(self.iterable)

@@ -13,7 +13,8 @@ from tileprof.lang.loops import Frame
 from tileprof.lang.spans import here
 
 __all__ = [
-    "attr", "comm_reducer", "evaluate", "get_thread_binding", "get_thread_bindings",
+    "attr", "comm_reducer", "evaluate", "get_block_binding", "get_block_bindings",
+    "get_thread_binding", "get_thread_bindings",
     "thread_binding", "tvm_thread_allreduce",
 ]  # fmt: skip
 
@@ -38,6 +39,22 @@ def get_thread_binding(dim: int = 0) -> Any:
 def get_thread_bindings() -> list[Any]:
     """Return the numbers of a thread along the three axes of its block."""
     return [get_thread_binding(dim) for dim in range(3)]
+
+
+def get_block_binding(dim: int = 0) -> Any:
+    """Return the number of a block in its grid along an axis: 0, 1 or 2."""
+    if dim not in (0, 1, 2):
+        raise KernelError(
+            f"`T.get_block_binding({dim!r})`",
+            location=here(),
+            hint="A grid has the axes 0, 1 and 2: `T.get_block_binding(0)`.",
+        )
+    return current().block_number(dim)
+
+
+def get_block_bindings() -> list[Any]:
+    """Return the numbers of a block along the three axes of its grid."""
+    return [get_block_binding(dim) for dim in range(3)]
 
 
 def thread_binding(start: Any, stop: Any = None, thread: str = _AXES[0], **options: Any) -> Any:

@@ -34,6 +34,8 @@ class Control(Reducers):
     """The way in which values of threads are combined; '' where none is given."""
     thread_numbers: dict[int, ir.Value]
     """The number of a thread along an axis, where the author has asked for it."""
+    _nested_loops: set[ir.For]
+    """Loops of `T.parallel` inside of a loop over points."""
 
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
@@ -57,7 +59,7 @@ class Control(Reducers):
         self.launch_hints = []
         region = self.push("launch", args)
         held = [Expr(a, region) for a in args]
-        self.block_shape, self.thread_numbers = threads, {}
+        self.block_shape, self.thread_numbers, self._nested_loops = threads, {}, set()
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
@@ -70,6 +72,14 @@ class Control(Reducers):
             return body
         numbers = {value: axis for axis, value in self.thread_numbers.items()}
         return distributed(body, numbers, self.block_shape, self._refuse_part)
+
+    def block_number(self, axis: int) -> Any:
+        """Return the number of a block in its grid along an axis, 0 where the grid has none."""
+        self.need_launch("`T.get_block_binding`")
+        launch = self.inner("launch")
+        assert launch is not None
+        args = launch.block.args
+        return Expr(args[axis], launch) if axis < len(args) else 0
 
     def thread_number(self, axis: int) -> Any:
         """Return the number of a thread in its block along an axis, 0 where the block has one."""
@@ -190,6 +200,13 @@ class Control(Reducers):
 
     # -- loops
 
+    def nested(self, loop: Loop) -> Loop:
+        """Return a loop over points inside of another one, which may nest, as one that runs in
+        order; any other loop as it is."""
+        if loop.kind == "parallel" and loop.nests and self.inner("parallel") is not None:
+            return Loop("serial", 0, loop.stop[0], hints=loop.hints, nests=True)
+        return loop
+
     def open_loop(self, loop: Loop, names: Any) -> tuple[Region, Any]:
         """Open the body of a loop; gives the region and what the loop variables are bound to."""
         if loop.kind == "parallel":
@@ -240,12 +257,30 @@ class Control(Reducers):
         self.pop(region)
         if loop.kind == "parallel":
             self.before_points(region)
-            self.emit(ir.Parallel(bounds, region.block, loop.hints), span)
+            bounds, body = self._with_nested(bounds, region.block)
+            self.emit(ir.Parallel(bounds, body, loop.hints), span)
             self.after_points()
             return
         kind: Any = loop.kind
         start, stop, step = bounds
-        self.emit(ir.For(kind, start, stop, step, region.block, loop.num_stages, loop.hints), span)
+        made = ir.For(kind, start, stop, step, region.block, loop.num_stages, loop.hints)
+        self.emit(made, span)
+        if loop.nests:
+            self._nested_loops.add(made)
+
+    def _with_nested(
+        self, bounds: list[ir.Value], body: ir.Block
+    ) -> tuple[list[ir.Value], ir.Block]:
+        """Make loops that are all that the points of another one do axes of it."""
+        while True:
+            inner = [op for op in body.ops if not isinstance(op, ir.Constant)]
+            loop = inner[0] if len(inner) == 1 else None
+            if not isinstance(loop, ir.For) or loop not in self._nested_loops:
+                return bounds, body
+            constants = [op for op in body.ops if isinstance(op, ir.Constant)]
+            self.regions[-1].cursor.ops.extend(constants)
+            bounds = [*bounds, loop.stop]
+            body = ir.Block([*body.args, *loop.body.args], loop.body.ops)
 
     def _unravel(self, tile: Expr, loop: Loop) -> Any:
         """Return the coordinates of a tile, its number counted down the rows of a group of columns,

@@ -277,6 +277,13 @@ class Tiles(Buffers):
         made = self.result(ir.Atomic(kind, held, base, indices))
         return made if return_prev else None
 
+    def corner(self, target: Any, what: str) -> tuple[Buffer, tuple[Any, ...]]:
+        """Return the buffer and the indices of an element as a kernel's values."""
+        place = self.place(target)
+        if not isinstance(place, BufferRegion) or not _element(place):
+            self._no_place(what, target)
+        return place.buffer, tuple(self._as_scalar(o) for o in place.offsets)
+
     def element(self, target: Any, what: str) -> tuple[ir.Value, list[ir.Value]]:
         """Return the buffer and the indices of an element that is written, `what`; an error for
         anything else."""
