@@ -225,6 +225,67 @@ _PRODUCTS = (
         asserts=True,
     ),
     Example(
+        "warp_specialize/example_warp_specialize_gemm_barrierpipe_stage2.py",
+        _codes("main({}, {}, {})", (16384, 16384, 16384), *_SQUARES),
+    ),
+    Example(
+        "warp_specialize/example_warp_specialize_gemm_copy_0_gemm_1.py",
+        _codes("main({}, {}, {})", *_GEMM),
+    ),
+    Example(
+        "warp_specialize/example_warp_specialize_gemm_copy_1_gemm_0.py",
+        _codes("main({}, {}, {})", (16384, 16384, 16384), *_SQUARES),
+    ),
+    Example(
+        "warp_specialize/example_warp_specialize_gemm_softpipe_stage2.py",
+        _codes("main({}, {}, {})", (16384, 16384, 16384), *_SQUARES),
+    ),
+    Example(
+        "warp_specialize/example_warp_specialize_gemm_copy_gemm_0_1.py",
+        (Run("main()"), *_codes(
+            _RANDOM + "c = matmul_warp_specialize_copy_gemm_0_1(a, b, 128, 128, 64)\n" + _CLOSE,
+            *_SQUARES,
+        )),
+    ),
+    Example(
+        "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py",
+        _codes("main({}, {}, {}, False)", (256, 256, 256), (4096, 4096, 4096), (256, 8192, 8192)),
+    ),
+    Example(
+        "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py",
+        _codes("main({}, {}, {}, 32, fast_dequant=False)", (256, 256, 256), (4096, 4096, 4096),
+               (256, 8192, 8192)),
+        "without bias",
+    ),
+    Example(
+        "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py",
+        _codes("main({}, {}, {}, 32, fast_dequant=False, with_bias=True)", (256, 256, 256),
+               (4096, 4096, 4096), (256, 8192, 8192)),
+        "with bias",
+    ),
+    Example(
+        "dequantize_gemm/example_dequant_gemm_fine_grained.py",
+        _codes(
+            "run_gemm({}, {}, {}, T.float16, T.float16, T.float32, 128, 128, 32, num_threads=128)",
+            (256, 256, 256), (4096, 4096, 4096), (256, 8192, 8192),
+        ),
+    ),
+    Example(
+        "dequantize_gemm/example_dequant_gemv_fp16xint4.py",
+        _codes(
+            "n, k = {}, {}\n"
+            "kinds = (T.float16, T.float16, T.float32)\n"
+            "kernel = dequantize_gemv(1, n, k, *kinds, 4, T.int8, 'uint', 4, 32, False)\n"
+            "a = torch.rand(1, k, device='cuda').half()\n"
+            "b = torch.randint(0, 127, (n, k // 2), device='cuda').to(torch.int8)\n"
+            "c = torch.zeros(1, n, device='cuda').half()\n"
+            "kernel(a, b, c)\n"
+            "signed = torch.stack((b << 4 >> 4, b >> 4), dim=-1).reshape(n, k).half()\n"
+            "torch.testing.assert_close(c, a @ signed.T, rtol=1e-2, atol=1.0)",
+            (1024, 1024), (8192, 8192), (28672, 8192),
+        ),
+    ),
+    Example(
         "dequantize_gemm/example_dequant_gemm_w4a8.py",
         _codes("main({}, {}, {})", (512, 512, 512), (4096, 4096, 4096), (1024, 8192, 8192)),
     ),
@@ -439,6 +500,12 @@ _ATTENTION = (
         "deepseek_v32/sparse_mla_fwd.py",
         _codes("test_sparse_mla_fwd(S={}, SKV={}, H=128, topk={})",
                (4096, 4096, 2048), (1024, 8192, 2048), (2048, 2048, 512)),
+        asserts=True,
+    ),
+    Example(
+        "deepseek_v32/sparse_mla_bwd.py",
+        _codes("test_sparse_mla_bwd(S={}, SKV={}, H=64, topk={})",
+               (4096, 8192, 2048), (1024, 4096, 512), (2048, 2048, 1024)),
         asserts=True,
     ),
     Example(
@@ -782,6 +849,24 @@ _REST = (
             (64, 32768, 2048), (128, 16384, 1024), (16, 65536, 2048),
         ),
         asserts=True,
+    ),
+    Example(
+        "hadamard_transform/example_hadamard.py",
+        _codes(
+            "b, n = {}, {}\n"
+            "x = torch.randn(b, n, device='cuda')\n"
+            "y, z = hadamard(x, n, T.float32), x\n"
+            "for half in (1 << bit for bit in range(n.bit_length() - 1)):\n"
+            "    p, q = z.view(b, -1, 2, half).unbind(2)\n"
+            "    z = torch.stack((p + q, p - q), 2)\n"
+            "torch.testing.assert_close(y, z.reshape(b, n), atol=1e-2, rtol=1e-2)",
+            (64, 32768), (4096, 4096), (65536, 512),
+        ),
+    ),
+    Example(
+        "dsa_hisa/fp8_block_mean_pooling.py",
+        _codes("test_fp8_block_mean_pooling({}, 128, 128, {})", (16384, 1), (131072, 16),
+               (1048576, 16)),
     ),
     Example(
         "deepseek_v32/fp8_lighting_indexer.py",
