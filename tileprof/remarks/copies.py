@@ -34,6 +34,10 @@ class StagedTma(Decision, text="through shared memory and tma[[, `{policy}`, as 
 class HasIt(Decision, text="left out: the tile has it already"): ...
 
 
+class PassedThrough(Decision):
+    text = "left out: it is only copied on, and threads load and convert what they hold of it"
+
+
 class StoresFromRegisters(Decision, text="stores from registers"): ...
 
 

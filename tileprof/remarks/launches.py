@@ -71,6 +71,16 @@ class WiderBlock(Decision):
     tile: str
 
 
+class EvenWarps(Decision):
+    text = (
+        "{threads} threads in a block, {asked} are asked for: tiles do not divide among {odd} "
+        "warps, which would hold copies"
+    )
+    threads: int
+    asked: int
+    odd: int
+
+
 class RowGroups(Candidate, text="groups of rows"): ...
 
 

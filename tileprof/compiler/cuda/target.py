@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from tileprof.binary.occupancy import MULTIPROCESSORS, Multiprocessor
 from tileprof.errors import UsageError
 
+WARP = 32
+"""Threads of a warp (CUDA C++ Programming Guide, "SIMT Architecture")."""
+
 WARP_GROUP = 128
 """Threads of a warp group: four warps that start one product (PTX ISA 8.0,
 "wgmma.mma_async").  `setmaxnreg` has to be executed by all of them."""

@@ -58,6 +58,7 @@ from .copies import bulk_reason, cp_async_width, kept_in_l2, tensor_of, wish_aga
 from .forwarded import forward_elements
 from .groups import with_threads
 from .operands import emit_product
+from .passed_through import take_out_passed
 from .stored_again import stored_again
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "uint32")
@@ -70,6 +71,7 @@ def choose(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
     def change(launch: ir.Launch) -> ir.Launch:
         # Here, because what decides over loads decides over instructions.
         launch = forward_elements(with_threads(launch, lowering), lowering)
+        launch = take_out_passed(launch, lowering)
         return _Launch(kernel, launch, lowering).chosen()
 
     return per_launch(kernel, change)

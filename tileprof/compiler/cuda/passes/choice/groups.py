@@ -1,4 +1,6 @@
-"""More threads for products whose sums do not fit into the registers of those asked for.
+"""How many threads a block gets: those asked for, but for two reasons.
+
+More of them for products whose sums do not fit into the registers of those asked for:
 
     launch {threads = 128}                      launch {threads = 256}
       gemm q, k, scores  128×128    ⇒             gemm q, k, scores  64 rows a warp group
@@ -7,7 +9,11 @@
 How many threads run a tile changes no result: programs name tiles and points, not threads.  A sum
 that does not fit is spilled in every iteration, and the assembler runs its products one by one; one
 that would leave no register for anything else cannot be compiled at all.
-In: a launch as its author wrote it.  Out: the launch, with more threads where sums need them.
+Fewer for tiles that an odd number of warps does not divide: of 96 threads, all three warps would
+hold and load every element of a row of 512.  A power of two of warps divides them.
+
+In: a launch as its author wrote it.  Out: the launch, with another number of threads where that
+helps.
 """
 
 from __future__ import annotations
@@ -19,17 +25,52 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.resources import fragment_registers, registers_available
-from tileprof.compiler.cuda.target import WARP_GROUP, WGMMA_ROWS
+from tileprof.compiler.cuda.target import WARP, WARP_GROUP, WGMMA_ROWS
 from tileprof.compiler.cuda.tuning import FRAGMENT_REGISTERS, MOST_SUMS
 from tileprof.ir.memory import base
-from tileprof.remarks.launches import AuthorsThreads, SumsNeed, WarpGroups, WiderBlock
+from tileprof.remarks.launches import AuthorsThreads, EvenWarps, SumsNeed, WarpGroups, WiderBlock
 
 from .gemms import is_for_warp_groups
 
 
 def with_threads(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    """Return the launch with as many threads as the sums of its products need."""
-    return _widened(_with_groups(launch, lowering), lowering)
+    """Return the launch with as many threads as the sums of its products need, and as its tiles
+    divide among."""
+    return _even(_widened(_with_groups(launch, lowering), lowering), lowering)
+
+
+def _even(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
+    """Return the launch with a power of two of warps where those asked for would hold copies."""
+    asked = launch.block_threads
+    warps = asked // WARP
+    odd = warps // (warps & -warps) if warps else 1
+    ops = list(ir.walk(launch.body))
+    if asked % WARP or odd == 1 or any(isinstance(o, ir.Gemm) for o in ops):
+        return launch
+    if any(isinstance(o, ir.Alloc | ir.Parallel) and o.layout for o in ops):
+        # A layout that is given names threads.
+        return launch
+    shapes = [shape for shape in map(_extents, ops) if math.prod(shape) > asked]
+    if not shapes or any(extent % odd == 0 for shape in shapes for extent in shape):
+        return launch
+    threads = WARP << (warps.bit_length() - 1)
+    lowering.remarks.add("launch", "", launch.span, EvenWarps(threads, asked, odd))
+    return replace(launch, threads=(threads,))
+
+
+def _extents(op: ir.OpBase) -> tuple[int, ...]:
+    """Return the extents of the points or elements that an op divides among threads, where they
+    are known; none for other ops."""
+    match op:
+        case ir.Parallel():
+            known = [e.owner.value for e in op.extents if isinstance(e.owner, ir.Constant)]
+            return tuple(int(n) for n in known) if len(known) == len(op.extents) else ()
+        case ir.Copy():
+            found = op.target.buffer if op.target.buffer.space != "global" else op.source.buffer
+            return tuple(n for n in found.shape if isinstance(n, int))
+        case ir.Fill():
+            return tuple(n for n in op.target.buffer.shape if isinstance(n, int))
+    return ()
 
 
 def _with_groups(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
