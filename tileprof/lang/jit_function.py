@@ -292,9 +292,7 @@ class JitFunction(Kernelized):
             raise
 
     def _compile(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
-        extents = {
-            n: extent_of(n, v, self) for n, v in kwargs.items() if n not in self._names
-        }
+        extents = {n: extent_of(n, v, self) for n, v in kwargs.items() if n not in self._names}
         if self.lazy:
             return self._compile_factory(args, kwargs, extents)
         values = {
