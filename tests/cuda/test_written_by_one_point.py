@@ -69,11 +69,12 @@ def diagonal_of_a_product(
 def _expected(name: str, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     match name:
         case "one_element":
-            return x + x[37]
+            moved: np.ndarray[Any, Any] = x + x[37]
+            return moved
         case "one_of_each_row":
             return np.where(x == x.max(axis=1, keepdims=True), x, 0)
         case _:
-            squares = (x.astype(np.float32) ** 2).sum(axis=1)
+            squares: np.ndarray[Any, Any] = (x.astype(np.float32) ** 2).sum(axis=1)
             return np.broadcast_to(squares, (64, 64))
 
 
@@ -90,7 +91,8 @@ def test_all_threads_see_what_one_point_wrote(name: str, target: str) -> None:
     """On the emulated GPU as in NumPy; a remark names the fragment and the reason."""
     made = _compiled(name, target)
     source, result = (p.type for p in made.kernel.params)
-    assert isinstance(source, ir.BufferType) and isinstance(result, ir.BufferType)
+    assert isinstance(source, ir.BufferType)
+    assert isinstance(result, ir.BufferType)
     x = np.random.default_rng(0).integers(-8, 9, source.static_shape)
     x = (x + np.arange(x.size).reshape(x.shape) / 1024 * (name == "one_of_each_row")).astype(
         source.dtype.to_numpy()

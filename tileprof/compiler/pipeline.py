@@ -44,7 +44,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     # First: tracing leaves constants and repeated index arithmetic that hide what is affine.
     Pass("simplify", lambda kernel, options: simplify(kernel)),
-    # After simplify, which makes indices affine; before the bounds, which need fewer conditions then.
+    # After simplify, which makes indices affine; before bounds, which then have fewer conditions.
     Pass("decide", lambda kernel, options: decide(kernel)),
     # After both, on the index expressions that are left; the backend then drops guards.
     Pass("bounds", lambda kernel, options: prove_bounds(kernel)),

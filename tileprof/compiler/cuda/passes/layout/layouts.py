@@ -95,8 +95,9 @@ def _is_changed_by_one(link: Link, solution: Solution) -> bool:
     """Whether a loop writes a fragment at points that differ in more than the fragment's indices,
     and different threads run them.
 
-    Of points with the same element a condition lets at most one write (`if j == first[i]: f[i] = …`).
-    Its thread is one of those that hold the element: the others would keep what they had.
+    Of points with the same element a condition lets at most one write, as in `if j == first[i]:
+    f[i] = …`.  Its thread is one of those that hold the element: the others would keep what they
+    had.
     """
     if not link.writes or not isinstance(link.op, ir.Parallel):
         return False
