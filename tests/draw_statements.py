@@ -88,6 +88,7 @@ class Drawing(Expressions):
 
     def statement(self) -> None:
         simple = [self.tile, self.gemm, self.reduce, self.scan, self.convert, self.count]
+        simple.append(self.choose)
         nested = [self.scope, self.branch, self.loop, self.turns] if self.depth < 2 else []
         self.pick([*simple, *nested])()
 
@@ -166,6 +167,32 @@ class Drawing(Expressions):
             self.builder.emit(ir.Atomic(kind, value, self.counters, [slot]))
 
         self.builder.emit(ir.Parallel([self.index(7)], self.inside(1, point)))
+
+    def choose(self) -> None:
+        """Of each row or column, one point writes its number to a vector."""
+        dtype = self.pick([*FLOATS, *INTEGERS])
+        shape = (self.pick(self.extents), self.pick(self.extents))
+        kept = self.number(0, 1)
+        target = self.tile_of((shape[kept],), dtype)
+        # Another point that read it would read at the same time.
+        others = [t for t in self.tiles if t.value is not target.value]
+        self.tiles, tiles = others, self.tiles
+
+        def point(at: list[ir.Value]) -> None:
+            moved = self.binary("add", at[kept], self.pick([*self.scalars, self.index(1)]))
+            first = self.binary("floormod", moved, self.index(shape[1 - kept]))
+            chosen = self.builder.emit(ir.Compare("eq", at[1 - kept], first)).result
+
+            def write(_: list[ir.Value]) -> None:
+                self.builder.emit(
+                    ir.Store(self.expression(dtype, at, shape), target.value, [at[kept]])
+                )
+
+            self.builder.emit(ir.If(chosen, self.inside(0, write), ir.Block()))
+
+        extents = [self.index(s) for s in shape]
+        self.builder.emit(ir.Parallel(extents, self.inside(2, point)))
+        self.tiles = tiles
 
     def nested(self, _: list[ir.Value]) -> None:
         self.depth += 1

@@ -23,7 +23,7 @@ from tests.strategies import Case, cases, kernels
 from tileprof import ir
 from tileprof.compiler.build import find_compiler
 from tileprof.compiler.codegen import emit
-from tileprof.compiler.passes import prove_bounds, simplify
+from tileprof.compiler.passes import decide, prove_bounds, simplify
 from tileprof.compiler.work import estimate
 from tileprof.instrument import Mode, insert, strip
 from tileprof.runtime.cpu.executable import CpuExecutable
@@ -93,11 +93,12 @@ def test_simplify_is_idempotent_and_valid(kernel: ir.Kernel) -> None:
 @given(cases())
 @few
 def test_passes_change_no_result(case: Case) -> None:
-    """The kernel as drawn, simplified, with proved bounds and with records computes the same."""
+    """The kernel as drawn, after each pass and with records computes the same."""
     expected = _run(case, case.kernel)
     simple = simplify(case.kernel)
-    proved = prove_bounds(simple)
-    for kernel in (simple, proved, insert(proved, "ops")):
+    decided = decide(simple)
+    proved = prove_bounds(decided)
+    for kernel in (simple, decided, proved, insert(proved, "ops")):
         _same(case, _run(case, kernel), expected)
 
 
@@ -109,7 +110,7 @@ def test_blocks_run_alone_or_together(case: Case) -> None:
 
 
 def _after_passes(kernel: ir.Kernel) -> ir.Kernel:
-    return prove_bounds(simplify(kernel))
+    return prove_bounds(decide(simplify(kernel)))
 
 
 def _measured(kernel: ir.Kernel) -> ir.Kernel:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lang.call_mistakes import CALL_MISTAKES
 from tests.lang.mistakes import MISTAKES
 from tileprof.errors import InternalError, TileprofError
 
@@ -23,7 +24,10 @@ def message(mistake: Callable[[], object]) -> str:
     return f"{type(error).__name__}: {re.sub(r'0x[0-9a-f]+', '0x…', text)}"
 
 
-@pytest.mark.parametrize("group", MISTAKES)
+ALL = {**MISTAKES, "calls": CALL_MISTAKES}
+
+
+@pytest.mark.parametrize("group", ALL)
 def test_messages(group: str, golden: Callable[[str], None]) -> None:
     """The whole message of each mistake."""
-    golden("\n\n".join(f"# {n}\n{message(m)}" for n, m in MISTAKES[group].items()) + "\n")
+    golden("\n\n".join(f"# {n}\n{message(m)}" for n, m in ALL[group].items()) + "\n")

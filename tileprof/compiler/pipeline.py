@@ -10,7 +10,7 @@ from tileprof.errors import UsageError
 from tileprof.instrument import Mode, insert
 
 from .cuda.controls import Controls
-from .passes import prove_bounds, simplify
+from .passes import decide, prove_bounds, simplify
 
 __all__ = ["FRONTEND", "PASSES", "Mode", "Options", "Pass", "run"]
 
@@ -44,7 +44,9 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     # First: tracing leaves constants and repeated index arithmetic that hide what is affine.
     Pass("simplify", lambda kernel, options: simplify(kernel)),
-    # After simplify, on the index expressions that are left; the backend then drops guards.
+    # After simplify, which makes indices affine; before bounds, which then have fewer conditions.
+    Pass("decide", lambda kernel, options: decide(kernel)),
+    # After both, on the index expressions that are left; the backend then drops guards.
     Pass("bounds", lambda kernel, options: prove_bounds(kernel)),
     # Last: every pass before it sees the kernel that the user would run without measurement.  The
     # lowering for a GPU takes these records out again and has marks of its own.

@@ -26,6 +26,7 @@ from .display.kernels import in_notebook, kernel_text
 from .functions import Kernelized, PrimFunc
 from .spans import here, hide_internals
 from .specialize import trace_prim_func
+from .static import as_number, is_number
 from .tensors import TensorType
 from .trace import Given, Knowledge, Traced
 from .warm import WarmCalls
@@ -294,6 +295,18 @@ def check_extents(extents: Mapping[str, int], knowledge: Knowledge, function: Ke
                 location=function.location,
                 hint=f"It has: {known}.",
             )
+
+
+def extent_of(name: str, value: Any, function: Kernelized) -> int:
+    """Return the value of an extent that `compile` was given; UsageError where it is none."""
+    number = as_number(value) if is_number(value) else None
+    if not isinstance(number, int) or number < 0:
+        raise UsageError(
+            f"`{name}={value!r:.60}` of `{function.__name__}` is not a valid extent",
+            location=function.location,
+            hint="Extents are whole numbers, 0 or greater.",
+        )
+    return number
 
 
 def options_of(

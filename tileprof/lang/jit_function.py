@@ -25,7 +25,15 @@ from tileprof.runtime.selection import chosen
 
 from . import abstract
 from .calls import Plan, Variant, given_of, place, spec_of
-from .compiled import MAX_PLANS, Kernel, check_extents, compile, debugging, options_of
+from .compiled import (
+    MAX_PLANS,
+    Kernel,
+    check_extents,
+    compile,
+    debugging,
+    extent_of,
+    options_of,
+)
 from .display.kernels import function_text, in_notebook
 from .dtypes import dtype, is_dtype
 from .functions import Kernelized, PrimFunc, annotations_of
@@ -284,7 +292,7 @@ class JitFunction(Kernelized):
             raise
 
     def _compile(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Kernel:
-        extents = {n: v for n, v in kwargs.items() if n not in self._names}
+        extents = {n: extent_of(n, v, self) for n, v in kwargs.items() if n not in self._names}
         if self.lazy:
             return self._compile_factory(args, kwargs, extents)
         values = {
@@ -358,7 +366,7 @@ class JitFunction(Kernelized):
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         rest = self._defaults[len(args) :]
-        if not kwargs and inspect.Parameter.empty not in rest:
+        if not kwargs and len(args) <= len(self._names) and inspect.Parameter.empty not in rest:
             return (*args, *rest)
         try:
             bound = self.signature.bind(*args, **kwargs)

@@ -97,6 +97,7 @@ def _trace(
     for _ in range(_MAX_TRACES):
         try:
             tracer = Tracer(function.staged.__code__, given, knowledge, order)
+            tracer.absent = frozenset(n for n, v in values.items() if v is None)
             with activate(tracer):
                 args = [_argument(tracer, n, values.get(n), annotations.get(n)) for n in order]
                 returned = function.staged(*args)

@@ -1,6 +1,7 @@
 """Names of `tileprof.compiler.passes`, loaded when one is first used."""
 
 from .bounds import prove_bounds
+from .decisions import decide
 from .simplification import simplify
 
-__all__ = ["prove_bounds", "simplify"]
+__all__ = ["decide", "prove_bounds", "simplify"]

@@ -11,7 +11,7 @@ import ast
 from collections import Counter
 from typing import Any, NoReturn
 
-from tileprof.errors import UnsupportedPython
+from tileprof.errors import KernelError, UnsupportedPython
 from tileprof.lang.spans import node_location
 
 from .liveness import assigned
@@ -37,6 +37,10 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
     ast.BitXor: "^", ast.MatMult: "@",
 }  # fmt: skip
+
+
+_TENSORS = ("Tensor", "Buffer", "StridedTensor")
+"""Annotations that only a parameter can have."""
 
 
 class NameRewriter(ast.NodeTransformer):
@@ -159,6 +163,8 @@ class NameRewriter(ast.NodeTransformer):
         name = node.target.id
         if node.value is None:
             if name not in self._params:
+                if self._params:
+                    self._refuse_stray(node, name)
                 return self._at(ast.Pass(), node)
             made = self._hook(
                 "argument", ast.Constant(name), self._load(name), self.visit(node.annotation)
@@ -166,6 +172,18 @@ class NameRewriter(ast.NodeTransformer):
             return self._at(ast.Assign([ast.Name(name, ast.Store())], made), node)
         typed = self._hook("typed", self.visit(node.annotation), self.visit(node.value))
         return self._at(ast.Assign([ast.Name(name, ast.Store())], self._bound(name, typed)), node)
+
+    def _refuse_stray(self, node: ast.AnnAssign, name: str) -> None:
+        """KernelError for a tensor that no parameter is; other annotations say nothing, as in
+        Python."""
+        kind = node.annotation.func if isinstance(node.annotation, ast.Call) else None
+        if getattr(kind, "attr", getattr(kind, "id", "")) in _TENSORS:
+            raise KernelError(
+                f"`{name}` is annotated as a tensor, and is no parameter of `{self._function}`",
+                location=node_location(node, self._source.file, self._function),
+                hint=f"Add `{name}` to the parameters; a result is `{name} = T.empty(shape, dtype)`"
+                f", and memory of a block `{name} = T.alloc_shared(shape, dtype)`.",
+            )
 
     def _plain(self, node: ast.AnnAssign) -> Any:
         assert node.value is not None

@@ -69,6 +69,8 @@ class Tracer(Warps):
         self.given = given
         self.knowledge = knowledge
         self.order = order
+        self.absent: frozenset[str] = frozenset()
+        """Arguments of a call that are None; other unknown tensors are only not known yet."""
         self.params: dict[str, tuple[ir.Param, ir.Value]] = {}
         self.outputs: dict[str, tuple[ir.Param, ir.Value]] = {}
         self.symbols: dict[str, tuple[ir.Value, Location | None]] = {}
@@ -129,12 +131,15 @@ class Tracer(Warps):
             return Expr(param, self.top)
         if not isinstance(annotation, TensorType):
             return value
-        if value is not None and not isinstance(value, Poison):
+        if name in self.absent or (value is not None and not isinstance(value, Poison)):
             raise ArgumentError(
                 f"argument `{name}` is {value!r:.60}, and a tensor of rank "
                 f"{len(annotation.shape)} is expected",
                 location=self.location(),
-                hint="Pass a NumPy array, a PyTorch tensor or anything with DLPack.",
+                hint="Pass a NumPy array, a PyTorch tensor or anything with DLPack."
+                if value is not None
+                else f"Pass one, or annotate it under `if {name} is not None:` where it may be "
+                "missing.",
             )
         given = self.given.get(name, Given())
         self._bind(name, annotation, given)
@@ -212,12 +217,24 @@ class Tracer(Warps):
         """An error where a `T.const` has no value though it is needed now."""
         for name, where in self._open.items():
             self.fail(
-                KernelError,
-                f"no argument gives the value of `{name}`",
-                f"Use it as an extent of an argument, `A: T.Tensor(({name}, …), dtype)`, or pass "
-                f"it: `kernel.compile({name}=…)`.",
-                at=where,
+                KernelError, f"no argument gives the value of `{name}`", self._gives(name), at=where
             )
+
+    def _gives(self, extent: str) -> str:
+        """Return what would give the value of an extent: the likeliest mistake first."""
+        strange = [n for n in self.knowledge.extents if n not in self.knowledge.named]
+        if strange:
+            return f"`{strange[0]}` was given, which is no extent of the kernel: pass `{extent}=…`."
+        untold = [n for n in self.order if n in self.given and n not in self.params]
+        if untold:
+            return (
+                f"Annotate `{untold[0]}` before this extent is used: "
+                f"`{untold[0]}: T.Tensor(({extent}, …), dtype)`."
+            )
+        return (
+            f"Use it as an extent of an argument, `A: T.Tensor(({extent}, …), dtype)`, or pass it: "
+            f"`kernel.compile({extent}=…)`."
+        )
 
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Any:
         """Return the blocks of a grid."""

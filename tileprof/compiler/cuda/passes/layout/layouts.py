@@ -26,6 +26,7 @@ from tileprof.remarks.common import Asked, RegisterCandidate
 from tileprof.remarks.layouts import (
     ByCompiler,
     InSharedMemory,
+    SeveralThreads,
     TooManyElements,
     UnderOtherShape,
     WorkedOut,
@@ -70,11 +71,15 @@ def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 
 def _misplaced(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
-    """Fragments that other shapes show otherwise than their registers lie, and those of which some
-    loop would need many elements in each thread."""
+    """Fragments that other shapes show otherwise than their registers lie, those of which some loop
+    would need many elements in each thread, and those that one point changes for several threads.
+    """
     found: dict[ir.Value, Demotion] = {}
     for value in unfit(graph, solution.known):
         found[value] = Demotion(UnderOtherShape(), None)
+    for link in graph.links:
+        if _is_changed_by_one(link, solution):
+            found[base(link.child)] = Demotion(SeveralThreads(), link.op.span)
     fixed = {base(node) for node in solution.fixed if isinstance(node, ir.Value)}
     for link in solution.links:
         if base(link.child) in fixed or not _is_indexed_by_numbers(graph, link):
@@ -84,6 +89,24 @@ def _misplaced(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
             why = TooManyElements(needed.registers_per_thread)
             found[base(link.child)] = Demotion(why, link.op.span)
     return found
+
+
+def _is_changed_by_one(link: Link, solution: Solution) -> bool:
+    """Whether a loop writes a fragment at points that differ in more than the fragment's indices,
+    and different threads run them.
+
+    Of points with the same element a condition lets at most one write, as in `if j == first[i]:
+    f[i] = …`.  Its thread is one of those that hold the element: the others would keep what they
+    had.
+    """
+    if not link.writes or not isinstance(link.op, ir.Parallel):
+        return False
+    layout = solution.known.get(link.op)
+    # A loop without a layout accesses no fragment in registers.
+    if layout is None:
+        return False
+    left_out = [d for d, extent in enumerate(layout.shape) if extent > 1 and d not in link.dims]
+    return any(digit.step[d] for digit in (*layout.lanes, *layout.warps) for d in left_out)
 
 
 def _is_indexed_by_numbers(graph: Graph, link: Link) -> bool:
