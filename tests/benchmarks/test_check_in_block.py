@@ -11,6 +11,7 @@ import pytest
 from benchmarks import check_in_block
 from benchmarks.check_in_block import PLANTS, RESULT, Program, check_plant, is_true, recorded
 from benchmarks.check_plants import ROLES
+from benchmarks.check_plants_threads import ROWS
 
 
 @cache
