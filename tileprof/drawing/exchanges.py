@@ -258,26 +258,47 @@ def _scan(op: ir.Scan, threads: int) -> Exchange | None:
         index = np.concatenate([np.stack(pad, axis=-1), index], axis=-1) if pad else index
         return np.where(inside, layout.address(index), -1)
 
+    size = op.source.dtype.bytes, op.target.dtype.bytes
     if has_thread_lines(lines, length, threads):
         line = np.arange(-(-lines // threads) * threads).reshape(-1, 1, _WARP)
-        at = np.arange(length).reshape(1, -1, 1)
-        line, at = np.broadcast_arrays(line, at)
-        shuffles = 0
-    elif scan_scratch(shape, op.dim, threads, op.source.dtype, op.target.dtype):
-        return None
-    else:
-        line, at = np.broadcast_arrays(
-            np.arange(lines).reshape(-1, 1, 1),
-            np.arange(-(-length // _WARP) * _WARP).reshape(1, -1, _WARP),
-        )
-        shuffles = lines * -(-length // _WARP) * 6 * _words(working)
-    return Exchange(
-        (
-            Requests("read", bytes_of(source, line, at).reshape(-1, _WARP), op.source.dtype.bytes),
-            Requests("write", bytes_of(target, line, at).reshape(-1, _WARP), op.target.dtype.bytes),
-        ),
-        shuffles,
-    )
+        line, at = np.broadcast_arrays(line, np.arange(length).reshape(1, -1, 1))
+        read, write = bytes_of(source, line, at), bytes_of(target, line, at)
+        if op.source is op.target and op.source.dtype == working:
+            # The first element of a line is there already.
+            write = write[:, 1:]
+        return Exchange((_request("read", read, size[0]), _request("write", write, size[1])))
+    whole = np.arange(-(-length // _WARP) * _WARP).reshape(1, -1, _WARP)
+    line, at = np.broadcast_arrays(np.arange(lines).reshape(-1, 1, 1), whole)
+    requests = [
+        _request("read", bytes_of(source, line, at), size[0]),
+        _request("write", bytes_of(target, line, at), size[1]),
+    ]
+    shuffles = lines * whole.shape[1] * 6
+    if scan_scratch(shape, op.dim, threads, op.source.dtype, op.target.dtype):
+        # Warps share a line: each but the last adds up its part, and reads those before its own.
+        warps = threads // _WARP
+        part = -(-length // (_WARP * warps)) * _WARP
+        first = [w for w in range(warps) if (w + 1) * part < length]
+        ahead = len(first) * part
+        requests.append(_request("read", bytes_of(source, line, at)[:, : ahead // _WARP], size[0]))
+        sums = sum(w for w in range(warps) if w * part < length)
+        requests += [
+            _request("read", np.zeros((lines * sums, _WARP), np.int64), working.bytes),
+            _request("write", _lone(lines * len(first)), working.bytes),
+        ]
+        shuffles += lines * len(first) * 5
+    return Exchange(tuple(requests), shuffles * _words(working))
+
+
+def _request(access: Literal["read", "write"], lanes: Ints, width: int) -> Requests:
+    return Requests(access, np.ascontiguousarray(lanes).reshape(-1, _WARP), width)
+
+
+def _lone(count: int) -> Ints:
+    """Return requests of which one lane takes part."""
+    made = np.full((count, _WARP), -1, np.int64)
+    made[:, 0] = 0
+    return made
 
 
 def _shared(value: ir.Value) -> SharedLayout | None:

@@ -61,7 +61,7 @@ def beside(case: Case) -> tuple[Both, list[str], list[str]]:
     made: dict[Key, tuple[Moved, Moved]] = defaultdict(lambda: (Moved(), Moved()))
     traffic = launch.traffic
     for place, moved in (traffic.places if traffic else {}).items():
-        if place.way not in ("TMA", "shuffle") and not (place.way == "cp.async" and place.space == "shared"):
+        if place.way != "TMA" and not (place.way == "cp.async" and place.space == "shared"):
             made[place.space, place.access, place.way][0].add(moved)
     for (_, key), moved in found.counted.items():
         made[key][1].add(moved)
