@@ -6,7 +6,9 @@ No GPU is needed.  CHECKOUT is a checkout of TileLang (`tilelang_examples.py`); 
 kernels of this repository are checked.  Whatever runs on the interpreter is checked while it runs,
 each in a process of its own.  Kernels are taken for right: a finding is a false alarm, or a fault
 that the example has.  Each launch has three properties between blocks, which are proved for all
-inputs or explored, and two inside of blocks, which are explored on the emulated GPU.  Results go to
+inputs, proved for all inputs that have the integers of the run, or explored, and two inside of
+blocks, which are explored on the emulated GPU.  What is only compiled, for arguments made up here,
+is proved or not, and not run.  Results go to
 `benchmarks/results/check-examples.json`.
 """
 
@@ -50,6 +52,9 @@ class Checked:
     launches: int = 0
     proved: int = 0
     """Launches of which all three properties between blocks are proved."""
+    settled: int = 0
+    """Launches of which each of them is proved for all inputs, or for all that have the integers of
+    the run."""
     places: int = 0
     """`T.Kernel`s in the text of the example, each once however often it is compiled."""
     places_proved: int = 0
@@ -62,14 +67,15 @@ class Checked:
 
 def checked(item: Item | Call) -> Checked:
     """Run an example, or a call of this repository's, under the check."""
-    from tileprof.checker import Plan, check_call
+    from tileprof.checker import Plan, Report, check_call, check_proofs
     from tileprof.errors import UsageError
 
     seen: list[str] = []
+    traced: list[Any] = []
 
     def run() -> None:
         if isinstance(item, Item):
-            seen.append(attempt(item).status)
+            seen.append(attempt(item, traced).status)
         else:
             with redirect_stdout(StringIO()):
                 item.run()
@@ -80,15 +86,20 @@ def checked(item: Item | Call) -> Checked:
         report = check_call(run, (), {}, Plan(seeds=(0,)))
     except UsageError:
         status = seen[0] if seen else "failed"
-        return Checked(item.name, status, round(time.perf_counter() - began, 2))
+        if not traced:
+            return Checked(item.name, status, round(time.perf_counter() - began, 2))
+        each = [check_proofs(made.program.kernel) for made in traced]
+        report = Report((), tuple(launch for one in each for launch in one.launches))
     verdicts: dict[str, Counter[str]] = {}
     reasons: Counter[str] = Counter()
-    proved, places = 0, dict[Any, bool]()
+    proved, settled, places = 0, 0, dict[Any, bool]()
     for launch in report.launches:
         for name, verdict in launch.verdicts.items():
             verdicts.setdefault(name, Counter())[verdict.status] += 1
             reasons.update(each.why for each in verdict.unproved)
-        whole = all(each.status == "proved" for each in launch.verdicts.values())
+        statuses = {each.status for each in launch.verdicts.values()}
+        settled += statuses <= {"proved", "enumerated"}
+        whole = statuses == {"proved"}
         place = launch.kernel, launch.location
         places[place] = whole and places.get(place, True)
         proved += whole
@@ -104,6 +115,7 @@ def checked(item: Item | Call) -> Checked:
         [f"{each.code}: {each.kernel}, {each.buffer} {each.message}" for each in report.findings],
         len(report.launches),
         proved,
+        settled,
         len(places),
         sum(places.values()),
         {name: dict(count) for name, count in verdicts.items()},
@@ -113,7 +125,8 @@ def checked(item: Item | Call) -> Checked:
 
 def summary(rows: Sequence[Checked]) -> dict[str, Any]:
     """Return the sums over all examples with a launch."""
-    ran = [row for row in rows if row.launches]
+    ran = [row for row in rows if row.launches and row.status != "traces"]
+    traced = [row for row in rows if row.status == "traces"]
     launches, places = sum(row.launches for row in ran), sum(row.places for row in ran)
     return {
         "examples": len(ran),
@@ -121,6 +134,10 @@ def summary(rows: Sequence[Checked]) -> dict[str, Any]:
         "findings": sum(len(row.findings) for row in ran),
         "launches_proved": sum(row.proved for row in ran),
         "share_of_launches_proved": _share(sum(row.proved for row in ran), launches),
+        "launches_settled": sum(row.settled for row in ran),
+        "share_of_launches_settled": _share(sum(row.settled for row in ran), launches),
+        "launches_of_compiled_examples": sum(row.launches for row in traced),
+        "launches_of_compiled_examples_proved": sum(row.proved for row in traced),
         "kernels_in_the_text": places,
         "share_of_kernels_proved": _share(sum(row.places_proved for row in ran), places),
         "verdicts": {
@@ -157,7 +174,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         made = apart(checked, item)
         row = made if isinstance(made, Checked) else Checked(item.name, "failed", 0.0, [made])
         rows.append(row)
-        print(f"{row.status:8} {row.proved}/{row.launches} {row.seconds:6.1f} s {row.name} "
+        proofs = f"{row.proved}+{row.settled - row.proved}/{row.launches}"
+        print(f"{row.status:8} {proofs:7} {row.seconds:6.1f} s {row.name} "
               f"{'; '.join(row.findings)} {row.reasons or ''}", flush=True)  # fmt: skip
     result = {
         "date": date.today().isoformat(),

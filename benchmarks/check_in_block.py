@@ -37,7 +37,10 @@ import ml_dtypes
 import numpy as np
 
 import tileprof
-from benchmarks.check_plants import PLANTS, Plant
+from benchmarks import check_threads
+from benchmarks.check_plants import PLANTS as OF_TILES
+from benchmarks.check_plants import Plant
+from benchmarks.check_plants_threads import THREAD_PLANTS
 from benchmarks.studies import QUICK, study
 from tileprof import ir
 from tileprof.checker.explore import Arguments, Explorer
@@ -50,6 +53,7 @@ from tileprof.emulator.building import compiler
 from tileprof.errors import KernelError
 from tileprof.runtime.events.access import listening
 
+PLANTS = (*OF_TILES, *THREAD_PLANTS)
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "check-in-block.json"
 SMALL: Mapping[str, Mapping[str, Any]] = {
@@ -116,7 +120,7 @@ def _normal(*shape: int, dtype: Any = np.float32) -> Any:
 
 def programs(wanted: re.Pattern[str]) -> Iterator[Program]:
     """Yield all texts whose calls' names match."""
-    for call in (*studies(), *ladder(), *of_benchmarks()):
+    for call in (*studies(), *ladder(), *of_benchmarks(), *of_threads()):
         if wanted.search(call.name):
             yield from recorded(call)
 
@@ -162,6 +166,19 @@ def of_benchmarks() -> Iterator[Call]:
     }
     for name, given in arguments.items():
         yield Call(f"bench {name}", partial(getattr(own, name), *given))
+
+
+def of_threads() -> Iterator[Call]:
+    """Yield kernels that are written for single threads."""
+    numbers = np.random.default_rng(0).integers(0, 64, (4, 256)).astype(np.int32)
+    arguments: dict[str, tuple[Any, ...]] = {
+        "rows_of_threads": (_normal(16, 512), _normal(512)),
+        "neighbours_of_threads": (_normal(4, 128),),
+        "counted_by_threads": (numbers, np.zeros(64, np.int32)),
+        "roles_of_threads": (_normal(4, 4, 64),),
+    }
+    for name, given in arguments.items():
+        yield Call(f"threads {name}", partial(getattr(check_threads, name), *given))
 
 
 SYNCHRONIZES = re.compile(

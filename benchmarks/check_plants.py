@@ -14,6 +14,11 @@ Family = Literal[
     "reduction",
     "attention",
     "split K and dequantisation",
+    "threads",
+    "atomics",
+    "all-reduce",
+    "roles and branches",
+    "ring slots off by one",
 ]
 RACE, FENCE, EARLY = "shared-memory-race", "missing-fence", "early-accumulator"
 DEADLOCK, FAULT = "deadlock", "gpu-fault"

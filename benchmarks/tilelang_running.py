@@ -43,8 +43,9 @@ class Item:
     case: Case | Fragment | None
 
 
-def attempt(item: Item) -> Result:
-    """Run or trace one item."""
+def attempt(item: Item, traced: list[Any] | None = None) -> Result:
+    """Run or trace one item; kernels that are compiled for made-up arguments, and not run, are
+    added to `traced`."""
     host.install()
     is_fence = item.path.suffix == ".md"
     case = item.case
@@ -53,7 +54,7 @@ def attempt(item: Item) -> Result:
         return Result(item.name, "outside", reason)
     with host.on_host(), contextlib.redirect_stdout(io.StringIO()):
         try:
-            status = _fence(item) if is_fence else _example(item)
+            status = _fence(item) if is_fence else _example(item, traced)
         except BaseException as error:  # a script may exit; whatever it is, it is a result
             if os.environ.get("TRACEBACK"):
                 traceback.print_exc()
@@ -62,7 +63,7 @@ def attempt(item: Item) -> Result:
     return Result(item.name, status[0], status[1] or beside)
 
 
-def _example(item: Item) -> tuple[str, str]:
+def _example(item: Item, traced: list[Any] | None) -> tuple[str, str]:
     module = types.ModuleType(item.path.stem)
     module.__file__ = str(item.path)
     sys.path.insert(0, str(item.path.parent))
@@ -74,7 +75,7 @@ def _example(item: Item) -> tuple[str, str]:
     exec(compile(case.code, "<case>", "exec", dont_inherit=True), module.__dict__)
     if host.checks or case.asserts:
         return "passes", ""
-    return ("runs", "") if case.code else _traced(vars(module), case.guesses)
+    return ("runs", "") if case.code else _traced(vars(module), case.guesses, traced)
 
 
 def _with_constants(tree: ast.Module, constants: dict[str, Any]) -> ast.Module:
@@ -134,7 +135,11 @@ def _given(page: str) -> dict[str, Any]:
     return {**names, **sizes, **blocks, "accum_dtype": "float32", "page": page}
 
 
-def _traced(names: dict[str, Any], guesses: dict[str, Any] | None = None) -> tuple[str, str]:
+def _traced(
+    names: dict[str, Any],
+    guesses: dict[str, Any] | None = None,
+    kept: list[Any] | None = None,
+) -> tuple[str, str]:
     """Compile every kernel that a module defines, with arguments made up by their names."""
     from tileprof import compile
     from tileprof.errors import ArgumentError
@@ -147,12 +152,14 @@ def _traced(names: dict[str, Any], guesses: dict[str, Any] | None = None) -> tup
         kernel = held.kernel if isinstance(held, host.Tuned) else held
         try:
             if isinstance(kernel, PrimFunc):
-                compile(kernel)
+                made = compile(kernel)
             elif isinstance(kernel, JitFunction):
-                _compile(kernel, GUESSES | (guesses or {}))
+                made = _compile(kernel, GUESSES | (guesses or {}))
             else:
                 continue
             found += 1
+            if kept is not None:
+                kept.append(made)
         except (AssertionError, ArgumentError, TypeError, ZeroDivisionError) as error:
             skipped.append(f"{name}: {_line(error)}")
     if not found:
@@ -161,7 +168,7 @@ def _traced(names: dict[str, Any], guesses: dict[str, Any] | None = None) -> tup
     return "traces", f"{found} kernel{'s' * (found > 1)}{rest}"
 
 
-def _compile(kernel: Any, guesses: dict[str, Any]) -> None:
+def _compile(kernel: Any, guesses: dict[str, Any]) -> Any:
     text = ast.unparse(kernel.source.tree)
     wanted = set(re.findall(r"\w+", " ".join(re.findall(r"T\.const\((['\"].*?['\"])", text))))
     values = {n: guesses.get(n, 128) for n in wanted}
@@ -171,7 +178,7 @@ def _compile(kernel: Any, guesses: dict[str, Any]) -> None:
             continue
         if parameter.default is parameter.empty or parameter.default is None:
             values[name] = guesses.get(name, 64)
-    kernel.compile(**values)
+    return kernel.compile(**values)
 
 
 def _line(error: BaseException) -> str:

@@ -53,6 +53,8 @@ def shown(case: Case) -> Shown:
         raise SystemExit(f"{case.name} has no requests on {machine.target}: {machine.problem}")
     lines: dict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(LINE_QUANTITIES, 0))
     for place, moved in traffic.places.items():
+        if place.way == "shuffle":
+            continue
         held = lines[place.line]
         if place.space == "global":
             held["global_sectors"] += moved.taken

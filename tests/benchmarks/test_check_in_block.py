@@ -9,15 +9,19 @@ from functools import cache
 import pytest
 
 from benchmarks import check_in_block
-from benchmarks.check_in_block import RESULT, Program, check_plant, recorded
-from benchmarks.check_plants import PLANTS, ROLES
+from benchmarks.check_in_block import PLANTS, RESULT, Program, check_plant, is_true, recorded
+from benchmarks.check_plants import ROLES
+from benchmarks.check_plants_threads import ROWS
 
 
 @cache
 def texts() -> Mapping[str, Program]:
-    """The ladder's text with a producer warp group."""
-    (roles,) = [call for call in check_in_block.ladder() if call.name == "ladder warp roles"]
-    return {program.name: program for program in recorded(roles)}
+    """The ladder's text with a producer warp group, and one of single threads."""
+    calls = [*check_in_block.ladder(), *check_in_block.of_threads()]
+    wanted = [
+        call for call in calls if call.name in ("ladder warp roles", "threads rows_of_threads")
+    ]
+    return {program.name: program for call in wanted for program in recorded(call)}
 
 
 def test_a_text_without_a_fault_has_no_finding() -> None:
@@ -39,6 +43,19 @@ def test_a_planted_fault_is_found(what: str) -> None:
     (plant,) = [each for each in PLANTS if each.what == what]
     row = check_plant(plant, texts()[ROLES])
     assert row.found, row.finding
+
+
+@pytest.mark.parametrize(
+    "what", ["parts of all warps go to one place", "half of a warp exchanges parts"]
+)
+def test_a_fault_of_threads_is_found_and_shown_again(what: str) -> None:
+    """The schedule that a finding names shows it again."""
+    (plant,) = [each for each in PLANTS if each.what == what]
+    program = texts()[ROWS]
+    text = plant.apply(program.source.text)
+    finding = next(each for each in program.check(text).findings if is_true(plant, each))
+    assert finding.schedule is not None
+    assert finding in program.check(text, (finding.schedule.seed,)).findings
 
 
 def test_the_results_are_of_these_plants() -> None:

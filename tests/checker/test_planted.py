@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,9 @@ CASES = [
 ]  # fmt: skip
 
 
-def marked(name: str) -> list[int]:
+def marked(name: str, module: ModuleType = planted) -> list[int]:
     """The lines of a kernel that its fault is on, in the order of their marks."""
-    lines = Path(planted.__file__).read_text().splitlines()
+    lines = Path(str(module.__file__)).read_text().splitlines()
     begin = lines.index(next(line for line in lines if line.startswith(f"def {name}(")))
     found = {}
     for number, line in enumerate(lines[begin:], begin + 1):

@@ -94,7 +94,7 @@ def test_what_is_neither_proved_nor_run_is_named(cli: Any, write: Callable[..., 
     ) in found.out
 
 
-def test_tensors_of_a_file_decide_what_is_explored(
+def test_tensors_of_a_file_decide_what_is_proved(
     cli: Any, write: Callable[..., None], folder: Path
 ) -> None:
     """Indices that are 0 race; those of the file do not."""
@@ -104,8 +104,8 @@ def test_tensors_of_a_file_decide_what_is_explored(
     found = cli("check", "k.py:scatter", "--input", "in.npz")
     assert found.code == 0
     assert (
-        "  no race between blocks: explored only: nothing found in this run\n"
-        "    `A` at k.py:30: the index depends on data\n"
+        "  no race between blocks: proved for all inputs with these values of `At`\n"
+        "  no uninitialized read: proved for all inputs\n"
     ) in found.out
 
 

@@ -28,12 +28,13 @@ from .findings import (
     Finding,
     FoundAccess,
     LaunchVerdict,
+    Property,
     Report,
-    Status,
     Verdict,
 )
 from .in_block import Inside, Plan, explore_inside
 from .proofs import Proof, prove
+from .settled import Deciders, names_of
 
 
 def check(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
@@ -98,7 +99,7 @@ def _inside(runs: Sequence[Run], error: ExecutionError | None, plan: Plan) -> li
 
 def check_proofs(kernel: ir.Kernel) -> Report:
     """Return what is proved about a kernel, which is not run."""
-    return Report((), tuple(_launch(kernel, proof, (), False) for proof in prove(kernel)))
+    return Report((), tuple(_launch(kernel, proof, (), None) for proof in prove(kernel)))
 
 
 def _add_error(error: ExecutionError, watch: Explorer) -> None:
@@ -138,23 +139,48 @@ def _verdicts(runs: Sequence[Run], error: ExecutionError | None) -> list[LaunchV
             # What comes after the error was not explored.
             ran -= set(runs[-1].launches[-1:])
         own = [finding for run in alike for finding in run.findings.values()]
-        made += [_launch(kernel, proof, own, proof.op in ran) for proof in prove(kernel)]
+        deciders = Deciders(kernel)
+        made += [
+            _launch(kernel, proof, own, deciders if proof.op in ran else None)
+            for proof in prove(kernel)
+        ]
     return made
 
 
 def _launch(
-    kernel: ir.Kernel, proof: Proof, findings: Sequence[Finding], ran: bool
+    kernel: ir.Kernel, proof: Proof, findings: Sequence[Finding], deciders: Deciders | None
 ) -> LaunchVerdict:
+    """Return the verdicts of a launch; without `deciders` it did not run to its end."""
     launches = [op for op in kernel.ops() if isinstance(op, ir.Launch)]
     number = launches.index(proof.op)
     refuted = {PROPERTY_OF.get(each.code) for each in findings if each.launch == number}
-    verdicts = {}
+    verdicts: dict[Property, Verdict] = {}
     for name in PROPERTIES:
         unproved = tuple(proof.unproved[name])
-        status: Status = "explored" if ran else "unchecked"
         if name in refuted:
-            status = "refuted"
+            verdicts[name] = Verdict("refuted", unproved)
         elif not unproved:
-            status = "proved"
-        verdicts[name] = Verdict(status, unproved)
+            verdicts[name] = Verdict("proved")
+        elif deciders is None:
+            verdicts[name] = Verdict("unchecked", unproved)
+        else:
+            verdicts[name] = _ran(name, proof, deciders, verdicts)
     return LaunchVerdict(kernel.name, number, proof.op.span, verdicts)
+
+
+def _ran(
+    name: Property, proof: Proof, deciders: Deciders, others: Mapping[Property, Verdict]
+) -> Verdict:
+    """Return the verdict of a property for which a run found nothing: a proof, if every run makes
+    the same accesses, or every run that has the same integers."""
+    unproved = tuple(proof.unproved[name])
+    found = deciders.of_accesses(proof.ops[name])
+    if name == "initialization":
+        # Where blocks race, an element may be read before another block writes it.
+        if others["races"].status not in ("proved", "enumerated"):
+            return Verdict("explored", unproved)
+        found |= deciders.of_writes(proof.unwritten)
+    given = names_of(found, deciders.kernel)
+    if given is None:
+        return Verdict("explored", unproved)
+    return Verdict("enumerated", unproved, given) if given else Verdict("proved")

@@ -23,8 +23,9 @@ Code = Literal[
 Property = Literal["races", "initialization", "bounds"]
 """Races between blocks; reads of what was not written; accesses outside of a buffer."""
 PROPERTIES: tuple[Property, ...] = ("races", "initialization", "bounds")
-Status = Literal["proved", "refuted", "explored", "unchecked"]
-"""Proved for all inputs; refuted by a finding; no finding in a run; neither proved nor run."""
+Status = Literal["proved", "enumerated", "refuted", "explored", "unchecked"]
+"""Proved for all inputs; for all inputs that have the integers of this run, which made every access
+that they allow; refuted by a finding; no finding in a run; neither proved nor run."""
 Why = Literal["data", "form", "order", "effort"]
 """Reason for a missing proof: an index depends on data; what is known of the indices does not
 exclude the fault; no write of the whole buffer comes before; the limit of work was reached."""
@@ -101,6 +102,8 @@ class Verdict:
 
     status: Status
     unproved: tuple[Unproved, ...] = ()
+    given: tuple[str, ...] = ()
+    """Tensors of integers, scalars and extents that an enumeration took as this run had them."""
 
 
 @dataclass(frozen=True, slots=True)

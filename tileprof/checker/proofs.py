@@ -27,6 +27,17 @@ class Proof:
     unproved: dict[Property, list[Unproved]] = field(
         default_factory=lambda: {name: [] for name in PROPERTIES}
     )
+    ops: dict[Property, set[ir.OpBase]] = field(
+        default_factory=lambda: {name: set() for name in PROPERTIES}
+    )
+    """Accesses that these are about."""
+    unwritten: set[ir.Value] = field(default_factory=set)
+    """Buffers of which not all is proved to be written before it is read."""
+
+    def add(self, name: Property, found: Unproved, *ops: ir.OpBase) -> None:
+        """Note that a property is not proved for these accesses."""
+        self.unproved[name].append(found)
+        self.ops[name].update(ops)
 
 
 def prove(kernel: ir.Kernel) -> list[Proof]:
@@ -39,15 +50,17 @@ def prove(kernel: ir.Kernel) -> list[Proof]:
             values = op.offsets if isinstance(op, ir.View) else op.indices
             held = base(op.base if isinstance(op, ir.View) else op.buffer)
             why: Why = "data" if _from_memory(values) else "form"
-            proof.unproved["bounds"].append(Unproved(held.name or "buffer", (op.span,), why))
+            proof.add("bounds", Unproved(held.name or "buffer", (op.span,), why), op)
     collected = _Collected(kernel)
     collected.block(kernel.body, ())
     for op, value in unwritten_reads(kernel, collected.ranges):
         if op in inside:
             found = Unproved(value.name or "buffer", (op.span,), "order")
-            inside[op].unproved["initialization"].append(found)
+            inside[op].add("initialization", found, op)
+            inside[op].unwritten.add(value)
     for proof in proofs:
-        proof.unproved["races"] += collected.races(proof.op)
+        for found, first, second in collected.races(proof.op):
+            proof.add("races", found, first, second)
     for proof in proofs:
         proof.unproved = {k: list(dict.fromkeys(v)) for k, v in proof.unproved.items()}
     return proofs
@@ -120,7 +133,7 @@ class _Collected(Walk):
                 use = _Use(op, kind, shaped, _starts(access), box)
                 self._uses[launch].setdefault(held, []).append(use)
 
-    def races(self, launch: ir.Launch) -> Iterator[Unproved]:
+    def races(self, launch: ir.Launch) -> Iterator[tuple[Unproved, ir.OpBase, ir.OpBase]]:
         """Yield the pairs of accesses that are not proved to be apart."""
         axes = [a for arg in launch.body.args for a in self._ranges.of(arg).terms]
         effort = Effort(MOST_TERMS)
@@ -134,7 +147,7 @@ class _Collected(Walk):
                         why = self._why_not(first, second, blocks)
                         if why is not None:
                             places = (first.op.span, second.op.span)
-                            yield Unproved(held.name or "buffer", places, why)
+                            yield Unproved(held.name or "buffer", places, why), first.op, second.op
 
     def _why_not(self, first: _Use, second: _Use, blocks: Blocks) -> Why | None:
         """Return why two accesses are not proved to be apart; None where they are."""

@@ -6,14 +6,14 @@ bytes.  No GPU is needed: the interpreter runs that form, which has the addresse
 and the layouts say which thread and register hold a point.
 
 Not counted are accesses that the layouts do not describe: operands of matrix instructions, and
-threads that exchange values through shared memory.  `Traffic.uncounted` names them.
+scans of lines that several warps share.  `Traffic.uncounted` names them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Container, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -28,7 +28,8 @@ from tileprof.compiler.cuda.layouts.matrix import Operand
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.expand import as_parallel
 from tileprof.compiler.cuda.passes.fuse_copies import fuse_copies
-from tileprof.compiler.cuda.target import SECTOR, Target, find_target
+from tileprof.compiler.cuda.passes.sums.late_sums import delay_sums
+from tileprof.compiler.cuda.target import SECTOR, WORD, Target, find_target
 from tileprof.errors import TileprofError
 from tileprof.ir.instructions import CpAsync, Fma, Matrices, Mma, Tma
 from tileprof.ir.memory import base
@@ -37,6 +38,7 @@ from tileprof.runtime.events.access import Access, AccessKind, listening
 from tileprof.runtime.interpreter import InterpreterExecutable
 
 from .engine import fetched
+from .exchanges import Exchange, Requests, exchange_of, sunk_loads
 from .forms import Form, Forms
 from .gathers import gathers
 from .launch_facts import LaunchFacts
@@ -45,8 +47,9 @@ from .operands import MatrixAccess, fragment_copy, operand_reads
 from .roles import ScalarLoad, fixed_buffers, is_scalar_load, scalar_loads
 from .transactions import Ints, different, sectors, wavefronts
 
-Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA"]
-"""Who moves the bytes: instructions of all threads or warps, or copies that run beside them."""
+Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA", "shuffle"]
+"""Who moves the bytes: instructions of all threads or warps, copies that run beside them, or lanes
+of a warp that pass words to each other."""
 Uncounted = Literal[
     "matrix operands", "copied matrices", "products in threads", "exchange of threads", "other"
 ]
@@ -124,11 +127,15 @@ def traffic_of(
     if kernel is None:
         return []
     controls = controls or Controls()
-    program = ir.rewrite(kernel, partial(_without_layouts, target))
-    program = fuse_copies(program, Lowering(target, controls))
+    lowering = Lowering(target, controls)
+    program = ir.rewrite(delay_sums(kernel, lowering), partial(_without_layouts, target))
+    program = fuse_copies(program, lowering)
+    late: dict[ir.OpBase, Exchange | None] = {}
+    program = ir.rewrite(program, partial(_without_late_sums, late))
     facts = LaunchFacts.of(kernel, values, symbols, machine.unaligned)
     # The program then has loops twice that the machine code has twice.
     listener = _Listener(Forms(program, target, controls, facts, machine.lowered))
+    listener.exchanges |= late
     listener.gathers = gathers(program, machine.lowered)
     try:
         if machine.lowered is not None:
@@ -156,6 +163,19 @@ def _without_layouts(
             builder.emit(ir.TileAtomic(kind, op.source, op.target, span=op.span))
         case _:
             return None
+    return ()
+
+
+def _without_late_sums(
+    found: dict[ir.OpBase, Exchange | None], op: ir.OpBase, builder: ir.Builder
+) -> Sequence[ir.Value] | None:
+    """Write sums over threads that come after a loop as copies of what the interpreter has summed
+    in it, and note how they exchange values."""
+    if not isinstance(op, ir.AllReduce):
+        return None
+    copied = ir.Copy(op.target, op.target, span=op.span)
+    builder.emit(copied)
+    found[copied] = exchange_of(op, 0)
     return ()
 
 
@@ -195,6 +215,7 @@ def _uncounted(
     launch: ir.Launch, counted: Container[ir.OpBase]
 ) -> Iterator[tuple[int, str, Uncounted]]:
     """Yield what accesses shared memory of a launch beside what is counted."""
+    threads = launch.block_threads
     for op in ir.walk(launch.body):
         if op in counted:
             continue
@@ -207,11 +228,13 @@ def _uncounted(
                 pass
             case ir.Gemm() if shared:
                 yield line, op.mnemonic, "matrix operands"
-            case ir.ConvertLayout() | ir.Reduce() | ir.Scan() if shared:
+            case ir.Reduce() | ir.Scan() if shared and exchange_of(op, threads) is None:
                 yield line, op.mnemonic, "exchange of threads"
             case ir.Copy(lowering=Matrices() | None) if shared:
                 yield line, op.mnemonic, "copied matrices"
             case ir.Load() | ir.Store() | ir.Atomic() | ir.Copy() | ir.TileAtomic():
+                pass
+            case ir.Reduce() | ir.Scan():
                 pass
             case _ if shared:
                 yield line, op.mnemonic, "other"
@@ -279,6 +302,13 @@ class _Listener:
         """What the tiles of cp.async take, by op and by how they lie."""
         self._held: dict[tuple[ir.OpBase, Hashable], tuple[Ints, Ints]] = {}
         """Blocks, and what they asked for last, of loads that a loop around repeats."""
+        self.exchanges: dict[ir.OpBase, Exchange | None] = {}
+        """How threads exchange values at an op, if they do."""
+        self._requests: dict[Requests, Moved] = {}
+        self._sunk: dict[ir.OpBase, ir.Store] = {}
+        """Sums over warps whose parts are loaded in the branch of a store, with that store."""
+        self._waiting: dict[ir.OpBase, list[tuple[ir.Reduce, str]]] = {}
+        """The same by their stores, with the buffers of the sums."""
         self.gathers: set[ir.OpBase] = set()
         """Loads and stores of points that are cp.async together."""
         self._second: set[ir.Gemm] = set()
@@ -295,6 +325,8 @@ class _Listener:
     def launch(self, op: ir.Launch, grid: tuple[int, ...]) -> None:
         """Start a launch."""
         self.found.append(Traffic(uncounted=dict.fromkeys(_uncounted(op, self._forms.matrices))))
+        sunk = sunk_loads(op)
+        self._sunk = {each: store for each, store in sunk.items() if store in self._forms.points}
         for each in self.scalars or ():
             moved = Moved(each.requests, each.requests, each.requests, each.requests * each.bytes)
             self._add(each.op, "read", each.buffer, "global", "threads", moved)
@@ -303,6 +335,8 @@ class _Listener:
     def note(self, access: Access) -> None:
         """Add an access of global or shared memory."""
         op, space = access.op, access.buffer.type.space
+        if access.launch >= 0 and self._exchange(access):
+            return
         stored = self._forms.matrices.get(op)
         if access.launch < 0 or space not in ("global", "shared"):
             return
@@ -325,6 +359,60 @@ class _Listener:
                 way, moved = "TMA", self._boxes(access)
         self._add(op, access.kind, access.buffer.name, space, way, moved)
 
+    def _exchange(self, access: Access) -> bool:
+        """Add what an op takes at which threads exchange values, once for each block that runs it;
+        False for another op."""
+        op = access.op
+        if op not in self.exchanges:
+            self.exchanges[op] = exchange_of(op, self._forms.warps.get(op, 1) * _WARP)
+        exchange = self.exchanges[op]
+        if exchange is None:
+            return False
+        if access.kind == "write":
+            blocks = len(_starts(access))
+            store = self._sunk.get(op)
+            if store is not None:
+                self._waiting.setdefault(store, []).append((op, access.buffer.name))
+            for each in exchange.requests:
+                if store is None or each.access == "write":
+                    moved = self._asked(each).times(blocks)
+                    self._add(op, each.access, access.buffer.name, "shared", "threads", moved)
+            if exchange.shuffles:
+                count = exchange.shuffles
+                passed = Moved(count, count, count, count * _WARP * WORD).times(blocks)
+                self._add(op, "read", access.buffer.name, "fragment", "shuffle", passed)
+        return True
+
+    def _load_parts(self, access: Access, form: Form, rows: Ints) -> None:
+        """Add the loads of sums that warps make only where they store.  rows: bytes by block and
+        point, -1 where nothing is stored."""
+        waiting = self._waiting.pop(access.op, [])
+        if not waiting:
+            return
+        whole = np.broadcast_to(rows, (access.lanes[0], rows.shape[1]))
+        stored = np.where(form.points >= 0, whole[:, np.maximum(form.points, 0)], -1) >= 0
+        active = stored.any(axis=(1, 3))
+        for op, buffer in waiting:
+            exchange = self.exchanges[op]
+            assert exchange is not None
+            for each in exchange.requests:
+                if each.access == "read":
+                    lanes = each.lanes.reshape(-1, active.shape[1], _WARP)
+                    for warp, count in enumerate(active.sum(axis=0).tolist()):
+                        moved = self._asked(replace(each, lanes=lanes[:, warp])).times(count)
+                        self._add(op, "read", buffer, "shared", "threads", moved)
+
+    def _asked(self, each: Requests) -> Moved:
+        """What one block's requests of an exchange take."""
+        held = self._requests.get(each)
+        if held is None:
+            lanes = each.lanes[(each.lanes >= 0).any(axis=1)]
+            taken, needed = wavefronts(lanes, each.width)
+            asked = int(different(lanes).sum()) * each.width
+            held = Moved(len(lanes), int(taken.sum()), int(needed.sum()), asked)
+            self._requests[each] = held
+        return held
+
     def _add(
         self, op: ir.OpBase, kind: AccessKind, buffer: str, space: ir.Space, way: Way, moved: Moved
     ) -> None:
@@ -345,6 +433,7 @@ class _Listener:
         rows, blocks = address.reshape(len(address), -1), access.lanes[0] // len(address)
         # Axes of extent 1 stand for loops that are not around this op.
         if form is not None and _long(access.lanes[1:]) == _long(form.shape):
+            self._load_parts(access, form, rows)
             if form.stays:
                 rows, blocks = np.broadcast_to(rows, (access.lanes[0], rows.shape[1])), 1
                 rows = rows[self._is_new(access, text, rows)]

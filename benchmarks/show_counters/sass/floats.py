@@ -256,6 +256,7 @@ def shuffle(op: Instruction) -> Run:
     def run(lanes: Lanes, at: At) -> None:
         numbers = np.arange(lanes.count)[at]
         lane, first_lane = numbers % 32, numbers - numbers % 32
+        lanes.shuffles += len(np.unique(first_lane))
         word = np.zeros(lanes.count, np.int64)
         word[at] = held.bits(lanes, at)
         by = np.asarray(chosen.bits(lanes, at)) & 31

@@ -38,6 +38,8 @@ class Lanes:
     uniform: Words = field(init=False)
     predicates: Flags = field(init=False)
     uniform_predicates: Flags = field(init=False)
+    shuffles: int = 0
+    """Instructions of warps that passed words between lanes."""
 
     def __post_init__(self) -> None:
         self.registers = np.zeros((257, self.count), np.uint32)

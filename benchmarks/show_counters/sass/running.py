@@ -31,6 +31,7 @@ _TOGETHER = 1 << 14
 """Threads that run together."""
 
 
+_SHUFFLES: Key = ("fragment", "read", "shuffle")
 _MULTIPROCESSORS = 132
 """Multiprocessors of an H200: a persistent launch of more tiles has a block for each."""
 
@@ -111,6 +112,8 @@ def ran(
             threads.run()
         for key, moved in memory.counted.items():
             made.counted[key].add(moved)
+        count = lanes.shuffles
+        made.counted[0, _SHUFFLES].add(Moved(count, count, count, count * 128))
         made.unknown += threads.unknown
     for held_array in call.arrays.values():
         held_array.copy_back()

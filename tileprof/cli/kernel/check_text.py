@@ -46,6 +46,7 @@ _PROPERTIES: Mapping[Property, str] = {
 }
 _STATUS: Mapping[Status, str] = {
     "proved": "proved for all inputs",
+    "enumerated": "proved for all inputs with these values of {}",
     "refuted": "refuted, see above",
     "explored": "explored only: nothing found in this run",
     "unchecked": "not proved, and not run",
@@ -66,7 +67,8 @@ def render(report: Report, unknown: Sequence[str]) -> str:
     for launch in report.launches:
         lines.append(f"{launch.kernel}, launch at {_place(launch.location)}")
         for name, verdict in launch.verdicts.items():
-            lines.append(f"  {_PROPERTIES[name]}: {_STATUS[verdict.status]}")
+            given = ", ".join(f"`{each}`" for each in verdict.given)
+            lines.append(f"  {_PROPERTIES[name]}: {_STATUS[verdict.status].format(given)}")
             if verdict.status in ("explored", "unchecked"):
                 lines += [f"    {each}" for each in dict.fromkeys(map(_unproved, verdict.unproved))]
         if launch.inside is not None:
@@ -105,6 +107,7 @@ def _inside(verdict: BlockVerdict) -> list[str]:
     ran += f" in {len(verdict.seeds)} schedule{'' if len(verdict.seeds) == 1 else 's'}"
     said: Mapping[Status, str] = {
         "proved": "proved for all inputs",
+        "enumerated": "proved for all inputs that have these integers",
         "refuted": "refuted, see above",
         "explored": f"explored only: nothing found on an emulated {verdict.target}, {ran}",
         "unchecked": f"not explored: {verdict.reason}",
@@ -230,6 +233,7 @@ def _inside_json(verdict: BlockVerdict | None) -> dict[str, Any] | None:
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "status": verdict.status,
+        "given": list(verdict.given),
         "unproved": [
             {
                 "buffer": each.buffer,

@@ -13,10 +13,15 @@ from collections.abc import Sequence
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, plus, times
 from tileprof.compiler.codegen.types import storage
-from tileprof.compiler.cuda.layouts.exchange import staged_row, staged_shape
-from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, unit, weighted
+from tileprof.compiler.cuda.layouts.exchange import (
+    staged_row,
+    staged_shape,
+    staged_strides,
+    staged_width,
+)
+from tileprof.compiler.cuda.layouts.registers import Digit, RegisterLayout, weighted
 from tileprof.compiler.cuda.layouts.shuffles import Shuffles, Swap, plan_shuffles
-from tileprof.compiler.cuda.target import WIDEST_ACCESS, WORD
+from tileprof.compiler.cuda.target import WORD
 from tileprof.errors import InternalError
 
 from .context import Context
@@ -128,7 +133,7 @@ def _through_memory(ctx: Context, op: ir.ConvertLayout) -> None:
     ctx.headers.add("memory.cuh")
     source, target = ctx.fragment(op.source), ctx.fragment(op.target)
     shape = staged_shape(source.layout, target.layout)
-    strides = _strides(shape, staged_row(shape, op.source.dtype))
+    strides = staged_strides(shape, staged_row(shape, op.source.dtype))
     type_ = storage(op.source.dtype)
     held = ctx.names.fresh("held")
     pointer = ctx.shared(op.scratch).pointer
@@ -141,15 +146,6 @@ def _through_memory(ctx: Context, op: ir.ConvertLayout) -> None:
     ctx.writer.close("}")
     ctx.writer.line(ctx.barrier())
     _pass(ctx, op, target.layout, strides, target.array, held, store=False)
-
-
-def _strides(shape: tuple[int, ...], row: int) -> list[int]:
-    """Elements between neighbours in the memory of a conversion."""
-    strides, step = [1], row
-    for extent in reversed(shape[:-1]):
-        strides.insert(0, step)
-        step *= extent
-    return strides[-len(shape) :] if shape else []
 
 
 def _pass(
@@ -167,7 +163,7 @@ def _pass(
     def offset(step: Sequence[int]) -> int:
         return sum(a * b for a, b in zip(step, strides, strict=True))
 
-    width = _width(layout, op.source.dtype)
+    width = staged_width(layout, op.source.dtype)
     base = plus(*(times(c, s) for c, s in zip(thread_coordinates(layout), strides, strict=True)))
     at = ctx.names.fresh("at")
     ctx.writer.line(f"const int {at} = {base};")
@@ -183,16 +179,3 @@ def _pass(
         (memory, f"{array} + {register}") if store else (f"{array} + {register}", memory)
     )
     ctx.writer.line(f"{name}({first}, {second});")
-
-
-def _width(layout: RegisterLayout, dtype: ir.DType) -> int:
-    """Elements of one access: neighbours in registers and in memory, and aligned there."""
-    width, limit = 1, WIDEST_ACCESS // dtype.bytes
-    for position, digit in enumerate(layout.registers):
-        if digit != Digit(2, unit(layout.rank, layout.rank - 1, width)) or width * 2 > limit:
-            break
-        others = (*layout.registers[position + 1 :], *layout.lanes, *layout.warps)
-        if any(d.step[-1] % (width * 2) for d in others):
-            break
-        width *= 2
-    return width

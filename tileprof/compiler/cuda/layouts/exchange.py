@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from math import prod
 
 from tileprof import ir
+from tileprof.compiler.cuda.target import WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import SHARED_SCAN, SHARED_SCAN_WORK, SHORT_SCAN
 
-from .registers import RegisterLayout, weighted
+from .registers import Digit, RegisterLayout, unit, weighted
 from .shuffles import plan_shuffles
 
 
@@ -154,6 +155,29 @@ def staged_row(shape: Sequence[int], dtype: ir.DType) -> int:
     chunk = max(16 // dtype.bytes, 1)
     columns = shape[-1] if shape else 1
     return -(-columns // chunk) * chunk + (chunk if len(shape) > 1 else 0)
+
+
+def staged_strides(shape: Sequence[int], row: int) -> list[int]:
+    """Elements between neighbours of each dimension in the memory of a conversion."""
+    strides, step = [1], row
+    for extent in reversed(shape[:-1]):
+        strides.insert(0, step)
+        step *= extent
+    return strides[-len(shape) :] if shape else []
+
+
+def staged_width(layout: RegisterLayout, dtype: ir.DType) -> int:
+    """Elements of one access of that memory: neighbours in registers and in memory, and aligned
+    there."""
+    width, limit = 1, WIDEST_ACCESS // dtype.bytes
+    for position, digit in enumerate(layout.registers):
+        if digit != Digit(2, unit(layout.rank, layout.rank - 1, width)) or width * 2 > limit:
+            break
+        others = (*layout.registers[position + 1 :], *layout.lanes, *layout.warps)
+        if any(d.step[-1] % (width * 2) for d in others):
+            break
+        width *= 2
+    return width
 
 
 def convert_scratch(source: RegisterLayout, target: RegisterLayout, dtype: ir.DType) -> int:

@@ -20,6 +20,7 @@ function taken(moved) {
 }
 
 function unitOf(place) {
+  if (place.way === "shuffle") return "shuffles";
   return place.space === "global" ? "sectors" : "wavefronts";
 }
 
