@@ -413,6 +413,11 @@ SMALL_BLOCK_REACHED = 0.8
 a Triton program on an H200, at 0.36 and 0.55 with blocks of 128 elements, blocks of 1,024 made the
 program 1.62 times as fast (benchmarks/results/programs-held-out.json, triton_block)."""
 
+SHORT_LIVES_REACHED = 0.9
+"""Part of the memory's roof that a kernel likely reaches whose threads move 16 bytes each instead
+of one narrow access: 0.89 and 0.93 on an H200 (`triton-add`, `triton-smooth_loss_grad`, both as
+they are, `plant-test-1` and `plant-test-2`)."""
+
 # -- program/handed_over
 
 HANDED_OVER_PARTS = (0.5, 0.9)
