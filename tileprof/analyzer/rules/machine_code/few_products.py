@@ -35,7 +35,7 @@ from tileprof.analyzer.machine.issued_products import element_of, operations_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
 from tileprof.analyzer.machine.repeats import alike
 from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, PRODUCTS_UNTUNED
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.machine_code.numbers import (
     FEW_PRODUCTS_EACH,
     FEW_PRODUCTS_FEWER,
     FEW_PRODUCTS_SHARE,

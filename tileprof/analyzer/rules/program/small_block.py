@@ -29,12 +29,11 @@ from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers import COLD, HALFWAY
 from tileprof.analyzer.rules import narrow_access
 from tileprof.analyzer.rules.machine_code.short_lives import short_lives
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.numbers import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES
+from tileprof.analyzer.rules.program.numbers import (
     SMALL_BLOCK_BYTES,
     SMALL_BLOCK_FAR,
-    SMALL_BLOCK_LIFE,
     SMALL_BLOCK_REACHED,
-    SMALL_BLOCK_WAVES,
 )
 
 _ADVICE = (

@@ -26,7 +26,11 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
 from tileprof.analyzer.kernel.threads.working_warps import factor_of
 from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
-from tileprof.analyzer.rules.numbers import REDUNDANT_SURE, THIN_WORK_IDLE, THIN_WORK_NOTABLE
+from tileprof.analyzer.rules.tile_program.numbers import (
+    REDUNDANT_SURE,
+    THIN_WORK_IDLE,
+    THIN_WORK_NOTABLE,
+)
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.thin_loops import Thin, thin_loops
 
