@@ -77,6 +77,27 @@ def test_floors_by_memory_arithmetic_and_launches() -> None:
     assert held.idle == ((DEPENDENT, MS / 2),)
 
 
+def test_floor_of_visits_of_several_shapes_is_the_sum_of_theirs() -> None:
+    """A tenth of a step's time by the bytes of some visits, a quarter by the flops of others."""
+    step = Step()
+    by_bytes, by_flops = 0.1 * MS * 1e-9 * 4e12, 0.25 * MS * 1e-9 * 60e12
+    kinds = {"flops_at_4": 5 * by_bytes, "bytes_at_4": by_bytes}
+    kinds |= {"flops_at_64": by_flops, "bytes_at_64": by_flops / 64}
+    sums = {"flops": kinds["flops_at_4"] + by_flops, "bytes": by_bytes + by_flops / 64}
+    for name in kinds:
+        step.builder.declare(Metric(name, "1"))
+    known, old = (step.op(step.top, name) for name in ("aten::conv", "aten::conv_"))
+    for op, told in ((known, {**sums, **kinds}), (old, sums)):
+        for name, value in told.items():
+            step.builder.add(op, name, value)
+    for op, name in ((known, "sgemm_a"), (known, "sgemm_b"), (old, "sgemm_c")):
+        step.launch(op, name, MS / (1 if op is old else 2))
+    floors_by_name = {each.name: each.floor for each in made(step.profile(PEAKS)).kernels}
+    assert floors_by_name["sgemm_a"] + floors_by_name["sgemm_b"] == pytest.approx(0.35 * MS)
+    # A recording of before knows the sums alone.
+    assert floors_by_name["sgemm_c"] == pytest.approx(sums["flops"] / 60e12 * 1e9)
+
+
 def test_a_cause_takes_what_is_beyond_the_floor_first() -> None:
     """Then of the work itself; twice the same kernel, and there is nothing left for the second."""
     profile, nodes = steps()

@@ -284,3 +284,30 @@ def test_too_few_bytes_under_way(held: int, severity: str) -> None:
     peaks = {"hbm_read": 4.6e12, "hbm_copy": 4.1e12, "hbm_write": 4.6e12}
     finding = only(on_h200(_turns("LDG.E", held), peaks), RULE)
     assert finding.severity == severity
+
+
+def test_threads_that_move_one_narrow_access_each() -> None:
+    """All waves take as long as the blocks' lives; wider accesses need a quarter of them."""
+    code = [
+        ("S2R R0, SR_TID.X", {"selected": 100}, 0, 4),
+        ("LDC.64 R2, c[0x0][0x210]", {"selected": 100}, 0, 4),
+        ("IMAD.WIDE R4, R0, 0x4, R2", {"selected": 100}, 0, 4),
+        ("LDG.E R6, desc[UR4][R4.64]", {"selected": 100}, 0, 5),
+        ("FADD R7, R6, R7", {"long_scoreboard": 9000, "selected": 100}, 0, 6),
+        ("EXIT", {"selected": 100}, 0, 9),
+    ]
+    blocks = 132 * 16 * 100
+    facts = {**launch(blocks, 16, 128), "limited_by": "threads"}
+    moved = blocks * 128 * 4
+
+    def gain(time: float, **others: str) -> float:
+        made = Made("k", time, code=code, attributes={**facts, **others}, metrics={"bytes": moved})
+        profile = on_h200(made, peaks={"hbm_copy": 4e12, "hbm_read": 4e12})
+        said = [each for each in found(profile, RULE) if each.kernel_gain]
+        return said[0].kernel_gain.mid if said and said[0].kernel_gain else 1.0
+
+    lives = 100 * 1280.0
+    at_roof = moved / 4e12 * 1e9
+    assert gain(lives) == pytest.approx(1 / max(0.25, at_roof / lives / 0.9), rel=0.1)
+    assert gain(20 * lives) < 1.1  # something else takes the time
+    assert gain(lives, limited_by="registers") < 1.1

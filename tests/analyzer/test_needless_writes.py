@@ -7,7 +7,8 @@ import pytest
 from tests.analyzer.launched import launch, on_h200
 from tests.analyzer.made import Made, only
 from tileprof.analyzer.tiles.cut_launches import cut_launches
-from tileprof.analyzer.tiles.needless_writes import needless_bytes, needless_writes, round_trips
+from tileprof.analyzer.tiles.needless_writes import needless_bytes, needless_writes
+from tileprof.analyzer.tiles.round_trips import round_trips
 from tileprof.profile.storage.ir_text import read
 
 PEAKS = {"hbm_read": 4.7e12, "hbm_copy": 4.1e12, "hbm_write": 4.4e12}

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 ANALYZER = Path(__file__).parents[2] / "tileprof" / "analyzer"
-NUMBERS = ("numbers.py", "rules/numbers.py")
+NUMBERS = (
+    "numbers.py", "rules/numbers.py",
+    *(f"rules/{of}/numbers.py" for of in ("machine_code", "program", "tile_program")),
+)  # fmt: skip
 ALLOWED = {
     ("calibrated.py", "FACTORS"): "a table that calibration writes",
     ("json_form.py", "SCHEMA"): "version of a format",

@@ -6,7 +6,7 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import LATE, MS, TORCH, Step
-from tileprof.analyzer.rules.numbers import ALIGNMENT_PARTS
+from tileprof.analyzer.rules.program.numbers import ALIGNMENT_PARTS
 from tileprof.errors import Location
 from tileprof.profile import Metric, Tables, TreeBuilder
 

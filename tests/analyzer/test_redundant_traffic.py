@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.analyzer.made import Made, found, program
@@ -92,7 +94,6 @@ _LOAD = "LDG.E R4, desc[UR8][R12.64]"
 @pytest.mark.parametrize(
     ("inside", "title"),
     [
-        (("LDG.E R5, desc[UR8][R14.64]", _LOAD, "FFMA R6, R4, R5, R6"), "loads the same bytes"),
         ((_LOAD, "FADD R6, R4, R6", "STG.E desc[UR8][R14.64], R6"), "stores the same bytes"),
         ((_LOAD, "LDG.E.STRONG.SYS R5, desc[UR8][R12.64]", "FFMA R6, R4, R5, R6"), "twice"),
     ],
@@ -101,6 +102,25 @@ def test_accesses_that_are_repeated(inside: tuple[str, ...], title: str) -> None
     """One access of an innermost loop, or a pair of loads."""
     (only,) = _said(_loop(*inside, *_STEP))
     assert title in only
+
+
+def test_repeated_load_beside_another_one_gains_less() -> None:
+    """Each turn waits for the other load as well, which comes from farther."""
+    again = "LDG.E R5, desc[UR8][R14.64]"
+    gains = []
+    for inside in ((again, "MOV R7, R8", "FADD R6, R5, R6"), (_LOAD, again, "FADD R6, R5, R6")):
+        made = _loop(*inside, *_STEP)
+        code = list(made.code)
+        code[5] = (code[5][0], {"selected": 50, "long_scoreboard": 1000}, *code[5][2:])
+        blames = [(5, "long_scoreboard", 3 + inside.index(again))]
+        made = replace(made, code=code, blames=blames)
+        (only,) = found(program(made), _RULE)
+        assert "loads the same bytes" in only.title
+        assert only.kernel_gain is not None
+        gains.append(only.kernel_gain)
+    alone, beside = gains
+    assert 1 < beside.mid < 0.5 + 0.5 * alone.mid
+    assert beside.low <= 1.05 < beside.high
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,11 @@ def test_what_thin_loops_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.severity == "suggestion"
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.8 * 7 / 8), rel=0.05)
+    # Warps that wait for those at a barrier elsewhere take no time of their own.
+    barrier = ("BAR.SYNC.DEFER_BLOCKING 0x0", {"barrier": 5000}, 0, 4)
+    waited = only(program(Made(ir=ROWS, code=(waits, other, barrier))), "serial-work").kernel_gain
+    assert waited is not None
+    assert waited.mid == pytest.approx(finding.kernel_gain.mid, rel=0.05)
     cold = Made(ir=ROWS, code=(replace_samples(waits, 100), replace_samples(other, 9900)))
     assert "serial-work" not in [each.rule for each in analyze(program(cold)).findings]
 

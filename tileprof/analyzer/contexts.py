@@ -81,6 +81,10 @@ class Contexts:
         whole = self.own("time")
         return np.divide(self.time, whole, np.zeros(len(whole)), where=whole > 0)
 
+    def part_in_steps(self, node: int) -> float:
+        """Return the part of a node's time that is of steps, 0 to 1."""
+        return float(self._part[node])
+
     @cached_property
     def count(self) -> Column:
         """Visits, or launches."""

@@ -7,8 +7,8 @@ too much or too little, or estimate a gain badly; none makes it fail.  What a de
 `binary/occupancy.py`, and is taken from there.
 
 Numbers that several modules share come first; those of one module follow under its name, which
-begins theirs.  Those of single rules are in `rules/numbers.py`.  `tests/analyzer/test_numbers.py`
-keeps them in these two.
+begins theirs.  Those of single rules are in `numbers.py` of their folders.
+`tests/analyzer/test_numbers.py` keeps them there.
 """
 
 from __future__ import annotations

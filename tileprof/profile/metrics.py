@@ -84,6 +84,10 @@ that it opened. So values of threads add up, and a visit that is still open at a
 value negative.
 """
 
+FLOPS_AT, BYTES_AT = "flops_at_", "bytes_at_"
+"""Beginnings of the names of metrics that keep an operation's work by octave of flops per byte; the
+least number of it follows."""
+
 
 def agree(known: Metric, other: Metric) -> None:
     """Raise `UsageError` where two declarations of one name contradict each other."""

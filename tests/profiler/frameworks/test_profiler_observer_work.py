@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,59 @@ def test_errors_of_operations_are_theirs(seen: Seen) -> None:
     seen = Seen()
     torch.mm(torch.ones(2, 3), torch.ones(3, 2))
     assert seen.flops() == 24
+
+
+def blocks(widths: list[tuple[int, int, int, int]]) -> Any:
+    """Convolutions of a residual net: channels in and out, kernel's edge, stride."""
+    return nn.ModuleList(
+        nn.Conv2d(a, b, edge, stride=stride, padding=edge // 2, bias=False)
+        for a, b, edge, stride in widths
+    )
+
+
+def test_least_time_of_layers_at_one_line_is_the_sum_of_theirs(tmp_path: Path) -> None:
+    """Layers that one line calls share a node; some are limited by memory, some by arithmetic."""
+    import tileprof
+    from tileprof.profile.metrics import BYTES_AT, FLOPS_AT
+
+    layers = blocks(
+        [
+            (3, 32, 7, 2),
+            (32, 8, 1, 1),
+            (8, 8, 3, 1),
+            (8, 128, 1, 1),
+            (128, 32, 3, 2),
+            (32, 32, 3, 1),
+            (32, 256, 1, 1),
+            (256, 64, 3, 1),
+            (64, 64, 1, 1),
+        ]
+    )
+    x = torch.ones(2, 3, 32, 32)
+    with tileprof.profile(tmp_path / "x.tprof"), torch.no_grad():
+        for layer in layers:
+            x = layer(x)
+    profile = tileprof.load(tmp_path / "x.tprof")
+
+    works, x = [], torch.ones(2, 3, 32, 32)
+    for layer in layers:
+        with torch.no_grad():
+            result = layer(x)
+        flops = counted_by_pytorch_in_flops(partial(layer, x))
+        works.append((flops, 4 * (x.numel() + layer.weight.numel() + result.numel())))
+        x = result
+    assert profile.own["flops"].sum() == sum(flops for flops, _ in works)
+    parts = [
+        (profile.own[name].sum(), profile.own[BYTES_AT + name.removeprefix(FLOPS_AT)].sum())
+        for name in profile.metrics
+        if name.startswith(FLOPS_AT)
+    ]
+    assert [sum(each) for each in zip(*parts)] == [sum(each) for each in zip(*works)]
+    whole = [sum(each) for each in zip(*works)]
+    for balance in (8, 16, whole[0] / whole[1], 64):  # a device's flops in the time of a byte
+        exact = sum(max(flops / balance, moved) for flops, moved in works)
+        found = sum(max(flops / balance, moved) for flops, moved in parts)
+        assert 0.93 * exact <= found <= exact * (1 + 1e-9)
+    # The node's sums tell of no time that its bytes do not take.
+    balance = whole[0] / whole[1]
+    assert whole[1] < 0.85 * sum(max(flops / balance, moved) for flops, moved in works)

@@ -23,10 +23,12 @@ def estimates(*rows: Row) -> list[float]:
         contexts=lambda first: [(0, 3, 0, 0)][first - 1 :],
         host_times=lambda: told.pop(0) if told else [],
         host_times_by_thread=list,
+        work_kinds=list,
         name=lambda number: "aten::_embedding_bag",
     )
     contexts = Contexts.__new__(Contexts)
     contexts._valued, contexts._told, contexts._told_by_thread = {}, {}, {}
+    contexts._told_kinds = {}
     contexts._native = native  # type: ignore[assignment]
     contexts.node = lambda context: Tree().root  # type: ignore[method-assign]
     return [part.sampled.table_bytes for _ in rows for part in contexts.host_parts()]

@@ -177,6 +177,21 @@ class KernelCode:
         return found
 
     @cached_property
+    def idle_part(self) -> _Weights:
+        """By row in sums, the part of its samples at which no warp issued; 1 where not told."""
+        idle = dict[tuple[int, str], int]()
+        rows = list(zip(self.at.tolist(), self.reasons, self.counts.tolist()))
+        for (at, reason, count), counted in zip(rows, self.is_counted.tolist()):
+            if not counted:
+                idle[at, reason] = idle.get((at, reason), 0) + count
+        if not idle:
+            return np.ones(len(rows))
+        return np.array(
+            [min(1.0, idle.get((at, f"{reason}{NOT_ISSUED}"), 0) / max(count, 1))
+             for at, reason, count in rows]
+        )  # fmt: skip
+
+    @cached_property
     def _blamed(self) -> list[tuple[int, str, list[int]]]:
         """Rows in sums of which it is known what they wait for: the offsets of that."""
         of = dict[tuple[int, str], list[int]]()

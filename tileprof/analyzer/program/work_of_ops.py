@@ -8,6 +8,8 @@ two gradients have as many operations each.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tileprof.analyzer.numbers import FLOORS_USUAL
@@ -29,6 +31,7 @@ from tileprof.analyzer.program.masks import (
 from tileprof.analyzer.program.types_by_name import roofs_by_name
 from tileprof.once import cached_property
 from tileprof.profile import Profile, whole_kernels
+from tileprof.profile.metrics import BYTES_AT, FLOPS_AT
 
 
 class WorkOfOps:
@@ -52,6 +55,26 @@ class WorkOfOps:
     def flops(self) -> Column:
         """Floating-point operations of each kernel node, over all its launches; 0 if not known."""
         return self._exact("flops", self._computing)
+
+    @cached_property
+    def kinds(self) -> Mapping[int, tuple[Column, Column]]:
+        """Flops and bytes of each kernel node by octave of flops per byte, where its operation says
+        them; keys are the least flops per byte of each octave.
+
+        They are parts of `flops` and `bytes`, which hold more where others add to them.
+        """
+        told = self._kernels & (own(self.profile, "flops") + own(self.profile, "bytes") == 0)
+        of_bytes = self._telling(own(self.profile, "bytes"))
+        found = {}
+        for name in self.profile.metrics:
+            if name.startswith(FLOPS_AT):
+                least = int(name.removeprefix(FLOPS_AT))
+                of_flops, moved = (own(self.profile, f"{at}{least}") for at in (FLOPS_AT, BYTES_AT))
+                found[least] = (
+                    np.where(told, self._given(of_flops, self._of_flops, self._computing), 0.0),
+                    np.where(told, self._given(moved, of_bytes, self._moving), 0.0),
+                )
+        return found
 
     @cached_property
     def estimated(self) -> Mask:

@@ -22,6 +22,9 @@ An access whose place is checked, because its index was loaded, brings a branch 
 waits for answers. That is what a warp does itself, so nothing else goes with it. (On an H200 0.16
 of the samples stood between loads of 2 bytes of rows of a table; 8 bytes took 0.90 of the time.)
 
+Where threads move one narrow access each and end, their number alone may set the time
+(`machine_code/short_lives`).
+
 Stores that leave gaps for other stores of their thread keep L2 busy, wherever warps wait
 (`machine_code/in_gaps`).
 
@@ -44,8 +47,9 @@ import numpy as np
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule
-from tileprof.analyzer.estimates import Weights
+from tileprof.analyzer.estimates import Weights, drawn
 from tileprof.analyzer.findings import Evidence, Place, percent
+from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.global_memory import (
     ACCESSES,
     Request,
@@ -64,6 +68,7 @@ from tileprof.analyzer.kernel.threads import per_thread
 from tileprof.analyzer.machine.code import ISSUED, KernelCode
 from tileprof.analyzer.numbers import COOL, WIDEST
 from tileprof.analyzer.rules.machine_code.in_gaps import in_gaps
+from tileprof.analyzer.rules.machine_code.short_lives import short_lives
 from tileprof.analyzer.rules.numbers import (
     NARROW_ACCESS_FULL,
     NARROW_ACCESS_GAPS,
@@ -172,6 +177,15 @@ def _measured(
     made, late = _beside(case, code, where)
     saving = saved(case, code, passes, checked, use, made, late)
     turns = turns_saved(code, where, use) if told(case) and use and not use.near else None
+    lives = short_lives(case, code, where)
+    left = reach.left(case, saving.rows)
+    own = drawn(saving, left) if left else saving
+    if lives and lives.mid > max(own.mid, saving.mid, turns.mid if turns else 0.0):
+        text = "as many threads take as long to begin and to end, whatever each of them moves"
+        more = (*evidence, Evidence("activities", text))
+        cause = Cause(title, place, more, _AUTHOR, _COMPILER)
+        yield cause.costs(lives, most=use.most if use else float("inf"))
+        return
     if turns and turns.mid > saving.mid:
         text = f"schedulers issue in {percent(busy_share(code), 0)} of the cycles: addresses of"
         cause = Cause(

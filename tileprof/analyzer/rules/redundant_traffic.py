@@ -25,6 +25,7 @@ goes to memory and comes back (`machine_code/moved_again`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
 from tileprof.analyzer.estimates import Saving, Weights, eliminated
 from tileprof.analyzer.findings import Evidence, percent
+from tileprof.analyzer.kernel.global_memory import LOADS
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.machine.code import ISSUED, KernelCode, same_line
 from tileprof.analyzer.machine.loops import loop_around
@@ -122,7 +124,28 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
         title = f"each turn of a loop {kind}s the same bytes again"
         cause = Cause(title, case.at(hot), (static,), author, _COMPILER)
         seen = sampled(code, taken, "are at them or wait for them")
-        yield cause.costs(eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE), seen)
+        own = _of_loads(code, each, taken) if kind == "load" else None
+        saving = own or eliminated(taken, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
+        yield cause.costs(saving, seen)
+
+
+def _of_loads(code: KernelCode, each: Repeated, taken: Weights) -> Saving | None:
+    """Return what goes with repeated loads into registers; None for copies, which are waited for
+    together.
+
+    They come from a cache. A turn that has other loads waits for these as well, which come from
+    farther and are asked for at the same time, so only the sure part goes, and no queue with it.
+    Where it has none, a wait that other warps fill costs nothing.
+    """
+    if not all(code.instructions[index].name in LOADS for index in each.loads):
+        return None
+    loads = code.where(lambda one: one.name in LOADS and one.index in each.loop)
+    if set(loads) - set(each.loads):
+        most = eliminated(taken, code.whole, REDUNDANT_TRAFFIC_SURE, REDUNDANT_TRAFFIC_SURE)
+        return replace(most, rows=None)
+    issue = code.taken(code.rows(each.loads, (ISSUED, *FULL)))
+    idle = np.maximum(issue, code.idle_part * code.waiting_for(each.loads))
+    return eliminated(idle, code.whole, sure=REDUNDANT_TRAFFIC_SURE)
 
 
 def _taken(code: KernelCode, where: tuple[int, ...]) -> Weights:

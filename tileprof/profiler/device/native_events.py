@@ -14,6 +14,7 @@ from types import FrameType, ModuleType
 
 from tileprof.errors import Location
 from tileprof.profile import CounterSeries, KernelInfo, PcSamples
+from tileprof.profile.metrics import BYTES_AT, FLOPS_AT
 from tileprof.profiler.counters.reading import CounterReading
 from tileprof.profiler.device import nvtx
 from tileprof.profiler.device.activities import Activities
@@ -247,6 +248,8 @@ class Events:
             for ident, (events, ns) in part.threads.items():
                 host.add_thread(numbers[ident], events, ns)
             told = {"flops": part.flops, "bytes": part.bytes, **part.sampled._asdict()}
+            for least, (flops, moved) in part.kinds.items():
+                told |= {f"{FLOPS_AT}{least}": flops, f"{BYTES_AT}{least}": moved}
             for metric, value in told.items():
                 if value:
                     host.add(metric, value)

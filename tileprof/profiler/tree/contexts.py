@@ -7,7 +7,7 @@ what it counts is cumulative; `Contexts` remembers what it has handed out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -52,6 +52,8 @@ class HostPart:
     threads: Parts
     sampled: Sampled
     """Sums over an operation's visits, estimated from those that were sampled."""
+    kinds: Mapping[int, tuple[float, float]]
+    """Flops and bytes of an operation's visits by octave: the least flops per byte of each."""
 
 
 class _Place(NamedTuple):
@@ -93,6 +95,7 @@ class Contexts:
         self._places: dict[int, _Place] = {0: _Place(tree.root)}
         self._names: dict[int, str] = {}
         self._told: dict[int, tuple[float, ...]] = {}
+        self._told_kinds: dict[tuple[int, int], tuple[float, float]] = {}
         self._told_by_thread: dict[tuple[int, int], tuple[int, int]] = {}
         self._valued: dict[int, int] = {}
         """Visits of operations whose bytes were handed out, where that are not all."""
@@ -114,7 +117,7 @@ class Contexts:
     def host_parts(self) -> list[HostPart]:
         """Return what was measured since the last call."""
         parts = []
-        threads = self._threads()
+        threads, kinds = self._threads(), self._kinds()
         for context, *now in self._native.host_times():
             before = self._told.get(context, (0,) * len(now))
             if before != tuple(now):
@@ -123,8 +126,19 @@ class Contexts:
                 told = self._estimated(context, now, sampled)
                 node = self.node(context)
                 numbers = int(count), int(own), int(claimed), flops, moved
-                parts.append(HostPart(node, *numbers, threads.get(context, {}), told))
+                by_thread, by_octave = threads.get(context, {}), kinds.get(context, {})
+                parts.append(HostPart(node, *numbers, by_thread, told, by_octave))
         return parts
+
+    def _kinds(self) -> dict[int, dict[int, tuple[float, float]]]:
+        """Return flops and bytes since the last call, by context and octave."""
+        found: dict[int, dict[int, tuple[float, float]]] = {}
+        for context, least, flops, moved in self._native.work_kinds():
+            before = self._told_kinds.get((context, least), (0.0, 0.0))
+            if before != (flops, moved):
+                self._told_kinds[context, least] = flops, moved
+                found.setdefault(context, {})[least] = flops - before[0], moved - before[1]
+        return found
 
     def _threads(self) -> dict[int, Parts]:
         """Return what each thread did since the last call, by context."""
@@ -156,8 +170,9 @@ class Contexts:
         """Count nothing of what was measured until now."""
         self._told = {context: tuple(now) for context, *now in self._native.host_times()}
         self._valued = {context: int(now[0]) for context, now in self._told.items()}
-        self._told_by_thread = {}
+        self._told_by_thread, self._told_kinds = {}, {}
         self._threads()
+        self._kinds()
 
     def _place(self, above: _Place, kind: int, a: Any, b: int) -> _Place:
         if kind == _FRAME:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileprof.profile import STANDARD, Metric
+from tileprof.profile.metrics import BYTES_AT, FLOPS_AT
 
 BLOCK_TIME = Metric("block_time", "ns")
 """Time at a site, added up over blocks; with n workers up to n times the kernel's `time`."""
@@ -76,6 +77,16 @@ host: of what rows are looked up by, and of what is copied to a device."""
 PADDING = Metric("padding", "1")
 """Those of them that fill rows up: one value at the ends of rows, or at their beginnings, that is
 hardly anywhere else."""
+WORK_KINDS = tuple(
+    Metric(f"{begin}{least}", unit)
+    for least in (0, *(2**octave for octave in range(2, 12)))
+    for begin, unit in ((FLOPS_AT, "flop"), (BYTES_AT, "bytes"))
+)
+"""Parts of an operation's `flops` and `bytes` by how many flops its visits did a byte: from this
+number to twice it, from 0 to 4 in the first, from 2048 on in the last.
+
+Visits of one place differ in shape. Some are limited by memory and others by arithmetic, so that
+their least time is not that of the sums of both. Declared where operations have them."""
 
 PC_SAMPLES = Metric("pc_samples", "1")
 """Number of samples of program counters in a kernel."""
@@ -88,10 +99,10 @@ ADDED = (
     SHARED_TABLE_BYTES, SLOTS, PADDING, PC_SAMPLES, ELAPSED_TIME,
 )  # fmt: skip
 
-RESERVED = {*STANDARD, *(metric.name for metric in ADDED)} - {"flops", "bytes"}
+RESERVED = {*STANDARD, *(each.name for each in (*ADDED, *WORK_KINDS))} - {"flops", "bytes"}
 """Names that a user's scope cannot give a meaning of its own."""
 
-_OWN = {metric.name: metric for metric in ADDED}
+_OWN = {metric.name: metric for metric in (*ADDED, *WORK_KINDS)}
 
 
 def of_user(name: str) -> Metric:

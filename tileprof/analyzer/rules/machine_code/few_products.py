@@ -6,8 +6,9 @@ times. One that is small, or thin, or is loaded twice, does so less often than t
 into registers, and takes loads, addresses, barriers and turns in proportion. Dynamic: the kernel's
 time beside what tensor cores take for its products.
 
-The gain is the distance to what products reach that were not tuned for their shape: with larger
-tiles loads come in fewer turns, and products of warp groups take the place of those of warps. What
+The gain is a part of the distance to what products reach that were not tuned for their shape: with
+larger tiles loads come in fewer turns, and products of warp groups take the place of those of
+warps. The samples of what comes in proportion to loads say which part, as for other causes. What
 the loop computes of each result beside them (exponentials, factors) is issued as before, so the
 kernel is no faster than that takes (`reach`).
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Draft
-from tileprof.analyzer.estimates import Saving
+from tileprof.analyzer.estimates import Saving, drawn
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
@@ -34,7 +35,7 @@ from tileprof.analyzer.machine.issued_products import element_of, operations_of
 from tileprof.analyzer.machine.loops import is_innermost, loops_with
 from tileprof.analyzer.machine.repeats import alike
 from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, PRODUCTS_UNTUNED
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.machine_code.numbers import (
     FEW_PRODUCTS_EACH,
     FEW_PRODUCTS_FEWER,
     FEW_PRODUCTS_SHARE,
@@ -147,5 +148,10 @@ def _down_to(case: KernelCase, code: KernelCode, turn: _Turn, taken: float) -> S
     left = reach.left(case, code.taken(code.rows(goes))) or Saving(0, 1, 1)
     mid = min(1 - likely, left.mid, LONGEST_SAVING)
     high = min(1 - best, left.high, LONGEST_SAVING)
+    # Loads, addresses, barriers and turns go in proportion; the rest of the distance has other
+    # causes as well.
+    own = (1 - turn.each / FEW_PRODUCTS_EACH) * code.n(goes) / code.whole
+    if mid > 0:
+        mid = drawn(Saving(0, min(own, mid), min(own, mid)), Saving(0, mid, max(mid, high))).mid
     low = min(HALFWAY * mid, max(1 - least, HALFWAY * HALFWAY * mid))
     return Saving(max(0.0, min(low, mid)), max(0.0, mid), max(0.0, mid, high))

@@ -20,7 +20,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.threads.gapped_stores import gapped_stores
 from tileprof.analyzer.numbers import COOL, HALFWAY, LONGEST_SAVING
-from tileprof.analyzer.rules.numbers import IN_GAPS_OF_L2, IN_GAPS_POWER, IN_GAPS_WORD
+from tileprof.analyzer.rules.machine_code.numbers import IN_GAPS_OF_L2, IN_GAPS_POWER, IN_GAPS_WORD
 
 _AUTHOR = (
     "Store neighbouring elements by one instruction: let one statement store all of a thread's"

@@ -29,7 +29,11 @@ from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.reloads import Reloads, reloads_of
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
-from tileprof.analyzer.rules.numbers import MOVED_AGAIN_LIKELY, MOVED_AGAIN_MOST, MOVED_AGAIN_SURE
+from tileprof.analyzer.rules.machine_code.numbers import (
+    MOVED_AGAIN_LIKELY,
+    MOVED_AGAIN_MOST,
+    MOVED_AGAIN_SURE,
+)
 
 _LOADED = (
     "Use the value that was stored: the thread that loads it has it in a register. Where another"

@@ -25,7 +25,7 @@ from tileprof.analyzer.kernel.launches import has_products, launch_of, launch_pl
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loops_of
 from tileprof.analyzer.numbers import COLD, FEWEST_SAMPLES, HALFWAY
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.machine_code.numbers import (
     SHORT_PHASES_BYTES,
     SHORT_PHASES_THREADS,
     SHORT_PHASES_WAITING,

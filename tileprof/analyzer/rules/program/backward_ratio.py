@@ -24,12 +24,12 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent, plain
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import nodes_of
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.gathered_rows import written_out
+from tileprof.analyzer.rules.program.numbers import (
     BACKWARD_RATIO_ABOVE,
     BACKWARD_RATIO_BY_BYTES,
     BACKWARD_RATIO_SLOW,
 )
-from tileprof.analyzer.rules.program.gathered_rows import written_out
 from tileprof.profile import DEVICE_WORK, Symbol
 
 _VIEWS = re.compile(

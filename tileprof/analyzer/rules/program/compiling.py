@@ -21,7 +21,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.program.compilers import of_jax, of_numba
-from tileprof.analyzer.rules.numbers import COMPILING_HOST_SHARE
+from tileprof.analyzer.rules.program.numbers import COMPILING_HOST_SHARE
 from tileprof.profile import Symbol
 
 _REGION = re.compile(r"Torch-Compiled Region: (\d+)/(\d+)")

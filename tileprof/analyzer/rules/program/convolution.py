@@ -40,12 +40,12 @@ from tileprof.analyzer.program.convolutions import (
     rounds_to_tf32,
 )
 from tileprof.analyzer.rules import precision, small_grid
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.alignment import is_narrow
+from tileprof.analyzer.rules.program.numbers import (
     CONVOLUTION_FEW,
     CONVOLUTION_SHARE,
     CONVOLUTION_WELL,
 )
-from tileprof.analyzer.rules.program.alignment import is_narrow
 
 _TRIALS = (
     "let cuDNN time its kernels for each shape and take the fastest"

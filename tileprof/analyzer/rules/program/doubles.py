@@ -16,7 +16,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.rules.numbers import DOUBLES_PARTS, DOUBLES_SHARE
+from tileprof.analyzer.rules.program.numbers import DOUBLES_PARTS, DOUBLES_SHARE
 
 _DOUBLE = re.compile(r"<.*\bdouble\b.*>|dgemm|_d884|f64f64")
 _OTHER = re.compile(r"\bfloat\b|half|bfloat16|complex|tf32|f32|f16", re.IGNORECASE)

@@ -25,7 +25,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.program.masks import nodes_of
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.numbers import (
     EAGER_ATTENTION_BETWEEN,
     EAGER_ATTENTION_LAUNCHES,
     EAGER_ATTENTION_PRODUCTS,

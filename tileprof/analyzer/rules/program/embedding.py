@@ -31,7 +31,7 @@ from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import SPARSE_GRADIENTS, Fix
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.numbers import (
     EMBEDDING_LAUNCHES,
     EMBEDDING_MOSTLY,
     EMBEDDING_OTHER_OPTIMIZER,

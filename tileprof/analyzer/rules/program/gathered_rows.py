@@ -20,7 +20,7 @@ from tileprof.analyzer.drafts import Draft
 from tileprof.analyzer.findings import Evidence, listed, percent
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.program.masks import nodes_of
-from tileprof.analyzer.rules.numbers import GATHERED_ROWS_LEFT, GATHERED_ROWS_NEAR
+from tileprof.analyzer.rules.program.numbers import GATHERED_ROWS_LEFT, GATHERED_ROWS_NEAR
 
 _GATHER = re.compile(r"aten::(index|index_select|gather|take)$")
 _SUM = re.compile(r"(aten|torch_scatter)::(index_add|scatter_add|scatter_reduce|scatter_sum)_?$")

@@ -21,7 +21,7 @@ from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.floors import Floors
 from tileprof.analyzer.numbers import COLD
 from tileprof.analyzer.program.triton_calls import HandedOver, handed_over
-from tileprof.analyzer.rules.numbers import HANDED_OVER_PARTS
+from tileprof.analyzer.rules.program.numbers import HANDED_OVER_PARTS
 
 
 def find(tree: Contexts) -> Iterator[Draft]:

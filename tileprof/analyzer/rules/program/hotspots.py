@@ -22,7 +22,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST, Fix, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers import MOST_OF_A_KIND
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_ALL,
     HOTSPOTS_EVERYTHING,
     HOTSPOTS_HOT,

@@ -20,7 +20,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import LoaderWorkers
 from tileprof.analyzer.numbers import LONGEST_SAVING
-from tileprof.analyzer.rules.numbers import LOADER_SHARE, LOADER_WORKERS
+from tileprof.analyzer.rules.program.numbers import LOADER_SHARE, LOADER_WORKERS
 
 _ADVICE = (
     "Give the DataLoader workers (num_workers=4, persistent_workers=True): processes that make the"

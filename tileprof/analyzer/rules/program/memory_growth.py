@@ -17,7 +17,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
-from tileprof.analyzer.rules.numbers import MEMORY_GROWTH_LEAST, MEMORY_GROWTH_PLACES
+from tileprof.analyzer.rules.program.numbers import MEMORY_GROWTH_LEAST, MEMORY_GROWTH_PLACES
 from tileprof.profile.units import format_value
 
 _ADVICE = (

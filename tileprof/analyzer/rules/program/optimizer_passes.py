@@ -20,7 +20,7 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.fixes import OptimizerForm
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.numbers import (
     OPTIMIZER_PASSES_COLD,
     OPTIMIZER_PASSES_SLOWER,
     OPTIMIZER_PASSES_UNSURE,

@@ -25,7 +25,11 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.numbers import COLD, FLOORS_LAUNCH_NS, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
-from tileprof.analyzer.rules.numbers import PADDING_GOES, PADDING_OPERATION_NS, PADDING_SHARE
+from tileprof.analyzer.rules.program.numbers import (
+    PADDING_GOES,
+    PADDING_OPERATION_NS,
+    PADDING_SHARE,
+)
 from tileprof.profile import Symbol
 from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
 

@@ -32,7 +32,7 @@ from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import NO_CHECKPOINTS
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
 from tileprof.analyzer.program.masks import nodes_of
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.numbers import (
     RECOMPUTATION_FULL,
     RECOMPUTATION_KEPT,
     RECOMPUTATION_LEAST_ROOM,

@@ -22,7 +22,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.program.calls import Carried, carried
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.numbers import (
     RECURRENCE_MOST,
     RECURRENCE_SHARE,
     RECURRENCE_TURNS,

@@ -22,7 +22,7 @@ from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence, percent
 from tileprof.analyzer.numbers import LONGEST_SAVING
 from tileprof.analyzer.program.calls import Twins, twins
-from tileprof.analyzer.rules.numbers import SAME_PRODUCT_SHARE
+from tileprof.analyzer.rules.program.numbers import SAME_PRODUCT_SHARE
 
 _CHANGES = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|uniform_|batch_norm")
 """Operations whose second result may be another one."""

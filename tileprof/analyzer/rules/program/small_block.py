@@ -24,15 +24,16 @@ from tileprof.analyzer.contexts import Contexts
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, listed, percent, plain
 from tileprof.analyzer.floors import Floors
-from tileprof.analyzer.kernel.global_memory import ATOMICS
+from tileprof.analyzer.kernel.global_memory import ACCESSES, ATOMICS
 from tileprof.analyzer.kernel.launches import sampled_share
 from tileprof.analyzer.numbers import COLD, HALFWAY
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules import narrow_access
+from tileprof.analyzer.rules.machine_code.short_lives import short_lives
+from tileprof.analyzer.rules.numbers import SMALL_BLOCK_LIFE, SMALL_BLOCK_WAVES
+from tileprof.analyzer.rules.program.numbers import (
     SMALL_BLOCK_BYTES,
     SMALL_BLOCK_FAR,
-    SMALL_BLOCK_LIFE,
     SMALL_BLOCK_REACHED,
-    SMALL_BLOCK_WAVES,
 )
 
 _ADVICE = (
@@ -89,7 +90,15 @@ def _is_small(tree: Contexts, floors: Floors, case: KernelCase) -> bool:
         return False
     waves = case.number("waves") or 0.0
     few = waves >= SMALL_BLOCK_WAVES and 0 < _bytes_of_block(tree, case) < SMALL_BLOCK_BYTES
-    return few and _lost(tree, floors, case) >= COLD * time
+    return few and _lost(tree, floors, case) >= COLD * time and not _is_told(case)
+
+
+def _is_told(case: KernelCase) -> bool:
+    """Whether its narrow accesses are why it has so many threads: wider ones need fewer."""
+    code = case.sampled
+    if code is None or short_lives(case, code, code.named(*ACCESSES)) is None:
+        return False
+    return any(each.severity == "suggestion" for each in narrow_access.find(case))
 
 
 def _lost(tree: Contexts, floors: Floors, case: KernelCase) -> float:

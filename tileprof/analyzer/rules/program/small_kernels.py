@@ -39,12 +39,12 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import Fix, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES
+from tileprof.analyzer.rules.program.numbers import (
     SMALL_KERNELS_FEWEST,
     SMALL_KERNELS_LOOP,
     SMALL_KERNELS_SHORT,
 )
-from tileprof.analyzer.rules.program.eager_attention import PRODUCT_NAMES
 from tileprof.once import cached_property
 
 _PRODUCT = re.compile(PRODUCT_NAMES + "|fmha|flash|attention|nccl|sort|fft", re.IGNORECASE)

@@ -27,7 +27,7 @@ from tileprof.analyzer.findings import Evidence, duration, listed, percent
 from tileprof.analyzer.fixes import PINNED_MEMORY
 from tileprof.analyzer.numbers import COLD, MOST_OF_A_KIND
 from tileprof.analyzer.program.masks import inclusive, nodes_of
-from tileprof.analyzer.rules.numbers import TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
+from tileprof.analyzer.rules.program.numbers import TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
 
 _READ = (
     "Do not read a number back from the device in each step: keep it there (sum losses on the"

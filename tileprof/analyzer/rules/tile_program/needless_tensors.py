@@ -26,7 +26,7 @@ from tileprof.analyzer.kernel.global_memory import STORES
 from tileprof.analyzer.kernel.launches import launch_shares
 from tileprof.analyzer.kernel.queues import FULL
 from tileprof.analyzer.numbers import HALFWAY, LONGEST_SAVING, MEMORY_USE_COPY
-from tileprof.analyzer.rules.numbers import (
+from tileprof.analyzer.rules.tile_program.numbers import (
     NEEDLESS_ADDED,
     NEEDLESS_ADDS,
     NEEDLESS_ADDS_SURE,

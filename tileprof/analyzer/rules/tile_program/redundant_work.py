@@ -23,8 +23,8 @@ from tileprof.analyzer.machine.code import COPIES as AHEAD
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.machine.loops import loop_around
 from tileprof.analyzer.numbers import COLD
-from tileprof.analyzer.rules.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.needless_tensors import needless_tensors
+from tileprof.analyzer.rules.tile_program.numbers import REDUNDANT_SURE
 from tileprof.analyzer.rules.tile_program.round_trips import there_and_back
 from tileprof.analyzer.rules.tile_program.small_tiles import small_tiles
 from tileprof.analyzer.tiles.repeated import Again, How, repeated

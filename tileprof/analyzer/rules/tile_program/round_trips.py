@@ -16,8 +16,8 @@ from tileprof.analyzer.drafts import Cause, Draft, sampled
 from tileprof.analyzer.estimates import Saving
 from tileprof.analyzer.findings import Evidence
 from tileprof.analyzer.numbers import COLD, LONGEST_SAVING
-from tileprof.analyzer.rules.numbers import ROUND_TRIPS
-from tileprof.analyzer.tiles.needless_writes import RoundTrip, round_trips
+from tileprof.analyzer.rules.tile_program.numbers import ROUND_TRIPS
+from tileprof.analyzer.tiles.round_trips import RoundTrip, round_trips
 
 _AUTHOR = (
     "Leave out both copies: the fragment has these values already, and nothing else reads `{}`,"

@@ -9,12 +9,14 @@ back, so at most their part of the time goes, and no more than the work leaves (
 that others hide already cost nothing, so likely half of that.
 
 Turns in series wait for their loads, and for their stores, one after the other. Of these samples
-the part goes that turns at a time, n, save: 1 - 1/n.
+the part goes that turns at a time, n, save: 1 - 1/n; of the time of the warps that work, as others
+only wait for them (`working_warps`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.drafts import Cause, Draft, KernelRule, sampled
@@ -22,8 +24,13 @@ from tileprof.analyzer.estimates import Saving, eliminated
 from tileprof.analyzer.findings import Evidence, Place, percent
 from tileprof.analyzer.kernel import reach
 from tileprof.analyzer.kernel.by_hand import MATRIX
-from tileprof.analyzer.numbers import COLD, HALFWAY
-from tileprof.analyzer.rules.numbers import REDUNDANT_SURE, THIN_WORK_IDLE, THIN_WORK_NOTABLE
+from tileprof.analyzer.kernel.threads.working_warps import factor_of
+from tileprof.analyzer.numbers import COLD, HALFWAY, LONGEST_SAVING
+from tileprof.analyzer.rules.tile_program.numbers import (
+    REDUNDANT_SURE,
+    THIN_WORK_IDLE,
+    THIN_WORK_NOTABLE,
+)
 from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.thin_loops import Thin, thin_loops
 
@@ -77,7 +84,15 @@ def _find(case: KernelCase) -> Iterator[Draft]:
                       _SIDE_BY_SIDE)  # fmt: skip
         seen = sampled(code, taken, "are in it")
         saving = eliminated(taken, code.whole, 1 - 1 / each.turns, REDUNDANT_SURE)
-        yield cause.costs(saving, seen)
+        yield cause.costs(_of_working(saving, factor_of(code, where)), seen)
+
+
+def _of_working(saving: Saving, factor: float) -> Saving:
+    """Return the saving as a share of the time of warps that work, not of all warps' samples."""
+    low, mid, high = (
+        min(factor * each, LONGEST_SAVING) for each in (saving.low, saving.mid, saving.high)
+    )
+    return replace(saving, low=low, mid=mid, high=high)
 
 
 def _place(case: KernelCase, loop: Thin) -> Place:

@@ -69,6 +69,31 @@ nb::list host_times() {
   return all;
 }
 
+// Work of operations by how many flops they do a byte: (context, least flops per byte of an octave,
+// flops, bytes), over all threads, cumulative.
+nb::list work_kinds() {
+  nb::list all;
+  const uint32_t size = recorder().contexts.size();
+  for (uint32_t id = 1; id < size; ++id) {
+    double flops[WorkKinds::kOctaves] = {}, bytes[WorkKinds::kOctaves] = {};
+    bool any = false;
+    for (Thread *thread : recorder().threads()) {
+      const HostWork *work = thread->works().find(id);
+      const WorkKinds *kinds = work ? work->kinds.load(std::memory_order_acquire) : nullptr;
+      if (!kinds) continue;
+      any = true;
+      for (int at = 0; at < WorkKinds::kOctaves; ++at) {
+        flops[at] += kinds->flops[at].load(std::memory_order_relaxed);
+        bytes[at] += kinds->bytes[at].load(std::memory_order_relaxed);
+      }
+    }
+    for (int at = 0; any && at < WorkKinds::kOctaves; ++at)
+      if (flops[at] || bytes[at])
+        all.append(nb::make_tuple(id, WorkKinds::least_of(at), flops[at], bytes[at]));
+  }
+  return all;
+}
+
 // Host times by thread: (context, `threading.get_ident()`, count, own ns), cumulative. Those of a
 // thread that has ended may be with a later one, which goes on with its numbers.
 nb::list host_times_by_thread() {
@@ -147,6 +172,7 @@ NB_MODULE(_recorder, m) {
   m.def("name", [](NameId id) { return recorder().names.at(id); });
   m.def("host_times", host_times);
   m.def("host_times_by_thread", host_times_by_thread);
+  m.def("work_kinds", work_kinds);
   m.def("claimed", claimed);
   m.def("sampled", sampled);
   m.def("inside", [] { return this_thread().inside(); });

@@ -89,6 +89,11 @@ void Thread::add_work(ContextId context, double flops, double bytes) {
   HostWork &work = works_.make(context);
   add(work.flops, flops);
   add(work.bytes, bytes);
+  WorkKinds *kinds = work.kinds.load(std::memory_order_relaxed);
+  if (!kinds) work.kinds.store(kinds = new WorkKinds(), std::memory_order_release);
+  const int octave = WorkKinds::octave_of(flops, bytes);
+  add(kinds->flops[octave], flops);
+  add(kinds->bytes[octave], bytes);
 }
 
 void Thread::add_sample(ContextId context, const TileprofVisit &visit) {

@@ -6,7 +6,9 @@
 // forward passes, the timeline) is atomic.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -28,12 +30,36 @@ struct HostTime {
   std::atomic<uint64_t> count{0}, own_ns{0};
 };
 
+// Flops and bytes of operations by how many flops they do a byte, in octaves: the least time of
+// several operations is the sum of each one's at its own limit, arithmetic or memory, and not that
+// of their sums. Below the first bound memory limits on every device, from the last one on
+// arithmetic does.
+struct WorkKinds {
+  static constexpr int kLowest = 1, kOctaves = 11;
+  std::atomic<double> flops[kOctaves], bytes[kOctaves];
+
+  // Number of the octave of an operation.
+  static int octave_of(double flops, double bytes) {
+    if (!(flops > 0)) return 0;
+    const double octave = bytes > 0 ? std::ilogb(flops / bytes) : kLowest + kOctaves;
+    return int(std::clamp<double>(octave - kLowest, 0, kOctaves - 1));
+  }
+  // Lower bound of an octave, in flops per byte; the first one begins at 0.
+  static int least_of(int octave) { return octave ? 1 << (kLowest + octave) : 0; }
+};
+
 // Numbers that few contexts have.
 struct HostWork {
+  HostWork() = default;
+  HostWork(const HostWork &) = delete;
+  ~HostWork() { delete kinds.load(); }
+
   // Time of entries right in a scope, which is not the scope's own.
   std::atomic<uint64_t> claimed_ns{0};
   // Work of the operations, from their shapes.
   std::atomic<double> flops{0}, bytes{0};
+  // The same by octave; made for operations that have work, by the thread that does it.
+  std::atomic<WorkKinds *> kinds{nullptr};
   // What sampled operations are (see TileprofVisit), and how many visits these samples stand for.
   std::atomic<double> sampled_bytes{0}, table{0}, rows{0}, shared{0}, slots{0}, padding{0};
   std::atomic<uint64_t> sampled_visits{0};

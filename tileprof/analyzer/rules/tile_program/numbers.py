@@ -1,0 +1,81 @@
+"""Numbers of single rules about a tile kernel's program: thresholds, and what changes brought.
+
+They stand as those of `rules/numbers.py` do, which has what rules of several folders share.
+"""
+
+from __future__ import annotations
+
+# -- cut_launches
+
+CUT_LAUNCHES_EACH = (1000.0, 2500.0, 4200.0)
+"""What the end of a launch and the begin of the next one take, ns: least, likely, most. On an H200
+five kernels in 16 launches took 2.1 to 4.1 µs more for each than in one."""
+
+# -- round_trips
+
+ROUND_TRIPS = (0.4, 0.9, 1.6)
+"""Of the share of samples of copies to shared memory and back, what leaving them out saves: least,
+likely, most. By hand."""
+
+# -- needless_tensors
+
+NEEDLESS_COPIED = (0.85, 1.0, 1.1)
+"""Of the share of samples of a launch that only copies, what leaving it out saves: least, likely,
+most. What it left in the L2 the next launch then reads from memory."""
+
+NEEDLESS_KEPT = (0.5, 1.15, 1.6)
+"""Of what memory takes to write a tile that its block reads back, what keeping it saves: five such
+kernels gained 0.9 to 1.3 on an H200."""
+
+NEEDLESS_OVERWRITTEN = (0.0, 0.6, 1.8)
+"""Of what memory takes to write elements that are written again by the same block, what leaving
+out the first write saves: 0.5 and 0.7 of it, nothing, or twice as much on an H200."""
+
+NEEDLESS_ADDED = (0.2, 0.7, 1.8)
+"""The same of zeros that are added to."""
+
+NEEDLESS_ADDS = 0.95
+"""Part of the samples of zeros and additions that a store in their place saves, likely."""
+
+NEEDLESS_ADDS_SURE = 0.4
+"""The same at least."""
+
+# -- redundant_work
+
+REDUNDANT_SURE = 0.5
+"""Of the samples of work that is done again, the least that goes: what comes from caches the second
+time, or beside other work, costs less. By hand."""
+
+# -- small_tiles
+
+SMALL_TILES_LARGE = (128, 256)
+"""Rows and columns of a tile of products of 16-bit elements, or smaller ones, that two warp groups
+keep in registers beside three stages of operands in shared memory."""
+
+SMALL_TILES_WIDE = (128, 128)
+"""The same of 32-bit elements."""
+
+SMALL_TILES_FEWER = 1.5
+"""Of what L2 is asked for, how many times less has to be asked for in larger tiles. By hand: tiles
+of 128 × 128 ask for 1.33 times as much as the largest, and are often as fast."""
+
+SMALL_TILES_BOUND = 0.75
+"""Share of the time that L2 takes for what it is asked for, from which on it is the limit. Of 19
+tiles of a product of 8192³ on an H200 the best schedules took 0.70 to 1.18, all but three 0.87 or
+more (`benchmarks/results/tuning.json`); their times followed from it within a tenth."""
+
+# -- group_alone
+
+GROUP_ALONE_LATE = 0.1
+"""Share of the time that tiles are late, from which on stages are of use. By hand."""
+
+GROUP_ALONE_SURE = 0.3
+"""Of the likely gain, what comes at least. By hand."""
+
+# -- redundant_traffic
+
+THIN_WORK_IDLE = 0.5
+"""Of a block's threads, the part without an element from which on it is told: half of the warps."""
+
+THIN_WORK_NOTABLE = 0.1
+"""Share of the samples in a loop from which on its threads, or turns, are told."""
