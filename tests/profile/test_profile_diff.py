@@ -84,6 +84,17 @@ def test_fail_if(expression: str, expected: bool) -> None:
     assert fail_if(diff(profile(gemm=100), profile(gemm=150)), expression) is expected
 
 
+def test_a_time_that_neither_has_is_no_gate() -> None:
+    """It would let everything pass, as `time` does of programs that ran on no device."""
+    builder = TreeBuilder()
+    builder.add(builder.child(-1, "scope", "main"), "cpu_time", 5)
+    both = builder.snapshot()
+    with pytest.raises(UsageError, match="neither profile has a metric `time`") as error:
+        fail_if(diff(both, both), "time > +5%")
+    assert "Did you mean `cpu_time`?" in str(error.value)
+    assert not fail_if(diff(both, both), "cpu_time > +5% or bytes > +1MB")
+
+
 def test_percent_of_nothing() -> None:
     """From nothing to something is more than any percentage, from nothing to nothing none."""
     assert fail_if(diff(profile(), profile(a=1)), "time > +1000%")

@@ -160,7 +160,7 @@ def main(argv: Sequence[str]) -> int:
     parse_pc_sampling(args.pc_sampling, args.pc_sampling_exact)
     parse_record_options(args.inside)
     target, rest = _target(split)
-    check_target(target)
+    check_target(target, rest)
     if target.kind == "script" and is_machine_code(target.name):
         return _record_native(args, parser, target, rest)
     args.context = args.context or "full"

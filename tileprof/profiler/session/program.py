@@ -10,7 +10,10 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
+import re
 import runpy
+import shlex
+import shutil
 import sys
 import traceback
 import types
@@ -20,6 +23,7 @@ from types import TracebackType
 from typing import Literal, TypeAlias
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
+from tileprof.files import DATABASE
 from tileprof.profiler.endings.finalizing import say_unwritten, wait_for_threads
 from tileprof.profiler.endings.os_exit import writing_at_exit
 from tileprof.profiler.endings.termination import SAVE_S, finalize_on_terminate
@@ -55,26 +59,39 @@ class ProgramTarget:
         return self.name.rpartition(".")[2]
 
 
-def check_target(target: ProgramTarget) -> None:
-    """Raise `UsageError` or `MissingDependencyError` where there is nothing to run."""
+def check_target(target: ProgramTarget, arguments: Sequence[str] = ()) -> None:
+    """Raise `UsageError` or `MissingDependencyError` where there is nothing to run.
+
+    `arguments` are those of the program; the way out may name them.
+    """
     if target.kind == "script":
         if not os.path.exists(target.name):
             raise UsageError(
                 f"there is no file `{target.name}` to run",
-                hint="Give the path of a Python script, or -m MODULE.",
+                hint=_way_out(target.name, arguments),
             )
         if os.path.isdir(target.name) and not _main_of(target.name):
             raise UsageError(
                 f"the folder `{target.name}` has no __main__.py to run",
                 hint="Give the path of a Python script, or -m MODULE.",
             )
-        if _begins_with(target.name, b"SQLite format 3\0"):
+        if _begins_with(target.name, DATABASE):
             raise UsageError(
                 f"`{target.name}` is a profile or another database, not a Python script",
                 hint=f"`tileprof view {target.name}` shows it.",
             )
     elif target.kind == "pytest" and importlib.util.find_spec("pytest") is None:
         raise MissingDependencyError("pytest is not installed", hint="pip install pytest")
+
+
+def _way_out(name: str, arguments: Sequence[str]) -> str:
+    """Return what to do where there is no file of a name that a shell may know."""
+    if re.fullmatch(r"python[0-9.]*", name) and arguments:
+        return f"Leave `{name}` out: tileprof run {shlex.join(arguments)}"
+    command = shutil.which(name) if os.path.basename(name) == name else None
+    if command is not None:
+        return f"To run the command of that name: tileprof run {shlex.join([command, *arguments])}"
+    return "Give the path of a Python script, or -m MODULE."
 
 
 def compiled(source: bytes, path: str) -> types.CodeType:
