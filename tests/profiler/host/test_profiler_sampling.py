@@ -198,7 +198,7 @@ def test_idle_workers_are_left_out() -> None:
         def busy() -> None:
             running.set()
             while not done.is_set():
-                time.sleep(0.002)
+                time.sleep(0.0005)
 
         def worker() -> None:
             while (task := tasks.get()) is not None:
@@ -231,7 +231,7 @@ def test_threads_of_pools_count_while_they_work() -> None:
         def busy(_: int) -> None:
             running.set()
             while not done.is_set():
-                time.sleep(0.002)
+                time.sleep(0.0005)
 
         with multiprocessing.pool.ThreadPool(2) as pool:
             time.sleep(0.05)
