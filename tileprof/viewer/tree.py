@@ -170,9 +170,7 @@ def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
     """Return the nodes at the top that come after what goes on: set-up and imports; of groups, also
     what is in none."""
     found = np.zeros(len(profile), bool)
-    if options.mode != "top-down":
-        return found
-    if options.group is None:
+    if options.group is None or options.mode != "top-down":
         return once(profile)
     for top in profile.roots():
         name = profile.names[top]
