@@ -526,7 +526,7 @@ def test_end_of_a_run_says_wall_time_and_share_of_it(cli: Any, write: Any) -> No
     found = cli("run", "--context", "scopes", "prog.py")
     said = " ".join(found.err.split())
     assert "The program ran for" in said
-    assert "% of that)." in said
+    assert "% of that." in said
 
 
 def test_waiting_is_part_of_cpu_time_and_the_tree_says_so(
@@ -544,7 +544,7 @@ def test_waiting_is_part_of_cpu_time_and_the_tree_says_so(
     )
     found = cli("run", "--context", "scopes", "-o", "p.tprof", "prog.py")
     shown = " ".join(found.err.split())
-    assert "cpu_time, the host's wall time in all threads, waiting included, is" in shown
+    assert "cpu_time (wall time of its threads, waiting included) is" in shown
     assert load("p.tprof").total("cpu_time") > 5 * int((folder / "used").read_text())
 
 

@@ -101,7 +101,9 @@ def arranged(
     current = profile
     if options.include is not None or options.exclude is not None:
         kept = filter_nodes(current, include=options.include, exclude=options.exclude)
-        folds.append(_fold("left out by -i and -e", current, kept, metric))
+        given = (("-i", options.include), ("-e", options.exclude))
+        by = " and ".join(name for name, value in given if value is not None)
+        folds.append(_fold(f"left out by {by}", current, kept, metric))
         current = kept
     left_out = 0
     match options.mode:
