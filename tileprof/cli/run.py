@@ -239,7 +239,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     if args.paused:
         session.hold()
     with _under_control(session, args), _pruning(args):
-        code = run_program(target, rest, session)
+        code = run_program(target, rest, session, quiet=args.quiet)
     if session.held:
         session.discard()
         terminal.complain("nothing was recorded: the program was paused all the time")

@@ -180,16 +180,16 @@ def headline(profile: Profile) -> str:
         said = f" The host's cpu_time is {format_value(of_host, 'ns')}." if of_host else ""
         return f"{found}{_idle(idle)}.{said}"
     if host := float(profile.whole.get("cpu_time", 0)):
-        took, share = format_value(host, "ns"), host / (seconds * 1e9)
-        said = f"cpu_time{' after set-up' if after else ''} (wall time of its threads, waiting"
+        took, of_wall = format_value(host, "ns"), host / (seconds * 1e9)
+        name = "cpu_time after set-up" if after else "cpu_time"
         if after:
             # How long the program ran after its set-up is not known.
             compared = ""
-        elif share > _SEVERAL:
-            compared = f": {share:,.1f} threads at a time on average"
+        elif of_wall > _SEVERAL:
+            compared = f": {of_wall:,.1f} threads at a time on average"
         else:
-            compared = f", {format_percent(share)} % of that"
-        return f"{ran}; {said} included) is {took}{compared}."
+            compared = f", {format_percent(of_wall)} % of that"
+        return f"{ran}; {name} (wall time of its threads, waiting included) is {took}{compared}."
     return ""
 
 

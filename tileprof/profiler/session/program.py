@@ -24,11 +24,16 @@ from typing import Literal, TypeAlias
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
 from tileprof.files import DATABASE
-from tileprof.profiler.endings.finalizing import say_unwritten, wait_for_threads
+from tileprof.profiler.endings.finalizing import (
+    finalize_each,
+    say,
+    say_unwritten,
+    wait_for_threads,
+)
 from tileprof.profiler.endings.os_exit import writing_at_exit
 from tileprof.profiler.endings.termination import SAVE_S, finalize_on_terminate
 from tileprof.profiler.session.children import follow_spawned
-from tileprof.profiler.session.recording import finalize_all, open_sessions
+from tileprof.profiler.session.recording import open_sessions
 from tileprof.profiler.session.session import Session
 from tileprof.profiler.tree.paths import hidden, ours
 from tileprof.profiler.tree.sources import of_user
@@ -101,9 +106,16 @@ def compiled(source: bytes, path: str) -> types.CodeType:
 
 
 def run_program(
-    target: ProgramTarget, argv: Sequence[str], session: Session, compiler: Compiler = compiled
+    target: ProgramTarget,
+    argv: Sequence[str],
+    session: Session,
+    compiler: Compiler = compiled,
+    quiet: bool = False,
 ) -> int:
     """Run a program to its end, threads included, and return its exit code.
+
+    Where it ends by `os._exit`, or becomes another program, this does not return; then a line says
+    where the profile is, unless `quiet`.
 
     `compiler` makes code of a script's text and path. `argv` are the program's arguments without
     its name. The session is deactivated at the end, not finalized; it is discarded where Python
@@ -114,11 +126,27 @@ def run_program(
     finalize_on_terminate(session)
     follow_spawned(session)
     try:
-        with writing_at_exit(finalize_all, lambda: say_unwritten(open_sessions(), SAVE_S)):
+        written, late = _writer(session, quiet), lambda: say_unwritten(open_sessions(), SAVE_S)
+        with writing_at_exit(written, late):
             return _run(body, session)
     finally:
         session.deactivate()
         session.recording.recorder.set_base(None)
+
+
+def _writer(session: Session, quiet: bool) -> Callable[[str], None]:
+    """Return what writes all profiles before the process goes away, and says how it ended."""
+    here = os.getcwd()
+
+    def write(ending: str) -> None:
+        finalize_each(open_sessions())
+        path = session.path
+        if quiet or session.child or path is None or not path.exists():
+            return
+        shown = path.relative_to(here) if path.is_relative_to(here) else path
+        say(f"{ending}; wrote {shown}; see it with `tileprof view {shlex.quote(str(shown))}`")
+
+    return write
 
 
 def _run(body: Callable[[], None], session: Session) -> int:
