@@ -10,7 +10,9 @@ import sys
 import threading
 from pathlib import Path
 
-from tileprof.files import replace_bytes, replace_file
+import pytest
+
+from tileprof.files import DATABASE, replace_bytes, replace_file
 
 
 def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path: Path) -> None:
@@ -100,3 +102,20 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     reader.join()
     assert got == [b"through"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_profile_and_another_file_never_take_each_others_place(tmp_path: Path) -> None:
+    """A wrong name would cost a script or a recording; an empty file is nobody's."""
+    script, database = tmp_path / "train.py", tmp_path / "train.tprof"
+    script.write_bytes(b"print()\n")
+    database.write_bytes(DATABASE + b"rows")
+    for path, content in ((script, DATABASE), (database, b"<html>")):
+        before = path.read_bytes()
+        with pytest.raises(FileExistsError, match="it is "):
+            replace_bytes(path, content)
+        assert path.read_bytes() == before
+    for path, content in ((script, b"text"), (database, DATABASE), (tmp_path / "new", DATABASE)):
+        replace_bytes(path, content)
+        assert path.read_bytes() == content
+    (tmp_path / "empty").touch()
+    replace_bytes(tmp_path / "empty", DATABASE)

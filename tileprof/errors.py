@@ -89,8 +89,13 @@ class Location:
 
     @property
     def short(self) -> str:
-        """The place without its folder: `train.py:12`; the file alone where no line is known."""
-        name = self.file.replace("\\", "/").rpartition("/")[2]
+        """The place without its folder: `train.py:12`; the file alone where no line is known.
+
+        Files that every package has are named with their folder: `pytest/__main__.py:9`.
+        """
+        folder, _, name = self.file.replace("\\", "/").rpartition("/")
+        if name in ("__init__.py", "__main__.py"):
+            name = f"{folder.rpartition('/')[2]}/{name}".lstrip("/")
         return f"{name}:{self.line}" if self.line else name
 
     def to_json(self) -> dict[str, str | int]:

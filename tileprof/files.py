@@ -8,12 +8,15 @@ tileprof that writes a file which another process may read goes through `replace
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
+DATABASE = b"SQLite format 3\0"
+"""First bytes of a SQLite database, which a profile is."""
 TEMPORARY_SUFFIX = ".tileprof-tmp"
 """Ending of the temporary files that `replace_file` makes beside its targets.  A process that is
 killed between creating and renaming one leaves it behind; a cache may delete old ones by name."""
@@ -59,9 +62,27 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def replace_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write `content` to `path` as `replace_file` does."""
+    """Write `content` to `path` as `replace_file` does.
+
+    Raises FileExistsError where a database, such as a profile, would take the place of another kind
+    of file, or the other way round: then a wrong name was given, of a script for example.
+    """
+    if reason := other_kind(path, content.startswith(DATABASE)):
+        raise FileExistsError(errno.EEXIST, reason)
     with replace_file(path) as file:
         file.write(content)
+
+
+def other_kind(path: str | os.PathLike[str], database: bool) -> str:
+    """Return why a database, or what is none, must not take the place of a file; "" if it may."""
+    try:
+        with open(path, "rb") if os.path.isfile(path) else contextlib.nullcontext() as file:
+            begin = file.read(len(DATABASE)) if file is not None else b""
+    except OSError:
+        return ""
+    if not begin or begin.startswith(DATABASE) == database:
+        return ""
+    return "it is there, and is no profile" if database else "it is a profile or another database"
 
 
 def _mode(target: str) -> int | None:

@@ -131,7 +131,9 @@ def _run(case: Case) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     termination.finalize_on_terminate(session)
     hook = Hook(case)
-    with writing_at_exit(recording.finalize_all, lambda: finalizing.say("there was no time")):
+    with writing_at_exit(
+        lambda _: recording.finalize_all(), lambda: finalizing.say("there was no time")
+    ):
         for _ in range(VISITS):
             with scope("work"):
                 sum(range(1000))

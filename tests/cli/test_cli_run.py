@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -211,6 +213,16 @@ def test_debug_runs_kernels_as_python(cli: Any, write: Any) -> None:
         ("-m", "`-m` needs the name of a module\n"),
         ("-o", "argument -o: expected one argument\n"),
         ("gone.py", "there is no file `gone.py` to run\nGive the path of a Python script, or -m"),
+        (
+            "python3 -m pkg.train --lr 1",
+            "there is no file `python3` to run\n"
+            "Leave `python3` out: tileprof run -m pkg.train --lr 1\n",
+        ),
+        (
+            "sh prog.py",
+            "there is no file `sh` to run\nTo run the command of that name: tileprof run /",
+        ),
+        ("-o prog.py prog.py", "{}/prog.py cannot be written: it is there, and is no profile\n"),
         ("sub", "the folder `sub` has no __main__.py to run\nGive the path of a Python script"),
         (
             "old.tprof",
@@ -311,17 +323,19 @@ def test_a_program_with_profiles_of_its_own(cli: Any, folder: Path, write: Any) 
     }
 
 
-def test_a_profile_that_is_lost_does_not_change_the_exit_code(
-    cli: Any, folder: Path, write: Any
-) -> None:
-    """Where the folder goes away while the program runs, it is said, and the code is its own."""
+def test_a_profile_whose_folder_is_gone_is_elsewhere(cli: Any, folder: Path, write: Any) -> None:
+    """Where its folder goes away, it is elsewhere, that is said, and the exit code is its own."""
     write(prog="import shutil, sys\nshutil.rmtree('out')\nsys.exit(5)")
     (folder / "out").mkdir()
     found = cli("run", "-o", "out/x.tprof", "prog.py")
     assert (found.code, found.out) == (5, "")
     assert found.err.startswith("tileprof: ")
-    assert "out/x.tprof" in found.err
     assert "Traceback" not in found.err
+    said = re.search(r"out/x.tprof: No such file or directory\nIt is in (.+) instead", found.err)
+    assert said is not None
+    assert load(said[1]).tables.provenance["ended early"] == "with exit code 5"
+    assert Path(said[1]).name == "x.tprof"
+    shutil.rmtree(Path(said[1]).parent)
 
 
 @pytest.mark.alone
@@ -512,7 +526,7 @@ def test_end_of_a_run_says_wall_time_and_share_of_it(cli: Any, write: Any) -> No
     found = cli("run", "--context", "scopes", "prog.py")
     said = " ".join(found.err.split())
     assert "The program ran for" in said
-    assert "% of that)." in said
+    assert "% of that." in said
 
 
 def test_waiting_is_part_of_cpu_time_and_the_tree_says_so(
@@ -530,7 +544,7 @@ def test_waiting_is_part_of_cpu_time_and_the_tree_says_so(
     )
     found = cli("run", "--context", "scopes", "-o", "p.tprof", "prog.py")
     shown = " ".join(found.err.split())
-    assert "cpu_time, the host's wall time in all threads, waiting included, is" in shown
+    assert "cpu_time (wall time of its threads, waiting included) is" in shown
     assert load("p.tprof").total("cpu_time") > 5 * int((folder / "used").read_text())
 
 

@@ -205,7 +205,8 @@ def test_nothing_that_matches_is_no_mistake(cli: Any, sample: str) -> None:
     """A filter that leaves nothing says what it left out."""
     found = cli("view", sample, "-i", "nothing_like_this")
     assert found.code == 0
-    assert "left out by -i and -e" in found.out
+    assert "Nothing is left by -i 'nothing_like_this'." in found.out
+    assert "left out by -i," in found.out
 
 
 def test_several_files_are_added_up(cli: Any, folder: Path, sample: str) -> None:

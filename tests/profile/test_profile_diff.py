@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tileprof.errors import UsageError
-from tileprof.profile import Profile, TreeBuilder, diff, diff_to_json, fail_if
+from tileprof.errors import Location, UsageError
+from tileprof.profile import Profile, Tables, TreeBuilder, diff, diff_to_json, fail_if
 
 
 def profile(**times: int) -> Profile:
@@ -84,6 +84,17 @@ def test_fail_if(expression: str, expected: bool) -> None:
     assert fail_if(diff(profile(gemm=100), profile(gemm=150)), expression) is expected
 
 
+def test_a_time_that_neither_has_is_no_gate() -> None:
+    """It would let everything pass, as `time` does of programs that ran on no device."""
+    builder = TreeBuilder()
+    builder.add(builder.child(-1, "scope", "main"), "cpu_time", 5)
+    both = builder.snapshot()
+    with pytest.raises(UsageError, match="neither profile has a metric `time`") as error:
+        fail_if(diff(both, both), "time > +5%")
+    assert "Did you mean `cpu_time`?" in str(error.value)
+    assert not fail_if(diff(both, both), "cpu_time > +5% or bytes > +1MB")
+
+
 def test_percent_of_nothing() -> None:
     """From nothing to something is more than any percentage, from nothing to nothing none."""
     assert fail_if(diff(profile(), profile(a=1)), "time > +1000%")
@@ -119,3 +130,54 @@ def test_malformed_expressions(expression: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         fail_if(diff(both, both), expression)
     assert str(error.value).startswith(message)
+
+
+BEFORE = "import x\n\ndef work():\n    slow()\n    gone()\n    fast()\n\nwork()\n"
+AFTER = "# A comment.\nimport x\n\ndef work():\n    slow(1)\n    fast()\n    new()\n\nwork()\n"
+
+
+def program(file: str, text: str, lines: dict[str, int]) -> Profile:
+    """Return a profile whose frame `work` of a file calls at lines, which take 1 ns each."""
+    builder = TreeBuilder()
+    for name, line in lines.items():
+        place = Location(file, line, function="work")
+        builder.add(
+            builder.child(builder.child(-1, "frame", "work", place), "op", name), "count", 1
+        )
+    return builder.snapshot(Tables(sources={file: text}))
+
+
+@pytest.mark.parametrize("folder", ["/old", "/new"])
+def test_lines_that_moved_and_folders_are_matched(folder: str) -> None:
+    """Above an edit and below it; a changed line is the same, a removed one is none of the new."""
+    old = program(f"{folder}/p/train.py", BEFORE, {"slow": 4, "gone": 5, "fast": 6})
+    new = program("/new/p/train.py", AFTER, {"slow": 5, "fast": 6, "new": 7})
+    found = diff(old, new)
+    status = dict(zip(found.new.names, found.status))
+    assert (status["slow"], status["fast"]) == ("both", "both")
+    assert (status["gone"], status["new"]) == ("old", "new")
+    assert [found.old.whole["count"], found.new.whole["count"]] == [3, 3]
+    frames = [
+        (node.location.line, node.location.file, status)
+        for node, status in zip(map(found.new.node, range(len(found))), found.status)
+        if node.kind == "frame" and node.location is not None
+    ]
+    there = "/new/p/train.py"
+    assert sorted(frames) == sorted(
+        [
+            (5, there, "both"),
+            (5, f"{folder}/p/train.py", "old"),
+            (6, there, "both"),
+            (7, there, "new"),
+        ]
+    )
+
+
+def test_files_of_one_name_are_not_taken_for_each_other() -> None:
+    """Where a name says it of two files alike, neither is the old one."""
+    old = program("/a/m.py", BEFORE, {"slow": 4})
+    builder = TreeBuilder()
+    for folder in ("b", "c"):
+        place = Location(f"/{folder}/m.py", 4, function="work")
+        builder.add(builder.child(-1, "frame", "work", place), "count", 1)
+    assert diff(old, builder.snapshot()).status.count("both") == 0

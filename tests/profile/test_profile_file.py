@@ -149,6 +149,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert refusal(path) == f"FILE is empty\n{MAKE_ONE}"
     path.write_text("#!/bin/sh\n" * 100)
     assert refusal(path) == f"FILE is not a tileprof profile\n{MAKE_ONE}"
+    path.unlink()
     save(full_profile(), path)
     assert refusal(with_pragma(path, "application_id = 7")) == (
         f"FILE is a SQLite database, but not a tileprof profile\n{MAKE_ONE}"

@@ -661,3 +661,41 @@ def test_a_line_that_imports_says_so() -> None:
     text = render_view(profile, ViewOptions(), width=100)
     assert "<module>  import a.py:1" in text
     assert text.count("import") == 1
+
+
+def test_turned_over_views_put_imports_last_and_leave_callers_of_libraries_out() -> None:
+    """A line that imports has what its library does then; hot functions of libraries remain."""
+    library = "/x/site-packages/lib"
+    tree = with_children(
+        node("frame", "<module>", "/w/train.py:1"),
+        with_children(
+            node("frame", "<module>", f"{library}/__init__.py:3", cpu_time=6e6),
+            node("frame", "helper", f"{library}/core.py:5", cpu_time=2e6),
+        ),
+    )
+    work = with_children(
+        node("frame", "<module>", "/w/train.py:3"),
+        with_children(
+            node("frame", "wrapper", f"{library}/wrap.py:9"),
+            node("frame", "hot", f"{library}/core.py:7", cpu_time=2e6),
+        ),
+    )
+    profile = profile_of(
+        tree, work, tables=Tables(sources={"/w/train.py": "import lib\n\nlib()\n"})
+    )
+    hot = ["hot", "core.py:7"]
+    flat = render_view(profile, ViewOptions(mode="flat"), width=90)
+    assert [line.split()[-len(hot) :] for line in flat.splitlines()[2:4]] == [
+        hot,
+        ["import", "train.py:1"],
+    ]
+    turned = render_view(profile, ViewOptions(mode="bottom-up"), width=90)
+    assert [line.split()[-len(hot) :] for line in turned.splitlines()[2:5]] == [
+        hot,
+        ["<module>", "train.py:3"],
+        ["import", "train.py:1"],
+    ]
+    assert "8.00 ms" in turned
+    whole = render_view(profile, ViewOptions(mode="bottom-up", frames="all"), width=90)
+    assert "wrapper" in whole
+    assert "helper" in whole

@@ -107,8 +107,8 @@ def test_set_up_is_no_part_of_what_devices_did() -> None:
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
-        ("cpu_time", "ran for 6.00 s; after set-up, cpu_time, the host's wall time in all threads, "
-         "waiting included, is 2.00 s."),
+        ("cpu_time", "ran for 6.00 s; cpu_time after set-up (wall time of its threads, waiting "
+         "included) is 2.00 s."),
         ("time", "ran for 6.00 s. After set-up, devices were busy for 2.00 s (33.3 %)."),
     ],
 )  # fmt: skip
@@ -317,3 +317,31 @@ def _large(count: int) -> Profile:
         {name: STANDARD[name] for name in names},
         own,
     )
+
+
+@pytest.mark.parametrize(
+    ("cpu_time", "said"),
+    [(5.4e9, "is 5.40 s, 90.0 % of that."), (48e9, "is 48.0 s: 8.0 threads at a time on average.")],
+)
+def test_threads_at_a_time_are_said_rather_than_a_percentage_above_all(
+    cpu_time: float, said: str
+) -> None:
+    """800 % of the wall time is nothing that a reader has a use for."""
+    tables = Tables(provenance={"duration": "6.000 s"})
+    profile = profile_of(node("frame", "main", "m.py:1", cpu_time=cpu_time), tables=tables)
+    assert said in " ".join(render_view(profile, ViewOptions(), width=100).split())
+
+
+def test_a_filter_that_leaves_nothing_is_said() -> None:
+    """An empty tree would look like a program that did nothing; folds name the filters given."""
+    assert "Nothing is left by -i 'nosuch'. It" in render_view(
+        matmul(), ViewOptions(include="nosuch"), width=100
+    )
+    assert "left out by -e," in render_view(matmul(), ViewOptions(exclude="forward"), width=100)
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "__main__.py"])
+def test_files_that_every_package_has_are_named_with_their_folder(name: str) -> None:
+    """`__main__.py:9` says nothing; `pytest/__main__.py:9` does."""
+    profile = profile_of(node("frame", "<module>", f"/x/pytest/{name}:9", cpu_time=5))
+    assert f"pytest/{name}:9" in render_view(profile, ViewOptions(), width=100)

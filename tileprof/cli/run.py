@@ -160,7 +160,7 @@ def main(argv: Sequence[str]) -> int:
     parse_pc_sampling(args.pc_sampling, args.pc_sampling_exact)
     parse_record_options(args.inside)
     target, rest = _target(split)
-    check_target(target)
+    check_target(target, rest)
     if target.kind == "script" and is_machine_code(target.name):
         return _record_native(args, parser, target, rest)
     args.context = args.context or "full"
@@ -239,7 +239,7 @@ def _record(args: argparse.Namespace, target: ProgramTarget, rest: list[str]) ->
     if args.paused:
         session.hold()
     with _under_control(session, args), _pruning(args):
-        code = run_program(target, rest, session)
+        code = run_program(target, rest, session, quiet=args.quiet)
     if session.held:
         session.discard()
         terminal.complain("nothing was recorded: the program was paused all the time")

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+import numpy.typing as npt
+
 from tileprof.profile.tree.model import Profile
 from tileprof.profile.tree.symbol import Symbol
 
@@ -24,6 +27,17 @@ def is_import(profile: Profile, symbol: Symbol) -> bool:
     lines = _lines(profile.tables.sources.get(place.file, ""))
     text = lines[place.line - 1].lstrip() if 0 < place.line <= len(lines) else ""
     return text.startswith(("import ", "from "))
+
+
+def below_imports(profile: Profile) -> npt.NDArray[np.bool_]:
+    """Return the nodes below lines that import, whatever is imported there, per node."""
+    lines = np.array([is_import(profile, symbol) for symbol in profile.symbols], bool)
+    found = np.zeros(len(profile), bool)
+    imported = lines[profile.symbol]
+    # Parents come before their children.
+    for node, above in enumerate(profile.parents.tolist()):
+        found[node] = above >= 0 and (found[above] or imported[above])
+    return found
 
 
 @functools.lru_cache(maxsize=8)

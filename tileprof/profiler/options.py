@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tileprof.errors import OutputError, UsageError
+from tileprof.files import other_kind
 from tileprof.profiler.counters.requests import Asked, AskedInstructions, parse_metrics
 from tileprof.profiler.counters.series_requests import SeriesAsked, parse_pm_sampling
 from tileprof.profiler.pcs.options import PcOptions, parse_pc_sampling
@@ -235,6 +236,8 @@ def _writable(path: Path) -> Path:
         reason = "it is not a regular file"
     elif not os.access(folder, os.W_OK):
         reason = f"{folder} is not writable"
+    else:
+        reason = other_kind(path, database=True)
     if reason:
         raise OutputError(f"{path} cannot be written: {reason}", hint="Choose another file.")
     return path

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from tileprof.native.array_memory import arrays_in_pages
 
@@ -21,6 +22,31 @@ _MANY = 1000
 _FIRST_S = 0.001
 _SELDOM_S = 0.1
 """Seconds between ticks if there is nothing to sample, only files to write."""
+PROMPT_S = 0.0002
+"""Switch interval of the interpreter while the helping thread sleeps beside one running thread. A
+shorter one would wake it more often while the program is in C code that keeps the GIL."""
+
+
+@contextmanager
+def prompt_switches(wanted: bool) -> Iterator[None]:
+    """Let a thread that wakes in this block have the GIL soon.
+
+    A thread that wants the GIL waits for the switch interval, 5 ms, or until the running thread
+    gives it away by itself, in order to sleep, read or compute in C. So Python code that runs for
+    less than that between two such calls would never be seen. An interval that the program sets
+    meanwhile stays.
+    """
+    before = sys.getswitchinterval()
+    if not wanted or before <= PROMPT_S:
+        yield
+        return
+    sys.setswitchinterval(PROMPT_S)
+    ours = sys.getswitchinterval()
+    try:
+        yield
+    finally:
+        if sys.getswitchinterval() == ours:
+            sys.setswitchinterval(before)
 
 
 class Worker(threading.Thread):
@@ -31,6 +57,9 @@ class Worker(threading.Thread):
         self._tick = tick
         self._often = self._over = self._begun = False
         self._looks = 0
+        self.prompt = False
+        """Whether to be given the GIL soon after waking. It is not asked of a program with several
+        running threads, whose own turns would become shorter, too."""
         # Not an Event: the handler of a signal may wake while the code that it interrupts does.
         self._asleep = threading.Lock()
         self._asleep.acquire()
@@ -41,7 +70,8 @@ class Worker(threading.Thread):
         seed = 1
         due = time.monotonic() + _FIRST_S
         while not self._over:
-            self._asleep.acquire(timeout=max(due - time.monotonic(), 0))
+            with prompt_switches(self.prompt and self._often):
+                self._asleep.acquire(timeout=max(due - time.monotonic(), 0))
             seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
             chance = seed / 0x80000000
             if self._begun:

@@ -180,17 +180,16 @@ def headline(profile: Profile) -> str:
         said = f" The host's cpu_time is {format_value(of_host, 'ns')}." if of_host else ""
         return f"{found}{_idle(idle)}.{said}"
     if host := float(profile.whole.get("cpu_time", 0)):
-        took, share = format_value(host, "ns"), format_percent(host / (seconds * 1e9))
+        took, of_wall = format_value(host, "ns"), host / (seconds * 1e9)
+        name = "cpu_time after set-up" if after else "cpu_time"
         if after:
             # How long the program ran after its set-up is not known.
-            return (
-                f"{ran}; after set-up, cpu_time, the host's wall time in all threads, waiting"
-                f" included, is {took}."
-            )
-        return (
-            f"{ran}; cpu_time, the host's wall time in all threads, waiting included, is {took}"
-            f" ({share} % of that)."
-        )
+            compared = ""
+        elif of_wall > _SEVERAL:
+            compared = f": {of_wall:,.1f} threads at a time on average"
+        else:
+            compared = f", {format_percent(of_wall)} % of that"
+        return f"{ran}; {name} (wall time of its threads, waiting included) is {took}{compared}."
     return ""
 
 
@@ -233,6 +232,9 @@ def _idle(sums: Mapping[str, float]) -> str:
     return f", and idle for {format_value(whole, 'ns')} in between ({named})"
 
 
+_SEVERAL = 1.05
+"""Threads at a time, on average, from which a headline says how many there were: the begin and the
+end of a recording are not that exact."""
 _REASONS = 2
 """Largest number of reasons of idle time that a headline has."""
 
@@ -249,7 +251,7 @@ def _why_empty(profile: Profile) -> str:
 
 
 _MISSING = {
-    "ended early": "the program ended {}",
+    "ended early": "The program ended {}.",
     "gpu": "GPU {}",
     "gaps": "GPU not recorded meanwhile: {}",
     "lost": "lost: {}",

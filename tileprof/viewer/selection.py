@@ -25,7 +25,9 @@ from tileprof.profile import (
     with_frames,
     with_whole_modules,
 )
-from tileprof.profile.transform.frames import Shown
+from tileprof.profile.imports import below_imports
+from tileprof.profile.transform.frames import Shown, of_libraries
+from tileprof.profile.transform.operations import leave_out
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
 from tileprof.viewer.options import ViewOptions
@@ -99,7 +101,9 @@ def arranged(
     current = profile
     if options.include is not None or options.exclude is not None:
         kept = filter_nodes(current, include=options.include, exclude=options.exclude)
-        folds.append(_fold("left out by -i and -e", current, kept, metric))
+        given = (("-i", options.include), ("-e", options.exclude))
+        by = " and ".join(name for name, value in given if value is not None)
+        folds.append(_fold(f"left out by {by}", current, kept, metric))
         current = kept
     left_out = 0
     match options.mode:
@@ -110,10 +114,13 @@ def arranged(
             current, left_out = shown.profile, shown.left_out
             current = current if options.group is None else grouped(current, options.group)
         case "bottom-up":
-            kernels = _kernels_whole(current)
+            kernels = _kernels_whole(_imports_whole(current, options.frames or frames))
             current = _own_visits(bottom_up(kernels, metric) if metric else flat(kernels))
+            if (options.frames or frames) != "all":
+                callers = of_libraries(current, kernels) & (current.parents >= 0)
+                current, left_out = leave_out(current, callers)[0], int(callers.sum())
         case "flat":
-            current = flat(_kernels_whole(current))
+            current = flat(_kernels_whole(_imports_whole(current, options.frames or frames)))
         case _:
             assert_never(options.mode)
     if options.depth is not None:
@@ -153,6 +160,13 @@ def waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_
 def _kernels_whole(profile: Profile) -> Profile:
     """The tree without places inside kernels: a kernel apart from its scopes has no true rates."""
     return cut(profile, ~inside_kernels(profile))
+
+
+def _imports_whole(profile: Profile, frames: Frames) -> Profile:
+    """The tree in which a line that imports a library holds all that the library does then."""
+    if frames == "all":
+        return profile
+    return leave_out(profile, below_imports(profile) & of_libraries(profile, profile))[0]
 
 
 def _own_visits(profile: Profile) -> Profile:

@@ -170,9 +170,7 @@ def _once(profile: Profile, options: ViewOptions) -> npt.NDArray[np.bool_]:
     """Return the nodes at the top that come after what goes on: set-up and imports; of groups, also
     what is in none."""
     found = np.zeros(len(profile), bool)
-    if options.mode != "top-down":
-        return found
-    if options.group is None:
+    if options.group is None or options.mode != "top-down":
         return once(profile)
     for top in profile.roots():
         name = profile.names[top]
@@ -239,6 +237,11 @@ def _below(
     """Return notes on what was folded, how to read the columns, and what there was no room for."""
     profile = selection.profile
     unit, whole = profile.metrics[selection.metric].unit, float(profile.whole[selection.metric])
+    if options.include is not None and all(symbol == HIDDEN for symbol in profile.symbols):
+        yield (
+            f"Nothing is left by -i '{options.include}'. It is matched with the names of nodes, as"
+            " `--frames all` shows them."
+        )
     for fold in selection.folds:
         nodes = f"{fold.nodes:,} node{'s' if fold.nodes > 1 else ''}"
         share = f" ({format_percent(fold.amount / whole)} %)" if whole else ""

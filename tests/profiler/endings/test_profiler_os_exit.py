@@ -44,6 +44,7 @@ def test_leaving(tmp_path: Path, end: str, code: int) -> None:
     assert ran.returncode == code, ran.stderr
     assert ran.stdout == ""
     assert visits(tmp_path / "out.tprof") == 100
+    assert "the program ended by os._exit; wrote out.tprof" in ran.stderr
 
 
 def test_children_of_a_fork_leave_by_it(tmp_path: Path) -> None:
@@ -56,12 +57,34 @@ def test_children_of_a_fork_leave_by_it(tmp_path: Path) -> None:
     assert visits(tmp_path / f"out.pid{int(ran.stdout)}.tprof") == 100
 
 
+@pytest.mark.parametrize(
+    "become",
+    [
+        "os.execv(sys.executable, [sys.executable, '-c', NEW])",
+        "os.execle(sys.executable, sys.executable, '-c', NEW, dict(os.environ))",
+        "os.execvp(os.path.basename(sys.executable), ['python', '-c', NEW])",
+    ],
+)
+def test_becoming_another_program(tmp_path: Path, become: str) -> None:
+    """What was recorded is written, and that the rest is not is said; one that fails is no end."""
+    fails = (
+        "try: os.execv('/no/such/program', ['x'])\nexcept FileNotFoundError: work()\n"
+        "NEW = 'import sys; sys.exit(9)'\n"
+        "os.environ['PATH'] = os.pathsep.join(['/no', os.path.dirname(sys.executable)])\n"
+    )
+    (tmp_path / "leaves.py").write_text(f"import sys\n{PROGRAM}work()\n{fails}{become}")
+    ran = profiled(tmp_path, "script", "leaves.py")
+    assert ran.returncode == 9, ran.stderr
+    assert visits(tmp_path / "out.tprof") == 200
+    assert "which is not recorded; wrote out.tprof; see it with `tileprof view" in ran.stderr
+
+
 def test_what_fails_does_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither an error while writing, nor somebody who replaces the function later."""
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
 
-    def fails() -> None:
+    def fails(_: str) -> None:
         raise ValueError
 
     with writing_at_exit(fails):

@@ -22,7 +22,7 @@ from tests.profiler_programs import Clock, FakeKernel, as_ours
 from tileprof.profile import Profile
 from tileprof.profiler.host import sampler as sampler_module
 from tileprof.profiler.host.sampler import Sampler
-from tileprof.profiler.worker import PERIOD_S, Worker
+from tileprof.profiler.worker import PERIOD_S, PROMPT_S, Worker, prompt_switches
 from tileprof.runtime import hooks
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("no_other_threads")]
@@ -289,6 +289,74 @@ def test_a_real_program_shows_where_time_went() -> None:
     assert "spin" in {name.rpartition(".")[2] for name in profile.names}
     assert __file__ in profile.tables.sources
     assert not any("site-packages" in file for file in profile.tables.sources)
+
+
+def test_short_work_between_calls_that_give_the_gil_away_is_seen() -> None:
+    """Python code that never runs as long as the switch interval is not left out of a tree.
+
+    A busy machine lets other threads run when one sleeps, so its part is too small there.
+    """
+    spent = 0
+
+    def work() -> None:
+        nonlocal spent
+        begin = time.perf_counter_ns()
+        while time.perf_counter_ns() - begin < 500_000:
+            pass
+        spent += time.perf_counter_ns() - begin
+
+    interval = sys.getswitchinterval()
+    with profiler.profile() as session:
+        begin = time.perf_counter_ns()
+        while time.perf_counter_ns() - begin < 1_000_000_000:
+            work()
+            time.sleep(0.0005)
+    assert sys.getswitchinterval() == interval
+    profile = session.profile
+    assert profile is not None
+    seen = sum(
+        profile.node(i).own("cpu_time")
+        for i in range(len(profile))
+        if profile.names[i].endswith(".work")
+    )
+    assert seen > 0.05 * spent
+
+
+def test_the_switch_interval_is_short_beside_one_running_thread_only() -> None:
+    """Turns of a program's own threads stay as long as they were, and what it sets stays."""
+    before = sys.getswitchinterval()
+    with prompt_switches(False):
+        assert sys.getswitchinterval() == before
+    with prompt_switches(True):
+        assert sys.getswitchinterval() == pytest.approx(PROMPT_S)
+    assert sys.getswitchinterval() == before
+    with prompt_switches(True):
+        sys.setswitchinterval(0.003)
+    assert sys.getswitchinterval() == pytest.approx(0.003)
+    sys.setswitchinterval(before)
+
+    def program(sampled: Sampled) -> None:
+        stop = threading.Event()
+        sampled.at(100)
+        assert sampled.sampler.alone
+        idle = threading.Thread(target=stop.wait)
+        idle.start()
+        sampled.at(100)
+        assert sampled.sampler.alone
+
+        def work() -> None:
+            while not stop.is_set():
+                time.sleep(0.001)
+
+        busy = threading.Thread(target=work)
+        busy.start()
+        sampled.at(100)
+        assert not sampled.sampler.alone
+        stop.set()
+        idle.join()
+        busy.join()
+
+    _run(program)
 
 
 def test_samples_keep_nothing_alive() -> None:

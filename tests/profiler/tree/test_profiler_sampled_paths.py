@@ -6,6 +6,7 @@ import sys
 from types import FrameType
 from typing import Any
 
+from tileprof.profiler.tree.path_cache import line_at
 from tileprof.profiler.tree.paths import Paths
 from tileprof.profiler.tree.sampled_nodes import Trail
 from tileprof.profiler.tree.tree import Node, Tree
@@ -38,6 +39,40 @@ def test_samples_of_one_line_share_what_was_learned() -> None:
     (anchor,) = root.cache.samples.values()
     assert anchor.code is work.__code__
     assert not anchor.others
+
+
+def test_a_sample_at_an_instruction_without_a_line_is_at_the_line_before_it() -> None:
+    """The jump that ends a loop's body after an `if` has none; the line of `def` is no answer."""
+    source = "def odd(numbers):\n    for x in numbers:\n        if x % 2:\n            yield x\n"
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "odd.py", "exec"), namespace)
+    code = namespace["odd"].__code__
+    tree = Tree()
+    paths, lines, without = Paths(tree), set[int](), 0
+
+    def look(frame: FrameType, event: str, value: Any) -> Any:
+        nonlocal without
+        frame.f_trace_opcodes = True
+        if event == "opcode" and frame.f_code is code and started:
+            without += frame.f_lineno is None
+            place = paths.find_sampled(frame, tree.root, None).location
+            assert place is not None
+            lines.add(place.line)
+        return look
+
+    started, made = False, namespace["odd"](range(8))
+    assert next(made) == 1
+    started, before = True, sys.gettrace()
+    sys.settrace(look)
+    made.gi_frame.f_trace = look
+    made.gi_frame.f_trace_opcodes = True
+    try:
+        assert list(made) == [3, 5, 7]
+    finally:
+        sys.settrace(before)
+    assert lines == {2, 3, 4}
+    assert without or sys.version_info >= (3, 12)
+    assert line_at(code, 0) == 1
 
 
 def test_a_sample_in_the_frame_of_a_scope_is_the_scopes() -> None:

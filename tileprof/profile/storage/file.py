@@ -7,7 +7,7 @@ import stat
 from typing import Final
 
 from tileprof.errors import OutputError, ProfileFileError, TileprofError
-from tileprof.files import replace_bytes
+from tileprof.files import DATABASE, replace_bytes
 from tileprof.profile.storage.database import opened
 from tileprof.profile.storage.limits import DEPTH, FILE_BYTES
 from tileprof.profile.storage.reading import from_database
@@ -16,7 +16,6 @@ from tileprof.profile.storage.writing import to_bytes
 from tileprof.profile.transform.operations import limit_depth
 from tileprof.profile.tree.model import Profile
 
-_MAGIC: Final = b"SQLite format 3\0"
 _HEADER: Final = 100
 _MAKE_ONE: Final = "`tileprof run SCRIPT` makes a profile."
 _MAKE_ANEW: Final = "Make it again with `tileprof run`, or copy it again from where it was made."
@@ -59,7 +58,7 @@ def _check_header(name: str) -> int:
     header, size = _head(name)
     if not header:
         raise ProfileFileError(f"{name} is empty", hint=_MAKE_ONE)
-    if not header.startswith(_MAGIC[: len(header)]):
+    if not header.startswith(DATABASE[: len(header)]):
         raise ProfileFileError(f"{name} is not a tileprof profile", hint=_MAKE_ONE)
     page = int.from_bytes(header[16:18], "big")
     pages = int.from_bytes(header[28:32], "big")

@@ -12,8 +12,8 @@ from tileprof.profile import metrics as law
 from tileprof.profile.metrics import Column, Metric
 from tileprof.profile.tables import Tables
 from tileprof.profile.transform.join import held, side_by_side, united_metrics
-from tileprof.profile.transform.regroup import keys_of
-from tileprof.profile.tree.forest import Grown, merge_siblings
+from tileprof.profile.transform.moved_lines import key_of_new, moved_lines
+from tileprof.profile.tree.forest import Grown, Nodes, merge_siblings
 from tileprof.profile.tree.model import Profile, build
 from tileprof.profile.tree.node_sketches import carried
 
@@ -83,12 +83,15 @@ class Diff:
 def diff(old: Profile, new: Profile) -> Diff:
     """Match the nodes of two profiles along their paths; each side's sums are conserved.
 
+    Lines that an edit has moved, and files in another folder, are matched by the files' texts and
+    names; such nodes have their place in `new`.
     Each side keeps its own tables, node ids moved along. Raises `UsageError` where the two declare
     a metric differently.
     """
     forest = side_by_side([old, new])
-    grown = merge_siblings(forest.parents, keys_of(forest))
+    grown = merge_siblings(forest.parents, _keys(old, new, forest))
     symbol = forest.symbol[grown.first]
+    symbol[grown.target[len(old) :]] = forest.symbol[len(old) :]
     metrics = united_metrics([old, new])
     before, after = grown.target[: len(old)], grown.target[len(old) :]
     sides = [
@@ -105,6 +108,14 @@ def diff(old: Profile, new: Profile) -> Diff:
         for p, to in ((old, before), (new, after))
     ]
     return Diff(sides[0], sides[1], _status(len(grown.parents), before, after))
+
+
+def _keys(old: Profile, new: Profile, forest: Profile) -> Nodes:
+    """Return, per node of the forest, a number that two nodes share when they match."""
+    moved, numbers = moved_lines(old, new), dict[tuple[object, ...], int]()
+    keys = [*map(moved.key_of_old, old.symbols), *map(key_of_new, new.symbols)]
+    by_symbol = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return np.array(by_symbol, np.int64)[forest.symbol]
 
 
 def _placed(metric: Metric, values: Column, to: Column, grown: Grown) -> Column:

@@ -102,6 +102,17 @@ def with_frames(
     return Shown(made, int(frames_out.sum()), moved)
 
 
+def of_libraries(profile: Profile, program: Profile) -> npt.NDArray[np.bool_]:
+    """Return the frames of libraries but those of their modules' forward passes, per node.
+
+    `program` is the profile from its begin, which tells what is no library: `profile` may have been
+    turned over.
+    """
+    packages = _of_program(program)
+    found = [each.kind == "frame" and users(each, packages) is None for each in profile.symbols]
+    return np.array(found, bool)[profile.symbol]
+
+
 def without_native_libraries(profile: Profile) -> Profile:
     """Return the profile without the functions of native libraries, which advice is not about."""
     if not profile.tables.native_modules:

@@ -83,7 +83,8 @@ def fail_if(diff: Compared, expression: str) -> bool:
     """Tell whether an expression is true of a diff; the module says how one is written.
 
     Raises `UsageError`, with the place in the expression, where it is malformed or names a metric
-    that neither profile has (a standard one is 0 then) or that the whole program has no value of.
+    that neither profile has or that the whole program has no value of. A standard metric that is no
+    time is 0 where neither has it.
     """
     return any(all(part.holds(diff) for part in group) for group in parse(expression, diff.metrics))
 
@@ -142,8 +143,9 @@ class _Parser:
         if name is None:
             raise self.error("expected the name of a metric", start)
         # A standard metric that nobody recorded is 0: `guarded > +0` must hold of clean runs too.
+        # A time that nobody recorded is a mistake: a gate on it would let everything pass.
         metric = self.metrics.get(name) or STANDARD.get(name)
-        if metric is None:
+        if metric is None or (metric.unit == "ns" and name not in self.metrics):
             raise self.error(
                 f"neither profile has a metric `{name}`",
                 start,

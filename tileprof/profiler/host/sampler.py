@@ -72,6 +72,8 @@ class Sampler:
         """Threads that never had an event."""
         self._claimed: dict[int, int] = {}
         self._trail: Trail | None = None
+        self.alone = False
+        """Whether one thread at most was running at the last look, others waiting for work."""
         self._parked: dict[int, list[Entry]] = {}
         """Open scopes whose frames were suspended when the sampler searched for them, keyed by
         thread."""
@@ -88,6 +90,10 @@ class Sampler:
             # Our own frame would refer to itself through `frames`, and keep all others alive.
             for own in (threading.get_ident(), *hooks.own_threads):
                 frames.pop(own, None)
+            others = [frame for ident, frame in frames.items() if ident != self._main]
+            waiting = sum(map(_waits, others))
+            self.alone = len(frames) - waiting <= 1
+            del others
             for ident, frame in frames.items():
                 self._look(ident, frame, now)
         for known in (self._strangers, self._recorder.threads):

@@ -10,7 +10,10 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import os
+import re
 import runpy
+import shlex
+import shutil
 import sys
 import traceback
 import types
@@ -20,11 +23,17 @@ from types import TracebackType
 from typing import Literal, TypeAlias
 
 from tileprof.errors import InternalError, MissingDependencyError, UsageError
-from tileprof.profiler.endings.finalizing import say_unwritten, wait_for_threads
+from tileprof.files import DATABASE
+from tileprof.profiler.endings.finalizing import (
+    finalize_each,
+    say,
+    say_unwritten,
+    wait_for_threads,
+)
 from tileprof.profiler.endings.os_exit import writing_at_exit
 from tileprof.profiler.endings.termination import SAVE_S, finalize_on_terminate
 from tileprof.profiler.session.children import follow_spawned
-from tileprof.profiler.session.recording import finalize_all, open_sessions
+from tileprof.profiler.session.recording import open_sessions
 from tileprof.profiler.session.session import Session
 from tileprof.profiler.tree.paths import hidden, ours
 from tileprof.profiler.tree.sources import of_user
@@ -55,26 +64,39 @@ class ProgramTarget:
         return self.name.rpartition(".")[2]
 
 
-def check_target(target: ProgramTarget) -> None:
-    """Raise `UsageError` or `MissingDependencyError` where there is nothing to run."""
+def check_target(target: ProgramTarget, arguments: Sequence[str] = ()) -> None:
+    """Raise `UsageError` or `MissingDependencyError` where there is nothing to run.
+
+    `arguments` are those of the program; the way out may name them.
+    """
     if target.kind == "script":
         if not os.path.exists(target.name):
             raise UsageError(
                 f"there is no file `{target.name}` to run",
-                hint="Give the path of a Python script, or -m MODULE.",
+                hint=_way_out(target.name, arguments),
             )
         if os.path.isdir(target.name) and not _main_of(target.name):
             raise UsageError(
                 f"the folder `{target.name}` has no __main__.py to run",
                 hint="Give the path of a Python script, or -m MODULE.",
             )
-        if _begins_with(target.name, b"SQLite format 3\0"):
+        if _begins_with(target.name, DATABASE):
             raise UsageError(
                 f"`{target.name}` is a profile or another database, not a Python script",
                 hint=f"`tileprof view {target.name}` shows it.",
             )
     elif target.kind == "pytest" and importlib.util.find_spec("pytest") is None:
         raise MissingDependencyError("pytest is not installed", hint="pip install pytest")
+
+
+def _way_out(name: str, arguments: Sequence[str]) -> str:
+    """Return what to do where there is no file of a name that a shell may know."""
+    if re.fullmatch(r"python[0-9.]*", name) and arguments:
+        return f"Leave `{name}` out: tileprof run {shlex.join(arguments)}"
+    command = shutil.which(name) if os.path.basename(name) == name else None
+    if command is not None:
+        return f"To run the command of that name: tileprof run {shlex.join([command, *arguments])}"
+    return "Give the path of a Python script, or -m MODULE."
 
 
 def compiled(source: bytes, path: str) -> types.CodeType:
@@ -84,9 +106,16 @@ def compiled(source: bytes, path: str) -> types.CodeType:
 
 
 def run_program(
-    target: ProgramTarget, argv: Sequence[str], session: Session, compiler: Compiler = compiled
+    target: ProgramTarget,
+    argv: Sequence[str],
+    session: Session,
+    compiler: Compiler = compiled,
+    quiet: bool = False,
 ) -> int:
     """Run a program to its end, threads included, and return its exit code.
+
+    Where it ends by `os._exit`, or becomes another program, this does not return; then a line says
+    where the profile is, unless `quiet`.
 
     `compiler` makes code of a script's text and path. `argv` are the program's arguments without
     its name. The session is deactivated at the end, not finalized; it is discarded where Python
@@ -97,11 +126,27 @@ def run_program(
     finalize_on_terminate(session)
     follow_spawned(session)
     try:
-        with writing_at_exit(finalize_all, lambda: say_unwritten(open_sessions(), SAVE_S)):
+        written, late = _writer(session, quiet), lambda: say_unwritten(open_sessions(), SAVE_S)
+        with writing_at_exit(written, late):
             return _run(body, session)
     finally:
         session.deactivate()
         session.recording.recorder.set_base(None)
+
+
+def _writer(session: Session, quiet: bool) -> Callable[[str], None]:
+    """Return what writes all profiles before the process goes away, and says how it ended."""
+    here = os.getcwd()
+
+    def write(ending: str) -> None:
+        finalize_each(open_sessions())
+        path = session.path
+        if quiet or session.child or path is None or not path.exists():
+            return
+        shown = path.relative_to(here) if path.is_relative_to(here) else path
+        say(f"{ending}; wrote {shown}; see it with `tileprof view {shlex.quote(str(shown))}`")
+
+    return write
 
 
 def _run(body: Callable[[], None], session: Session) -> int:

@@ -205,6 +205,8 @@ class Recording:
         """Look at the threads and flush what is due; called every few milliseconds."""
         if self._sampler is not None and self.recorder.active:
             self._sampler.sample()
+            if self._worker is not None:
+                self._worker.prompt = self._sampler.alone
         if self.recorder.tracing and time.monotonic() >= self._taking:
             self.recorder.take_traced()
             self._taking = time.monotonic() + TAKING_S

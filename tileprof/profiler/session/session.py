@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -210,7 +211,8 @@ class Session:
         """End the session, write the file where there is one, and return the profile.
 
         A second call returns the same profile; in another thread it waits for the first one.
-        `OutputError` where the file cannot be written.
+        `OutputError` where the file cannot be written; it is in the folder for temporary files
+        then, if that can be written, and the error names it.
         """
         with deferred(), self._ending:
             return self.profile if self.profile is not None else self._conclude()
@@ -229,7 +231,7 @@ class Session:
         try:
             # A child that this thread has forked meanwhile goes on in the same code.
             if process == os.getpid():
-                self._save(profile)
+                self._save_somewhere(profile)
         finally:
             self.recording.leave(self)
         return profile
@@ -358,6 +360,22 @@ class Session:
         # A child that did nothing leaves no file.
         if self.path is not None and not self.held and (len(profile) or not self.child):
             save(profile, self.path)
+
+    def _save_somewhere(self, profile: Profile) -> None:
+        """Write the file, for temporary files where its own place is gone; that is still raised."""
+        from tileprof.profile import save
+
+        try:
+            self._save(profile)
+        except OutputError as error:
+            assert self.path is not None
+            try:
+                place = Path(tempfile.mkdtemp(prefix="tileprof-"), self.path.name)
+                save(profile, place)
+            except (OSError, OutputError):
+                raise error from None
+            self.path = place
+            raise OutputError(error.message, hint=f"It is in {place} instead.") from None
 
     def after_fork(self) -> None:
         """Start anew in a forked child, under a name of its own."""

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from tileprof.errors import Location
 from tileprof.profiler.tree.module_names import Call
-from tileprof.profiler.tree.paths import function_of, line_at, path_of, shares, shows
+from tileprof.profiler.tree.path_cache import line_at
+from tileprof.profiler.tree.paths import function_of, path_of, shares, shows
 from tileprof.profiler.tree.totals import Parts
 from tileprof.profiler.tree.tree import NATIVE, Node, Tree
 

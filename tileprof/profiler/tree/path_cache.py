@@ -18,6 +18,27 @@ _NONE: dict[tuple[int, int], Link[Any]] = {}
 _UNKNOWN = compile("", "<no code>", "exec")
 
 
+def line_of(frame: FrameType) -> int:
+    """Return the line that a frame is at, as `line_at` does."""
+    return frame.f_lineno or line_at(frame.f_code, frame.f_lasti)
+
+
+def line_at(code: CodeType, offset: int) -> int:
+    """Return the line of the instruction at an offset in bytes, else of the nearest one before it.
+
+    Compilers give no line to some jumps, such as the one that ends a loop's body after an `if`.
+    Threads are interrupted at jumps more than elsewhere. A function without any such line has the
+    line of its definition.
+    """
+    nearest = code.co_firstlineno
+    for start, _, line in code.co_lines():
+        if start > offset:
+            break
+        if line is not None:
+            nearest = line
+    return nearest
+
+
 class Link(Generic[_Node]):
     """One frame of learned chains, or, as an anchor, the point before their innermost frame."""
 
@@ -72,7 +93,7 @@ class PathCache(Generic[_Node]):
 
         A sample may fall on any instruction of a line, each of which would have a chain of its own.
         """
-        code, line = frame.f_code, frame.f_lineno or 0
+        code, line = frame.f_code, line_of(frame)
         key = id(code), line
         link = self.samples.get(key)
         if link is None:

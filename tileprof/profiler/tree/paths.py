@@ -21,7 +21,7 @@ from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME
 from tileprof.profile.node_names import CALL_SUFFIX
 from tileprof.profiler.tree.module_names import Call, called_as, calls_modules
-from tileprof.profiler.tree.path_cache import Link, follow
+from tileprof.profiler.tree.path_cache import Link, follow, line_of
 from tileprof.profiler.tree.sources import of_user
 from tileprof.profiler.tree.tree import Node, Tree
 
@@ -169,19 +169,10 @@ def place_of(frame: FrameType) -> Location | None:
     return None if hidden(frame.f_code) else _locate(frame)
 
 
-def line_at(code: CodeType, offset: int) -> int:
-    """Return the line of the instruction at an offset in bytes, else the function's."""
-    for start, end, line in code.co_lines():
-        if start <= offset < end and line is not None:
-            return line
-    return code.co_firstlineno
-
-
 def _locate(frame: FrameType, callers: Sequence[FrameType] = ()) -> Location:
     code = frame.f_code
-    line = frame.f_lineno or code.co_firstlineno
     around = ((each.f_code, each.f_lasti) for each in callers)
-    return Location(code.co_filename, line, function=function_of(code, around))
+    return Location(code.co_filename, line_of(frame), function=function_of(code, around))
 
 
 def function_of(code: CodeType, callers: Iterable[Call]) -> str:
