@@ -123,9 +123,9 @@ class Walk:
                     a, b = self._ranges.of(left), self._ranges.of(right)
                     if not self._effort.spend(a, b):
                         return
-                    kind = kind if true else OPPOSITE[kind]
-                    yield from compared(kind, a, b)
-                    if kind == "ne":
+                    found = kind if true else OPPOSITE[kind]
+                    yield from compared(found, a, b)
+                    if found == "ne":
                         yield from self._apart(a, b, facts)
                 case _:
                     pass
