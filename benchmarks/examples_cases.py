@@ -503,12 +503,6 @@ _ATTENTION = (
         asserts=True,
     ),
     Example(
-        "deepseek_v32/sparse_mla_bwd.py",
-        _codes("test_sparse_mla_bwd(S={}, SKV={}, H=64, topk={})",
-               (4096, 8192, 2048), (1024, 4096, 512), (2048, 2048, 1024)),
-        asserts=True,
-    ),
-    Example(
         "deepseek_v4/sparse_attn_fwd_sm90.py",
         _codes("test_correctness({}, {}, {}, {}, {}, {})", (1, 8, 512, 1024, 128, 256),
                (1, 64, 2048, 4096, 128, 512), (1, 128, 1024, 4096, 512, 512)),

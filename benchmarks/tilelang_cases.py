@@ -137,14 +137,12 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
     "dequantize_gemm/example_dequant_gemm_w4a8.py": (Case("main(128, 128, 128)"),),
     "dequantize_gemm/example_dequant_gemm_fp4_hopper.py": (Case("main(128, 128, 128)"),),
     "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": (
-        Case("main(256, 256, 256, False)", label="`fast_dequant=False`"),
-        Case(outside="`T.call_extern`", label="`fast_dequant=True`"),
+        Case("main(256, 256, 256, False)", label="fast_dequant=False"),
+        Case(outside="`T.call_extern`", label="fast_dequant=True"),
     ),
     "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py": (
-        Case(
-            "main(256, 256, 256, scale_size=32, fast_dequant=False)", label="`fast_dequant=False`"
-        ),
-        Case(outside="`T.call_extern`", label="`fast_dequant=True`"),
+        Case("main(256, 256, 256, scale_size=32, fast_dequant=False)", label="fast_dequant=False"),
+        Case(outside="`T.call_extern`", label="fast_dequant=True"),
     ),
     "dequantize_gemm/example_dequant_gemv_fp16xint4.py": (
         Case(
@@ -156,7 +154,7 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
             "kernel(A, B, C)\n"
             "signed = torch.stack((B << 4 >> 4, B >> 4), dim=-1).reshape(256, 1024)\n"
             "torch.testing.assert_close(C, A @ signed.half().T, rtol=1e-2, atol=1.0)",
-            label="`fast_decoding=False`",
+            label="fast_decoding=False",
         ),
         Case(
             "whole = (T.int8, T.int32, T.int32)\n"
@@ -167,10 +165,10 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
             "kernel(A, B, C)\n"
             "signed = torch.stack((B << 4 >> 4, B >> 4), dim=-1).reshape(256, 1024)\n"
             "assert (C == A.int() @ signed.int().T).all()",
-            label="`T.dp4a`",
+            label="T.dp4a",
             asserts=True,
         ),
-        Case(outside="`T.call_extern`", label="`fast_decoding=True`"),
+        Case(outside="`T.call_extern`", label="fast_decoding=True"),
     ),
     "dsa_hisa/fp8_block_mean_pooling.py": (Case("test_fp8_block_mean_pooling(640, 128, 128)"),),
     "hadamard_transform/example_hadamard.py": (
@@ -196,7 +194,7 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
     "dequantize_gemm/example_dequant_gemm_fine_grained.py": (
         Case(
             "run_gemm(128, 128, 128, *(T.float16, T.float16, T.float32), 64, 64, 32, 2)",
-            label="`matmul`",
+            label="matmul",
         ),
     ),
     "attention_sink/example_mha_sink_fwd_bhsd.py": (
@@ -226,6 +224,16 @@ EXAMPLES: dict[str, tuple[Case, ...]] = {
     ),
     "deepseek_nsa/example_tilelang_nsa_fwd.py": (Case("main()"),),
     "deepseek_nsa/example_tilelang_nsa_decode.py": (Case("main()"),),
+    "deepseek_v4/act_quant.py": (
+        Case(
+            "x = torch.randn(64, 512).bfloat16()\n"
+            "for got, want in zip(fp8_act_quant(x, 128, True), fp8_act_quant_ref(x, 128, True)):\n"
+            "    torch.testing.assert_close(got.float(), want.float(), rtol=0, atol=0)",
+            label="fp8, scales are powers of 2",
+        ),
+        Case(outside="buffers of `float4_e2m1fn`", label="fp4"),
+    ),
+    "deepseek_v4/fp8_fp4_gemm_1d1d_sm100.py": (Case(outside="`T.alloc_tmem`"),),
     "deepseek_v4/sparse_attn_fwd_sm90.py": (Case("test_correctness()"),),
     "grouped_gemm/example_grouped_gemm_bwd.py": (
         Case("run_tilelang_grouped_gemm([5, 9, 13], 64, 96, 64, 64, 32, False)"),
@@ -465,6 +473,7 @@ torch.testing.assert_close(kernel(a, b), a + b)
 
 FENCES_OUTSIDE: dict[str, str] = {
     "docs/compiler_internals/tensor_checks.md:186": "`get_host_source`",
+    "docs/compiler_internals/tensor_checks.md:370": "the page calls a program without compiling it",
     "docs/programming_guides/autotuning.md:21": "the page passes the output that `out_idx` makes",
     "docs/programming_guides/autotuning.md:232": "`par_compile`",
     "docs/programming_guides/control_flow.md:23": "the page uses a loop's index after the loop",

@@ -279,6 +279,27 @@ def test_gemm_into_an_unwritten_accumulator() -> None:
     )
 
 
+def test_what_a_point_wrote_is_gone_after_its_loop() -> None:
+    """A variable that one loop writes and the next one reads: the way out says whose it is."""
+    text = kernel(
+        "%x: global<4, 8, float32>",
+        "%c2",
+        f"""
+        %v = alloc local {{shape = []}} : local<float32>
+        parallel [%c4] body(%i: index) {{
+          store %one, %v, []
+        }}
+        parallel [%c4] body(%i: index) {{
+          %r = load %v, [] : float32 {AT}
+        }}""",
+    )
+    assert refusal(UninitializedError, text, X) == (
+        "f.py:9:5: `v` is read before anything was written there, in block (0), point (i=0)\n"
+        "Each point of a `T.Parallel` has its own: what a point writes there is gone after its loop."
+        " Write it before it is read, or use a fragment, which all points share."
+    )
+
+
 def test_unwritten_variable() -> None:
     """A scalar variable is followed too."""
     text = kernel(

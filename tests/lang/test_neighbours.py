@@ -53,7 +53,7 @@ def test_loops_over_points_nest() -> None:
     same(nested, [a], a * 2, a - a[:, :1])
     ops = nested.compile(a).program.kernel.ops()
     loops = [op for op in ops if isinstance(op, ir.Parallel)]
-    assert [len(op.extents) for op in loops] == [2, 1]
+    assert [len(op.extents) for op in loops] == [2, 2]
 
 
 @tileprof.jit

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import tileprof
 import tileprof.lang as T
 from tests.everywhere import compiled_for, results_everywhere
+from tileprof import ir
 from tileprof.errors import KernelError, TileprofError, UnsupportedPython
 from tileprof.remarks.layouts import Converted, GlobalAccess
 
@@ -253,6 +254,58 @@ def test_places_from_atomics() -> None:
     for device, (out, found) in results_everywhere(compacted, [a], debug=False):
         assert found[0] == right.size, device
         assert (np.sort(out[: right.size]) == right).all(), device
+
+
+@tileprof.jit
+def gathered(A, late: bool = False, twice: bool = False):
+    """Threads put the positive ones of four elements each into shared memory."""
+    W = T.const("W")
+    A: T.Tensor((W,), T.int32)
+    out = T.empty((W,), T.int32)
+    found = T.empty((1,), T.int32)
+    with T.Kernel(1, threads=THREADS) as _:
+        tx = T.get_thread_binding()
+        count = T.alloc_shared((1,), T.int32)
+        kept = T.alloc_shared((W + 1,), T.int32)
+        place, before = T.alloc_var(T.int32), T.alloc_var(T.int32)
+        T.clear(count)
+        T.clear(kept)
+        place = W
+        for n in T.serial(W // THREADS // 4):
+            for j in T.serial(4):
+                value = A[n * THREADS * 4 + tx * 4 + j]
+                if value > 0:
+                    before = place
+                    place = T.atomic_add(count[0], 1, return_prev=True)
+                    if late:
+                        kept[before] = value
+                    else:
+                        kept[place] = value
+                    if twice:
+                        kept[0] = kept[0]
+        found[0] = count[0]
+        for n in T.serial(W // THREADS):
+            out[n * THREADS + tx] = kept[n * THREADS + tx]
+    return out, found
+
+
+def test_places_that_a_counter_gives_out_need_no_order() -> None:
+    """A loop that stores there alone stays in one piece; at other places it does not."""
+    a = RNG.integers(-5, 5, 256).astype("i4")
+    right = np.sort(a[a > 0])
+    for device, (out, found) in results_everywhere(gathered, [a], debug=False):
+        assert found[0] == right.size, device
+        assert (np.sort(out[: right.size]) == right).all(), device
+    assert _loops_in_points(gathered, a) == 2
+    assert _loops_in_points(gathered, a, late=True) == 1
+    assert _loops_in_points(gathered, a, twice=True) == 1
+
+
+def _loops_in_points(function: Any, *arrays: Any, **static: Any) -> int:
+    """Count the loops inside of loops over points."""
+    ops = function.compile(*arrays, **static).program.kernel.ops()
+    points = [o for o in ops if isinstance(o, ir.Parallel)]
+    return sum(isinstance(o, ir.For) for p in points for o in ir.walk(p.body))
 
 
 @tileprof.jit

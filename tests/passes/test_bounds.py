@@ -328,3 +328,45 @@ kernel @k(%x: global<128, float32>) {{
 def test_a_partner_in_a_sorting_network(stop: str, expected: bool) -> None:
     """The bit falls from that of the outer loop to the lowest; below, it would be no bit."""
     assert _proved(prove_bounds(ir.parse(BITS.format(stop=stop)))) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("condition", "proved"),
+    [
+        # where `i` is not 0, what is before it is there; where it is not 63, what is behind it
+        ("eq %i, %zero", [False, True, True, False]),
+        ("ne %zero, %i", [True, False, False, True]),
+        ("ne %i, %c63", [False, True, True, False]),
+        ("eq %i, %c4", [True, True, False, False]),
+    ],
+)
+def test_a_number_that_is_not_at_the_end_has_neighbours(condition: str, proved: list[bool]) -> None:
+    """Loads before and behind `i` of 0 to 63, where a condition holds and where it does not."""
+    kernel = ir.parse(f"""
+kernel @k(%x: global<64, float32>) {{
+  %zero = constant 0 : index
+  %one = constant 1 : index
+  %c4 = constant 4 : index
+  %c63 = constant 63 : index
+  %c64 = constant 64 : index
+  launch [%one] {{threads = [64]}} body(%bx: index) {{
+    parallel [%c64] body(%i: index) {{
+      %before = sub %i, %one : index
+      %behind = add %i, %one : index
+      %c = {condition} : bool
+      if %c then {{
+        %a = load %x, [%before] : float32
+        %b = load %x, [%behind] : float32
+        print a %a
+        print b %b
+      }} otherwise {{
+        %d = load %x, [%before] : float32
+        %e = load %x, [%behind] : float32
+        print d %d
+        print e %e
+      }}
+    }}
+  }}
+}}
+""")
+    assert _proved(prove_bounds(kernel)) == proved

@@ -11,7 +11,7 @@ from tileprof.errors import KernelError
 
 from .context import Hints, current
 from .functions import macro
-from .loops import Parallel, vectorized
+from .loops import Parallel, parallel, vectorized
 from .scalar_math import all_of, if_then_else
 from .spans import here
 
@@ -304,14 +304,15 @@ def _atomic_neighbours(dst: Any, value: Any, count: int, return_prev: bool) -> N
     context, name = current(), f"`T.atomic_addx{count}`"
     into, at = context.corner(dst, f"the target of {name}")
     source, first = context.corner(value, f"the second operand of {name}")
-    _add_neighbours(into, at, source, first, count)
+    loop = parallel if context.inner("parallel") is not None else vectorized
+    _add_neighbours(into, at, source, first, loop(count))
 
 
 @macro
 def _add_neighbours(
-    into: Any, at: tuple[Any, ...], source: Any, first: tuple[Any, ...], count: int
+    into: Any, at: tuple[Any, ...], source: Any, first: tuple[Any, ...], neighbours: Any
 ) -> None:
-    for n in vectorized(count):
+    for n in neighbours:
         atomic_add(into[(*at[:-1], at[-1] + n)], source[(*first[:-1], first[-1] + n)])
 
 

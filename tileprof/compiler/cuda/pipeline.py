@@ -44,6 +44,7 @@ from .passes.residents import pair_blocks
 from .passes.row_slices import slice_rows
 from .passes.row_tiles import load_rows
 from .passes.sample_counts import plan_sample_counts
+from .passes.shifted import shift_points
 from .passes.sums.late_sums import delay_sums
 from .passes.turned import turn_products
 from .passes.waits import insert_waits
@@ -91,6 +92,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("row_tiles", load_rows),
     # After all passes that look for a loop's products: fragments for what is loaded are new.
     Pass("early_loads", load_early),
+    # Before layouts: which register is meant follows from the place in the loop.
+    Pass("shifted", shift_points),
     # Before layouts: those of the loops over such a tile become one.
     Pass("own_tiles", keep_own),
     # Before buffers are multiplied and code is moved: each tile still has one place.

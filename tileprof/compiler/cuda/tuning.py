@@ -210,6 +210,14 @@ UNROLLED_POINTS = 512
 """Points of a thread up to which all loops are unrolled; those of fragments always are.  By hand,
 2026-11-21."""
 
+UNROLLED_INSTRUCTIONS = 4096
+"""Instructions of a thread's points up to which all loops are unrolled: 64 KiB, half of what an
+H200 multiprocessor keeps of a kernel's code.  By hand, 2026-11-29."""
+
+FUNCTION_INSTRUCTIONS = 8
+"""Instructions of an exponential or a like function, as ptxas writes `expf`.  Counted in machine
+code, 2026-11-29."""
+
 UNROLLED_PRODUCTS = 512
 """Instructions of a product up to which all steps of K are written out.  By hand, 2026-11-21."""
 

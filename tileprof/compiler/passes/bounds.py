@@ -84,16 +84,18 @@ class Walk:
         for op in block.ops:
             self.visit(op, facts)
             self._ranges.enter(op)
-            for inner, more in self._inside(op):
+            for inner, more in self._inside(op, facts):
                 self.block(inner, (*facts, *more))
             self._ranges.define(op)
 
-    def _inside(self, op: ir.OpBase) -> Iterator[tuple[ir.Block, Iterable[Linear]]]:
-        """The blocks of an op, each with what is at least 0 where it runs."""
+    def _inside(
+        self, op: ir.OpBase, facts: tuple[Linear, ...]
+    ) -> Iterator[tuple[ir.Block, Iterable[Linear]]]:
+        """The blocks of an op, each with what more than `facts` is at least 0 where it runs."""
         match op:
             case ir.If(condition=condition, then=then, otherwise=otherwise):
-                yield then, self._facts(condition, True)
-                yield otherwise, self._facts(condition, False)
+                yield then, self._facts(condition, True, facts)
+                yield otherwise, self._facts(condition, False, facts)
             case ir.Launch(grid=extents, body=body) | ir.Parallel(extents=extents, body=body):
                 # A body that runs has an extent of at least 1 on every axis.
                 counts = [self._ranges.of(extent) for extent in extents]
@@ -102,7 +104,9 @@ class Walk:
                 for block in op.blocks():
                     yield block, ()
 
-    def _facts(self, condition: ir.Value, holds: bool) -> Iterator[Linear]:
+    def _facts(
+        self, condition: ir.Value, holds: bool, facts: tuple[Linear, ...]
+    ) -> Iterator[Linear]:
         """Expressions that are at least 0 where a condition holds, or where it does not."""
         # One value may be an operand of many: each is visited once, and of most kernels' all.
         asked = [(condition, holds)]
@@ -119,10 +123,20 @@ class Walk:
                     a, b = self._ranges.of(left), self._ranges.of(right)
                     if not self._effort.spend(a, b):
                         return
-                    yield from compared(kind if true else OPPOSITE[kind], a, b)
+                    found = kind if true else OPPOSITE[kind]
+                    yield from compared(found, a, b)
+                    if found == "ne":
+                        yield from self._apart(a, b, facts)
                 case _:
                     pass
             asked += [part for part in parts if part not in asked][: MOST_CONDITIONS - len(asked)]
+
+    def _apart(self, a: Linear, b: Linear, facts: tuple[Linear, ...]) -> Iterator[Linear]:
+        """What is at least 0 where two numbers differ: `i ≥ 0` that is not 0 is `i ≥ 1`."""
+        if is_nonnegative(a - b, facts, self._effort):
+            yield (a - b).plus(-1)
+        elif is_nonnegative(b - a, facts, self._effort):
+            yield (b - a).plus(-1)
 
 
 class _Prover(Walk):

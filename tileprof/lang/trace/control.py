@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from tileprof import ir
 from tileprof.errors import KernelError, Location, UnsupportedPython
+from tileprof.ir.memory import base
 from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
 from tileprof.lang.static import is_number
@@ -271,16 +272,23 @@ class Control(Reducers):
     def _with_nested(
         self, bounds: list[ir.Value], body: ir.Block
     ) -> tuple[list[ir.Value], ir.Block]:
-        """Make loops that are all that the points of another one do axes of it."""
+        """Make loops that are the last that the points of another one do axes of it, where what
+        stands before may be done again for each of their points."""
         while True:
-            inner = [op for op in body.ops if not isinstance(op, ir.Constant)]
-            loop = inner[0] if len(inner) == 1 else None
+            *before, loop = body.ops or [ir.Break()]
             if not isinstance(loop, ir.For) or loop not in self._nested_loops:
                 return bounds, body
-            constants = [op for op in body.ops if isinstance(op, ir.Constant)]
-            self.regions[-1].cursor.ops.extend(constants)
+            written = {base(a.value) for a in loop.all_accesses() if a.writes}
+            if loop.stop in {v for op in before for v in op.results}:
+                # An extent that is known at compile time stands before the points.
+                if not isinstance(loop.stop.owner, ir.Constant):
+                    return bounds, body
+                before.remove(loop.stop.owner)
+                self.regions[-1].cursor.ops.append(loop.stop.owner)
+            if not all(_again(op, written) for op in before):
+                return bounds, body
             bounds = [*bounds, loop.stop]
-            body = ir.Block([*body.args, *loop.body.args], loop.body.ops)
+            body = ir.Block([*body.args, *loop.body.args], [*before, *loop.body.ops])
 
     def _unravel(self, tile: Expr, loop: Loop) -> Any:
         """Return the coordinates of a tile, its number counted down the rows of a group of columns,
@@ -319,3 +327,10 @@ class Control(Reducers):
             return macro.staged(*args, **kwargs)
         finally:
             self.macro_depth -= 1
+
+
+def _again(op: ir.OpBase, written: set[ir.Value]) -> bool:
+    """Return whether an op gives the same however often it is run beside writes to buffers."""
+    if isinstance(op, ir.Load):
+        return base(op.buffer) not in written
+    return isinstance(op, ir.ScalarOp)

@@ -92,10 +92,20 @@ def unwritten(
     raise UninitializedError(
         f"`{name}` is read{at} before anything was written there{_in(state, lane)}",
         location=op.span,
-        hint="It is an output, allocated by the call with no values in it: write it first."
-        if out
-        else "Write it first, with T.clear, T.fill, T.copy or an assignment.",
+        hint=_way_to_write(op, out, in_loop=bool(state.parallels)),
     ).at(_element(state, name, index, lane))
+
+
+def _way_to_write(op: ir.OpBase, out: bool, *, in_loop: bool) -> str:
+    """Return what to do about a read of an element that nobody wrote."""
+    if out:
+        return "It is an output, allocated by the call with no values in it: write it first."
+    if in_loop and isinstance(op, ir.Load) and op.buffer.buffer.space == "local":
+        return (
+            "Each point of a `T.Parallel` has its own: what a point writes there is gone after its"
+            " loop. Write it before it is read, or use a fragment, which all points share."
+        )
+    return "Write it first, with T.clear, T.fill, T.copy or an assignment."
 
 
 def zero_divisor(state: State, op: ir.OpBase, lane: tuple[int, ...]) -> NoReturn:

@@ -167,6 +167,8 @@ def _element(
     if not isinstance(buffer, FragmentBuffer):
         return buffer.element(texts)
     frame = ctx.points
+    if frame is None and buffer.layout.is_same_everywhere:
+        return f"{buffer.array}[0]"
     if frame is None or frame.layout is None:
         raise InternalError(f"fragment {buffer.name} is used outside of points that have a layout")
     return frame.element(buffer, frame.dims(op.indices), texts)

@@ -119,6 +119,13 @@ class RegisterLayout:
                 reach[d] += (digit.radix - 1) * s
         return tuple(reach)
 
+    @cached_property
+    def is_same_everywhere(self) -> bool:
+        """Whether every thread holds one register with the same element."""
+        return self.registers_per_thread == 1 and all(
+            digit.is_copy for digit in (*self.lanes, *self.warps)
+        )
+
     @property
     def is_padded(self) -> bool:
         """Whether some registers lie outside of the shape."""

@@ -167,12 +167,21 @@ class _State:
     """Targets of cp.async copies that were not waited for."""
     fetching: _Places = frozenset()
     """Operands of products that were not waited for."""
+    plain: _Places = frozenset()
+    """Touched by ops that do not only join something with what is there."""
+    joined: frozenset[tuple[_Place, str]] = frozenset()
+    """Touched by atomics that give nothing back, and of which kind."""
 
     def copy(self) -> _State:
         """The same, to be changed on its own."""
         made = _State()
         made.become(self)
         return made
+
+    def pass_barrier(self) -> None:
+        """Forget what nobody can overtake any more."""
+        self.read = self.written = self.plain = frozenset()
+        self.joined = frozenset()
 
     def become(self, *ways: _State) -> None:
         """What may hold when any of these is the state."""
@@ -188,6 +197,14 @@ class _Use:
     written: set[_Place] = field(default_factory=set)
     fetched: set[_Place] = field(default_factory=set)
     """Read by tensor cores or TMA."""
+    plain: set[_Place] = field(default_factory=set)
+    joined: set[tuple[_Place, str]] = field(default_factory=set)
+    """See `_State`."""
+
+    def kind(self, place: _Place) -> str:
+        """Return the kind of atomics that are all that the op does to a place; '' for others."""
+        kinds = {kind for held, kind in self.joined if held == place}
+        return kinds.pop() if len(kinds) == 1 and place not in self.plain else ""
 
 
 class _Barriers(Flow[_State]):
@@ -199,6 +216,7 @@ class _Barriers(Flow[_State]):
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
         self.units: set[_Place] = set()
+        self.used = {v for op in ir.walk(launch.body) for v in op.operand_values()}
         for op in ir.walk(launch.body):
             use = _Use()
             self._own(op, use)
@@ -225,6 +243,10 @@ class _Barriers(Flow[_State]):
             place = self._place(touch.value)
             if place is None:
                 continue
+            if isinstance(op, ir.Atomic) and op.result not in self.used:
+                use.joined.add((place, op.kind))
+            else:
+                use.plain.add(place)
             unit = isinstance(op, ir.AsyncGemm) or (
                 isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, Tma)
             )
@@ -308,6 +330,8 @@ class _Barriers(Flow[_State]):
         if conflict:
             self._barrier(made, state, op, conflict)
         state.read |= use.read | use.fetched
+        state.plain |= use.plain
+        state.joined |= use.joined
         if arriving:
             state.arriving |= use.written
         else:
@@ -319,15 +343,32 @@ class _Barriers(Flow[_State]):
             state.fetching |= use.fetched
 
     def _guard_loop(self, op: ir.For | ir.While, made: ir.Block, state: _State) -> None:
-        """A barrier in front of a loop that writes no shared bytes, where it conflicts with what
-        was touched before: inside it would be one per iteration."""
+        """A barrier in front of a loop that writes no shared bytes, or joins what others read
+        behind it, where it conflicts with what was touched before: inside it would be one per
+        iteration."""
         use = self._use(op)
-        if not use.written:
+        if not use.written or use.joined:
             conflict = self._conflict(use, state, arriving=False) or _unfenced(use, state)
-            if conflict:
+            if conflict and (not use.written or self._saves_one(op, state)):
                 self._barrier(made, state, op, conflict)
 
+    def _saves_one(self, op: ir.For | ir.While, state: _State) -> bool:
+        """Return whether fewer barriers are in a loop with one in front of it."""
+        after = state.copy()
+        after.pass_barrier()
+        inside, behind = (ir.Block(), ir.Block())
+        self.loop(op, inside, state.copy())
+        self.loop(op, behind, after)
+        one, other = (
+            sum(isinstance(o, ir.Barrier) for o in ir.walk(block)) for block in (behind, inside)
+        )
+        return one < other
+
     def _conflict(self, use: _Use, state: _State, *, arriving: bool) -> str:
+        # Sums, say, that nobody reads in between come out alike in any order.
+        free = {p for p in use.written if self._only_joins(p, use.kind(p), state)}
+        if free:
+            use = replace(use, read=use.read - free, written=use.written - free)
         for place in _in_order(use.read | use.fetched):
             for other in state.written:
                 if place.meets(other):
@@ -342,13 +383,25 @@ class _Barriers(Flow[_State]):
                     return f"{other.name} was written"
         return ""
 
+    def _only_joins(self, place: _Place, kind: str, state: _State) -> bool:
+        """Return whether all that was done to the bytes of a place since the last barrier are
+        atomics of one kind, on the same buffer."""
+        touched = state.read | state.written | state.arriving | state.storing | state.fetching
+        return kind != "" and all(
+            other == place
+            and other not in state.plain
+            and {k for held, k in state.joined if held == other} == {kind}
+            for other in touched
+            if place.meets(other)
+        )
+
     def _barrier(self, made: ir.Block, state: _State, op: ir.OpBase, reason: str) -> None:
         # What other buffers left in the same bytes is never read.
         if state.unfenced & self.units:
             made.ops.append(ir.Fence(reason, span=op.span))
             state.unfenced = frozenset()
         made.ops.append(ir.Barrier(reason, span=op.span))
-        state.read = state.written = frozenset()
+        state.pass_barrier()
 
     # -- control flow
 

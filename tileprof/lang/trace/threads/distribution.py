@@ -199,8 +199,8 @@ class _Distribution:
         """Return whether a loop or branch that all threads take alike stays around the `Parallel`.
 
         An innermost loop that hands nothing from thread to thread does not: it writes what each
-        thread has for itself, adds up in memory, or leaves results in tensors that it does not
-        read.
+        thread has for itself, adds up in memory, leaves results in tensors that it does not read,
+        or in shared memory at places that a counter gives out once.
         """
         if not isinstance(op, ir.For | ir.While | ir.If) or op.results:
             return False
@@ -215,11 +215,47 @@ class _Distribution:
         if self._exchanges(op):
             return True
         read = {base(a.value) for a, o in _paired(inner) if isinstance(o, ir.Load)}
+        counted = self._at_counted_places(op, inner)
         return any(
-            a.writes and (held := base(a.value)) not in self.facts.private
-            and (held in read or (isinstance(o, ir.Store) and held.buffer.space == "shared"))
+            a.writes
+            and (held := base(a.value)) not in self.facts.private
+            and (
+                held in read
+                or (isinstance(o, ir.Store) and held.buffer.space == "shared" and o not in counted)
+            )
             for a, o in _paired(inner)
-        )  # fmt: skip
+        )
+
+    def _at_counted_places(self, op: ir.OpBase, inner: Sequence[ir.OpBase]) -> set[ir.OpBase]:
+        """Return the stores of a loop at places that one counter gives out, each once.
+
+        place = T.atomic_add(count[0], 1, return_prev=True)
+        found[place] = value
+        """
+        counters = _counters(inner)
+        found: list[ir.Store] = []
+        for block in _all_blocks(op):
+            kept: dict[ir.Value, ir.Value] = {}
+            """What was stored in a variable last, in this block."""
+            places: set[ir.Value] = set()
+            for each in block.ops:
+                match each:
+                    case ir.Atomic() if each.buffer in counters:
+                        places.add(each.result)
+                    case ir.Cast() if each.operand in places:
+                        places.add(each.result)
+                    case ir.Load() if not each.indices and kept.get(each.buffer) in places:
+                        places.add(each.result)
+                    case ir.Store() if places.intersection(each.indices):
+                        found.append(each)
+                    case _:
+                        for access in each.all_accesses():
+                            kept.pop(base(access.value), None)
+                if isinstance(each, ir.Store) and not each.indices:
+                    kept[each.buffer] = each.value
+        # A buffer with one store has no other place that meets it.
+        times = Counter(o.buffer for o in inner if isinstance(o, ir.Store))
+        return {o for o in found if times[o.buffer] == 1}
 
     # -- one statement of all threads
 
@@ -427,6 +463,37 @@ def _leave_out_meetings(block: ir.Block) -> None:
 def _paired(ops: Sequence[ir.OpBase]) -> Iterator[tuple[Access, ir.OpBase]]:
     """Yield the accesses of ops, each with its op."""
     return ((access, op) for op in ops for access in op.accesses())
+
+
+def _counters(ops: Sequence[ir.OpBase]) -> set[ir.Value]:
+    """Return the buffers of which ops only count one element up, so that each count is unique."""
+    stored = {base(a.value) for a, o in _paired(ops) if a.writes and not isinstance(o, ir.Atomic)}
+    atomics = [o for o in ops if isinstance(o, ir.Atomic)]
+    others = {o.buffer for o in atomics if not _counts_up(o)}
+    places: dict[ir.Value, set[tuple[object, ...]]] = {}
+    for op in atomics:
+        at = tuple(i.owner.value for i in op.indices if isinstance(i.owner, ir.Constant))
+        places.setdefault(op.buffer, set()).add(at)
+    return {buffer for buffer, found in places.items() if len(found) == 1} - others - stored
+
+
+def _counts_up(op: ir.Atomic) -> bool:
+    value = op.value.owner
+    return (
+        op.kind == "add"
+        and op.buffer.dtype.is_integer
+        and isinstance(value, ir.Constant)
+        and value.value >= 1
+        and all(isinstance(i.owner, ir.Constant) for i in op.indices)
+    )
+
+
+def _all_blocks(op: ir.OpBase) -> Iterator[ir.Block]:
+    """Yield the blocks of an op and of those inside of it."""
+    for block in op.blocks():
+        yield block
+        for inner in block.ops:
+            yield from _all_blocks(inner)
 
 
 def _is_an_axis(loop: ir.For) -> bool:

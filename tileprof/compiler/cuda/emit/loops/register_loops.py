@@ -279,7 +279,7 @@ class RegisterLoops(VectorLoops):
         inner, outer = _divided(self.groups, BYTES_IN_FLIGHT // size if size else whole)
         with self.ctx.scope():
             inner, outer = self._named(inner), self._named(outer)
-            self.loops = (*inner, *outer)
+            self.loops, self.outer = (*inner, *outer), outer
             with self._nest(outer):
                 self._load_far(far, inner)
                 with self._once(), self._nest(inner), self._vector_begins():

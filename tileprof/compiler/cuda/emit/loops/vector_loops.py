@@ -22,7 +22,13 @@ from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.context import Context, EmitBlock
 from tileprof.compiler.cuda.layouts import RegisterLayout
 from tileprof.compiler.cuda.target import WIDEST_ACCESS
-from tileprof.compiler.cuda.tuning import UNROLLED_POINTS
+from tileprof.compiler.cuda.tuning import (
+    FUNCTION_INSTRUCTIONS,
+    UNROLLED_INSTRUCTIONS,
+    UNROLLED_POINTS,
+)
+from tileprof.ir.types import index as INDEX
+from tileprof.once import cached_property
 
 from .digit_runs import Run, points
 from .points import Frame, leader
@@ -43,6 +49,8 @@ class VectorLoops:
     groups: list[Run] = field(default_factory=list)
     loops: tuple[Run, ...] = ()
     """Those around the vector at hand, named."""
+    outer: Sequence[Run] = ()
+    """Those of the loops around whatever is loaded at once: they may stay loops."""
     first: list[Extent] = field(default_factory=list)
     """Coordinates of its first element."""
     indices: dict[ir.Value, str] = field(default_factory=dict)
@@ -73,12 +81,17 @@ class VectorLoops:
             yield
             return
         *rest, run = runs
-        total = points(self.groups) * self.planner.width
-        unrolled = self.frame.fragments or total <= UNROLLED_POINTS or run not in self.loops
+        unrolled = self.frame.fragments or run not in self.outer or not self._is_long
         self.ctx.writer.line("#pragma unroll" if unrolled else "#pragma unroll 1")
         head = f"for (int {run.name} = 0; {run.name} < {run.count}; ++{run.name})"
         with self.ctx.writer.braces(head), self.ctx.scope(), self._nest(rest):
             yield
+
+    @cached_property
+    def _is_long(self) -> bool:
+        """Whether the loops would fill too much of the instruction cache if they were unrolled."""
+        total = points(self.groups) * self.planner.width
+        return total > UNROLLED_POINTS or total * _instructions(self.op) > UNROLLED_INSTRUCTIONS
 
     @contextmanager
     def _once(self) -> Iterator[None]:
@@ -228,3 +241,17 @@ class VectorLoops:
             # products, where registers are scarce, the assembler then keeps more addresses.
             at = paren(offset)
         return str(plus(buffer.pointer, at)), guard, count
+
+
+def _instructions(loop: ir.Parallel) -> int:
+    """Return about how many instructions one point takes, without addresses."""
+    count = 0
+    for op in ir.walk(loop.body):
+        if isinstance(op, ir.Unary) and op.kind not in _SIMPLE:
+            count += FUNCTION_INSTRUCTIONS
+        elif isinstance(op, ir.Unary | ir.Binary | ir.Compare | ir.Select | ir.Fma | ir.Cast):
+            count += op.result.dtype != INDEX
+    return count
+
+
+_SIMPLE = frozenset({"neg", "not", "abs", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite"})

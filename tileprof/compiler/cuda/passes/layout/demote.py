@@ -71,7 +71,7 @@ class _Search:
                         if _is_fragment(value):
                             yield value, ScanInShared(), op
                 case ir.Load(buffer=buffer) | ir.Store(buffer=buffer) | ir.Atomic(buffer=buffer):
-                    if _is_fragment(buffer):
+                    if _is_fragment(buffer) and not is_single(op):
                         yield buffer, ElementOutside(), op
                 case ir.For():
                     self._enter(op)
@@ -116,6 +116,14 @@ class _Search:
                 return IndexTwice(dim)
             taken.add(index)
         return None
+
+
+def is_single(op: ir.OpBase) -> bool:
+    """Whether an op reads or writes a fragment of one element, of which every thread may have a
+    copy: outside of `parallel` all threads have the same value to write."""
+    if not isinstance(op, ir.Load | ir.Store) or not isinstance(op.buffer.owner, ir.Alloc):
+        return False
+    return _is_fragment(op.buffer) and prod(op.buffer.buffer.static_shape) == 1
 
 
 def _is_reshaped(op: ir.Reinterpret) -> bool:

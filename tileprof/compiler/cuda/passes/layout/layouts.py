@@ -25,6 +25,7 @@ from tileprof.ir.rewriter import per_launch
 from tileprof.remarks.common import Asked, RegisterCandidate
 from tileprof.remarks.layouts import (
     ByCompiler,
+    ElementOutside,
     InSharedMemory,
     SeveralThreads,
     TooManyElements,
@@ -33,7 +34,7 @@ from tileprof.remarks.layouts import (
 )
 
 from .apply import apply
-from .demote import Demotion, demote, unnumbered
+from .demote import Demotion, demote, is_single, unnumbered
 from .flow import down, unfit
 from .graph import Graph, Link, survey
 from .once import repeated, run_once
@@ -72,7 +73,8 @@ def infer_layouts(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 def _misplaced(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
     """Fragments that other shapes show otherwise than their registers lie, those of which some loop
-    would need many elements in each thread, and those that one point changes for several threads.
+    would need many elements in each thread, those that one point changes for several threads, and
+    single elements that all threads use and not all of them hold.
     """
     found: dict[ir.Value, Demotion] = {}
     for value in unfit(graph, solution.known):
@@ -80,6 +82,11 @@ def _misplaced(graph: Graph, solution: Solution) -> dict[ir.Value, Demotion]:
     for link in graph.links:
         if _is_changed_by_one(link, solution):
             found[base(link.child)] = Demotion(SeveralThreads(), link.op.span)
+    for op, _ in graph.ops:
+        if is_single(op) and isinstance(op, ir.Load | ir.Store):
+            layout = solution.known.get(op.buffer)
+            if layout is None or not layout.is_same_everywhere:
+                found[op.buffer] = Demotion(ElementOutside(), op.span)
     fixed = {base(node) for node in solution.fixed if isinstance(node, ir.Value)}
     for link in solution.links:
         if base(link.child) in fixed or not _is_indexed_by_numbers(graph, link):
