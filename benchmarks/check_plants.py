@@ -222,7 +222,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant("no wait for keys, sm_80", "attention", ATTENTION_80,
           r"^ *tp_cp_async_wait<0>\(\);$", buffers=("K_shared", "V_shared")),
     Plant("probabilities are multiplied before all are stored", "attention", BACKWARD,
-          r"^ *tp_barrier\(1, 256\);$", number=0),
+          r"^ *tp_barrier\(1, 256\);$", number=1),
     Plant("sums are staged over a store that reads", "attention", BACKWARD,
           _STORE_READ, buffers=("dQ_sums_staged",)),
     # -- part of K in each block, and weights of 4 bits
