@@ -74,6 +74,9 @@ _BARRIER = r"^ *tp_barrier\(\);$"
 _TILES = ("A_shared", "B_shared")
 _RING_FULL = r"^ *tp_mbarrier_wait\(ring_full \+ ring_slot, ring_phase\);$"
 _RING_EMPTY = r"^ *tp_mbarrier_wait\(ring_empty \+ ring_slot, ring_phase \^ 1\);$"
+_STORE_READ = (
+    r"^ *if \((?:tp_thread == 0|tp_warp == 0 && tp_elect\(\))\) tp_bulk_wait_read<0>\(\);$"
+)
 _ARRIVE = r"^ *if \(tp_lane == 0 && ring_previous >= 0\) tp_mbarrier_arrive\(.*$"
 
 PLANTS: tuple[Plant, ...] = (
@@ -90,11 +93,10 @@ PLANTS: tuple[Plant, ...] = (
           r"int slot = k & 3;", "int slot = (k + 1) & 3;", buffers=_TILES),
     Plant("no wait for the product before its operands are overwritten", "cp.async pipeline",
           PIPELINED, r"^ *tp_wgmma_wait<0>\(\);$", buffers=_TILES),
-    Plant("no barrier between copies and product", "cp.async pipeline", PIPELINED,
-          r"^ *tp_barrier\(\);\n *// wgmma", "// wgmma", buffers=_TILES),
+    Plant("no barrier between copies and product", "cp.async pipeline", PIPELINED, _BARRIER,
+          number=-1, codes=(RACE, FENCE), buffers=_TILES),
     Plant("no fence between copies and product", "cp.async pipeline", PIPELINED,
-          r"^ *tp_fence_async\(\);\n( *tp_barrier\(\);\n *// wgmma)", r"\1",
-          codes=(FENCE,), buffers=_TILES),
+          r"^ *tp_fence_async\(\);$", number=-1, codes=(FENCE,), buffers=_TILES),
     Plant("the wait comes after the barrier", "cp.async pipeline", MMA,
           r"(^ *tp_cp_async_wait<1>\(\);\n)((?:.*\n)*?)( *tp_barrier\(\);\n)", r"\2\3\1",
           buffers=_TILES),
@@ -179,7 +181,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant("results are staged over operands in use", "epilogue and reuse", WIDE,
           r"^ *tp_barrier\(1, 256\);$", buffers=("C_staged", *_TILES)),
     Plant("a persistent block stages over a store that reads", "epilogue and reuse", PERSISTENT,
-          r"^ *if \(tp_thread == 0\) tp_bulk_wait_read<0>\(\);$", number=-1,
+          _STORE_READ, number=-1,
           codes=(RACE, FAULT), buffers=("C_staged", *_TILES, "")),
     Plant("staged over tiles that other warps read", "epilogue and reuse", STAGED,
           _BARRIER, number=1, buffers=("C_staged", *_TILES)),
@@ -187,18 +189,17 @@ PLANTS: tuple[Plant, ...] = (
           r"( *tp_fence_async\(\);\n)( *tp_barrier\(\);\n)( *if \(tp_thread == 0\) \{)",
           r"\2 if (tp_thread != 0) \1\3", codes=(FENCE,), buffers=("C_staged",)),
     Plant("the wait for a store comes after the barrier", "epilogue and reuse", SCAN,
-          r"( *if \(tp_thread == 0\) tp_bulk_wait_read<0>\(\);\n)( *tp_barrier\(1, 256\);\n)",
+          rf"({_STORE_READ[1:-1]}\n)( *tp_barrier\(1, 256\);\n)",
           r"\2\1", buffers=("Y_staged",)),
     Plant("no wait for a store in the loop", "epilogue and reuse", SCAN,
-          r"^ *if \(tp_thread == 0\) tp_bulk_wait_read<0>\(\);$", buffers=("Y_staged",)),
+          _STORE_READ, buffers=("Y_staged",)),
     Plant("a tile is read before all of it is written", "epilogue and reuse", TRANSPOSE,
           _BARRIER),
     # -- sums of a block
     Plant("partial sums are read too early", "reduction", NORM, _BARRIER, number=-1),
     Plant("sums are read too early", "reduction", SOFTMAX, _BARRIER, number=-1),
-    Plant("maxima are read too early", "reduction", SOFTMAX, _BARRIER, number=1),
-    Plant("sums are stored over maxima that are read", "reduction", SOFTMAX,
-          r"^ *tp_barrier\(\);\n( *\{\n(?:.*\n)*?.*\)scratch_1;\n) *tp_barrier\(\);\n", r"\1"),
+    Plant("maxima are read too early", "reduction", SOFTMAX, _BARRIER),
+    Plant("sums are stored over maxima that are read", "reduction", SOFTMAX, _BARRIER, number=1),
     # -- attention
     Plant("keys are multiplied before they are there", "attention", ATTENTION,
           r"^ *tp_mbarrier_wait\(ring_full_1 \+ ring_slot_1, ring_phase_1\);$", number=-1,
@@ -221,9 +222,9 @@ PLANTS: tuple[Plant, ...] = (
     Plant("no wait for keys, sm_80", "attention", ATTENTION_80,
           r"^ *tp_cp_async_wait<0>\(\);$", buffers=("K_shared", "V_shared")),
     Plant("probabilities are multiplied before all are stored", "attention", BACKWARD,
-          r"^ *tp_barrier\(1, 256\);$", number=0),
+          r"^ *tp_barrier\(1, 256\);$", number=1),
     Plant("sums are staged over a store that reads", "attention", BACKWARD,
-          r"^ *if \(tp_thread == 0\) tp_bulk_wait_read<0>\(\);$", buffers=("dQ_sums_staged",)),
+          _STORE_READ, buffers=("dQ_sums_staged",)),
     # -- part of K in each block, and weights of 4 bits
     Plant("packed weights are read before they are there", "split K and dequantisation", SPLIT,
           r"^ *tp_mbarrier_wait\(ring_full_1 \+ ring_slot_1, ring_phase_1\);$",

@@ -23,7 +23,7 @@ REASONS = {
     "no-counter": "the device's CUPTI knows none of the metrics",
     "not-measured": "the run gave no value",
     "nothing": "the kernel makes no such access, and none was counted",
-    "other-instructions": "matrix instructions or exchanges between threads count there too",
+    "other-instructions": "matrix instructions or copied matrices count there too",
     "held-by-threads": "threads load an element once for several points, lanes of a request share "
     "it, or the copy engine fetches more than a tile has",
     "line-of-neighbour": "instructions that follow each other and come from one line of a header "

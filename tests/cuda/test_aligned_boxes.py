@@ -130,7 +130,7 @@ def test_slots_of_small_tiles(rows: int, columns: int) -> None:
     np.testing.assert_array_equal(c, want)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("rows", [1, 3, 5, 9, 17])
 @pytest.mark.parametrize("columns", [40, 48, 80, 1000])
 def test_panels_of_few_rows(rows: int, columns: int) -> None:
     """Each panel begins at a multiple."""
@@ -169,12 +169,29 @@ def test_rows_that_are_wider_than_a_box(
     columns: int, words: bool, swizzle: bool, by_tma: bool
 ) -> None:
     """Without a swizzle they are not cut, and the driver would refuse the box."""
-    held = raised.compile(M=6, rows=3, columns=columns, words=words).program.kernel
+    held = raised.compile(M=34, rows=17, columns=columns, words=words).program.kernel
     program = compile_cuda(held, find_target("sm_90a"), Controls(swizzle=swizzle))
     assert bool(moved(program)) == by_tma
     said = [r.reason for each in program.remarks for r in each.rejected]
     assert (BoxColumns(columns, 256) in said) != by_tma
-    x = np.random.default_rng(0).integers(0, 9, (6, columns)).astype(np.uint8)
+    x = np.random.default_rng(0).integers(0, 9, (34, columns)).astype(np.uint8)
     y = np.zeros_like(x)
     emulate(program.source, program.kernel, [x, y])
     np.testing.assert_array_equal(y, x + 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "boxes"),
+    [(3, 1000, 0), (16, 1000, 125), (3, 1024, 0), (4, 1024, 32), (3, 96, 3), (64, 64, 2)],
+)
+def test_boxes_of_few_bytes_are_stored_by_threads(rows: int, columns: int, boxes: int) -> None:
+    """One thread gives an instruction for each box, which pays where boxes are large or few."""
+    program = lowered(doubled, M=4 * rows, N=columns, rows=rows)
+    assert program.source.text.count("tp_tma_store(") == boxes
+    (stored,) = [each for each in program.remarks if each.subject.endswith("→ Y")]
+    if boxes:
+        assert isinstance(stored.decision, TmaStore)
+    else:
+        count, size = (125, 96) if columns == 1000 else (32, 384)
+        assert str(stored.decision) == "loads and stores"
+        assert f"{count} boxes of {size} B each take longer" in stored.against

@@ -21,7 +21,7 @@ def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
 
 
 SCAN = {"rows": 8, "columns": 256}
-CALLS = [
+CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
     (kernels.row_maxima, (numbers(4, 1024),), {}),
     (kernels.column_sums, (numbers(128, 64),), {}),
     (kernels.sums_after_a_loop, (numbers(128, 256),), {}),

@@ -307,7 +307,7 @@ class _Listener:
         self._requests: dict[Requests, Moved] = {}
         self._sunk: dict[ir.OpBase, ir.Store] = {}
         """Sums over warps whose parts are loaded in the branch of a store, with that store."""
-        self._waiting: dict[ir.OpBase, list[tuple[ir.Reduce, str]]] = {}
+        self._waiting: dict[ir.OpBase, list[tuple[ir.OpBase, str]]] = {}
         """The same by their stores, with the buffers of the sums."""
         self.gathers: set[ir.OpBase] = set()
         """Loads and stores of points that are cp.async together."""

@@ -149,6 +149,12 @@ class TilePanels(Reason, text="a row of the tile has {size} B, and panels have {
     panel: int = 128
 
 
+class SmallBoxes(Reason):
+    text = "{boxes} boxes of {size} B each take longer than stores of all threads"
+    boxes: int
+    size: Bytes
+
+
 class OneRow(Reason, text="one row of {size} B takes an instruction for each panel of 128"):
     size: Bytes
 

@@ -197,9 +197,14 @@ BESIDE_SUMS = 32
 """Registers of a thread that multiplies, beside those of its sums: addresses, counters and what
 is computed with a part of them at a time.  By hand, 2026-11-28."""
 
-STORED_ROW = 512
-"""Bytes of a tile of one row up to which TMA stores it: one thread gives an instruction for each
-panel of 128 bytes.  By hand, 2026-11-28."""
+STORED_BOXES = 4
+"""Boxes up to which TMA stores any tile: one thread gives an instruction for each.  By hand,
+2026-11-28, as 512 bytes of a tile of one row."""
+
+BOX_CYCLES = 20.0
+"""Cycles that one thread and the copy engine take at least for a box, however few bytes it has.
+Where a tile's boxes take longer than its bytes do at `SECTOR_CYCLES`, threads store it.  By hand,
+2026-11-29: no measurement decides yet between 10 and 40."""
 
 RING_BARRIER_BYTES = 1024
 """Bytes of shared memory that are left to the barriers of rings.  By hand, 2026-11-21."""

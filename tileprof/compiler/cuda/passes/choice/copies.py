@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import SWIZZLES
 from tileprof.compiler.cuda.lowering import Lowering
-from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK, BOX_START
-from tileprof.compiler.cuda.tuning import STORED_ROW
+from tileprof.compiler.cuda.target import BOX_EXTENT, BOX_RANK, BOX_START, SECTOR
+from tileprof.compiler.cuda.tuning import BOX_CYCLES, SECTOR_CYCLES, STORED_BOXES
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
 from tileprof.ir.types import Dim
@@ -39,6 +39,7 @@ from tileprof.remarks.copies import (
     RowsAcross,
     RowStride,
     RowsUnaligned,
+    SmallBoxes,
     StrideAtLaunch,
     Synchronous,
     TileDimensions,
@@ -205,14 +206,34 @@ def _box_reason(
         return TileRow(columns * size)
     if columns * size > SWIZZLES[0] and columns * size % SWIZZLES[-1]:
         return TilePanels(columns * size, SWIZZLES[-1])
-    if store and len(kept) < 2 and columns * size > STORED_ROW:
-        return OneRow(columns * size)
+    if store and (reason := _stored_by_threads(tensor, kept, size, panels)):
+        return reason
     if len(kept) == 2 and tensor.sizes[kept[0]] > BOX_EXTENT:
         return BoxRows(tensor.sizes[kept[0]], BOX_EXTENT)
     rows = tensor.sizes[kept[0]] if len(kept) == 2 else 1
     if not panels and not box_columns(columns, rows, size):
         return BoxColumns(columns, BOX_EXTENT)
     return None
+
+
+def _stored_by_threads(
+    tensor: Tensor, kept: list[int], size: int, panels: bool
+) -> OneRow | SmallBoxes | None:
+    """Why stores of all threads are faster than boxes; None where boxes are at least as fast."""
+    columns = tensor.sizes[-1]
+    rows, row = (tensor.sizes[kept[0]] if len(kept) == 2 else 1), columns * size
+    if rows == 1 and row > STORED_BOXES * SWIZZLES[0]:
+        return OneRow(row)
+    width = row
+    if panels and row > SWIZZLES[0]:
+        width = next((panel for panel in SWIZZLES if row % panel == 0), row)
+    elif not panels:
+        width = box_columns(columns, rows, size) * size or row
+    boxes = row // width
+    moved = rows * row / SECTOR * SECTOR_CYCLES
+    if boxes <= STORED_BOXES or boxes * BOX_CYCLES <= moved:
+        return None
+    return SmallBoxes(boxes, rows * width)
 
 
 def cp_async_width(
