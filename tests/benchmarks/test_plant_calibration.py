@@ -73,6 +73,9 @@ def test_records_of_stretched_intervals_do_not_tell() -> None:
     with pytest.raises(ValueError, match="--own"):
         calibrating.cases_of({"rows": [], "factors": {"samples": [1.0, 2.0]}})
     assert calibrating.cases_of({"rows": [], "factors": {"samples": [1.0, 1.0]}}) == []
+    assert calibrating.cases_of({"rows": [], "factors": {"samples": [1.0, 2.0]}}, True) == []
+    with pytest.raises(ValueError, match="later analyzer"):
+        calibrating.cases_of({"rows": [], "read_again": True}, True)
 
 
 def test_records_give_the_first_right_finding_with_a_gain() -> None:
@@ -85,6 +88,8 @@ def test_records_give_the_first_right_finding_with_a_gain() -> None:
         return {"case": "gemm/r/1", "kind": kind, "rules": ["r"], "findings": [finding],
                 "time": {"ratio": 2.2, "low": low}}  # fmt: skip
 
+    (wide,) = calibrating.cases_of({"rows": [row()], "factors": {"activities": [0.5, 2.0]}}, True)
+    assert (wide.low, wide.high) == pytest.approx((2.0 * 0.75**2, 2.0 * 1.25**0.5))
     rows = [row(), row("decoy"), row(low=1.01), row(said=None), row(rule="other")]
     assert calibrating.cases_of({"rows": rows}) == [
         Case("gemm", "activities", 1.5, 2.0, 2.5, 2.2)

@@ -156,6 +156,8 @@ def summary(cases: Sequence[Judged], dev: Gains) -> dict[str, Any]:
         "placed": _share(ranked, lambda c: c.placed),
         "gain_error": _median(c.own_error for c in ranked),
         "inside": _share(ranked, lambda c: c.inside),
+        "told": _share(ranked, lambda c: c.gain is not None),
+        "inside_of_told": _share([c for c in ranked if c.gain], lambda c: c.inside),
         "false_by_clean": sum(c.loud for c in cleans) / len(cleans) if cleans else None,
         "cleans": len(cleans), "decoys": len(decoys),
         "decoys_rejected": _share(decoys, lambda c: c.rejected),
