@@ -12,9 +12,9 @@ import pytest
 import tileprof
 from case_studies.vector_add import vector_add
 from tests.analyzer.made import report_of, stored
-from tests.viewer.samples import matmul, node, profile_of
+from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.analyzer import Report, analyze
-from tileprof.profile import Profile, TreeBuilder, diff
+from tileprof.profile import Profile, Tables, TreeBuilder, diff
 
 HOSTILE = '<script>alert("x")</script>\x1b]0;t\x07\u202e&' + "long" * 50
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -162,3 +162,21 @@ def test_a_misspelt_name_of_the_package_names_the_nearest() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'xyzzy'$"):
         tileprof.xyzzy  # noqa: B018
     assert not hasattr(tileprof, "__wrapped__")
+
+
+def test_a_summary_takes_imports_for_lines_of_the_program() -> None:
+    """Not for the many functions that libraries run meanwhile; a session says where it is."""
+    library = "/x/site-packages/lib"
+    parts = [node("frame", f"f{number}", f"{library}/a.py:{number}", cpu_time=1e6)
+             for number in range(1, 30)]  # fmt: skip
+    imported = with_children(node("frame", "<module>", "/w/train.py:1"), *parts)
+    work = node("frame", "work", "/w/train.py:5", cpu_time=4e6)
+    tables = Tables(sources={"/w/train.py": "import lib\n"})
+    rows = repr(profile_of(imported, work, tables=tables)).splitlines()[2:4]
+    assert [row.split()[5] for row in rows] == ["<module>", "work"]
+    session = tileprof.start()
+    assert repr(session) == "Session(recording; .finalize() ends it)"
+    session.deactivate()
+    assert repr(session) == "Session(paused; .finalize() ends it)"
+    session.finalize()
+    assert repr(session) == "Session(ended; its profile: .profile)"

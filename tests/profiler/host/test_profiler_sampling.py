@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing.pool
+import os
 import queue
 import subprocess
 import sys
@@ -250,6 +251,40 @@ def test_threads_of_pools_count_while_they_work() -> None:
     assert sum(profile.node(at).total("cpu_time") for at in busy) == 100
     for name in ("worker", "Pool._handle_tasks", "Pool._handle_results", "Pool._handle_workers"):
         assert all(profile.node(each).own("cpu_time") == 0 for each in profile.find(name))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no clock of another thread's processor time")
+def test_threads_of_libraries_that_rest_are_left_out() -> None:
+    """They wait in C code, as those of a notebook do; one that works counts, and the user's."""
+    source = "def rest(fd, read):\n    read(fd, 1)\ndef work(over):\n    while not over(): pass\n"
+    library: dict[str, Any] = {}
+    exec(compile(source, "/x/site-packages/lib/watch.py", "exec"), library)
+    inner, outer = os.pipe()
+    over = threading.Event()
+
+    def waits() -> None:
+        library["rest"](inner, os.read)
+
+    threads = [
+        threading.Thread(target=library["rest"], args=(inner, os.read)),
+        threading.Thread(target=library["work"], args=(over.is_set,)),
+        threading.Thread(target=waits),
+    ]
+    with profiler.profile() as session:
+        for each in threads:
+            each.start()
+        time.sleep(0.5)
+        over.set()
+        os.write(outer, b"12")
+        for each in threads:
+            each.join()
+    for fd in (inner, outer):
+        os.close(fd)
+    profile = session.profile
+    assert profile is not None
+    at_top = {profile.names[top]: profile.node(top).total("cpu_time") for top in profile.roots()}
+    assert at_top.get("rest", 0) < 0.3 * at_top["work"]
+    assert any(name.endswith("waits") for name in at_top)
 
 
 def test_a_real_program_shows_where_time_went() -> None:

@@ -69,7 +69,16 @@ def card_of_diff(found: Diff) -> Card:
 
 def _hottest(profile: Profile) -> list[tuple[str, ...]]:
     """Return the symbols with the most own value, a kernel with its inside: value, share, kind,
-    name."""
+    name.
+
+    A line that imports a library has what the library does then.
+    """
+    from tileprof.profile.imports import below_imports
+    from tileprof.profile.transform.frames import of_libraries
+    from tileprof.profile.transform.operations import leave_out
+
+    imported = below_imports(profile) & of_libraries(profile, profile)
+    profile = leave_out(profile, imported)[0] if imported.any() else profile
     metric = main_metric(profile)
     whole = float(profile.whole[metric]) if metric else 0.0
     if not whole:

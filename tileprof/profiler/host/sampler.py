@@ -6,7 +6,9 @@ of scopes there is nothing to fit, and samples are given exactly the time that p
 
 The main thread counts always, waiting included. Other threads count while they run: one whose
 innermost frame is one of the standard library's waiting places (a pool's idle worker, a queue's
-reader) is left out, else ten idle workers would drown the thread that works.
+reader) is left out, else ten idle workers would drown the thread that works. So is one that runs
+nothing of the user's and used no processor since the last sample, such as those with which a
+notebook's kernel watches its pipes.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import linecache
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -25,6 +28,7 @@ from tileprof.profiler.host.entries import BELOW, NODE, SCOPE, STOP, Entry, Thre
 from tileprof.profiler.host.recorder import Recorder
 from tileprof.profiler.tree.paths import runs_kernels
 from tileprof.profiler.tree.sampled_nodes import Trail
+from tileprof.profiler.tree.sources import of_user
 from tileprof.profiler.tree.tree import Node
 from tileprof.runtime import hooks
 
@@ -38,6 +42,10 @@ _WAITING = {os.path.join(_STDLIB, *f"{name}.py".split("/")) for name in _WAITING
 _POOL = os.path.join(_STDLIB, "multiprocessing", "pool.py")
 _POOL_HANDLERS = {"_handle_tasks", "_handle_results", "_handle_workers"}
 """Functions of the pool's own threads, which wait in a queue or a pipe that C code reads."""
+_AT_REST = 0.02
+"""Share of the time up to which a thread that used a processor is at rest."""
+_SCHEDULED_OF_THREAD = 6
+"""Kind of clock, in Linux: processor time of one thread (`CPUCLOCK_PERTHREAD_MASK | _SCHED`)."""
 _POOL_READS = "get()"
 """End of the line in which a worker thread of a pool waits for its next task."""
 
@@ -72,6 +80,8 @@ class Sampler:
         """Threads that never had an event."""
         self._claimed: dict[int, int] = {}
         self._trail: Trail | None = None
+        self._used: dict[int, tuple[int, int]] = {}
+        """Processor time that threads of libraries had used, and when that was looked at, in ns."""
         self.alone = False
         """Whether one thread at most was running at the last look, others waiting for work."""
         self._parked: dict[int, list[Entry]] = {}
@@ -90,13 +100,15 @@ class Sampler:
             # Our own frame would refer to itself through `frames`, and keep all others alive.
             for own in (threading.get_ident(), *hooks.own_threads):
                 frames.pop(own, None)
-            others = [frame for ident, frame in frames.items() if ident != self._main]
-            waiting = sum(map(_waits, others))
-            self.alone = len(frames) - waiting <= 1
-            del others
+            idle = {
+                ident
+                for ident, frame in frames.items()
+                if ident != self._main and (_waits(frame) or self._rests(ident, frame))
+            }
+            self.alone = len(frames) - len(idle) <= 1
             for ident, frame in frames.items():
-                self._look(ident, frame, now)
-        for known in (self._strangers, self._recorder.threads):
+                self._look(ident, frame, now, ident in idle)
+        for known in (self._strangers, self._recorder.threads, self._used):
             for ident in [each for each in list(known) if each not in frames]:
                 known.pop(ident, None)
 
@@ -154,7 +166,21 @@ class Sampler:
     def _states(self) -> list[ThreadState]:
         return [*self._strangers.values(), *self._recorder.threads.values()]
 
-    def _look(self, ident: int, frame: FrameType, now: int) -> None:
+    def _rests(self, ident: int, frame: FrameType) -> bool:
+        """Tell whether a thread runs nothing of the user's, and used no processor of late."""
+        outer: FrameType | None = frame
+        while outer is not None:
+            if of_user(outer.f_code.co_filename):
+                return False
+            outer = outer.f_back
+        used, now = _processor_ns(ident), time.monotonic_ns()
+        if used is None:
+            return False
+        before, at = self._used.get(ident, (used, now))
+        self._used[ident] = used, now
+        return used - before <= (now - at) * _AT_REST
+
+    def _look(self, ident: int, frame: FrameType, now: int, idle: bool) -> None:
         state = self._state(ident, now)
         if self._recorder.waits:
             self._find_running(state, frame, now)
@@ -173,8 +199,7 @@ class Sampler:
             elapsed = state.outside(now)
             state.credited += elapsed
         elapsed -= self._in_operations(state)
-        waiting = ident != self._main and _waits(frame)
-        if waiting:
+        if idle:
             return
         trail = self._trail if ident == self._main else None
         if elapsed > 0 or trail is not None:
@@ -230,6 +255,19 @@ def _waits(frame: FrameType) -> bool:
         line = linecache.getline(_POOL, frame.f_lineno or 0)
         return code.co_name == "worker" and line.rstrip().endswith(_POOL_READS)
     return code.co_filename in _WAITING
+
+
+def _processor_ns(ident: int) -> int | None:
+    """Return the processor time that a thread has used, in ns; None where that is not known."""
+    thread = threading._active.get(ident)  # type: ignore[attr-defined] # without its lock
+    native = getattr(thread, "native_id", None)
+    if native is None or not sys.platform.startswith("linux"):
+        return None
+    try:
+        # The kernel's number of that clock, which is refused where the thread is no more.
+        return time.clock_gettime_ns(~native << 3 | _SCHEDULED_OF_THREAD)
+    except OSError:
+        return None
 
 
 def _add(node: Node, key: int, elapsed: int) -> None:

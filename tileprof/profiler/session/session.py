@@ -117,6 +117,13 @@ class Session:
         """Returns Python that a child which is spawned now runs once it has begun to record."""
         self._begin()
 
+    def __repr__(self) -> str:
+        """Return the state, the file, and where the result is, as a notebook shows a session."""
+        file = f", file {self.path}" if self.path is not None else ""
+        if self.profile is not None:
+            return f"Session(ended{file}; its profile: .profile)"
+        return f"Session({'recording' if self.wanted else 'paused'}{file}; .finalize() ends it)"
+
     @property
     def wanted(self) -> bool:
         """Whether what happens now is recorded."""
