@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.buffers import SharedBuffer, buffers_of
 from tileprof.compiler.cuda.emit.loops.guards import Guard
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
-from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
 from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
-from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.target import Target
 
 from .launch_facts import LaunchFacts
@@ -74,7 +73,7 @@ class Forms:
         lowered: ir.Kernel | None = None,
     ) -> None:
         """lowered: the kernel after all passes, whose barriers keep loads where they are."""
-        self._buffers = _buffers(kernel, facts)
+        self._buffers = buffers_of(kernel, facts.strides, facts.unaligned)
         self._finder = Finder(
             kernel, self._buffers, controls.vectorize, target.adds_vectors, facts.numbers(kernel)
         )
@@ -378,11 +377,8 @@ def _is_cut(planner: Planner) -> bool:
 def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
     """Return what only the first of threads with the same point does: changes of memory that others
     see, and loads of shared memory that nothing else needs, which NVRTC puts behind the branch."""
-    users: dict[ir.Value, list[ir.OpBase]] = {}
     ops = list(ir.walk(loop.body))
-    for op in ops:
-        for value in op.operand_values():
-            users.setdefault(value, []).append(op)
+    users = ir.users(ops)
     found: set[ir.OpBase] = set()
     for op in reversed(ops):
         match op:
@@ -452,21 +448,3 @@ def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
         first[np.unique(number.reshape(-1), return_index=True)[1]] = True
         number = np.where(first.reshape(number.shape), number, -1)
     return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
-
-
-def _buffers(kernel: ir.Kernel, facts: LaunchFacts) -> dict[ir.Value, Buffer]:
-    """Return parameters and shared buffers as the emission will know them."""
-    found: dict[ir.Value, Buffer] = {}
-    for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
-        kind = param.type
-        if isinstance(kind, ir.BufferType):
-            found[value] = GlobalBuffer(
-                param.name, kind.dtype, kind.shape, facts.strides(param, kind), param.name,
-                kind.shape, alignment=kind.dtype.bytes if at in facts.unaligned else 16,
-                looks=has_open_rows(kind),
-            )  # fmt: skip
-    for op in kernel.ops():
-        if isinstance(op, ir.Alloc) and op.space == "shared":
-            layout = parse_shared(op.layout, op.shape, op.dtype)
-            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
-    return found

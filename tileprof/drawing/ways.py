@@ -115,10 +115,8 @@ class Finder:
 
     def find(self, op: ir.Parallel) -> Ways | None:
         """Return the ways of a loop with a layout; None where an extent is known at launch only."""
-        shape = tuple(
-            int(each.owner.value) for each in op.extents if isinstance(each.owner, ir.Constant)
-        )
-        if len(shape) != len(op.extents):
+        shape = op.static_extents
+        if shape is None:
             return None
         layout = parse_layout(op.layout, shape)
 

@@ -256,10 +256,9 @@ class _Cut:
         launches = [op for op in ops if isinstance(op, ir.Launch)]
         loops = [op for op in ops if isinstance(op, ir.For) and op.num_stages]
         buffers = [op for op in ops if isinstance(op, ir.Alloc)]
-        grids = [tuple(_constant(v) for v in op.grid) for op in launches]
-        grids += [
-            tuple(_constant(v) for v in op.extents) for op in ops if isinstance(op, ir.Parallel)
-        ]
+        sizes = [op.grid for op in launches]
+        sizes += [op.extents for op in ops if isinstance(op, ir.Parallel)]
+        grids = [tuple(map(ir.constant_of, each)) for each in sizes]
         advice = [str(op.hints) for op in launches]
         advice += [repr((op.name, op.hints)) for op in ops if isinstance(op, ir.Annotate)]
         return cls(
@@ -283,8 +282,3 @@ class _Cut:
         if self.stages != other.stages:
             return "stages"
         return "raster" if self.hints != other.hints else None
-
-
-def _constant(value: ir.Value) -> object:
-    owner = value.owner
-    return owner.value if isinstance(owner, ir.Constant) else None

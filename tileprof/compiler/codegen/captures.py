@@ -1,17 +1,8 @@
-"""What the functions of a kernel use: the users of each value, and what a launch takes along."""
+"""The values from outside that the function of a launch takes along."""
 
 from __future__ import annotations
 
 from tileprof import ir
-
-
-def users(kernel: ir.Kernel) -> dict[ir.Value, list[ir.OpBase]]:
-    """The ops that use a value, over the whole kernel."""
-    found: dict[ir.Value, list[ir.OpBase]] = {}
-    for op in kernel.ops():
-        for value in op.operand_values():
-            found.setdefault(value, []).append(op)
-    return found
 
 
 def captured(op: ir.Launch, *through: type[ir.OpBase], grid: bool) -> list[ir.Value]:

@@ -11,7 +11,7 @@ from tileprof.errors import KernelError
 from tileprof.instrument.records import c_struct
 
 from .buffers import Buffer, Extent
-from .captures import captured, users
+from .captures import captured
 from .context import Context, Place, aligned
 from .inlining import inlined
 from .statements import STACK_LIMIT, emit_block, emit_op
@@ -75,7 +75,7 @@ class _Unit:
         self.places: list[Place] = []
         self.headers = {"tiles.h"}
         self.functions: list[list[Line]] = []
-        self.uses = users(kernel)
+        self.uses = ir.users(kernel.ops())
 
     def _context(self) -> Context:
         return Context(Writer(), Names(), self.places, self.headers, self.uses)

@@ -39,6 +39,7 @@ from tileprof.remarks.launches import (
 from .ptxas import Resources, notes_to_remarks
 from .source import MOST_BLOCKS, LaunchSpec
 from .target import Target
+from .tuning import TENSOR_FLOPS_PER_CYCLE
 
 if TYPE_CHECKING:
     from .build import Cubin
@@ -283,3 +284,10 @@ def shared_for(blocks: int, target: Target) -> int:
     of = target.multiprocessor
     each = of.shared // blocks
     return min(each - each % of.shared_unit - of.reserved_shared, of.shared_per_block)
+
+
+def product_cycles(ops: Iterable[ir.OpBase]) -> float:
+    """Return the cycles that tensor cores take, at their best, for the products among ops."""
+    products = (op for op in ops if isinstance(op, ir.Gemm))
+    flops = (2 * math.prod(op.mnk) * op.a.dtype.bits / 16 for op in products)
+    return sum(flops) / TENSOR_FLOPS_PER_CYCLE

@@ -55,8 +55,6 @@ _ROOFS = {
     "f64": "fma_float64", "f8E4M3FN": "tensor_float8_e4m3", "f8E5M2": "tensor_float8_e5m2",
     "i8": "tensor_int8",
 }  # fmt: skip
-_GROUP = 128
-"""Threads of a warp group."""
 _ROWS = 64
 """Rows of a `wgmma`."""
 _COLUMNS = 256

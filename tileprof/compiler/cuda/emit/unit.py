@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tileprof import ir
-from tileprof.compiler.codegen.captures import captured, users
+from tileprof.compiler.codegen.captures import captured
 from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, storage
 from tileprof.compiler.codegen.writer import Line, Names, Writer
@@ -89,7 +89,7 @@ class _Unit:
 
     def __post_init__(self) -> None:
         self.name = re.sub(r"\W", "_", self.kernel.name)
-        self.uses = users(self.kernel)
+        self.uses = ir.users(self.kernel.ops())
 
     def source(self) -> CudaSource:
         """Everything."""

@@ -96,7 +96,7 @@ def _moves(
 ) -> Iterator[tuple[ir.Wait, ir.OpBase, int]]:
     """Yield waits of a loop's body for stores, the ops in front of which they may stand instead,
     and how many groups may be pending there."""
-    if any(o.SPEC.regions and any(map(_stores, _inside(o))) for o in ops):
+    if any(o.SPEC.regions and any(map(_stores, o.inner_ops())) for o in ops):
         return
     for at, wait in enumerate(ops):
         place = max((g for g in guarded if g <= at), default=None)
@@ -118,11 +118,6 @@ def _moves(
 def _stores(op: ir.OpBase) -> bool:
     """Whether an op counts the groups of stores on."""
     return isinstance(op, ir.Commit) and op.queue == "bulk"
-
-
-def _inside(op: ir.OpBase) -> Iterator[ir.OpBase]:
-    for block in op.blocks():
-        yield from ir.walk(block)
 
 
 def _moved(launch: ir.Launch, wait: ir.Wait, place: ir.OpBase, pending: int) -> ir.Launch:
@@ -236,10 +231,8 @@ class _Barriers(Flow[_State]):
 
     def _use(self, op: ir.OpBase) -> _Use:
         use = _Use()
-        self._own(op, use)
-        for block in op.blocks():
-            for inner in ir.walk(block):
-                self._own(inner, use)
+        for each in op.with_inner_ops():
+            self._own(each, use)
         return use
 
     # -- the walk
@@ -302,7 +295,7 @@ class _Barriers(Flow[_State]):
         use = self._use(op)
         arriving = isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, CpAsync)
         arriving |= isinstance(op, ir.If | ir.Parallel) and bool(
-            [o for b in op.blocks() for o in ir.walk(b) if isinstance(o, ir.AsyncCopy)]
+            [o for o in op.inner_ops() if isinstance(o, ir.AsyncCopy)]
         )
         conflict = self._conflict(use, state, arriving=arriving) or _unfenced(use, state)
         if conflict:

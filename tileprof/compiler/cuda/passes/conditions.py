@@ -137,7 +137,7 @@ class _Plan:
         self, op: ir.If, mapping: dict[ir.Value, ir.Value], builder: ir.Builder
     ) -> list[ir.Value]:
         """Emit what a branch does without a branch; return its results."""
-        for each in _inner(op):
+        for each in op.inner_ops():
             if isinstance(each, ir.Load) and _place(each) not in self.loaded:
                 new = clone(each, mapping, {})
                 assert isinstance(new, ir.Load)
@@ -197,10 +197,6 @@ def _truth(value: ir.Value) -> bool | None:
     return bool(value.owner.value) if isinstance(value.owner, ir.Constant) else None
 
 
-def _inner(op: ir.If) -> Iterator[ir.OpBase]:
-    return (each for block in op.blocks() for each in ir.walk(block))
-
-
 def _place(op: ir.Load) -> _Place:
     return op.buffer, tuple(op.indices)
 
@@ -219,7 +215,7 @@ def _planned(run: list[ir.OpBase]) -> _Plan:
     for op in run:
         if not isinstance(op, ir.If):
             continue
-        inner = list(_inner(op))
+        inner = list(op.inner_ops())
         local = {result for each in inner for result in each.results}
         loads = [each for each in inner if isinstance(each, ir.Load)]
         places = {_place(each) for each in loads}

@@ -30,7 +30,7 @@ def starts_loads(op: ir.OpBase) -> bool:
     """Whether a branch does nothing but start copies from global memory: it is then as one op."""
     if not isinstance(op, ir.If) or op.results:
         return False
-    inside = [o for b in op.blocks() for o in ir.walk(b) if o.SPEC.effect]
+    inside = [o for o in op.inner_ops() if o.SPEC.effect]
     kinds = ir.AsyncCopy | ir.Load | ir.Parallel | ir.Yield
     return any(isinstance(o, ir.AsyncCopy) for o in inside) and all(
         isinstance(o, kinds) for o in inside

@@ -37,12 +37,12 @@ from dataclasses import replace
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.resources import product_cycles
 from tileprof.compiler.cuda.target import WARP_GROUP, WORD
 from tileprof.compiler.cuda.tuning import (
     BYTES_IN_FLIGHT,
     EARLY_BYTES,
     LOAD_CYCLES,
-    TENSOR_FLOPS_PER_CYCLE,
 )
 from tileprof.errors import Location
 from tileprof.instrument.placement.stages import buffer_name
@@ -51,7 +51,6 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, rebuilt
 from tileprof.remarks.layouts import LoadedAhead, LoadedEarly
 
-from .layout.graph import constant_range
 from .loads_ahead import may_rotate, places, rotated
 from .pipeline.roles import written_globals
 
@@ -135,9 +134,12 @@ class _Early:
     def _goes_ahead(self, loop: ir.For) -> bool:
         """Whether nothing that runs meanwhile hides a load of an iteration: one warp group computes
         in a loop of known length while others load, or products take less than a load."""
-        trips = constant_range(loop)
+        trips = loop.static_range
         known = trips is not None and len(trips) > 1 and not loop.results
-        alone = self.launch.block_threads == WARP_GROUP or _product_cycles(loop) < LOAD_CYCLES
+        alone = (
+            self.launch.block_threads == WARP_GROUP
+            or product_cycles(ir.walk(loop.body)) < LOAD_CYCLES
+        )
         return known and alone and self.launch.schedule.warp_roles and loop.kind == "pipelined"
 
     def _takes_time(self, op: ir.OpBase) -> bool:
@@ -157,14 +159,15 @@ class _Early:
             return False
         (load, store), (other, _) = ours, theirs
         narrow = not load.in_bounds and load.buffer.dtype.bytes < WORD
-        alike = load.buffer.dtype == other.buffer.dtype and _shape(op) == _shape(first)
-        points = math.prod(_shape(op)) // self.launch.block_threads
+        shape = op.static_extents
+        alike = load.buffer.dtype == other.buffer.dtype and shape == first.static_extents
+        points = math.prod(shape or ()) // self.launch.block_threads
         few = 0 < 2 * points * load.buffer.dtype.bytes <= BYTES_IN_FLIGHT
         return narrow and alike and few and moved.is_untouched(base(store.buffer), op)
 
     def _copied(self, op: ir.OpBase) -> tuple[ir.Load, ir.Store] | None:
         """The load and the store of a loop that copies a tile of a tensor to shared memory."""
-        if not isinstance(op, ir.Parallel) or op.origin != "copy" or not _shape(op):
+        if not isinstance(op, ir.Parallel) or op.origin != "copy" or not op.static_extents:
             return None
         store, load = op.body.ops[-1], op.body.ops[-2] if len(op.body.ops) > 1 else None
         if not isinstance(store, ir.Store) or not isinstance(load, ir.Load):
@@ -176,7 +179,7 @@ class _Early:
         """Fill fragments with what a loop loads from global memory, before it; `ahead`: it may be
         loaded in the iteration before, where the assembler does not find by itself what all points
         load alike."""
-        shape = _shape(op)
+        shape = op.static_extents
         if not shape:
             return
         taken: dict[ir.OpBase, tuple[ir.Value, list[int]]] = {}
@@ -306,23 +309,8 @@ class _Moved:
         return found
 
 
-def _shape(op: ir.Parallel) -> tuple[int, ...]:
-    """The points of a loop by dimension; none where they are not known."""
-    shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-    return shape if len(shape) == len(op.extents) else ()
-
-
 def _multiplies(op: ir.OpBase) -> bool:
-    return isinstance(op, ir.Gemm) or any(
-        isinstance(o, ir.Gemm) for block in op.blocks() for o in ir.walk(block)
-    )
-
-
-def _product_cycles(loop: ir.For) -> float:
-    """Cycles of the tensor cores for an iteration, by all groups together."""
-    products = [o for o in ir.walk(loop.body) if isinstance(o, ir.Gemm)]
-    flops = sum(2 * math.prod(o.mnk) * o.a.dtype.bits / 16 for o in products)
-    return flops / TENSOR_FLOPS_PER_CYCLE
+    return isinstance(op, ir.Gemm) or any(isinstance(o, ir.Gemm) for o in op.inner_ops())
 
 
 def _outside(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[ir.Value]:

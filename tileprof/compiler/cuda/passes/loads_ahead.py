@@ -16,8 +16,6 @@ from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.rewriter import clone
 
-from .layout.graph import constant_range
-
 
 def places(head: Sequence[ir.OpBase], early: Sequence[ir.OpBase]) -> list[ir.OpBase] | None:
     """Return the arithmetic before the early ops that these need; None where they need more."""
@@ -39,7 +37,7 @@ def may_rotate(early: Sequence[ir.OpBase], late: Sequence[ir.OpBase]) -> bool:
     for op in (*early, *late):
         if tainted.isdisjoint(op.all_operand_values()):
             continue
-        inside = (op, *(o for block in op.blocks() for o in ir.walk(block)))
+        inside = op.with_inner_ops()
         if any(isinstance(o, ir.View | ir.Yield) for o in inside):
             return False
         if is_pure(op):
@@ -55,7 +53,7 @@ def rotated(
 ) -> tuple[list[ir.OpBase], list[ir.OpBase]]:
     """Return the ops in front of a loop that counts up or down by constants, and those of its body
     from the first early one on; `found`: the arithmetic before them that they need."""
-    trips = constant_range(loop)
+    trips = loop.static_range
     assert trips is not None
     variable = loop.body.args[0]
     made = _Rotated(ir.Builder(ir.Block(), loop.span), {})

@@ -10,7 +10,6 @@ of the next loop lets more blocks onto a multiprocessor, it is put there: by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tileprof import ir
@@ -112,12 +111,7 @@ def _waited_early(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 
 def _repeats(op: ir.OpBase) -> bool:
     """Whether an op is a loop, or a branch with one."""
-    return any(isinstance(o, ir.For | ir.While) for o in (op, *_inside(op)))
-
-
-def _inside(op: ir.OpBase) -> Iterator[ir.OpBase]:
-    for block in op.blocks():
-        yield from ir.walk(block)
+    return any(isinstance(o, ir.For | ir.While) for o in op.with_inner_ops())
 
 
 def _alive(launch: ir.Launch) -> list[_Span]:
@@ -173,9 +167,8 @@ def _alive(launch: ir.Launch) -> list[_Span]:
 def _asynchronous(loop: ir.OpBase) -> set[ir.Value]:
     """Buffers that asynchronous ops of a loop use."""
     found: dict[str, set[ir.Value]] = {"wgmma": set(), "bulk": set(), "cp.async": set()}
-    for block in loop.blocks():
-        for op in ir.walk(block):
-            _note_running(op, found)
+    for op in loop.inner_ops():
+        _note_running(op, found)
     return set().union(*found.values())
 
 

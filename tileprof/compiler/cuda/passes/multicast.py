@@ -275,7 +275,7 @@ def _varying(launch: ir.Launch, axis: int) -> set[ir.Value]:
             if not found.isdisjoint(decisive):
                 found.update(op.results, *(b.args for b in op.blocks()))
             if not found.isdisjoint(op.operand_values()):
-                inside = (op, *(o for b in op.blocks() for o in ir.walk(b)))
+                inside = op.with_inner_ops()
                 found.update(base(o.buffer) for o in inside if isinstance(o, ir.Store))
     return found
 

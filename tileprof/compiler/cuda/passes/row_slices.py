@@ -173,7 +173,7 @@ def _along(op: ir.OpBase, product: ir.Gemm, family: set[ir.Value]) -> set[ir.Val
             whole = all(isinstance(e.owner, ir.Alloc) and _row_dim(e, rows) == 0 for e in held)
             return held if whole else None
         case ir.Parallel(extents=extents, body=body):
-            if not extents or not _is_number(extents[0], rows):
+            if not extents or ir.constant_of(extents[0]) != rows:
                 return None
             return _along_points(body, rows, family)
     return None
@@ -206,10 +206,6 @@ def _row_dim(value: ir.Value, rows: int) -> int | None:
     shape = value.buffer.static_shape
     dim = next((d for d, extent in enumerate(shape) if extent != 1), None)
     return dim if dim is not None and shape[dim] == rows else None
-
-
-def _is_number(value: ir.Value, number: int) -> bool:
-    return isinstance(value.owner, ir.Constant) and value.owner.value == number
 
 
 def _sequence(

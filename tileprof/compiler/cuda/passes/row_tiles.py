@@ -168,7 +168,6 @@ def _uses_of_sums(block: ir.Block) -> Iterator[ir.Parallel]:
 def _row(op: ir.Parallel, at: int, load: ir.Load) -> _Row | None:
     """A load of an element of a row; None where it is anything else."""
     ops = op.body.ops[:at]
-    extents = [e.owner.value if isinstance(e.owner, ir.Constant) else None for e in op.extents]
     changing = set(op.body.args)
     """What differs from point to point."""
     for each in ops:
@@ -181,7 +180,7 @@ def _row(op: ir.Parallel, at: int, load: ir.Load) -> _Row | None:
     if len(elements) != 1 or not changing.isdisjoint([*lead, *rest]):
         return None
     along = op.body.args.index(elements[0])
-    size = extents[along]
+    size = ir.constant_of(op.extents[along])
     if not isinstance(size, int) or size > BOX_EXTENT:
         return None
     wanted = {*lead, *rest}

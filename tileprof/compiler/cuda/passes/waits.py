@@ -28,7 +28,6 @@ from tileprof.ir.rewriter import clone, per_launch
 from tileprof.remarks.products import RunsWhile
 
 from .control_flow import Flow, starts_loads
-from .layout.graph import constant_range
 
 
 def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -145,7 +144,7 @@ def _may_not_run(loop: ir.OpBase) -> TypeGuard[ir.For]:
     """Whether it is not known that a loop which counts up has an iteration."""
     if not isinstance(loop, ir.For) or loop.results:
         return False
-    trips, step = constant_range(loop), loop.step.owner
+    trips, step = loop.static_range, loop.step.owner
     if not isinstance(step, ir.Constant) or int(step.value) <= 0:
         return False
     return trips is None or len(trips) == 0
@@ -153,7 +152,7 @@ def _may_not_run(loop: ir.OpBase) -> TypeGuard[ir.For]:
 
 def _sums_in(op: ir.OpBase) -> set[ir.Value]:
     """The accumulators of products of warp groups inside of an op."""
-    inside = (o for block in op.blocks() for o in ir.walk(block))
+    inside = op.inner_ops()
     return {base(o.c) for o in inside if isinstance(o, ir.Gemm) and is_of_warp_groups(o)}
 
 
@@ -191,9 +190,7 @@ def _first_in(block: ir.Block) -> bool | None:
                 return False  # it runs beside the products
             case _ if isinstance(op, ir.TileOp):
                 return False
-            case ir.For() | ir.While() if any(
-                isinstance(o, ir.AsyncGemm) for b in op.blocks() for o in ir.walk(b)
-            ):
+            case ir.For() | ir.While() if any(isinstance(o, ir.AsyncGemm) for o in op.inner_ops()):
                 return False
             case ir.If() if (found := _first_wait(op)) is not None:
                 return found
@@ -298,7 +295,7 @@ class _Waits(Flow[_State]):
         Its registers would be held in all iterations, and where the first one with it meets the
         others without, the assembler would run all products of the kernel one by one.
         """
-        products = [o for b in op.blocks() for o in ir.walk(b) if is_of_warp_groups(o)]
+        products = [o for o in op.inner_ops() if is_of_warp_groups(o)]
         sums = {base(o.c) for o in products if isinstance(o, ir.Gemm)}
         others = [g.younger for g in state.wgmma if sums and g.result not in sums]
         if others:
@@ -383,7 +380,7 @@ class _Waits(Flow[_State]):
             self._wait(state, made, 0, "it is used beside a product of the loop", op)
         entry = state.copy()
         super().loop(op, made, state)
-        inside = {o for b in op.blocks() for o in ir.walk(b)}
+        inside = set(op.inner_ops())
         left = any(g.op in inside for g in state.wgmma)
         if left and _may_not_run(op) and not self.in_role:
             self._guarded(op, made, state, entry)

@@ -185,7 +185,7 @@ class RegisterLoops(VectorLoops):
                 self._use(op.otherwise, elsewhere, used)
                 self._use(op.then, elsewhere, used)
             elif op.SPEC.effect & CHANGES or used & set(op.results):
-                for each in (op, *(o for b in op.blocks() for o in ir.walk(b))):
+                for each in op.with_inner_ops():
                     used |= set(self._mentioned(each))
 
     def _mentioned(self, op: ir.OpBase) -> Iterator[ir.Value]:

@@ -136,7 +136,7 @@ class Planner:
         found = {variable}
         for each in ir.walk(self.op.body):
             if any(v in found for v in each.operand_values()) or any(
-                v in found for block in each.blocks() for o in ir.walk(block) for v in o.results
+                v in found for o in each.inner_ops() for v in o.results
             ):
                 found |= set(each.results)
         return found
@@ -382,7 +382,7 @@ class Planner:
         else:
             strides = divisors = _shared_strides(buffer)
         for index, stride, step in zip(op.indices, strides, divisors, strict=True):
-            if isinstance(index.owner, ir.Constant) and index.owner.value == 0:
+            if ir.constant_of(index) == 0:
                 continue
             needed = self._multiple(index, width // math.gcd(width, step))
             if not isinstance(stride, int) and needed != []:

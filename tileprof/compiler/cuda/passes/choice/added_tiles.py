@@ -71,9 +71,9 @@ def added_tile(loop: ir.Parallel) -> AddedTile | None:
 def _is_whole(load: ir.Load, loop: ir.Parallel) -> bool:
     """Whether the points read each element of a fragment once, in order."""
     held = load.buffer
-    extents = [e.owner.value if isinstance(e.owner, ir.Constant) else None for e in loop.extents]
+    extents = loop.static_extents
     plain = held.buffer.space == "fragment" and base(held) is held
-    return plain and [*held.buffer.shape] == extents and _same(load.indices, loop.body.args)
+    return plain and held.buffer.shape == extents and _same(load.indices, loop.body.args)
 
 
 def _same(one: Sequence[ir.Value], other: Sequence[ir.Value]) -> bool:

@@ -150,15 +150,6 @@ class Graph:
             self.seen_as[each] = [v for v in together if v is not each]
 
 
-def constant_range(loop: ir.For) -> range | None:
-    """What a serial loop counts through, where that is known."""
-    ends = [v.owner for v in (loop.start, loop.stop, loop.step)]
-    numbers = [int(e.value) for e in ends if isinstance(e, ir.Constant)]
-    if len(numbers) != 3 or not numbers[2]:
-        return None
-    return range(*numbers)
-
-
 def survey(launch: ir.Launch, unaligned: Set[ir.Value]) -> Graph:
     """The graph of a launch whose fragments are all accessed by plain indices; `unaligned` are the
     parameters whose address is a multiple of the element's size only."""
@@ -194,7 +185,7 @@ class _Survey:
                 graph.ops.append((op, weight))
                 graph.link(Link(op, source, target, unreduced(op), weight, not op.clear, True))
             case ir.For():
-                trips = constant_range(op)
+                trips = op.static_range
                 step = op.step.owner
                 if isinstance(step, ir.Constant) and isinstance(op.start.owner, ir.Constant):
                     self.steps[op.body.args[0]] = gcd(int(step.value), int(op.start.owner.value))
@@ -206,10 +197,9 @@ class _Survey:
                     self.block(inner, weight)
 
     def _parallel(self, op: ir.Parallel, weight: int) -> None:
-        extents = [e.owner.value for e in op.extents if isinstance(e.owner, ir.Constant)]
-        if len(extents) != len(op.extents):
+        if op.static_extents is None:
             return
-        loop = Loop(op, tuple(int(e) for e in extents), weight)
+        loop = Loop(op, op.static_extents, weight)
         self.graph.loops[op] = loop
         self.graph.shapes[op] = loop.extents
         forms = Forms(loop.variables, self.steps)

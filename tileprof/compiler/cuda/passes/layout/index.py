@@ -125,8 +125,7 @@ def behind(value: ir.Value) -> set[ir.Value]:
     """The values without an op, such as loop variables, that a scalar is computed from."""
     if value.owner is None:
         return {value}
-    ops = [value.owner, *(o for block in value.owner.blocks() for o in ir.walk(block))]
-    parts = [v for op in ops for v in op.operand_values() if _is_scalar(v)]
+    parts = filter(_is_scalar, value.owner.all_operand_values())
     return set[ir.Value]().union(*map(behind, parts))
 
 

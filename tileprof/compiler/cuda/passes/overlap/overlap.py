@@ -185,7 +185,7 @@ def _floats(op: ir.OpBase, written: set[ir.Value]) -> bool:
 
 def _is_fixed(op: ir.OpBase) -> bool:
     """Whether an op leaves the loop, reports, or hides products or loads."""
-    inside = [o for block in op.blocks() for o in ir.walk(block)]
+    inside = [*op.inner_ops()]
     if any(isinstance(o, ir.Gemm) or is_ring_load(o) for o in inside):
         return True
     kinds = ir.Break | ir.Continue | ir.Print | ir.Assert

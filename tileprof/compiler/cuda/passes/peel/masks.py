@@ -196,9 +196,7 @@ def _counts(condition: Formula) -> bool:
 
 def _reads_global(op: ir.OpBase) -> bool:
     return any(
-        isinstance(o, ir.Load) and base(o.buffer).buffer.space == "global"
-        for b in op.blocks()
-        for o in ir.walk(b)
+        isinstance(o, ir.Load) and base(o.buffer).buffer.space == "global" for o in op.inner_ops()
     )
 
 

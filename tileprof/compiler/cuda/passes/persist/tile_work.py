@@ -31,7 +31,7 @@ def uneven_work(launch: ir.Launch) -> UnevenWork | None:
     sources = _sources(launch)
     for op in ir.walk(launch.body):
         names = _decisive(op, sources)
-        if names and any(isinstance(o, _WORK) for b in op.blocks() for o in ir.walk(b)):
+        if names and any(isinstance(o, _WORK) for o in op.inner_ops()):
             loop = op.body.args[0].name if isinstance(op, ir.For) else ""
             what = "a branch" if isinstance(op, ir.If) else "the loop over" if loop else "a loop"
             return UnevenWork(what, loop, tuple(f"`{name}`" for name in sorted(names)))

@@ -113,7 +113,7 @@ def _loop_reason(loop: ir.For, products: Sequence[ir.AsyncGemm], groups: int) ->
         if not isinstance(instruction, Wgmma) or instruction.rows != groups:
             return SharesRows(line_of(product))
     for op in loop.body.ops:
-        for inner in (op, *(o for b in op.blocks() for o in ir.walk(b))):
+        for inner in op.with_inner_ops():
             if _meets(inner, op):
                 return GroupsMeet(line_of(inner))
     return None
@@ -178,7 +178,7 @@ def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) 
     iteration."""
     freed: list[tuple[int, ir.RingRelease]] = []
     for number, op in enumerate(inside):
-        nested = [o for b in op.blocks() for o in ir.walk(b)]
+        nested = [*op.inner_ops()]
         if any(isinstance(o, ir.Wait | ir.RingWait | ir.RingRelease) for o in nested):
             return KeepsTurn(op.mnemonic, line_of(op))
         match op:

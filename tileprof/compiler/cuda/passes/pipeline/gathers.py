@@ -225,8 +225,8 @@ def _of_width(op: ir.Parallel, load: ir.Load, store: ir.Store, *, aligned: bool)
     """Return the copy with the widest cp.async that its addresses allow."""
     variable, size = store.indices[-1], load.buffer.dtype.bytes
     dim = op.body.args.index(variable)
-    shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-    if len(shape) != len(op.extents):
+    shape = op.static_extents
+    if shape is None:
         return None
     layout = parse_layout(op.layout, shape)
     width = WIDEST_ACCESS // size

@@ -248,7 +248,7 @@ def _control_reason(launch: ir.Launch, block: ir.Block, sought: ir.OpBase) -> Re
     loads and that loop itself."""
     replay = _plain(launch)
     for op in block.ops:
-        if not any(o is sought for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
+        if not any(o is sought for o in op.with_inner_ops()):
             continue
         if isinstance(op, ir.Copy):
             return None
@@ -266,7 +266,7 @@ def _control_reason(launch: ir.Launch, block: ir.Block, sought: ir.OpBase) -> Re
                 return LoadInside(op.mnemonic)
         if not all(map(replay.knows, controls)):
             return ControlComputed()
-        if any(isinstance(o, ir.Break | ir.Continue) for b in op.blocks() for o in ir.walk(b)):
+        if any(isinstance(o, ir.Break | ir.Continue) for o in op.inner_ops()):
             return LeftEarly()
         if op is sought:
             return None
@@ -327,7 +327,7 @@ class Replay:
 
     def stores(self, op: ir.OpBase) -> bool:
         """Return whether an op, or one inside of it, stores to one of the variables."""
-        every = (op, *(o for b in op.blocks() for o in ir.walk(b)))
+        every = op.with_inner_ops()
         return any(isinstance(o, ir.Store) and o.buffer in self.variables for o in every)
 
 

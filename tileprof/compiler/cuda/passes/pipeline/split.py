@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tileprof import ir
@@ -27,11 +26,11 @@ from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import parse_shared, tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
+from tileprof.compiler.cuda.resources import product_cycles
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import (
     LOAD_CYCLES,
     SMALL_TILE,
-    TENSOR_FLOPS_PER_CYCLE,
     TILES_AHEAD,
 )
 from tileprof.compiler.passes.liveness import keep_live, live_ops
@@ -169,7 +168,7 @@ class _Split:
                 made = clone(op, {}, {})
                 self.before.append(made)
                 here.mapping[op.result] = made.result
-        elif any(o in self.loads for b in op.blocks() for o in ir.walk(b)):
+        elif any(o in self.loads for o in op.inner_ops()):
             self._control(op, loop, ahead, here, slots)
         else:
             self._replay(op, ahead)
@@ -350,13 +349,6 @@ def _named(op: ir.OpBase) -> list[ir.Value]:
     return [op.base] if isinstance(op, ir.View) else [t.value for t in op.all_accesses()]
 
 
-def product_cycles(ops: Iterable[ir.OpBase]) -> float:
-    """Return the cycles that tensor cores take, at their best, for the products among ops."""
-    products = (op for op in ops if isinstance(op, ir.Gemm))
-    flops = (2 * math.prod(op.mnk) * op.a.dtype.bits / 16 for op in products)
-    return sum(flops) / TENSOR_FLOPS_PER_CYCLE
-
-
 def _group_cycles(block: ir.Block) -> float:
     """Return the same for the products of warp groups that stand in a block itself."""
     return product_cycles(o for o in block.ops if isinstance(o, ir.Gemm) and is_of_warp_groups(o))
@@ -467,7 +459,7 @@ def _sweep(block: ir.Block, needed: set[ir.Value]) -> None:
 def _is_needed(op: ir.OpBase, needed: set[ir.Value]) -> bool:
     """Return whether the producer needs an op: it loads, it ends a block, a value of it is used, or
     it stores to a variable that is."""
-    inside = [o for b in op.blocks() for o in ir.walk(b)]
+    inside = [*op.inner_ops()]
     acts = any(isinstance(o, ir.AsyncCopy) for o in (op, *inside))
     acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.RingSend | ir.Yield)
     stores = any(isinstance(o, ir.Store) and o.buffer in needed for o in (op, *inside))
