@@ -86,7 +86,6 @@ class LaunchFacts:
     """Registers of a thread: the binary's, else an estimate."""
     lacking: int
     """Registers that a thread would need beyond those it can have, by the estimate."""
-    fragment_bytes: int
     local_bytes: int
     """Bytes of all buffers of a block, of one stage."""
     persistent: bool

@@ -138,7 +138,7 @@ class _Reader:
         written = sum(p.stores * p.times for p in parts) * blocks
         return LaunchFacts(
             blocks, threads, workers, spec.shared if spec else int(buffers),
-            *_registers(fragments, workers, asked, threads), int(fragments), int(buffers),
+            *_registers(fragments, workers, asked, threads), int(buffers),
             bool(spec and spec.persistent), spec.cluster if spec else 1, groups, self._planned,
             self._alternating, 0,
             self._memory(parts, blocks, running), written, parts,

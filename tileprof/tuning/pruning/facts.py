@@ -124,7 +124,6 @@ class _Sum:
     """Amounts of one part, while they are added up."""
 
     times: float
-    dots: bool = False
     products: list[Product] = field(default_factory=list)
     amounts: dict[str, float] = field(default_factory=dict)
 
@@ -168,7 +167,6 @@ def facts_of(
         shared=held.shared if held else int(reader.shared()),
         registers=min(needed, there),
         lacking=max(0, needed - there),
-        fragment_bytes=0,
         local_bytes=0,
         persistent=False,
         cluster=given.ctas,
