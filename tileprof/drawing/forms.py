@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -20,13 +19,14 @@ from tileprof.compiler.cuda.emit.buffers import SharedBuffer, buffers_of
 from tileprof.compiler.cuda.emit.loops.guards import Guard
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
-from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
+from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
 from tileprof.compiler.cuda.target import Target
 
 from .launch_facts import LaunchFacts
 from .one_thread import by_one_thread, kept_by_barriers
 from .operands import MatrixAccess, fragment_copy
+from .points import Ints, in_turns, once_along, places_of, points_of
 from .repeated_loads import (
     Loops,
     Numbers,
@@ -38,7 +38,6 @@ from .repeated_loads import (
 )
 from .ways import Finder, Way, Ways
 
-Ints = NDArray[np.int64]
 _WARP = 32
 
 
@@ -215,14 +214,14 @@ class Forms:
                 step = max(width, moved.repeats if moved else 1)
                 points = points_of(planner.layout, step, each in once)
                 if isinstance(each, ir.Store) and (turn := self._turn(way, each, width)):
-                    points = _in_turns(points, planner.layout, turn, width)
+                    points = in_turns(points, planner.layout, turn, width)
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
                 elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
                     # Under different conditions the same address is asked for each time.
                     asked = [*each.indices, *(guard.condition for guard in moved.guards)]
-                    form = replace(form, points=_once(points, shape, _moving(asked, op)))
+                    form = replace(form, points=once_along(points, shape, _moving(asked, op)))
                 self._of[each] = form
 
     def _turn(self, way: Way, store: ir.Store, width: int) -> Turn | None:
@@ -252,7 +251,7 @@ class Forms:
             form = self._of[op]
             if op.buffer.buffer.space != "shared" or not len(form.points):
                 continue
-            places = _places(form.points, form.shape)
+            places = places_of(form.points, form.shape)
             keys = self._numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
             kept = np.ones(len(keys), np.bool_)
             for at, each in enumerate(keys):
@@ -273,7 +272,7 @@ class Forms:
             if isinstance(op, ir.Load) and op in self._of and op not in front and op.in_bounds:
                 form = self._of[op]
                 if self._numbers.is_fixed(op.buffer) and len(form.points):
-                    places = _places(form.points, form.shape)
+                    places = places_of(form.points, form.shape)
                     flat = places.reshape(len(places), -1, len(form.shape))
                     key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
                     if key in seen:
@@ -302,7 +301,7 @@ class Forms:
         if not through:
             return replace(form, together=planner.width)
         together = planner.width if planner.dim in axes else 1
-        return replace(form, points=_once(form.points, form.shape, axes), together=together)
+        return replace(form, points=once_along(form.points, form.shape, axes), together=together)
 
     def _loaded(
         self, planner: Planner, access: VectorAccess, around: _Around, loaded: set[Hashable]
@@ -312,7 +311,7 @@ class Forms:
         op, numbers, form, loop = access.op, self._numbers, self._of[access.op], planner.op
         if access.guards:
             return form
-        places = _places(form.points, form.shape)
+        places = places_of(form.points, form.shape)
         found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
         keys = [(op.buffer, form.width, each) for each in found]
         if _is_cut(planner):
@@ -408,43 +407,3 @@ def _moving(values: Iterable[ir.Value], loop: ir.Parallel) -> list[int]:
             seen.add(value)
             waiting += value.owner.operand_values() if value.owner is not None else ()
     return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
-
-
-def _places(points: Ints, shape: tuple[int, ...]) -> Ints:
-    """Return the index of each lane's point along each axis of a loop, -1 for a lane that takes no
-    part: int64[instructions, warps, 32, axes]."""
-    places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)
-    return np.where(points[..., None] >= 0, places, -1)
-
-
-def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
-    """Return the instructions that differ along `axes`: one text of an address is loaded once."""
-    keys = _places(points, shape)[..., axes].reshape(len(points), -1)
-    return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
-
-
-def _in_turns(points: Ints, layout: RegisterLayout, turn: Turn, width: int) -> Ints:
-    """Return the points of stores in the order of the lanes that begin with another register."""
-    apart = 1
-    for digit in layout.registers[width.bit_length() - 1 :]:
-        if digit.step == turn.step:
-            break
-        apart *= digit.radix
-    other = points[np.arange(len(points)) ^ apart]
-    exchanged = (np.arange(_WARP) >> turn.lane_bit & 1).astype(np.bool_)
-    return np.where(exchanged, other, points)
-
-
-def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
-    """Return the point of the first element of each lane's access: int64[instructions, warps, 32].
-    Of threads that hold one point only the first takes part where it is done `once`."""
-    table = layout.table()[:, ::width]
-    inside = (table < np.array(layout.shape, np.int64)).all(axis=-1)
-    clipped = np.minimum(table, np.array(layout.shape, np.int64) - 1)
-    strides = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
-    number = np.where(inside, (clipped * strides).sum(axis=-1), -1)
-    if once:
-        first = np.zeros(number.size, np.bool_)
-        first[np.unique(number.reshape(-1), return_index=True)[1]] = True
-        number = np.where(first.reshape(number.shape), number, -1)
-    return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))

@@ -16,7 +16,7 @@ from tileprof.runtime.events.log import Blocks, window
 from tileprof.runtime.events.table import Site
 
 from .boxes import Cover, boxes_of, taking_part
-from .traffic import Traffic
+from .moved import Traffic
 
 Ints = NDArray[np.int64]
 

@@ -46,7 +46,7 @@ from .passes.row_tiles import load_rows
 from .passes.sample_counts import plan_sample_counts
 from .passes.sums.late_sums import delay_sums
 from .passes.turned import turn_products
-from .passes.waits import insert_waits
+from .passes.waits.waits import insert_waits
 from .source import CudaSource
 from .target import Target
 

@@ -28,7 +28,7 @@ from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering, Remarks, line_of
 from tileprof.compiler.cuda.passes.memory import shared_bytes
-from tileprof.compiler.cuda.passes.waits import wait_in_launch
+from tileprof.compiler.cuda.passes.waits.waits import wait_in_launch
 from tileprof.compiler.cuda.resources import product_cycles
 from tileprof.compiler.cuda.tuning import LOAD_CYCLES
 from tileprof.compiler.passes.identities import folded, number_of
