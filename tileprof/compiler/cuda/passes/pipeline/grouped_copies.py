@@ -45,7 +45,7 @@ from .addresses import AddressLoad, address_loads, taken_from
 from .first_loads import begun_early
 from .gathers import Gather, Tensors, gather_of
 from .roles import Replay, ring_reason, tile_reason, written_globals
-from .split import Mapping, Slots, consumed, slot_view
+from .slots import Mapping, Slots, consumed, slot_view
 from .with_first import copies_with_first
 
 _Load = ir.Copy | Gather
