@@ -27,7 +27,7 @@ from tileprof.remarks.pruning import (
     ProgramNotUnderstood,
 )
 
-from .facts import Configured, NotKnown, Resources
+from .configured import Configured, NotKnown, Resources
 
 _OWN = ("grid", "warmup")
 """Keywords of a call that are the launcher's."""

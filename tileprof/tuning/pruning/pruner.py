@@ -21,7 +21,7 @@ from tileprof.remarks.pruning import KeptUnranked, OtherTarget, TunerNotKnown
 from tileprof.remarks.statement import Reason
 from tileprof.tuning.machine import Gpu
 
-from .facts import Configured, NotKnown, Resources
+from .configured import Configured, NotKnown, Resources
 from .programs import Call, Program, Refused, compiles_in_threads, current_target, program_of
 from .ranking import Ranked, ranked, refusal
 

@@ -29,8 +29,10 @@ from tileprof.remarks.statement import Decision, Reason
 from tileprof.tuning.machine import Gpu
 from tileprof.tuning.model import Estimate, estimate
 
-from .facts import Configured, NotKnown, Resources, Traffic, facts_of, traffic_of
+from .configured import Configured, NotKnown, Resources
+from .facts import facts_of
 from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SLACK, SPILL_BYTES, STAGES_KEPT, TIE
+from .traffic import Traffic, traffic_of
 
 Compile = Callable[[Sequence[int]], "Sequence[Resources | Reason | NotKnown]"]
 """Compiles the configurations at some positions; gives for each what it takes, the reason where
