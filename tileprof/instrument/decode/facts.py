@@ -1,8 +1,9 @@
 """Facts that times inside a kernel give: numbers, each with a sentence.
 
 In: times by site; for overlaps asynchronous work (`queues.py`).  Out: facts.  A fact says what was
-measured, not what to change.  Sites are recognised by what `steps.py` and `regions.py` say of them:
-the queue that they wait for, and the names of waits for free slots, of prologues and of epilogues.
+measured, not what to change.  Sites are recognised by what `placement/steps.py` and
+`placement/regions.py` say of them: the queue that they wait for, and the names of waits for free
+slots, of prologues and of epilogues.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 registers of fragments that belong to a point.
 
 The coordinate of a point is that of its thread, which lanes and warps give once, plus the steps of
-the runs (`runs.py`).
+the runs (`digit_runs.py`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ warp group does without a pause; copies by cp.async run ahead within one loop on
 them stay, as a loop does whose schedule says `whole`.
 
 What a mask is, `masks.py` says; where it changes nothing, `iterations.py` finds, with values
-by `peel_numbers.py`; the loops are made by `peel_loops.py`.
+by `numbers.py`; the loops are made by `loops.py`.
 In: elementwise ops as `parallel`, instructions chosen.  Out: the same, loops without masks.
 """
 
