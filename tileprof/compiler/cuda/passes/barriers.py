@@ -27,7 +27,7 @@ from tileprof.compiler.cuda.tuning import READ_STEPS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, with_originals
+from tileprof.ir.rewriter import opened, per_launch, with_originals
 
 from .control_flow import Flow
 from .pipeline.roles import written_globals
@@ -238,7 +238,7 @@ class _Barriers(Flow[_State]):
     # -- the walk
 
     def block(self, block: ir.Block, state: _State) -> ir.Block:
-        made = self.opened(block)
+        made = opened(block, self.mapping)
         for op in block.ops:
             self._op(op, made, state)
         return ir.Block(made.args, _products_first(made.ops)) if self.products_first else made

@@ -39,7 +39,7 @@ from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.tuning import MOST_CHOICES, MOST_CHOSEN
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, per_launch
+from tileprof.ir.rewriter import clone, opened, per_launch
 
 _Place = tuple[ir.Value, tuple[ir.Value, ...]]
 """A buffer and indices."""
@@ -62,9 +62,7 @@ def _joined(
 ) -> ir.Block:
     """Return a copy of a block and of all inside of it; `uses`: how often ops of the launch use
     each value."""
-    args = [ir.Value(a.type, a.name) for a in block.args]
-    mapping.update(zip(block.args, args))
-    made = ir.Block(args)
+    made = opened(block, mapping)
     builder = ir.Builder(made)
     plans = {plan.ops[0]: plan for plan in _plans(block)}
     plan = _Plan()

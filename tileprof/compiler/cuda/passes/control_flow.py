@@ -50,12 +50,6 @@ class Flow(ABC, Generic[S]):
     def block(self, block: ir.Block, state: S) -> ir.Block:
         """A copy of a block; `state` becomes that at its end."""
 
-    def opened(self, block: ir.Block) -> ir.Block:
-        """An empty block in the place of another, with arguments of its own."""
-        args = [ir.Value(a.type, a.name) for a in block.args]
-        self.mapping.update(zip(block.args, args))
-        return ir.Block(args)
-
     def copied(self, block: ir.Block) -> ir.Block:
         """A copy of a block in which nothing happens."""
         return ir.clone_block(block, self.mapping)

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tileprof import ir
@@ -48,10 +48,10 @@ from tileprof.errors import Location
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, rebuilt
+from tileprof.ir.rewriter import per_launch
 from tileprof.remarks.layouts import LoadedAhead, LoadedEarly
 
-from .loads_ahead import may_rotate, places, rotated
+from .loads_ahead import may_rotate, places, rotated, with_taken
 from .pipeline.roles import written_globals
 
 
@@ -218,7 +218,7 @@ class _Early:
             taken[load] = held.result, along
             moved.told.append((name, load.span))
         if taken:
-            moved.replaced[op] = _with_taken(op, taken)
+            moved.replaced[op] = with_taken(op, taken)
 
 
 class _Moved:
@@ -323,21 +323,3 @@ def _dims(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[int]:
     """Return the dimensions of a loop on which a part of it depends."""
     used = {v for o in inside for v in o.operand_values()}
     return [d for d, variable in enumerate(op.body.args) if variable in used]
-
-
-def _with_taken(
-    op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, list[int]]]
-) -> ir.Parallel:
-    """A loop with elements of fragments, or scalars, in place of some of its loads."""
-    mapping: dict[ir.Value, ir.Value] = {}
-
-    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if old not in taken:
-            return None
-        held, along = taken[old]
-        if not along:
-            return [held]
-        at = [mapping[op.body.args[d]] for d in along]
-        return [builder.emit(ir.Load(held, at, True)).result]
-
-    return replace(op, body=rebuilt(op.body, mapping, rule))

@@ -8,13 +8,14 @@ the product after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
-from tileprof.ir.rewriter import clone
+from tileprof.ir.rewriter import clone, rebuilt
 
 
 def places(head: Sequence[ir.OpBase], early: Sequence[ir.OpBase]) -> list[ir.OpBase] | None:
@@ -127,3 +128,24 @@ class _Rotated:
                     self.builder.block.ops.append(alloc)
                     self.held[op] = alloc.result
                 self.builder.emit(ir.Store(new.results[0], self.held[op], [], True, span=op.span))
+
+
+def with_taken(
+    op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, list[int]]]
+) -> ir.Parallel:
+    """Return a loop with elements of fragments, or scalars, in place of some of its loads.
+
+    `taken` gives for each load the fragment and the dimensions of the loop that index it.
+    """
+    mapping: dict[ir.Value, ir.Value] = {}
+
+    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if old not in taken:
+            return None
+        held, along = taken[old]
+        if not along:
+            return [held]
+        at = [mapping[op.body.args[d]] for d in along]
+        return [builder.emit(ir.Load(held, at, True)).result]
+
+    return replace(op, body=rebuilt(op.body, mapping, rule))

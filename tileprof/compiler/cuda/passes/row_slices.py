@@ -36,7 +36,7 @@ from tileprof.compiler.cuda.tuning import (
 )
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, inline_scopes, per_launch, with_originals, with_rule
+from tileprof.ir.rewriter import clone, inline_scopes, opened, per_launch, with_originals, with_rule
 from tileprof.remarks.products import RowSlices
 
 from .choice.gemms import is_for_warp_groups
@@ -347,9 +347,9 @@ class _Rewrite:
     def _points(
         self, old: ir.Parallel, op: ir.Parallel, number: int, builder: ir.Builder
     ) -> ir.Parallel:
-        args = [ir.Value(a.type, a.name) for a in op.body.args]
-        inner = ir.Builder(ir.Block(args), op.span)
-        mapping = dict(zip(op.body.args, args))
+        mapping: dict[ir.Value, ir.Value] = {}
+        inner = ir.Builder(opened(op.body, mapping), op.span)
+        args = inner.block.args
         if number:
             start = inner.constant(number * self.plan.rows)
             mapping[op.body.args[0]] = inner.emit(ir.Binary("add", args[0], start)).result

@@ -20,8 +20,8 @@ such row is a tile of its own, which is read into a fragment before the product 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -34,10 +34,11 @@ from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, rebuilt, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks.layouts import LoadedAsTile
 
 from .choice.copies import bulk_reason, tensor_of
+from .loads_ahead import with_taken
 from .pipeline.roles import is_ring_load, replay_of, written_globals
 
 
@@ -97,10 +98,10 @@ class _Rows:
             if old not in made:
                 return None
             assert isinstance(new, ir.Parallel)
-            taken: dict[ir.OpBase, tuple[ir.Value, int]] = {}
+            taken: dict[ir.OpBase, tuple[ir.Value, list[int]]] = {}
             for row in made[old]:
-                taken[new.body.ops[row.load]] = _placed(row, new, builder), row.along
-            builder.emit(_with_taken(new, taken))
+                taken[new.body.ops[row.load]] = _placed(row, new, builder), [row.along]
+            builder.emit(with_taken(new, taken))
             return []
 
         return with_originals(self.launch, rule)
@@ -246,16 +247,3 @@ def _sum(terms: Sequence[ir.Value], builder: ir.Builder) -> ir.Value:
     for term in terms[1:]:
         total = folded(ir.Binary("add", total, term), builder)
     return total
-
-
-def _with_taken(op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, int]]) -> ir.Parallel:
-    """A loop with elements of fragments in place of some of its loads."""
-    mapping: dict[ir.Value, ir.Value] = {}
-
-    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if old not in taken:
-            return None
-        held, along = taken[old]
-        return [builder.emit(ir.Load(held, [mapping[op.body.args[along]]], True)).result]
-
-    return replace(op, body=rebuilt(op.body, mapping, rule))

@@ -35,7 +35,7 @@ from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone
+from tileprof.ir.rewriter import clone, opened
 from tileprof.ir.schedule import LoopSchedule
 
 from .late_slots import from_memory, group_cycles, may_lag, span_of_use
@@ -72,9 +72,7 @@ class _Half:
 
     def opened(self, block: ir.Block) -> _Half:
         """An empty block with arguments of its own, for a region."""
-        args = [ir.Value(a.type, a.name) for a in block.args]
-        self.mapping.update(zip(block.args, args))
-        return _Half(ir.Block(args), self.mapping)
+        return _Half(opened(block, self.mapping), self.mapping)
 
     def close(self, op: ir.OpBase, regions: dict[str, ir.Block]) -> None:
         """Append a copy of an op with these regions; from here on a loop is an ordinary one."""
@@ -110,8 +108,8 @@ class _Split:
             position = ir.GridPosition("rank", hint="rank")
             self.before.append(position)
             self.rank = position.result
-        args = [ir.Value(a.type, a.name) for a in launch.body.args]
-        mapping: Mapping = dict(zip(launch.body.args, args))
+        mapping: Mapping = {}
+        made = opened(launch.body, mapping)
         ahead = _Half(ir.Block(), dict(mapping))
         here = _Half(ir.Block(), mapping)
         self._block(launch.body, None, ahead, here, {})
@@ -119,7 +117,8 @@ class _Split:
         # Addresses of loads, which the consumers no longer issue.
         keep_live(here.block, live_ops(here.block))
         roles = ir.Roles(ahead.block, here.block, span=launch.span)
-        return ir.Block(args, [*self.before, roles])
+        made.ops += [*self.before, roles]
+        return made
 
     # -- one block of ops
 

@@ -24,7 +24,7 @@ from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, per_launch
+from tileprof.ir.rewriter import clone, opened, per_launch
 from tileprof.remarks.products import RunsWhile
 
 from .groups import Group, State, committed
@@ -97,7 +97,7 @@ class _Waits(Flow[State]):
 
     def block(self, block: ir.Block, state: State) -> ir.Block:
         """A copy of a block with waits; `state` becomes that at its end."""
-        made = self.opened(block)
+        made = opened(block, self.mapping)
         late: _Late = []
         self.starts |= starts(block)
         for op in block.ops:
