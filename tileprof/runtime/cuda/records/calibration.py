@@ -9,7 +9,6 @@ programs measure nothing.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import threading
@@ -28,7 +27,7 @@ from tileprof.errors import TileprofError
 from tileprof.files import replace_bytes
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost
-from tileprof.native.cache import cache_folder, create_folder
+from tileprof.native.cache import cache_folder, create_folder, digest_of
 from tileprof.remarks import Rejection, Remark
 from tileprof.remarks.common import OtherReason
 from tileprof.remarks.measured import IncludesMarks, RecordCostCandidate
@@ -123,11 +122,9 @@ class Calibration:
 
 def _place(device: CudaDevice) -> Path:
     """Return the file of such devices' record cost, named after all that the cost depends on."""
-    digest = hashlib.sha256()
     parts = (device.name, device.driver.version(), device.target.name, tileprof.__version__)
-    for part in (*parts, calibration.cuda_text(), slots.cuda_text()):
-        digest.update(f"{len(part)} {part}".encode())
-    return cache_folder() / f"record-cost-{digest.hexdigest()[:24]}.json"
+    digest = digest_of((*parts, calibration.cuda_text(), slots.cuda_text()))
+    return cache_folder() / f"record-cost-{digest}.json"
 
 
 def read_kept(place: Path) -> float | None:
