@@ -1,4 +1,4 @@
-"""Which reads are proved to come after a write of the whole buffer.
+"""Reads that are proved to come after a write of the whole buffer.
 
 A walk in program order knows the buffers that are written as a whole by then: by a tile op, by a
 scalar assignment, or by a write that reaches every element over all turns of the loops around it

@@ -1,4 +1,4 @@
-"""How the threads of a block make the accesses of a kernel's loops.
+"""Forms in which the threads of a block make the accesses of a kernel's loops.
 
 In: a kernel in the form that the compiler gave its loops, with layouts.  Out: for each access the
 points of its instructions, how wide they are, and which of them the machine code has in each text
@@ -43,7 +43,7 @@ _WARP = 32
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """How threads make an access inside a loop with a layout."""
+    """Way in which threads make an access inside a loop with a layout."""
 
     shape: tuple[int, ...]
     """Extents of the loop."""
@@ -225,7 +225,7 @@ class Forms:
                 self._of[each] = form
 
     def _turn(self, way: Way, store: ir.Store, width: int) -> Turn | None:
-        """Which lanes of a store begin with another register, if some do."""
+        """Return the lanes of a store that begin with another register; None where none do."""
         layout = self.layout(store.buffer)
         moved = [each for each in way.stores if each.op is store]
         if layout is None or not moved or moved[0].guards or width != way.planner.width:
@@ -290,7 +290,7 @@ class Forms:
         return self._numbers.is_fixed(load.buffer) and alike
 
     def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
-        """How threads make loads of single elements of shared memory that stay with their points:
+        """Return the form of loads of single elements of shared memory that stay with their points:
         NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
         which shared memory is written."""
         if self._is_met(planner, load):
@@ -306,7 +306,7 @@ class Forms:
     def _loaded(
         self, planner: Planner, access: VectorAccess, around: _Around, loaded: set[Hashable]
     ) -> Form:
-        """How threads make a load in front of a loop's points, but for what they hold already:
+        """Return the form of a load in front of a loop's points, but for what threads hold already:
         `loaded`, to which it is added."""
         op, numbers, form, loop = access.op, self._numbers, self._of[access.op], planner.op
         if access.guards:
@@ -337,12 +337,12 @@ class Forms:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """Where a block stands in a launch."""
+    """Place of a block in a launch."""
 
     depth: int = 0
     """Number of `for` loops around."""
     copies: int = 1
-    """How often the machine code has it."""
+    """Number of copies of it in the machine code."""
     written: tuple[Written, ...] = ()
     """Loops around of which iterations are told apart, the outermost first."""
     texts: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""What the requests of a launch take, summed for each place of the program.
+"""Requests of a launch and what they take, summed for each place of the program.
 
 In: numbers of single requests.  Out: a `Traffic`, whose places know their line, buffer and way.
 """
@@ -12,7 +12,7 @@ from tileprof import ir
 from tileprof.runtime.events.access import AccessKind
 
 Way = Literal["threads", "ldmatrix", "stmatrix", "cp.async", "TMA"]
-"""Who moves the bytes: instructions of all threads or warps, or copies that run beside them."""
+"""Mover of the bytes: instructions of all threads or warps, or copies that run beside them."""
 Uncounted = Literal[
     "matrix operands", "copied matrices", "products in threads", "exchange of threads", "other"
 ]

@@ -27,7 +27,7 @@ def by_one_thread(body: ir.Block) -> set[ir.OpBase]:
 def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.OpBase]) -> None:
     ops = flat(block)
     statements: dict[ir.OpBase, int] = {}
-    """Where the statement stands that alone needs an op."""
+    """Position of the statement that alone needs an op."""
     checked: set[ir.Value] = set()
     """Indices that all threads compare with bounds."""
     for at in reversed(range(len(ops))):

@@ -39,10 +39,10 @@ class Requests:
         self._kernel: ir.Kernel
         self._forms = forms
         self._known: dict[tuple[ir.OpBase, Hashable], tuple[Ints, dict[int, Moved]]] = {}
-        """For the accesses of loops, by the text that runs: bytes of the points from the first one
+        """Accesses of loops, by the text that runs: bytes of the points from the first one
         on, and what they take by the place of the first one in its sector."""
         self._chunked: dict[tuple[Any, ...], Moved] = {}
-        """What the tiles of cp.async take, by op and by how they lie."""
+        """Numbers of the tiles of cp.async, by op and by how they lie."""
         self._held: dict[tuple[ir.OpBase, Hashable], tuple[Ints, Ints]] = {}
         """Blocks, and what they asked for last, of loads that a loop around repeats."""
         self.gathers: set[ir.OpBase] = set()
@@ -100,7 +100,7 @@ class Requests:
         self.found[-1].places.setdefault(place, Moved()).add(moved)
 
     def _elements(self, access: Access) -> Moved:
-        """What loads and stores of single points take."""
+        """Return the numbers of loads and stores of single points."""
         forms = self._forms
         form, text = forms.of(access.op, access.iterations)
         if form is not None and form.unused is not None:
@@ -136,7 +136,7 @@ class Requests:
         return new
 
     def _in_form(self, access: Access, form: Form, text: Hashable, rows: Ints) -> Moved:
-        """What an access in a loop with a layout takes.  rows: bytes by block and point.
+        """Return the numbers of an access in a loop with a layout.  rows: bytes by block and point.
 
         Blocks whose points lie alike, and at the same place in a sector, take the same: one of them
         is counted.
@@ -170,7 +170,7 @@ class Requests:
         return made
 
     def _operand(self, access: Access, op: ir.Gemm) -> tuple[Way, Moved]:
-        """What the operand of a product takes, and who reads it."""
+        """Return who reads the operand of a product, and its numbers."""
         layout = self._layout(access)
         assert layout is not None
         which: Operand = "a" if base(op.a).name == access.buffer.name else "b"
@@ -183,7 +183,7 @@ class Requests:
         return "ldmatrix" if reads.by_matrices else "threads", moved
 
     def _matrices(self, access: Access, made: MatrixAccess, which: str = "") -> Moved:
-        """What matrices of one operand take, which lie alike in all tiles."""
+        """Return the numbers of matrices of one operand, which lie alike in all tiles."""
         starts, counts = np.unique(_starts(access), axis=0, return_counts=True)
         found = Moved()
         for start, times in zip(starts, counts.tolist()):
@@ -197,7 +197,7 @@ class Requests:
         return found
 
     def _boxes(self, access: Access) -> Moved:
-        """What tiles take that the copy engine moves: bytes alone."""
+        """Return the numbers of tiles that the copy engine moves: bytes alone."""
         if access.buffer.type.space != "global" or access.kind != "read":
             return Moved(bytes=_elements_inside(access))
         size = access.buffer.type.dtype.bytes
@@ -214,7 +214,7 @@ class Requests:
         return Moved(bytes=found)
 
     def _chunks(self, access: Access, width: int) -> Moved:
-        """What cp.async takes: each thread copies `width` bytes, one thread after the other."""
+        """Return the numbers of cp.async: each thread copies `width` bytes, one after the other."""
         shape, starts = np.array(access.buffer.shape, np.int64), _starts(access)
         # Tiles take the same where they are cut alike and begin at the same place in a sector.
         keys = starts

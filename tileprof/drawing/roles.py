@@ -41,7 +41,7 @@ class ScalarLoad:
 
 
 class _UnknownError(Exception):
-    """What a scalar is follows from tiles, or from which block takes which tile."""
+    """A scalar follows from tiles, or from which block takes which tile."""
 
 
 def is_scalar_load(op: ir.OpBase, fixed: set[ir.Value]) -> bool:

@@ -31,7 +31,7 @@ _HEIGHT = 760
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What the blocks of a run's launches access; a notebook shows its page."""
+    """Accesses of the blocks of a run's launches; a notebook shows its page."""
 
     watch: Watch
     target: str

@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(eq=False)
 class SiteRun:
-    """What the blocks of one launch access at one place of the program, summed."""
+    """Accesses of the blocks of one launch at one place of the program, summed."""
 
     site: Site
     op: ir.OpBase

@@ -52,18 +52,18 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """How the points of a loop are run."""
+    """Ways in which the points of a loop may run."""
 
     fast: Way
     slow: Way | None = None
     """None where the machine code has only the other one."""
     conditions: Sequence[Condition] = ()
-    """What a block asks before it goes the fast way."""
+    """Conditions that a block checks before it goes the fast way."""
 
 
 @dataclass(eq=False)
 class Finder:
-    """What finds the ways of a kernel's loops."""
+    """Finder of the ways of a kernel's loops."""
 
     kernel: ir.Kernel
     buffers: Mapping[ir.Value, Buffer]
@@ -72,7 +72,7 @@ class Finder:
     adds: bool
     """Whether neighbours in global memory can be added at once."""
     numbers: Mapping[str, int]
-    """What names in the buffers' strides and pointers stand for."""
+    """Numbers that names in the buffers' strides and pointers stand for."""
     _values: Values = field(init=False)
     _named: dict[str, ir.Value] = field(init=False, default_factory=dict)
     """Scalars by name."""
@@ -285,7 +285,7 @@ def _copy(op: ir.Parallel) -> ir.Parallel:
 
 @dataclass(frozen=True, eq=False)
 class _Written:
-    """What writes conditions into a program."""
+    """Writer of conditions into a program."""
 
     builder: ir.Builder
     named: Mapping[str, ir.Value]

@@ -34,7 +34,7 @@ class ProgramError(ExecutionError):
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Where a program ran."""
+    """Device and version of PyTorch that a program ran with."""
 
     device: str = ""
     """Name of the GPU that PyTorch used, else of the processor."""
@@ -44,7 +44,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is known of a process that has ended."""
+    """Facts about a process that has ended."""
 
     folder: Path
     steps: int
@@ -52,7 +52,7 @@ class Run:
     ns: int
     """Time from its first line to its end."""
     counts: tuple[int, ...]
-    """For each change, the places that it changed."""
+    """Number of places that each change changed."""
     printed: int
     """Bytes of its output when its results were kept."""
     circumstances: Circumstances = field(default_factory=Circumstances)
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def output(self) -> str:
-        """What it printed until its results were kept."""
+        """Output of the program until its results were kept."""
         with (self.folder / OUTPUT).open("rb") as file:
             return file.read(self.printed).decode(errors="replace")
 

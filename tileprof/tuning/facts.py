@@ -1,4 +1,4 @@
-"""What one configuration of a kernel asks of the machine, as records that processes exchange.
+"""Demands of one configuration of a kernel on the machine, as records that processes exchange.
 
 In: nothing.  Out: `KernelFacts`: for each launch its blocks, what a block takes of a multiprocessor
 and its parts, which are what is done once and what each iteration of each loop does.  `reading.py`
@@ -29,7 +29,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a block does in each of `times` iterations."""
+    """Work of a block in each of `times` iterations."""
 
     line: int = 0
     """Line of the loop in the author's file; 0 for what is done once."""
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """What ptxas says of a launch's machine code."""
+    """Facts of a launch's machine code, as ptxas states them."""
 
     registers: int
     spilled: int
@@ -111,7 +111,7 @@ class KernelFacts:
     launches: tuple[LaunchFacts, ...] = ()
     tensor_bytes: float = 0.0
     reasons: tuple[str, ...] = field(default=())
-    """What is not known, as sentences."""
+    """Sentences about what is not known."""
 
     @property
     def spilled(self) -> int:

@@ -1,4 +1,4 @@
-"""Which arguments of a kernel are tunable, and the values that they may have.
+"""Arguments of a kernel that are tunable, and the values that they may have.
 
 In: a function of tiles with its sizes bound; the author's configurations, or none.  Out: a `Space`.
 Without configurations, an argument counts as tunable if its default is a positive whole number and
@@ -234,7 +234,7 @@ def _controls(base: _Cut) -> tuple[tuple[str, tuple[Value, ...]], ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a kernel is cut into tiles, and what its callers see of it."""
+    """Division of a kernel into tiles, and what its callers see of it."""
 
     seen: tuple[object, ...]
     """Names, types and roles of arguments and results."""

@@ -28,7 +28,7 @@ Once = Callable[[Profile], Mask]
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What shares are of: all, and what goes on; 0 where that is all, or nothing."""
+    """Wholes that shares are of: all, and what goes on; 0 where that is all, or nothing."""
 
     whole: float
     steps: float

@@ -20,7 +20,7 @@ class NotKnown(Exception):
 
 @dataclass(frozen=True)
 class Resources:
-    """What the machine code of a configuration takes."""
+    """Resources that the machine code of a configuration takes."""
 
     registers: int
     """Registers per thread."""

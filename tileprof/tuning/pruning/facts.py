@@ -1,4 +1,4 @@
-"""What one configuration of a Triton kernel asks of the machine, read from its program.
+"""Demands of one configuration of a Triton kernel on the machine, read from its program.
 
 In: the steps of a program (TTIR), a launch's numbers and sizes, and the resources of the machine
 code where it was made.  Out: `LaunchFacts`, which the model of tiles takes.  `NotKnown` is raised

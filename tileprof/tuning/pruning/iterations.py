@@ -1,4 +1,4 @@
-"""How often the steps of a program run in one launch, and how large they are.
+"""Iterations of the steps of a program in one launch, and their sizes.
 
 In: a configuration.  Out: iterations as means over programs; `NotKnown` where data decides them.
 """
@@ -29,7 +29,7 @@ class Iterations:
         self.launch = Launch(given.arguments, given.grid)
         self.steps = given.work.steps
         self.values: dict[int, numbers.Each] = {}
-        """What expressions are in each program, by their identity."""
+        """Values of expressions in each program, by their identity."""
         self._means: dict[int, float] = {}
 
     def mean(self, trips: Expression | None) -> float:

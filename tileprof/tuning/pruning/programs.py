@@ -60,7 +60,7 @@ class Program:
     """Its TTIR."""
     configured: Configured
     source: Any
-    """What Triton compiles: an `ASTSource`."""
+    """Source that Triton compiles: an `ASTSource`."""
     options: Any
 
     def compiled(self, target: Any) -> Resources:

@@ -41,7 +41,7 @@ Triton refuses it, or `NotKnown` where Triton fails."""
 
 @dataclass(frozen=True)
 class Ranked:
-    """What the model says of one configuration."""
+    """Estimate of the model for one configuration."""
 
     name: str
     """The configuration, in a line."""
@@ -55,7 +55,7 @@ class Ranked:
 
 @dataclass
 class _State:
-    """What is known of one configuration while they are ranked."""
+    """Facts about one configuration while they are ranked."""
 
     given: Configured | None
     held: Resources | None = None

@@ -26,7 +26,7 @@ class Traffic:
     """Bytes that a launch moves between memory and L2."""
 
     read: tuple[tuple[int, float], ...]
-    """By blocks that run at once."""
+    """Bytes by blocks that run at once."""
     written: float
 
 
