@@ -217,7 +217,7 @@ class _Count:
         return axis
 
     def _inside(self, each: Range, axis: int | None, access: Access) -> Number:
-        """How many elements of a range lie inside the buffer."""
+        """Return how many elements of a range lie inside the buffer."""
         size, extent = self._dim(each.size), self._dim(each.extent)
         if not access.guarded:
             return size

@@ -6,8 +6,8 @@ from tileprof import ir
 
 
 def captured(op: ir.Launch, *through: type[ir.OpBase], grid: bool) -> list[ir.Value]:
-    """What the body of a launch, and its `grid`, use from outside, in order of first use; of what
-    ops of the classes `through` give, their operands."""
+    """Return what the body of a launch, and its `grid`, use from outside, in order of first use; of
+    what ops of the classes `through` give, their operands."""
     inner = {v for o in ir.walk(op.body) for v in o.results} | set(op.body.args)
     for each in ir.walk(op.body):
         inner |= {a for b in each.blocks() for a in b.args}

@@ -32,7 +32,7 @@ class Mirror:
     """Whether the loop's own buffer is read later."""
 
     def conditions(self, ctx: Context, target: Tile) -> list[str]:
-        """What must hold so that every element of the copy's target is there."""
+        """Return what must hold so that every element of the copy's target is there."""
         needed = []
         view = self.copy.target.owner
         assert isinstance(view, ir.View)

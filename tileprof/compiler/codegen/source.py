@@ -32,7 +32,7 @@ class CppSource:
     name: str
     text: str
     headers: tuple[str, ...]
-    """Of the prelude, in the order in which they are included."""
+    """Headers of the prelude, in the order in which they are included."""
     places: tuple[Place, ...]
     launches: int
     measured: bool
@@ -43,7 +43,7 @@ class CppSource:
 
     @property
     def file(self) -> str:
-        """What lines that come from no Python line belong to."""
+        """Return what lines that come from no Python line belong to."""
         return f"{self.name}.cpp"
 
 
@@ -228,7 +228,7 @@ def _moved(buffer: Buffer, host: Context, body: Context) -> Buffer:
 
 
 def _captured(op: ir.Launch, kernel: ir.Kernel) -> list[ir.Value]:
-    """What a launch uses from outside, in order of definition."""
+    """Return what a launch uses from outside, in order of definition."""
     used = set(captured(op, ir.View, grid=False))
     # Shapes and strides may name any symbol.
     symbols = list(kernel.symbol_values().values())

@@ -69,7 +69,7 @@ class Cubin:
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
-        """What ptxas said about lost speed."""
+        """Return what ptxas said about lost speed."""
         return read_notes(self.log)
 
     @cached_property

@@ -86,7 +86,7 @@ class Controls:
                 )
 
     def changed(self) -> dict[str, object]:
-        """What differs from the default, by name."""
+        """Return what differs from the default, by name."""
         return {
             f.name: getattr(self, f.name)
             for f in fields(self)
@@ -94,7 +94,7 @@ class Controls:
         }
 
     def __str__(self) -> str:
-        """What differs from the default, as the command line takes it."""
+        """Return what differs from the default, as the command line takes it."""
         return ", ".join(f"{name}={_shown(value)}" for name, value in self.changed().items())
 
 

@@ -50,7 +50,7 @@ class SharedBuffer(NamedTuple):
 
     name: str
     bytes: int
-    """Of all its stages."""
+    """Bytes of all its stages."""
     stages: int = 1
 
 
@@ -217,7 +217,7 @@ def fragment_registers(buffers: Iterable[ir.Value], threads: int) -> float:
 def occupancy(
     registers: int, shared: int, threads: int, target: Target, barriers: int = 0
 ) -> Occupancy:
-    """How many blocks of a launch a multiprocessor holds, by resource; 0 where not even one fits.
+    """Return the blocks of a launch that fit a multiprocessor, by resource; 0 for none.
 
     `registers` of a thread; `shared` bytes of a block, static and dynamic; named `barriers`.
     """
@@ -227,7 +227,7 @@ def occupancy(
 def binary_remarks(
     cubin: Cubin, launches: Sequence[LaunchSpec], target: Target
 ) -> tuple[Remark, ...]:
-    """What ptxas noted, and the blocks of each launch that run at once."""
+    """Return what ptxas noted, and the blocks of each launch that run at once."""
     remarks = notes_to_remarks(cubin.notes, cubin.locate)
     for spec in launches:
         location = cubin.locate(spec.function, 0)
@@ -239,8 +239,8 @@ def binary_remarks(
 def occupancy_remark(
     spec: LaunchSpec, resources: Resources, target: Target, location: Location | None
 ) -> Remark:
-    """How many blocks of a compiled launch run at once, what limits them, and what one more would
-    take."""
+    """Return how many blocks of a compiled launch run at once, what limits them, and what one more
+    would take."""
     shared = spec.shared + resources.shared
     held = occupancy(resources.registers, shared, spec.threads, target, resources.barriers)
     amounts: dict[str, Limit] = {
@@ -258,7 +258,7 @@ def occupancy_remark(
 def _one_more(
     held: Occupancy, scarce: Sequence[str], spec: LaunchSpec, target: Target
 ) -> tuple[Rejection, ...]:
-    """What would have to be smaller for another block; nothing where no size helps."""
+    """Return what would have to be smaller for another block; nothing where no size helps."""
     blocks = held.blocks + 1
     if "threads" in scarce or "blocks" in scarce:
         return ()

@@ -12,7 +12,7 @@ from tileprof.ir.types import Dim
 from .target import RESIDENT_BLOCKS
 
 MOST_BLOCKS = (1 << 31) - 1
-"""Of a launch: blocks are numbered along the first axis of CUDA's grid."""
+"""Largest number of blocks of a launch: they are numbered along the first axis of CUDA's grid."""
 
 MOST_TILES = MOST_BLOCKS - RESIDENT_BLOCKS
 """Of a launch whose blocks loop over tiles: the number of the tile after the last that a block
@@ -80,7 +80,7 @@ class Argument:
     kind: ArgumentKind
     index: int
     dtype: ir.DType | None = None
-    """Of a scalar, a symbol or a host value, as the function takes it."""
+    """Type of a scalar, a symbol or a host value, as the function takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,5 +142,5 @@ class CudaSource:
 
     @property
     def file(self) -> str:
-        """What lines that come from no Python line belong to."""
+        """Return what lines that come from no Python line belong to."""
         return f"{self.name}.cu"

@@ -65,7 +65,7 @@ class Target:
     """An architecture that kernels are compiled for."""
 
     name: str
-    """As `--target` and `ptxas` say it."""
+    """Name for `--target` and `ptxas`."""
     has_tma: bool
     """Bulk tensor copies, mbarriers, clusters, `setmaxnreg`."""
     has_wgmma: bool
@@ -77,7 +77,7 @@ class Target:
     registers_per_thread: int = 255
     named_barriers: int = 16
     sms: int = 132
-    """Of the device that the defaults are tuned for."""
+    """Multiprocessors of the device that the defaults are tuned for."""
 
     @property
     def shared_per_block(self) -> int:

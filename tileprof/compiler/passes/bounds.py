@@ -181,7 +181,7 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "e
 
 
 def compared(kind: str, a: Linear, b: Linear) -> Iterator[Linear]:
-    """What is at least 0 where a comparison holds; nothing follows from `ne`."""
+    """Yield what is at least 0 where a comparison holds; nothing follows from `ne`."""
     match kind:
         case "lt":
             yield (b - a).plus(-1)

@@ -16,7 +16,7 @@ from tileprof.ir.types import Dim
 
 
 class Typed:
-    """What holds elements of one type."""
+    """Memory that holds elements of one type."""
 
     __slots__ = ()
     dtype: ir.DType
@@ -50,13 +50,13 @@ class GlobalBuffer(Typed):
     dtype: ir.DType
     shape: tuple[Extent, ...]
     strides: tuple[Extent, ...]
-    """In elements; texts are of type int or int64_t."""
+    """Strides in elements; texts are of type int or int64_t."""
     name: str
-    """As the author knows it, for messages."""
+    """Shape as the author knows it, for messages."""
     dims: tuple[Dim, ...]
     """The shape with the names of symbols."""
     safe: float | int = 0
-    """What a read outside gives."""
+    """Value that a read outside gives."""
     param: int = -1
     """Its position among the kernel's parameters."""
     alignment: int = 16

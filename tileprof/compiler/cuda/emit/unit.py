@@ -69,7 +69,7 @@ class _Parameter:
     source: Argument | ir.Value
     """The argument, or the value that the host computes."""
     dtype: ir.DType | None = None
-    """Of such a value, as the function takes it."""
+    """Type of such a value, as the function takes it."""
 
 
 @dataclass
@@ -199,7 +199,7 @@ class _Unit:
     # -- parameters
 
     def _parameters(self, ctx: Context, op: ir.Launch) -> list[_Parameter]:
-        """What the body may need from outside, and the context's names of it."""
+        """Return what the body may need from outside, and the context's names of it."""
         kernel = self.kernel
         used = captured(op, ir.View, ir.Reinterpret, grid=True)
         made: list[_Parameter] = []
@@ -244,7 +244,7 @@ class _Unit:
         return made
 
     def _argument(self, parameter: _Parameter) -> Argument:
-        """What a launch passes; values of the host get their position when a function needs
+        """Return what a launch passes; values of the host get their position when a function needs
         them."""
         value = parameter.source
         if isinstance(value, Argument):

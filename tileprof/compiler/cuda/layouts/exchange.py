@@ -49,7 +49,7 @@ def unreduced(op: ir.Reduce) -> tuple[int | None, ...]:
 
 
 def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
-    """How to reduce a fragment along `dim`."""
+    """Return how to reduce a fragment along `dim`."""
     groups: list[list[int]] = [[0]]
     for digit, weight in weighted(source.registers):
         numbers = [k * weight for k in range(digit.radix)]

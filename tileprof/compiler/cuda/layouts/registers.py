@@ -92,7 +92,7 @@ class RegisterLayout:
 
     @staticmethod
     def count(digits: Iterable[Digit]) -> int:
-        """How far digits count together."""
+        """Return how far digits count together."""
         return math.prod(digit.radix for digit in digits)
 
     @cached_property
@@ -136,11 +136,11 @@ class RegisterLayout:
         return _offsets(self.lanes, self.rank)
 
     def register_offsets(self) -> npt.NDArray[np.int64]:
-        """What each register adds to the coordinates of its thread: int64[registers, rank]."""
+        """Return what each register adds to its thread's coordinates: int64[registers, rank]."""
         return _offsets(self.registers, self.rank)
 
     def vector(self, dim: int = -1) -> int:
-        """How many consecutive elements along `dim` lie in consecutive registers of a thread."""
+        """Return how many neighbours along `dim` lie in consecutive registers of a thread."""
         dim %= self.rank
         width = 1
         for digit in self.registers:
@@ -247,7 +247,7 @@ def parse_layout(text: str, shape: Coordinates) -> RegisterLayout:
 
 
 def _offsets(digits: Sequence[Digit], rank: int) -> npt.NDArray[np.int64]:
-    """What each number that the digits can form adds to the coordinates."""
+    """Return what each number that the digits can form adds to the coordinates."""
     table = np.zeros((1, rank), np.int64)
     for count, step in digits:
         steps = np.arange(count)[:, None] * np.array(step, np.int64).reshape(1, rank)

@@ -96,7 +96,7 @@ class SharedLayout:
 
     @property
     def bytes(self) -> int:
-        """Of the whole buffer."""
+        """Bytes of the whole buffer."""
         return self.tile_bytes * math.prod(self.shape[:-2])
 
     @property

@@ -82,8 +82,8 @@ def _refined(layout: RegisterLayout) -> RegisterLayout:
 
 
 def _keys(layout: RegisterLayout) -> tuple[list[Hashable], list[Hashable]] | None:
-    """What digits of registers and of lanes are told apart by; None where it is not known how
-    copies go together."""
+    """Return what digits of registers and of lanes are told apart by; None where it is not known
+    how copies go together."""
     if any(d.is_copy for d in layout.registers) or len(layout.lanes) != 5:
         return None
     # Lanes that hold copies read from such.

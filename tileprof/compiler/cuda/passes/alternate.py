@@ -59,11 +59,11 @@ class _Plan:
     trips: range
     product: ir.Gemm
     head: tuple[int, ...]
-    """What the product waits for, and the product."""
+    """Positions of what the product waits for, and of the product."""
     tail: tuple[int, ...]
     """Everything else that does something, without the releases of the head's rings."""
     used: int
-    """Of the tail the first op that uses the product."""
+    """Position of the first op of the tail that uses the product."""
     rings: tuple[ir.Value, ...]
 
 
@@ -115,7 +115,7 @@ def _alternated(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 
 
 def _plan(loop: ir.For, consumer: ir.Block) -> _Plan | None:
-    """How a loop's iterations are taken apart; None where they cannot be."""
+    """Return how a loop's iterations are taken apart; None where they cannot be."""
     trips, ops = loop.static_range, loop.body.ops
     if trips is None or len(trips) < ALTERNATING or loop.results or loop.schedule.crowded:
         return None

@@ -170,7 +170,7 @@ class _State:
         return made
 
     def become(self, *ways: _State) -> None:
-        """What may hold when any of these is the state."""
+        """Let what may hold after any of these be the state."""
         for name in self.__dataclass_fields__:
             setattr(self, name, frozenset().union(*(getattr(w, name) for w in ways)))
 

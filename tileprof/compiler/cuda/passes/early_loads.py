@@ -240,7 +240,7 @@ class _Moved:
         return itertools.dropwhile(lambda op: not _multiplies(op), self.ops)
 
     def late(self) -> list[ir.OpBase]:
-        """What stays, in order."""
+        """Return what stays, in order."""
         return [self.replaced.get(o, o) for o in self.ops if o not in self.early]
 
     def move(self, op: ir.Load) -> None:
@@ -314,7 +314,7 @@ def _multiplies(op: ir.OpBase) -> bool:
 
 
 def _outside(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[ir.Value]:
-    """What a part of a loop needs from around it."""
+    """Return what a part of a loop needs from around it."""
     made = {r for o in op.body.ops for r in o.results} | set(op.body.args)
     return [*op.extents, *(v for o in inside for v in o.operand_values() if v not in made)]
 

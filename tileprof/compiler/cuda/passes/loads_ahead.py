@@ -109,7 +109,7 @@ class _Rotated:
     def __init__(self, builder: ir.Builder, held: dict[ir.OpBase, ir.Value]) -> None:
         self.builder = builder
         self.held = held
-        """By scalar load and by fragment the buffer that has it; made where it is not there."""
+        """Buffer of each scalar load, and of each fragment; made where it is not there."""
 
     def fill(self, early: Sequence[ir.OpBase], mapping: dict[ir.Value, ir.Value]) -> None:
         """Load all for an iteration, by the values of `mapping`."""

@@ -229,7 +229,7 @@ def _check(launch: ir.Launch, spans: list[_Span], total: int, lowering: Lowering
 
 
 def _ring_bytes(ring: ir.Ring, stages: int) -> int:
-    """Of the barriers of a ring, and of the numbers that lie behind them."""
+    """Return the bytes of a ring's barriers, and of the numbers that lie behind them."""
     return stages * (2 * MBARRIER_BYTES + (0 if ring.bytes else WORD))
 
 

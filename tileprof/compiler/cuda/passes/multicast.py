@@ -72,8 +72,8 @@ def reports(launch: ir.Launch) -> bool:
 
 
 def in_clusters(launch: ir.Launch) -> tuple[int, int]:
-    """How many clusters lie along their axis, and the rows of clusters that run together (0 where
-    blocks are not grouped)."""
+    """Return how many clusters lie along their axis, and the rows of clusters that run together (0
+    where blocks are not grouped)."""
     cluster = cluster_of(launch)
     extent = launch.grid[cluster.axis].owner
     assert isinstance(extent, ir.Constant)
@@ -263,7 +263,7 @@ def _loads(
 
 
 def _varying(launch: ir.Launch, axis: int) -> set[ir.Value]:
-    """What differs between blocks that differ in one index."""
+    """Return what differs between blocks that differ in one index."""
     found = {launch.body.args[axis]}
     known = 0
     while known < len(found):

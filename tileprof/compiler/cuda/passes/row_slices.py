@@ -60,11 +60,11 @@ class _Plan:
     """The product and the users of it, which stand behind it."""
     slices: int
     registers: int
-    """Of a thread for all fragments of the launch, in one piece."""
+    """Registers of a thread for all fragments of the launch, in one piece."""
 
     @property
     def rows(self) -> int:
-        """Of a slice."""
+        """Rows of a slice."""
         return self.product.mnk[0] // self.slices
 
 
@@ -274,9 +274,9 @@ class _Rewrite:
         self.plan = plan
         self.staged = staged
         self.slices: dict[ir.Value, list[ir.Value]] = {}
-        """By fragment, as it was; of the product's own all are one."""
+        """Slices by the fragment as it was; those of the product's own are all one."""
         self.waiting: list[tuple[ir.OpBase, ir.OpBase]] = []
-        """Of the sequence, as they were and with operands replaced."""
+        """Ops of the sequence, as they were and with operands replaced."""
 
     def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(op, ir.Alloc) and before.results[0] in self.plan.family:

@@ -15,7 +15,7 @@ from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.remarks.launches import NotSampled, SharedMissing, StateCounts
 
 CYCLES_BYTES = 8
-"""Of a state of a warp: its cycles and a clock."""
+"""Bytes of a state of a warp: its cycles and a clock."""
 ALIGNMENT = 16
 
 

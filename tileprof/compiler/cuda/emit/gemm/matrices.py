@@ -71,7 +71,7 @@ class Matrices:
 
     @property
     def suffix(self) -> str:
-        """Of the names of the instructions."""
+        """End of the names of the instructions."""
         return f"{'_trans' if self.trans else ''}_x{self.at_once}"
 
 

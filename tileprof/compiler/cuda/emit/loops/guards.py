@@ -81,7 +81,7 @@ def changes_at(
 def _crossing(
     low: ir.Value, high: ir.Value, coefficient: Callable[[ir.Value], int | None]
 ) -> list[Place] | None:
-    """Of `low < high`, or its contrary."""
+    """Return the places where `low < high`, or its contrary, changes; None: not known."""
     if low.dtype.kind != "index":
         return None
     if coefficient(low) == 1 and coefficient(high) == 0:

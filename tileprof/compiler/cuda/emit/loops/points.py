@@ -56,12 +56,12 @@ class Frame:
     late: dict[ir.OpBase, Held] = field(default_factory=dict)
     """Stores that stand behind."""
     addresses: dict[ir.OpBase, Swizzled] = field(default_factory=dict)
-    """Of accesses to swizzled memory that are steps from the thread's first."""
+    """Addresses of accesses to swizzled memory that are steps from the thread's first."""
     turn: Turn | None = None
     """Which lanes begin with another register, where some do."""
 
     def dims(self, indices: Sequence[ir.Value]) -> Dims:
-        """Which loop variable each index is."""
+        """Return which loop variable each index is."""
         variables = self.op.body.args
         return tuple(variables.index(i) if i in variables else None for i in indices)
 

@@ -113,7 +113,7 @@ class RegisterLoops(VectorAccesses):
         return bool(whole) and not whole[0].guards
 
     def conditions(self) -> list[Multiple]:
-        """What the launch must fulfil for the fast form, besides accesses that are inside."""
+        """Return what the launch must fulfil for the fast form, besides accesses inside."""
         return list(dict.fromkeys(c for a in (*self.loads, *self.stores) for c in a.conditions))
 
     def _survey(self) -> list[list[int]]:
@@ -166,7 +166,7 @@ class RegisterLoops(VectorAccesses):
         return found
 
     def _used(self, moved: Sequence[VectorAccess]) -> set[ir.Value]:
-        """What the text of a point mentions: not what only moved accesses and registers need."""
+        """Return what the text of a point mentions, without what only moved accesses need."""
         used: set[ir.Value] = set()
         self._use(self.op.body, {a.op for a in moved}, used)
         return used
@@ -259,7 +259,7 @@ class RegisterLoops(VectorAccesses):
 
     @contextmanager
     def _where(self, condition: str) -> Iterator[None]:
-        """What stands under the condition of the stores."""
+        """Put what is written under the condition of the stores."""
         outside, leader = self.ctx.inside, self.frame.leader
         self.ctx.inside, self.frame.leader = outside | {*self.sunk}, ""
         with self.ctx.writer.braces(f"if ({condition})" if condition else ""), self.ctx.scope():

@@ -136,8 +136,8 @@ def converts(op: ir.Load | ir.Store | ir.Atomic) -> bool:
 
 
 def _manner(op: ir.OpBase) -> str:
-    """How a store's elements of 8 bits are made: of numbers that are surely not too large, or of
-    any, the largest where they are; '' where neither is known."""
+    """Return how a store's elements of 8 bits are made: of numbers that are surely not too large,
+    or of any, the largest where they are; '' where neither is known."""
     made = op.value.owner if isinstance(op, ir.Store) else None
     if not isinstance(made, ir.Cast):
         return ""

@@ -79,7 +79,7 @@ class Planner:
     ops: list[ir.OpBase] = field(init=False)
     """Those of the body and of branches, in order."""
     guards: dict[ir.OpBase, tuple[Guard, ...]] = field(init=False)
-    """Of the ops in branches."""
+    """Guards of the ops in branches."""
     inner: set[ir.Value] = field(init=False)
     """Everything that is computed inside."""
     read: set[ir.Value] = field(init=False)
@@ -246,14 +246,14 @@ class Planner:
         return {self._memory(t.value) for t in op.all_accesses() if t.writes}
 
     def _memory(self, value: ir.Value) -> object:
-        """What names the memory of a buffer; equal for buffers that may overlap."""
+        """Return what names the memory of a buffer; equal for buffers that may overlap."""
         value = base(value)
         return "global" if self.aliased and value.buffer.space == "global" else value
 
     # -- one access
 
     def _access(self, op: Access, movable: Collection[ir.OpBase]) -> VectorAccess | None:
-        """How the access is made; None where it stays with its point."""
+        """Return how the access is made; None where it stays with its point."""
         buffer = self.buffers.get(op.buffer)
         if not isinstance(buffer, GlobalBuffer | SharedBuffer) or not op.indices:
             return None
@@ -325,7 +325,7 @@ class Planner:
         return [] if fixed else None
 
     def _repeats(self, indices: Sequence[ir.Value]) -> int:
-        """How many consecutive points of a vector ask for the same element: a power of two."""
+        """Return how many consecutive points of a vector ask for one element: a power of two."""
         count = self.width
         while count > 1 and not all(self._repeat(each, count) for each in indices):
             count //= 2
@@ -352,7 +352,7 @@ class Planner:
                 )
 
     def _coefficient(self, value: ir.Value) -> int | None:
-        """How much an index goes up with the moving variable; None where it is no such sum."""
+        """Return how much an index goes up with the moving variable; None where it is no sum."""
         if value not in self.moving:
             return 0
         match value.owner:

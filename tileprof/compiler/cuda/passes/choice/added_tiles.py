@@ -83,7 +83,7 @@ def _same(one: Sequence[ir.Value], other: Sequence[ir.Value]) -> bool:
 def _offset(
     index: ir.Value, variable: ir.Value, zero: ir.Value, inner: set[ir.Value]
 ) -> ir.Value | None:
-    """What is added to a loop variable to give an index; None where it is anything else."""
+    """Return what is added to a loop variable to give an index; None where it is anything else."""
     if index is variable:
         return zero
     match index.owner:

@@ -64,7 +64,7 @@ class Tensor:
     sizes: tuple[int, ...]
     in_bounds: bool
     type: ir.BufferType
-    """Of the parameter; of what it is seen as, where that is another shape."""
+    """Type of the parameter; of what it is seen as, where that is another shape."""
 
     def stride(self, dim: int) -> int | str:
         """Elements between neighbours of a dimension: a number, or what makes it none."""
@@ -142,7 +142,7 @@ def wish_against(op: ir.Copy, instruction: str) -> AskedReason | None:
 
 
 def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
-    """How long L2 is asked to keep what a copy touches: `evict_first`, `evict_last`, or ''."""
+    """Return how long L2 keeps what a copy touches: `evict_first`, `evict_last`, or ''."""
     policy = str(dict(op.hints).get("eviction_policy", ""))
     return policy if policy in ("evict_first", "evict_last") else ""
 

@@ -131,7 +131,7 @@ def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Ac
 def _better(
     buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int, counted: Accesses, swizzle: bool
 ) -> tuple[Candidate, Reason]:
-    """What the author could do, and what stands against it as the program is."""
+    """Return what the author could do, and what stands against it as the program is."""
     if isinstance(buffer, GlobalBuffer):
         return FewerSectors(counted.ideal), ScatteredLanes(buffer.name, SECTOR)
     ways = round(counted.ways)

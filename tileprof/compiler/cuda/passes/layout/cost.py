@@ -54,7 +54,7 @@ class Requests:
 
 
 def lane_offsets(steps: Sequence[int]) -> list[int]:
-    """What each lane number adds, from what each of its bits adds."""
+    """Return what each lane number adds, from what each of its bits adds."""
     offsets = [0]
     for step in steps:
         offsets += [o + step for o in offsets]

@@ -33,13 +33,13 @@ class Access:
     op: ir.Load | ir.Store | ir.Atomic
     forms: tuple[Form, ...]
     strides: tuple[int, ...]
-    """In elements; rows of shared memory are taken to be unpadded."""
+    """Strides in elements; rows of shared memory are taken to be unpadded."""
     aligned: bool = True
     """Whether the buffer starts at a multiple of 16 bytes."""
 
     @property
     def buffer(self) -> ir.Value:
-        """What is accessed: a parameter, an allocation, or either under another shape."""
+        """Return what is accessed: a parameter, an allocation, or either under another shape."""
         return self.op.buffer
 
     @property
@@ -110,7 +110,7 @@ class Graph:
     at: dict[Node, list[Link]] = field(default_factory=dict)
     fragments: list[ir.Alloc] = field(default_factory=list)
     seen_as: dict[Node, list[ir.Value]] = field(default_factory=dict)
-    """For a fragment and for what it is seen as, all others of these."""
+    """All forms of a fragment under other shapes, for each of them the others."""
     shared: list[ir.Alloc] = field(default_factory=list)
     ops: list[tuple[ir.OpBase, int]] = field(default_factory=list)
     """Tile ops with how often they run."""

@@ -205,7 +205,7 @@ def _loads_for(tail: Sequence[ir.OpBase], acting: Sequence[ir.OpBase]) -> list[i
 def _obstacle(
     head: Sequence[ir.OpBase], middle: Sequence[ir.OpBase], tail: Sequence[ir.OpBase]
 ) -> _Missed | None:
-    """What keeps a head from moving before an earlier tail, or makes that useless."""
+    """Return what keeps a head from moving before an earlier tail, or makes that useless."""
     product = next(o for o in tail if isinstance(o, ir.Gemm))
     sums = buffer_name(base(product.c))
     for op in tail[tail.index(product) + 1 :]:

@@ -70,7 +70,7 @@ def _of(values: Iterable[ir.Value], found: _Sources) -> frozenset[str]:
 
 
 def _decisive(op: ir.OpBase, sources: _Sources) -> frozenset[str]:
-    """What the number of iterations of a loop, or the way a branch goes, is made of."""
+    """Return what the number of iterations of a loop, or the way a branch goes, is made of."""
     match op:
         case ir.For(start=start, stop=stop, step=step):
             trips = _trips(start, stop)
@@ -84,7 +84,7 @@ def _decisive(op: ir.OpBase, sources: _Sources) -> frozenset[str]:
 
 
 def _trips(start: ir.Value, stop: ir.Value) -> ir.Value | None:
-    """What the stop of a loop adds to its start; None where it is no such sum."""
+    """Return what the stop of a loop adds to its start; None where it is no such sum."""
     match stop.owner:
         case ir.Binary(kind="add", left=left, right=right) if start in (left, right):
             return right if left is start else left

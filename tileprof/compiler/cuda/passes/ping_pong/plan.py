@@ -45,7 +45,7 @@ class Work:
     """Clocks of a multiprocessor's arithmetic units, for all threads of the block."""
 
     special: float = 0.0
-    """Of the unit for exponentials."""
+    """Clocks of the unit for exponentials."""
     ordinary: float = 0.0
 
     def __add__(self, other: Work) -> Work:
@@ -53,7 +53,7 @@ class Work:
 
     @property
     def clocks(self) -> float:
-        """Of both."""
+        """Clocks of both."""
         return self.special + self.ordinary
 
 
@@ -98,7 +98,7 @@ def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reaso
 
 
 def _clocks(op: ir.AsyncGemm) -> float:
-    """Of the tensor cores, for one product."""
+    """Return the clocks of the tensor cores for one product."""
     return 2 * prod(op.gemm.mnk) / TENSOR_FLOPS_PER_CYCLE * op.a.dtype.bits / 16
 
 
@@ -211,7 +211,7 @@ def _needs(launch: ir.Launch, wait: ir.RingWait, release: ir.RingRelease, later:
 
 
 def _acquired(launch: ir.Launch, rings: set[ir.Value]) -> Iterator[list[ir.Value]]:
-    """By block of the producer, those of some rings whose slots it fills, in order."""
+    """Rings whose slots each block of the producer fills, in order, among some."""
     for roles in launch.body.ops:
         if isinstance(roles, ir.Roles):
             inner = (b for o in ir.walk(roles.producer) for b in o.blocks())

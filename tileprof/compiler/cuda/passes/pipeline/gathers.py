@@ -320,7 +320,7 @@ def _depends(value: ir.Value, on: ir.Value, op: ir.Parallel) -> bool:
 
 
 def _divides(form: Form) -> int:
-    """What surely divides an index."""
+    """Return what surely divides an index."""
     if not form.is_linear:
         return 1
     return gcd(form.constant, form.divisor, *form.terms.values()) or EVERY

@@ -362,7 +362,7 @@ class _Loop:
             self._load_addresses(here, self.ahead + 1, self.held[self.ahead])
 
     def _load_addresses(self, start: ir.Value, distance: int, held: Sequence[ir.Value]) -> None:
-        """What the loads of an iteration need; anything beyond the last."""
+        """Write what the loads of an iteration need; anything beyond the last."""
         builder, trips = self.builder, self.loop.static_range
         at = self._step(start, builder.constant(distance))
         if trips:

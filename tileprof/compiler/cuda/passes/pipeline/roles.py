@@ -332,7 +332,7 @@ class Replay:
 
 
 def _plain(launch: ir.Launch) -> Replay:
-    """What a producer computes without variables: loops around loads have to follow from that."""
+    """Return what a producer computes without variables, from which loops have to follow."""
     return Replay(written_globals(launch), set())
 
 

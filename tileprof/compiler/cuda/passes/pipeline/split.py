@@ -231,7 +231,7 @@ class _Split:
             ahead.close(op, regions)
 
     def _replayed(self, block: ir.Block, ahead: _Half) -> ir.Block:
-        """What the producer computes of a block without loads."""
+        """Return what the producer computes of a block without loads."""
         inner = ahead.opened(block)
         for op in block.ops:
             self._replay(op, inner)

@@ -16,7 +16,7 @@ class Group:
     """A committed group of products, or of bulk stores."""
 
     op: ir.OpBase
-    """Of the kernel before this pass."""
+    """Op of the kernel before this pass."""
     age: int
     """0: of this iteration of the loop around it; 1: of an earlier one."""
     result: ir.Value | None
@@ -24,7 +24,7 @@ class Group:
     reads: frozenset[ir.Value]
     """Buffers that it reads until it is complete."""
     token: ir.Value = field(compare=False)
-    """What it returned, another value in each walk over a loop."""
+    """Value that it returned, another one in each walk over a loop."""
     younger: int = 0
     """Groups that were surely committed after it."""
 
@@ -38,7 +38,7 @@ Groups = tuple[Group, ...]
 
 
 def join(*ways: Groups) -> Groups:
-    """What may be running after any of several ways, oldest first."""
+    """Return what may be running after any of several ways, oldest first."""
     held: dict[tuple[ir.OpBase, int], Group] = {}
     for group in (g for way in ways for g in way):
         known = held.get(group.key, group)
@@ -67,6 +67,6 @@ class State:
         return State(self.wgmma, self.stores)
 
     def become(self, *ways: State) -> None:
-        """What may be running when any of these is the state."""
+        """Let what may be running after any of these be the state."""
         self.wgmma = join(*(w.wgmma for w in ways))
         self.stores = join(*(w.stores for w in ways))

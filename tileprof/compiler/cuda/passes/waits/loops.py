@@ -67,7 +67,7 @@ def first_wait(op: ir.OpBase) -> bool | None:
 
 
 def _first_in(block: ir.Block) -> bool | None:
-    """As `first_wait`, for the ops of a block."""
+    """Answer `first_wait` for the ops of a block."""
     for op in block.ops:
         match op:
             case ir.Wait(queue="wgmma", pending=pending):

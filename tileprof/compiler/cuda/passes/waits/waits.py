@@ -37,7 +37,7 @@ def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 
 def wait_in_launch(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    """As `insert_waits`, for one launch."""
+    """Insert waits into one launch."""
     return _Waits(launch, lowering).done()
 
 
