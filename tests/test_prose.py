@@ -14,8 +14,8 @@ import pytest
 
 _ROOT = Path(__file__).parents[1] / "tileprof"
 _WHOLE = (
-    "binary", "bisecting", "checker", "cli", "drawing", "instrument", "ir", "lang", "learn",
-    "profile", "profiler", "remarks", "runtime", "trying", "tui", "tuning", "viewer",
+    "binary", "bisecting", "checker", "cli", "compiler", "drawing", "instrument", "ir", "lang",
+    "learn", "profile", "profiler", "remarks", "runtime", "trying", "tui", "tuning", "viewer",
 )  # fmt: skip
 """Packages in which no docstring begins with one of `_LEANING`, of a module, class, function or
 attribute."""

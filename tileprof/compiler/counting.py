@@ -1,4 +1,4 @@
-"""What one run of each block of a kernel does: floating-point operations and global accesses.
+"""Floating-point operations and global accesses of one run of each block of a kernel.
 
 | op                                                      | flops counted                        |
 | ------------------------------------------------------- | ------------------------------------ |

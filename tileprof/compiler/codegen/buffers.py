@@ -108,7 +108,7 @@ class Tile:
     offset: tuple[Extent, ...]
     size: tuple[Extent, ...]
     fits: tuple[bool, ...]
-    """For each dimension, whether its end is known to lie inside."""
+    """Whether the end of each dimension is known to lie inside."""
 
     @property
     def pointer(self) -> str:

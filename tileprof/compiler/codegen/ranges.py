@@ -1,4 +1,4 @@
-"""What is known about whole numbers: fixed bounds, and bounds over the points of a loop nest."""
+"""Bounds of whole numbers: fixed ones, and those over the points of a loop nest."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class CppSource:
-    """What the emitter made of a kernel, and what the host needs to understand its answers."""
+    """Text that the emitter made of a kernel, and what the host needs to understand its answers."""
 
     name: str
     text: str
@@ -39,7 +39,7 @@ class CppSource:
     """Whether it writes records."""
     sites: tuple[ir.Site, ...] = ()
     states: tuple[ir.State, ...] = ()
-    """What its marks say; none where nobody samples it."""
+    """States that its marks name; none where nobody samples it."""
 
     @property
     def file(self) -> str:

@@ -55,9 +55,9 @@ class Cubin:
 
     bytes: builtins.bytes
     path: Path
-    """In the cache; beside it lie the text, the headers, the PTX and the messages."""
+    """Path in the cache; beside it lie the text, the headers, the PTX and the messages."""
     log: str
-    """What ptxas said."""
+    """Messages of ptxas."""
     ptx: str
     """The PTX that it was made from."""
 
@@ -111,7 +111,7 @@ def _limits(controls: Controls) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the cache holds of a text."""
+    """Entry of the cache for a text."""
 
     place: Path
     cubin: bytes

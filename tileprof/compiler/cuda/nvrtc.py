@@ -29,7 +29,7 @@ _HINT = f"Install it with: {extra_command('cuda')}. A GPU is not needed."
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What one run of NVRTC gave; `ok` says whether it went through."""
+    """Result of one run of NVRTC; `ok` says whether it went through."""
 
     ok: bool
     log: str

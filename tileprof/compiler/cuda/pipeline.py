@@ -137,7 +137,7 @@ class CudaProgram:
     target: Target
     controls: Controls
     remarks: tuple[Remark, ...]
-    """What the passes decided, and why."""
+    """Decisions of the passes, and why."""
     stages: dict[str, int]
     """Time of each pass, of emission and, once it is made, of the cubin, in ns."""
 

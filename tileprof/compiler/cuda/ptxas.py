@@ -1,4 +1,4 @@
-"""What ptxas says about a kernel: resources of each function, and notes about lost speed.
+"""Messages of ptxas about a kernel: resources of each function, and notes about lost speed.
 
 In: the text that it writes with `-v -warn-spills -warn-lmem-usage`.  Out: `Resources`, `Note`s, and
 remarks in the author's terms.  A note names a line of the PTX, whose `.loc` directives lead back to
@@ -55,7 +55,7 @@ Locate = Callable[[str, int], Location | None]
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one function takes, in registers a thread and bytes."""
+    """Resources of one function, in registers a thread and bytes."""
 
     function: str
     registers: int = 0

@@ -1,4 +1,4 @@
-"""What a launch takes of a multiprocessor: refused before it is compiled, reported after.
+"""Demands of a launch on a multiprocessor: refused before it is compiled, reported after.
 
 In: a launch and a target; after compiling, what ptxas reports.  Out: a KernelError with a way out
 for what cannot run; how many blocks a multiprocessor holds, and what limits them.

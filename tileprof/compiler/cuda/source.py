@@ -1,4 +1,4 @@
-"""What the emitter makes of a kernel, and what a host needs to launch it."""
+"""Text that the emitter makes of a kernel, and what a host needs to launch it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST_BLOCKS = (1 << 31) - 1
 """Largest number of blocks of a launch: they are numbered along the first axis of CUDA's grid."""
 
 MOST_TILES = MOST_BLOCKS - RESIDENT_BLOCKS
-"""Of a launch whose blocks loop over tiles: the number of the tile after the last that a block
-takes has 31 bits, too."""
+"""Largest number of tiles of a launch whose blocks loop over them: the number of the tile after the
+last that a block takes has 31 bits, too."""
 
 ArgumentKind = Literal[
     "pointer",
@@ -110,7 +110,7 @@ class LaunchSpec:
     waits: bool = False
     """Whether it may start while the launch before it runs, for whose end it waits by itself."""
     rows: tuple[RowsSpec, ...] = ()
-    """What copies without a tensor map need of extents that are known at launch only."""
+    """Conditions of copies without a tensor map on extents that are known at launch only."""
 
     @property
     def warps(self) -> int:
@@ -137,7 +137,7 @@ class CudaSource:
     host: tuple[ir.Value, ...] = ()
     """Values that the host computes from scalars and symbols and passes."""
     sites: tuple[ir.Site, ...] = ()
-    """What is measured inside; the text names `states` by position."""
+    """Kind of measurement inside; the text names `states` by position."""
     states: tuple[ir.State, ...] = ()
 
     @property

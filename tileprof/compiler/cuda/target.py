@@ -1,4 +1,4 @@
-"""What a GPU architecture has: instructions and limits.
+"""Instructions and limits of a GPU architecture.
 
 What a multiprocessor shares among its blocks is in `binary.occupancy`, with its sources.  The
 constants hold for every architecture here; a wrong one gives programs that fail or that do not

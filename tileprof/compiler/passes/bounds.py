@@ -53,7 +53,7 @@ def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
 
 
 def guard_reasons(kernel: ir.Kernel) -> dict[ir.OpBase, MayLeave]:
-    """For each access of a global buffer that keeps its guard, why it is not proved inside."""
+    """Return why accesses of global buffers that keep their guards are not proved inside."""
     prover = _Prover(kernel)
     prover.block(kernel.body, ())
     return prover.outside

@@ -31,7 +31,7 @@ class Marks(Protocol):
     """Text of the function's parameter."""
     argument: Argument
     choice: str
-    """What is true in blocks that run the text with marks; others run it without.  Asked once."""
+    """Condition, asked once, of blocks that run the text with marks; others run it without."""
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
         """Write the begin of a role: run by whole warps, or `alone` by one thread of a warp."""

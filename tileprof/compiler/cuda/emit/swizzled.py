@@ -39,12 +39,12 @@ Moves = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Swizzled:
-    """Where the elements of one access are."""
+    """Places of the elements of one access."""
 
     mask: int
     """Bits that steps exchange; the others are added."""
     steps: tuple[tuple[Run, Moves], ...]
-    """What each loop over registers changes."""
+    """Change by each loop over registers."""
     base: str = ""
     """The name of the address of the thread's first point."""
 

@@ -54,7 +54,7 @@ def emit(
 
 @dataclass
 class _Function:
-    """What the launch of one function needs."""
+    """Needs of the launch of one function."""
 
     lines: list[Line]
     spec: LaunchSpec
@@ -85,7 +85,7 @@ class _Unit:
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
     host: dict[ir.Value, int] = field(default_factory=dict)
     marks: Marks | None = None
-    """How marks are emitted, once a function has some."""
+    """Emitter of marks, once a function has some."""
 
     def __post_init__(self) -> None:
         self.name = re.sub(r"\W", "_", self.kernel.name)

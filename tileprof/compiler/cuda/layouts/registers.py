@@ -177,9 +177,9 @@ class RegisterLayout:
         return None if made.is_padded else made
 
     def register_weights(self, dims: Sequence[int | None], of: RegisterLayout) -> list[int] | None:
-        """For each register digit of this layout the distance in registers of the fragment `of`,
-        whose dimension k is indexed by dimension `dims[k]` here; None where some element would be
-        in another thread, so that no such distances exist."""
+        """Return for each register digit the distance in registers of the fragment `of`, whose
+        dimension k is indexed by dimension `dims[k]` here; None where some element would be in
+        another thread, so that no such distances exist."""
         same = self.select(dims, of.shape)
         if (same.lanes, same.warps) != (of.lanes, of.warps):
             return None

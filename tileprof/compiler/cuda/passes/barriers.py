@@ -151,7 +151,7 @@ _Places = frozenset[_Place]
 
 @dataclass
 class _State:
-    """What was touched since the last barrier, and written since the last fence."""
+    """Memory that was touched since the last barrier, and written since the last fence."""
 
     read: _Places = frozenset()
     written: _Places = frozenset()
@@ -177,7 +177,7 @@ class _State:
 
 @dataclass
 class _Use:
-    """What one op does to memory."""
+    """Effect of one op on memory."""
 
     read: set[_Place] = field(default_factory=set)
     written: set[_Place] = field(default_factory=set)
@@ -358,7 +358,7 @@ def _unfenced(use: _Use, state: _State) -> str:
 
 
 def _in_order(places: Iterable[_Place]) -> list[_Place]:
-    """By address: the order of a set is another in each process, and reasons are not to be."""
+    """Sort by address: a set has another order in each process, and reasons are to be the same."""
     return sorted(places, key=lambda p: (p.start, p.end, p.name))
 
 

@@ -123,7 +123,7 @@ def _is_quick(op: ir.OpBase) -> bool:
 
 @dataclass(eq=False)
 class _Plan:
-    """What becomes of the branches of a run."""
+    """Plan for the branches of a run."""
 
     ops: list[ir.OpBase] = field(default_factory=list)
     joined: set[ir.OpBase] = field(default_factory=set)

@@ -38,7 +38,7 @@ def starts_loads(op: ir.OpBase) -> bool:
 
 
 class Flow(ABC, Generic[S]):
-    """What loops and branches do to the state; `block` says what other ops do."""
+    """Effect of loops and branches on the state; `block` says what other ops do."""
 
     def __init__(self) -> None:
         self.mapping: dict[ir.Value, ir.Value] = {}

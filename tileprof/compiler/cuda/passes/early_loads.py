@@ -86,7 +86,7 @@ class _Early:
     def _block(
         self, block: ir.Block, loop: ir.For | None = None
     ) -> tuple[list[ir.OpBase], ir.Block]:
-        """What stands in front of a block, and the block; that of a `loop` may load ahead."""
+        """Return what goes in front of a block, and the block; that of a `loop` may load ahead."""
         ops = [each for op in block.ops for each in self._inside(op)]
         first = next((at for at, op in enumerate(ops) if self._takes_time(op)), len(ops))
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(block)):
@@ -109,7 +109,7 @@ class _Early:
         return [], ir.Block(block.args, [*head, *moved.early, *moved.late()])
 
     def _moved(self, ops: list[ir.OpBase], *, before: bool, ahead: bool) -> _Moved:
-        """What of a block goes first: of what stands behind a product, or also `before` it."""
+        """Return what of a block goes first: of what stands behind a product, or also before it."""
         moved = _Moved(ops, self.fixed)
         for op in ops if before else moved.behind_products():
             if isinstance(op, ir.Load):
@@ -233,7 +233,7 @@ class _Moved:
         self.free = EARLY_BYTES
         """Bytes of a thread that may still be taken."""
         self.told: list[tuple[str, Location | None]] = []
-        """What is loaded early, for remarks."""
+        """Names and places of what is loaded early, for remarks."""
 
     def behind_products(self) -> Iterator[ir.OpBase]:
         """Yield the ops that stand behind a product."""

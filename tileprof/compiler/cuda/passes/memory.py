@@ -1,4 +1,4 @@
-"""Where each shared buffer lies: buffers that are never alive together share bytes.
+"""Place of each shared buffer: buffers that are never alive together share bytes.
 
 A buffer is alive from the op that first touches it to the one that last does, asynchronous reads
 to the wait for them; over the whole of a loop that touches it and stands after its allocation.
@@ -185,7 +185,7 @@ def _touch(spans: dict[ir.Value, _Span], value: ir.Value, at: int) -> None:
 
 
 def _stretch(spans: dict[ir.Value, _Span], before: set[ir.Value], start: int, end: int) -> None:
-    """What a loop touches and did not allocate keeps its value from iteration to iteration."""
+    """Keep what a loop touches and did not allocate alive from iteration to iteration."""
     for value in before:
         span = spans[value]
         if span.last >= start:

@@ -55,7 +55,7 @@ from .pipeline.roles import is_ring_load
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How many blocks form a cluster, and the axis of the grid along which they lie."""
+    """Number of blocks of a cluster, and the axis of the grid along which they lie."""
 
     size: int = 1
     axis: int = 0

@@ -102,7 +102,7 @@ class _Search:
         """Buffers that may not."""
         self.reductions = 0
         self.loops = 0
-        """How many loops there are around an op."""
+        """Number of loops around the op at hand."""
 
     def own(self) -> list[ir.Alloc]:
         """Tiles that may be fragments, in order."""

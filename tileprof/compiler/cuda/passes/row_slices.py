@@ -55,7 +55,7 @@ class _Plan:
     family: frozenset[ir.Value]
     """The fragments, that of the product among them."""
     users: frozenset[ir.OpBase]
-    """What uses one of them, the product among them."""
+    """Ops that use one of them, the product among them."""
     sequence: tuple[ir.OpBase, ...]
     """The product and the users of it, which stand behind it."""
     slices: int

@@ -66,7 +66,7 @@ class _Row:
     size: int
     """Elements."""
     address: tuple[int, ...]
-    """What its indices are computed from, without the index of the element itself."""
+    """Values that its indices are computed from, without the index of the element itself."""
 
 
 class _Rows:
@@ -170,7 +170,7 @@ def _row(op: ir.Parallel, at: int, load: ir.Load) -> _Row | None:
     """A load of an element of a row; None where it is anything else."""
     ops = op.body.ops[:at]
     changing = set(op.body.args)
-    """What differs from point to point."""
+    """Values that differ from point to point."""
     for each in ops:
         if not changing.isdisjoint(each.operand_values()) or not is_pure(each):
             changing.update(each.results)

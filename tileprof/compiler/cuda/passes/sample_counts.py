@@ -1,4 +1,4 @@
-"""Where in shared memory the warps of a kernel count in which states they were.
+"""Place in shared memory at which the warps of a kernel count in which states they were.
 
 In: a kernel with marks that are to be sampled.  Out: the same with a schedule of each launch:
 `sampled_warps`, how many warps count; `sample_counts`, where in shared memory they do.  Where there

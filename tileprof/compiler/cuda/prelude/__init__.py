@@ -42,7 +42,7 @@ from tileprof.compiler.codegen import prelude
 __all__ = ["FOLDER", "text", "with_dependencies"]
 
 FOLDER = Path(__file__).parent
-"""Where the headers are."""
+"""Folder of the headers."""
 
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"', re.MULTILINE)
 _COMMON = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)

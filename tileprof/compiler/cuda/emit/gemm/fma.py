@@ -30,7 +30,7 @@ from .matrices import SharedTile, shared_tile
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """How a thread reads one operand: `count` groups of `width` neighbours along M or N, `step`
+    """A thread's reads of one operand: `count` groups of `width` neighbours along M or N, `step`
     apart, for `depth` elements along K."""
 
     name: str

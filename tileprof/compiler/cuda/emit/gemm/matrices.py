@@ -65,7 +65,7 @@ class Matrices:
     """1, 2 or 4: matrices of one instruction."""
     trans: bool
     lanes: RegisterLayout
-    """Where the row begins of which a lane gives the address, for the first matrices."""
+    """Begin of the row of which a lane gives the address, for the first matrices."""
     runs: tuple[Run, ...]
     """Loops over instructions, innermost first."""
 

@@ -1,4 +1,4 @@
-"""Which points of a parallel loop a thread runs: loops over register numbers, coordinates, and the
+"""Points of a parallel loop that a thread runs: loops over register numbers, coordinates, and the
 registers of fragments that belong to a point.
 
 The coordinate of a point is that of its thread, which lanes and warps give once, plus the steps of
@@ -22,7 +22,7 @@ from tileprof.errors import InternalError
 from .digit_runs import Run
 
 Dims = tuple[int | None, ...]
-"""For each dimension of a fragment the loop variable that indexes it; None for another index."""
+"""Loop variable that indexes each dimension of a fragment; None for another index."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Held:
 
     name: str
     base: Extent = 0
-    """Where the vector at hand begins in it."""
+    """Place in it at which the vector at hand begins."""
     values: str = ""
     """An array of the elements of the vector as values; '' where there is none."""
 
@@ -50,7 +50,7 @@ class Frame:
     runs: tuple[Run, ...] = ()
     """Named; those of a vector have the text of the element's digit for a name."""
     position: Extent = 0
-    """Which element of its vector the point is."""
+    """Position of the point in its vector."""
     early: dict[ir.OpBase, Held] = field(default_factory=dict)
     """Loads that stand in front of the points."""
     late: dict[ir.OpBase, Held] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Frame:
     addresses: dict[ir.OpBase, Swizzled] = field(default_factory=dict)
     """Addresses of accesses to swizzled memory that are steps from the thread's first."""
     turn: Turn | None = None
-    """Which lanes begin with another register, where some do."""
+    """Lanes that begin with another register, where some do."""
 
     def dims(self, indices: Sequence[ir.Value]) -> Dims:
         """Return which loop variable each index is."""

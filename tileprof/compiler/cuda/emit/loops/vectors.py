@@ -1,4 +1,4 @@
-"""Which accesses of a parallel loop are made for several points at once, and how wide.
+"""Accesses of a parallel loop that are made for several points at once, and their widths.
 
 A load or store is one of `width` elements where its last index goes up by 1 with the loop variable
 that a thread's consecutive registers follow, its other indices do not, and the address of the first
@@ -53,11 +53,11 @@ class VectorAccess:
     width: int
     """Elements of one instruction."""
     conditions: tuple[Multiple, ...] = ()
-    """What the launch must fulfil so that it is aligned."""
+    """Conditions on the launch under which it is aligned."""
     slice: tuple[ir.OpBase, ...] = ()
     """The ops of the body that compute its indices."""
     guards: tuple[Guard, ...] = ()
-    """What decides whether it is made, outermost first."""
+    """Guards that decide whether it is made, outermost first."""
     repeats: int = 1
     """Consecutive points that ask for the same element, of which the first one loads it."""
 
@@ -70,7 +70,7 @@ class Planner:
     layout: RegisterLayout
     buffers: Mapping[ir.Value, Buffer]
     text: Callable[[ir.Value], str | None]
-    """What a value from outside of the loop is called."""
+    """Name of a value from outside of the loop."""
     aliased: bool = False
     """Whether different tensors may share memory."""
     vectorize: bool = True

@@ -22,7 +22,7 @@ class AddedTile:
     """Ops that nobody has emitted yet."""
 
     offsets: list[ir.OpBase]
-    """What computes where the part of the tensor begins."""
+    """Ops that compute where the part of the tensor begins."""
     part: ir.View
     op: ir.TileAtomic
 

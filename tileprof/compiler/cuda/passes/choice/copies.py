@@ -1,4 +1,4 @@
-"""Which instruction copies a tile between global and shared memory, and why no faster one does.
+"""Instruction that copies a tile between global and shared memory, and why no faster one does.
 
 The candidates, fastest first, with what the hardware asks of each (PTX ISA 8.0 and later,
 "cp.async.bulk.tensor", "cp.async"):
@@ -50,7 +50,7 @@ from tileprof.remarks.copies import (
 )
 
 LARGEST_MULTIPLE = 1 << 10
-"""What divides 0, as far as alignment is asked for."""
+"""Divisor of 0, as far as alignment is asked for."""
 
 
 @dataclass(frozen=True, slots=True)

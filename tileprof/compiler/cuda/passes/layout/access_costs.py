@@ -1,4 +1,4 @@
-"""What each element access of a laid-out loop costs, counted from the addresses of one warp.
+"""Cost of each element access of a laid-out loop, counted from the addresses of one warp.
 
 In: a kernel whose loops and buffers have layouts.  Out: remarks, no change: sectors of global
 memory and wavefronts of shared memory of a request, as against the fewest that its bytes need.

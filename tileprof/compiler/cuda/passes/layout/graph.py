@@ -1,4 +1,4 @@
-"""What the layouts of one launch depend on: loops over tiles, fragments, and the links between.
+"""Loops over tiles, fragments and the links between, on which the layouts of one launch depend.
 
 A loop or a fragment is a node, and so is a fragment seen under another shape, which has the same
 elements in the same registers; a link says that a fragment is indexed by dimensions of a loop, or
@@ -71,7 +71,7 @@ class Loop:
     op: ir.Parallel
     extents: tuple[int, ...]
     weight: int
-    """How often it runs, roughly."""
+    """Rough number of its runs."""
     accesses: list[Access] = field(default_factory=list)
     work: int = 0
     """Ops of one point."""

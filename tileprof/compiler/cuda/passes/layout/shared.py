@@ -60,7 +60,7 @@ class _Pattern:
 
 @dataclass
 class _Uses:
-    """What is done with one buffer."""
+    """Uses of one buffer."""
 
     alloc: ir.Alloc
     wanted: list[str] = field(default_factory=list)

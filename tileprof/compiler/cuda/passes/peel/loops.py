@@ -1,4 +1,4 @@
-"""What stands for a loop whose masks change nothing in some iterations.
+"""Loops in place of one whose masks change nothing in some iterations.
 
     for k in 0..w        for k in 0..n
       …                    …

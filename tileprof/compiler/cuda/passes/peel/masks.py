@@ -109,7 +109,7 @@ class Mask:
     kept: Formula
     """When it leaves its element."""
     taken: Choices
-    """What the conditions of its choices are then."""
+    """Truth of the conditions of its choices then."""
 
 
 def masks_of(loop: ir.For) -> list[Mask]:

@@ -246,7 +246,7 @@ def _has_one_stage(loop: ir.For) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """How a persistent block's tiles share its memory."""
+    """Division of a persistent block's memory among its tiles."""
 
     chunk: int
     """Bytes of a row of what is stored at once; 0: all of it."""

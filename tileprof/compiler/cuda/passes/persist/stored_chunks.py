@@ -36,7 +36,7 @@ class Store:
     into: ir.Copy
     out: ir.Copy
     block: int
-    """Which block of ops of the launch the buffer is allocated in."""
+    """Number of the block of ops of the launch that the buffer is allocated in."""
 
     @property
     def bytes(self) -> int:

@@ -22,7 +22,7 @@ from tileprof.ir.memory import base
 from tileprof.remarks.launches import UnevenWork
 
 _Sources = dict[ir.Value, frozenset[str]]
-"""Of which of the block's indices a value, or what a buffer holds, is made."""
+"""Names of the block's indices that a value, or the content of a buffer, is made of."""
 _WORK = (*ir.TILE_OPS, ir.Parallel)
 
 

@@ -1,4 +1,4 @@
-"""Where the warp groups that run a loop could hand the tensor cores over, or why they could not.
+"""Places where the warp groups of a loop could hand the tensor cores over, or why they could not.
 
 A group's hold of the tensor cores begins before the first product after the loop's exponentials (or
 its other arithmetic, where it has none) and ends behind the last one before the next exponentials.

@@ -32,7 +32,7 @@ from tileprof.ir.rewriter import clone
 
 
 class Taken(NamedTuple):
-    """What stands for a load of a gather's addresses."""
+    """Values in place of loads of a gather's addresses."""
 
     fragment: ir.Value
     """The fragment that has the elements."""
@@ -52,7 +52,7 @@ class Gather:
     dim: int
     """The dimension of the loop along which these lie."""
     layout: RegisterLayout
-    """Which thread starts which cp.async, in the extents of the loop that does."""
+    """Layout of the loop that starts the cp.asyncs, in its extents."""
     chunks: tuple[int, ...] = (0,)
     """Elements from the first cp.async of a point to each one that it starts."""
 

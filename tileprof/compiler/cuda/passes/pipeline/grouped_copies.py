@@ -49,7 +49,7 @@ from .slots import Mapping, Slots, consumed, slot_view
 from .with_first import copies_with_first
 
 _Load = ir.Copy | Gather
-"""What runs ahead of its use."""
+"""Copies and loads that run ahead of their use."""
 
 
 def group_copies(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.Launch:
@@ -297,7 +297,7 @@ class _Loop:
         targets = {load.target for load in loads}
         self.rings = [o for o in loop.body.ops if isinstance(o, ir.Alloc) and o.result in targets]
         self.addresses = address_loads([c for c in loads if isinstance(c, Gather)])
-        """What is loaded for the addresses of the next loads."""
+        """Values that are loaded for the addresses of the next loads."""
         self.held: list[list[ir.Value]] = []
         """Fragments for the elements of `addresses`: of the first iterations, then of the next."""
 

@@ -212,7 +212,7 @@ def tile_reason(
     *,
     owned: bool = False,
 ) -> Reason | None:
-    """As `ring_reason`, for any op of the block that loads the tile from a tensor."""
+    """Return `ring_reason` of an op of the block that loads the tile from a tensor."""
     if base(source) in written_globals(launch):
         return KernelWrites(buffer_name(source))
     if base(tile) is not tile:
@@ -300,7 +300,7 @@ def is_replayed(op: ir.OpBase, written: set[ir.Value]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a producer can compute by itself."""
+    """Values that a producer can compute by itself."""
 
     written: set[ir.Value]
     """Global buffers that the launch writes."""

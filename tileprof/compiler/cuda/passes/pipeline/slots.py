@@ -10,7 +10,7 @@ from tileprof.ir.rewriter import clone, rewrite_block
 
 Mapping = dict[ir.Value, ir.Value]
 Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
-"""For each tile the buffer with all its slots, and the slot it is in."""
+"""Buffer with all slots of each tile, and the slot that the tile is in."""
 
 
 def slot_view(buffer: ir.Value, slot: ir.Value, ops: list[ir.OpBase]) -> ir.Value:
