@@ -36,8 +36,8 @@ from .passes.bounds import guard_reasons
 
 
 def refuse_missed(remarks: Sequence[Remark]) -> None:
-    """Raise KernelError with all remarks about a faster form that the author could have, at the line
-    of the first, as `strict` asks; do nothing where there is none."""
+    """Raise KernelError with all remarks about a faster form that the author could have, at the
+    line of the first, as `strict` asks; do nothing where there is none."""
     missed = [each for each in remarks if each.severity == "missed"]
     if not missed:
         return

@@ -119,6 +119,6 @@ class KernelFacts:
         return max((each.binary.spilled for each in self.launches if each.binary), default=0)
 
 
-def most_registers(threads: int) -> int:
+def registers_available(threads: int) -> int:
     """Return the most registers that a thread can have in a block of so many threads."""
     return min(255, 65536 // max(threads, 1) // 8 * 8)

@@ -21,7 +21,7 @@ from tileprof.tuning.facts import (
     LaunchFacts,
     Part,
     Product,
-    most_registers,
+    registers_available,
 )
 
 from .configured import Configured, Resources
@@ -84,7 +84,7 @@ def facts_of(
     reader = _Reader(given, held)
     parts = reader.parts()
     needed = held.registers if held else int(reader.registers() * register_ratio)
-    there = most_registers(given.threads)
+    there = registers_available(given.threads)
     binary = Binary(held.registers, 2 * held.spilled, False) if held else None
     launch = LaunchFacts(
         blocks=given.blocks,

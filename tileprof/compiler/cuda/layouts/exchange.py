@@ -71,8 +71,8 @@ def plan_all_reduce(
     layout: RegisterLayout, lanes: Sequence[int], radices: Sequence[tuple[int, int]]
 ) -> Reduction:
     """Return how the parts of a fragment of this layout are combined, each register with the same
-    register of other threads; `lanes` and `radices` are the masks and radices of the reductions that left
-    the parts."""
+    register of other threads; `lanes` and `radices` are the masks and radices of the reductions
+    that left the parts."""
     return Reduction(
         tuple((register,) for register in range(layout.registers_per_thread)),
         tuple(lanes),

@@ -32,7 +32,7 @@ from tileprof.remarks import Rejection, Remark
 from tileprof.remarks.common import OtherReason
 from tileprof.remarks.measured import IncludesMarks, RecordCostCandidate
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda.device import CudaDevice
+from tileprof.runtime.cuda.device import CudaDevice, image_of
 from tileprof.runtime.cuda.driver import STREAM_NON_BLOCKING
 from tileprof.runtime.cuda.launch import Call, Function
 
@@ -162,18 +162,9 @@ def source() -> CudaSource:
 def measure(device: CudaDevice) -> Cost | None:
     """Run the kernel, and wait for it; TileprofError where it cannot be compiled or run, None where
     its records are not there."""
-    image = _image(device)
+    image = image_of(device, source())
     with hooks.unrecorded(), device.current(), device.driver.beside_captures():
         return calibration.cost_of(_run(device, image))
-
-
-def _image(device: CudaDevice) -> bytes:
-    from tileprof.compiler.cuda.build import compile_cubin, compile_ptx
-    from tileprof.compiler.cuda.controls import Controls
-
-    if device.from_ptx:
-        return compile_ptx(source(), device.target, Controls()).rstrip("\0").encode() + b"\0"
-    return compile_cubin(source(), device.target, Controls()).bytes
 
 
 def _run(device: CudaDevice, image: bytes) -> slots.Slots:
