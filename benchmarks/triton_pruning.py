@@ -288,7 +288,7 @@ def _compile(number: int, shape: Shape, at: int, target: tuple[Any, ...]) -> str
     """Make the machine code of one configuration, in Triton's cache; return what went wrong."""
     from triton.backends.compiler import GPUTarget
 
-    from tileprof.tuning.pruning.facts import NotKnown
+    from tileprof.tuning.pruning.configured import NotKnown
     from tileprof.tuning.pruning.programs import Call, Refused, program_of
 
     case = CASES[number]

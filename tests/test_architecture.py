@@ -136,6 +136,21 @@ def test_files_that_a_page_names_exist(page: str) -> None:
     assert not {name for name in named if not any(each.endswith(f"/{name}") for each in there)}
 
 
+def test_modules_that_docstrings_name_exist() -> None:
+    """A module that a module's docstring names is one of its package, or the end of a path."""
+    sources = sorted(PACKAGE.rglob("*.py"))
+    there = [f"/{each.relative_to(PACKAGE).as_posix()}" for each in sources]
+    wrong = []
+    for path, own in zip(sources, there):
+        note = ast.get_docstring(ast.parse(path.read_text())) or ""
+        near = [each for each in there if each.split("/")[1] == own.split("/")[1]]
+        for name in re.findall(r"`([a-z_/]+\.py)`", note):
+            known = there if "/" in name else near
+            if not any(each.endswith(f"/{name}") for each in known) and not (ROOT / name).is_file():
+                wrong.append(f"{own[1:]} names {name}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_the_page_lists_the_passes_for_gpus() -> None:
     """All of them, in their order."""
     from tileprof.compiler.cuda.pipeline import PASSES

@@ -95,7 +95,7 @@ PLANTS: tuple[Plant, ...] = (
     _pass("a stage less than asked for", "pipeline", "compiler/cuda/lowering.py",
           "return loop.num_stages if asked is None else asked",
           "return max(loop.num_stages - 1, 1) if asked is None else asked", _GEMM, _SIZES),
-    _pass("products are waited for at once", "waits", "compiler/cuda/passes/waits.py",
+    _pass("products are waited for at once", "waits", "compiler/cuda/passes/waits/waits.py",
           "min(g.younger for g in needed)", "0", _ATTENTION, _HEADS),
     _pass("buffers share no bytes", "memory", "compiler/cuda/passes/memory.py",
           "placed if p.meets(span)", "placed", _ATTENTION, _HEADS),

@@ -17,7 +17,7 @@ from benchmarks.show_counters.pages import drawn
 from tileprof import binary
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.drawing.traffic import Way
+from tileprof.drawing.moved import Way
 from tileprof.runtime.events.access import AccessKind
 
 Key = tuple[str, AccessKind, Way]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tileprof import ir
-from tileprof.drawing.traffic import Traffic, Way
+from tileprof.drawing.moved import Traffic, Way
 from tileprof.drawing.watch import LaunchRun
 from tileprof.runtime.events.access import AccessKind
 

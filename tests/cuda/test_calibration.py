@@ -98,7 +98,7 @@ def test_other_records_are_no_costs() -> None:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is known yet."""
     monkeypatch.setenv("TILEPROF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cuda_calibration, "_image", lambda device: b"")
+    monkeypatch.setattr(cuda_calibration, "image_of", lambda device, source: b"")
     return tmp_path / "cache"
 
 

@@ -106,7 +106,7 @@ def work(launched: Launched) -> float:
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is known yet, and nothing is compiled."""
     monkeypatch.setenv("TILEPROF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(measuring, "_image", lambda device, kernels: b"")
+    monkeypatch.setattr(measuring, "image_of", lambda device, source: b"")
     return tmp_path / "cache"
 
 

@@ -12,7 +12,7 @@ from benchmarks.show_counters.sass.beside import beside
 from tests.cuda.compiled_kernels import need_machine_code
 from tests.drawing import exchange_kernels as kernels
 from tileprof.drawing import show
-from tileprof.drawing.traffic import Moved, Traffic
+from tileprof.drawing.moved import Moved, Traffic
 
 
 def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:

@@ -49,8 +49,9 @@ from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import engine, show, transactions
 from tileprof.drawing.launch_facts import LaunchFacts
 from tileprof.drawing.machine import machine_of
+from tileprof.drawing.moved import Moved, Traffic
 from tileprof.drawing.roles import scalar_loads
-from tileprof.drawing.traffic import Moved, Traffic, traffic_of
+from tileprof.drawing.traffic import traffic_of
 from tileprof.drawing.watch import LaunchRun
 
 sparse: Any = importlib.import_module("case_studies.sparse_attention")

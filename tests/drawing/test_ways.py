@@ -15,7 +15,7 @@ import pytest
 import tileprof
 import tileprof.lang as T
 from tileprof.drawing import show
-from tileprof.drawing.traffic import Moved
+from tileprof.drawing.moved import Moved
 
 ROWS, COLUMNS = 8, 128
 """Of a tile: each of 4 warps takes whole rows."""

@@ -40,10 +40,12 @@ from tileprof.tuning import machine_of
 from tileprof.tuning.facts import LaunchFacts
 from tileprof.tuning.machine import Gpu
 from tileprof.tuning.model import estimate
+from tileprof.tuning.pruning.configured import Configured, NotKnown, Resources
 from tileprof.tuning.pruning.everywhere import PrunedEverywhere
-from tileprof.tuning.pruning.facts import Configured, NotKnown, Resources, facts_of, traffic_of
+from tileprof.tuning.pruning.facts import facts_of
 from tileprof.tuning.pruning.pruner import TritonPruner, name_of
 from tileprof.tuning.pruning.ranking import Ranked, kept_of, ranked
+from tileprof.tuning.pruning.traffic import traffic_of
 
 LISTS = Path(__file__).parents[1] / "data" / "triton_lists"
 PROGRAMS = Path(__file__).parents[1] / "data" / "triton"

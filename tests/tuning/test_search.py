@@ -107,7 +107,7 @@ class FakeSubject:
         wrong = math.exp(self.model_error * np.random.default_rng(seed).standard_normal())
         part = Part(stores=cost(configuration) * wrong * 80)  # at 80 GB/s, for the cache of a core
         launch = LaunchFacts(
-            1, 1, 1, 0, 32, 0, 0, 0, False, 1, 1, False, False, 0, ((0, 0.0),), 0.0, (part,)
+            1, 1, 1, 0, 32, 0, 0, False, 1, 1, False, False, 0, ((0, 0.0),), 0.0, (part,)
         )
         return Trial(KernelFacts((launch,)), None, 0.0, False)
 

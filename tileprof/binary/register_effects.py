@@ -1,4 +1,4 @@
-"""Which registers an instruction reads and writes.
+"""Registers that an instruction reads and writes.
 
 In: an instruction.  Out: `Effects`: names of single registers, `R4`, `UR5` (uniform), `P0`, `UP1`
 (predicates), `B0` (convergence barriers).  RZ, PT and their like hold nothing and are left out.

@@ -1,23 +1,19 @@
 """A worker seen from here: started in the interpreter of a side, asked, and ended.
 
-In: a side, a suite, a target.  Out: the kernels of the suite, their forms, and times. A worker has
-a process group of its own, so that what it starts ends with it.
+In: a side, a suite, a target.  Out: the kernels of the suite, their forms, and times.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 from tileprof.errors import ExecutionError
+from tileprof.trying.piped import PipedProcess
 
 from .forms import Engine, Forms, read_forms
 from .sides import Side
@@ -34,8 +30,6 @@ _BEGIN = (
     "m = u.module_from_spec(s); sys.modules['_bisect'] = m; s.loader.exec_module(m);"
     "from _bisect.main import start; start()"
 )
-_LONGEST_LINE = 300
-"""Characters of a worker's last line in an error."""
 
 
 class SideError(ExecutionError):
@@ -73,6 +67,9 @@ class Worker:
     def __init__(self, side: Side, suite: Suite, place: Place, folder: Path) -> None:
         self.side = side
         self._suite, self._place, self._folder = suite, place, folder
+        self._process = PipedProcess(
+            folder, place.limit_s, lambda what: SideError(f"{side}: its process {what}")
+        )
         self.kernels: tuple[Kernel, ...] = ()
         self.skipped: dict[str, str] = {}
         """Kernels of the file that could not be taken, and why."""
@@ -82,12 +79,12 @@ class Worker:
     def start(self) -> None:
         """Start it, and let it load the suite; come back at once."""
         self._start()
-        self._say({"do": "begin"})
+        self._process.say({"do": "begin"})
 
     def __enter__(self) -> Worker:
         """Wait until it has loaded the suite."""
         try:
-            if not hasattr(self, "_process"):
+            if not self._process.started:
                 self.start()
             self._begin()
         except BaseException:
@@ -113,22 +110,11 @@ class Worker:
         }  # fmt: skip
         path = self._folder / "orders.json"
         path.write_text(json.dumps(orders))
-        ours, theirs = Pipe()
         begin = _BEGIN.format(init=str(_INSIDE / "__init__.py"), folder=str(_INSIDE))
-        with (
-            (self._folder / "output.txt").open("wb") as output,
-            (self._folder / "errors.txt").open("wb") as errors,
-            theirs,
-        ):
-            try:
-                self._process = subprocess.Popen(
-                    [self.side.python, "-c", begin, str(path), str(theirs.fileno())],
-                    env=self._environment(), stdin=subprocess.DEVNULL, stdout=output,
-                    stderr=errors, pass_fds=[theirs.fileno()], start_new_session=True,
-                )  # fmt: skip
-            except OSError as error:
-                raise SideError(f"{self.side.python} cannot be started: {error.strerror}") from None
-        self._pipe = ours
+        try:
+            self._process.start([self.side.python, "-c", begin, str(path)], self._environment())
+        except OSError as error:
+            raise SideError(f"{self.side.python} cannot be started: {error.strerror}") from None
 
     def _environment(self) -> dict[str, str]:
         held = dict(os.environ)
@@ -185,38 +171,14 @@ class Worker:
 
     def end(self) -> None:
         """End it, whatever it does."""
-        if not hasattr(self, "_process"):
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        if hasattr(self, "_pipe"):
-            self._pipe.close()
+        self._process.kill()
 
     def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        self._say(order)
+        self._process.say(order)
         return self._hear()
 
-    def _say(self, order: Mapping[str, Any]) -> None:
-        try:
-            self._pipe.send_bytes(json.dumps(order).encode())
-        except OSError:
-            raise self._failed("ended") from None
-
     def _hear(self) -> dict[str, Any]:
-        try:
-            if not self._pipe.poll(self._place.limit_s):
-                raise self._failed(f"did not answer for {self._place.limit_s:.0f} s")
-            reply: dict[str, Any] = json.loads(self._pipe.recv_bytes())
-        except (EOFError, OSError):
-            raise self._failed("ended") from None
+        reply = self._process.hear()
         if "error" in reply:
             raise SideError(f"{self.side}: {reply['error']}", hint=reply["hint"])
         return reply
-
-    def _failed(self, what: str) -> SideError:
-        self.end()
-        text = (self._folder / "errors.txt").read_text(errors="replace")
-        lines: Sequence[str] = [line for line in text.splitlines() if line.strip()]
-        last = f": {lines[-1].strip()[:_LONGEST_LINE]}" if lines else ""
-        return SideError(f"{self.side}: its process {what}{last}")

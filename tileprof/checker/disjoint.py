@@ -67,7 +67,7 @@ class Blocks:
     uniform: int
     """Atoms up to this number are the same in all blocks."""
     dividends: Mapping[Atom, Linear]
-    """What each quotient is made of."""
+    """Dividend of each quotient."""
     made: int
     """Number of the newest atom of the kernel."""
     effort: Effort

@@ -110,7 +110,7 @@ class Run:
     findings: dict[object, Finding] = field(default_factory=dict)
     """The first counterexample of each pair of accesses."""
     arguments: Arguments | None = None
-    """Where the watch keeps them, in the first run of a kernel."""
+    """Place where the watch keeps them, in the first run of a kernel."""
 
     def position(self, launch: ir.Launch) -> int:
         """Return the position of a launch among those of the kernel's program."""

@@ -1,4 +1,4 @@
-"""What a check finds, as typed facts."""
+"""Findings of a check, as typed facts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Why = Literal["data", "form", "order", "effort"]
 """Reason for a missing proof: an index depends on data; what is known of the indices does not
 exclude the fault; no write of the whole buffer comes before; the limit of work was reached."""
 Actor = Literal["thread", "cp.async", "TMA load", "bulk store", "wgmma"]
-"""Who accesses memory in a block of the GPU's program: a thread, or what it started."""
+"""Agent that accesses memory in a block of the GPU's program: a thread, or what it started."""
 PROPERTY_OF: Mapping[Code, Property] = {
     "race-between-blocks": "races",
     "uninitialized-read": "initialization",
@@ -51,15 +51,15 @@ class FoundAccess:
     point: tuple[tuple[str, int], ...] = ()
     """Loop variables of the `T.Parallel`s around, where they are known."""
     actor: Actor | None = None
-    """Who made the access, in a finding about the GPU's program; its block is a number."""
+    """Agent of the access, in a finding about the GPU's program; its block is a number."""
     thread: int | None = None
     """Thread that made the access, started it, or waits, in a finding about the GPU's program."""
     threads: int = 1
-    """How many threads wait."""
+    """Number of threads that wait."""
     cuda_line: int = 0
     """Line of the emitted CUDA text, from 1; 0 where there is none."""
     what: str = ""
-    """What a thread waits for, or did wrong."""
+    """Reason why a thread waits, or its mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Finding:
     message: str = ""
     """Sentence of the error that ended the run; '' for what a watched run found."""
     schedule: Schedule | None = None
-    """What shows a fault inside a block again."""
+    """Settings of a run that shows a fault inside a block again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,12 @@ _CODES: Mapping[str, Code] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How the inside of blocks is explored."""
+    """Choices about how the inside of blocks is explored."""
 
     target: str = "sm_90a"
     seeds: tuple[int, ...] = (0, 1, 2)
     controls: Controls | None = None
-    """What the compiler may do; the choice of the kernel that is checked where it has one."""
+    """Controls of the compiler; those of the kernel that is checked where it has any."""
 
 
 @dataclass(frozen=True, slots=True)

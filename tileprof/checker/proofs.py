@@ -1,4 +1,4 @@
-"""Which properties of a kernel's launches are proved, for all inputs and all extents."""
+"""Properties of a kernel's launches that are proved, for all inputs and all extents."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class _Collected(Walk):
 
     @property
     def ranges(self) -> Ranges:
-        """What is known about the integers that were seen."""
+        """Facts about the integers that were seen."""
         return self._ranges
 
     def visit(self, op: ir.OpBase, facts: tuple[Linear, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Which reads are proved to come after a write of the whole buffer.
+"""Reads that are proved to come after a write of the whole buffer.
 
 A walk in program order knows the buffers that are written as a whole by then: by a tile op, by a
 scalar assignment, or by a write that reaches every element over all turns of the loops around it
@@ -154,12 +154,9 @@ def _is_whole(value: ir.Value) -> bool:
     while isinstance(value.owner, ir.View | ir.Reinterpret):
         owner = value.owner
         if isinstance(owner, ir.View) and (
-            owner.sizes != owner.base.buffer.shape or any(not _is_zero(o) for o in owner.offsets)
+            owner.sizes != owner.base.buffer.shape
+            or any(ir.constant_of(o) != 0 for o in owner.offsets)
         ):
             return False
         value = owner.base
     return True
-
-
-def _is_zero(value: ir.Value) -> bool:
-    return isinstance(value.owner, ir.Constant) and value.owner.value == 0

@@ -1,4 +1,4 @@
-"""What one run of each block of a kernel does: floating-point operations and global accesses.
+"""Floating-point operations and global accesses of one run of each block of a kernel.
 
 | op                                                      | flops counted                        |
 | ------------------------------------------------------- | ------------------------------------ |
@@ -157,7 +157,7 @@ def _element(
 
 
 def _terms(value: ir.Value) -> Iterator[ir.Value]:
-    """What is added up to give an index."""
+    """Yield what is added up to give an index."""
     if isinstance(value.owner, ir.Binary) and value.owner.kind == "add":
         yield from _terms(value.owner.left)
         yield from _terms(value.owner.right)

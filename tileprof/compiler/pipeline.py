@@ -20,13 +20,13 @@ FRONTEND = "frontend"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a kernel is compiled with, besides its own text."""
+    """Options that a kernel is compiled with, besides its own text."""
 
     instrument: Mode = "off"
     verify: bool = False
     """Check the kernel after every pass."""
     controls: Controls = field(default_factory=Controls)
-    """What the lowering for a GPU may do."""
+    """Controls of the lowering for a GPU."""
     strict: bool = False
     """Whether a faster form that is missed is an error."""
     target: str = ""

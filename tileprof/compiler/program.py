@@ -62,7 +62,7 @@ class Program:
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the compiler decided about each op, and why."""
+        """Return what the compiler decided about each op, and why."""
         return collect(self.kernel)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What the compiler decided about an op, what it did not choose, and why.
+"""Decisions of the compiler about an op, what it did not choose, and why.
 
     matmul.py:31:9: view A: guarded
       not without a guard: in dimension 0, nothing says that the index stays below `m`
@@ -36,8 +36,8 @@ from .passes.bounds import guard_reasons
 
 
 def refuse_missed(remarks: Sequence[Remark]) -> None:
-    """What `strict` asks for: KernelError with all remarks about a faster form that the author
-    could have, at the line of the first; nothing where there is none."""
+    """Raise KernelError with all remarks about a faster form that the author could have, at the
+    line of the first, as `strict` asks; do nothing where there is none."""
     missed = [each for each in remarks if each.severity == "missed"]
     if not missed:
         return

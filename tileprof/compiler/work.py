@@ -1,4 +1,4 @@
-"""How many flops and bytes a launch takes, from the kernel alone (`counting.py` says what counts).
+"""Flops and bytes of a launch, from the kernel alone (`counting.py` says what counts).
 
 Block indices and loop counters are axes.  What depends on them (the trips of a causal loop, the
 part of a tile inside its tensor, a condition) is an array along just those axes, and the work of a
@@ -31,7 +31,7 @@ TOO_MANY = "too many combinations of indices to look at each"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one launch asks of the machine."""
+    """Work of one launch."""
 
     flops: int
     bytes: int
@@ -217,7 +217,7 @@ class _Count:
         return axis
 
     def _inside(self, each: Range, axis: int | None, access: Access) -> Number:
-        """How many elements of a range lie inside the buffer."""
+        """Return how many elements of a range lie inside the buffer."""
         size, extent = self._dim(each.size), self._dim(each.extent)
         if not access.guarded:
             return size

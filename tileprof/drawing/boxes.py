@@ -1,4 +1,4 @@
-"""Which elements each block accesses, as boxes: a few numbers in place of every element.
+"""Elements that each block accesses, as boxes: a few numbers in place of every element.
 
 A box is a range of indices in each dimension.  An access whose index in each dimension follows axes
 of its own is one box a block; any other is cut into runs of elements.  Both are exact.

@@ -41,7 +41,7 @@ _WARP = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Requests:
+class SharedRequests:
     """Instructions of one width on shared memory, of all warps of a block."""
 
     access: Literal["read", "write"]
@@ -55,7 +55,7 @@ class Requests:
 class Exchange:
     """What one block does at an op, each time that it runs."""
 
-    requests: tuple[Requests, ...] = ()
+    requests: tuple[SharedRequests, ...] = ()
     shuffles: int = 0
     """Instructions of warps that pass a word of each lane to another one."""
 
@@ -187,9 +187,9 @@ def _reduction(plan: Reduction, threads: int, working: ir.DType) -> Exchange:
             loads.setdefault(count, []).append(row * working.bytes)
     return Exchange(
         (
-            Requests("write", np.concatenate(stores), working.bytes),
+            SharedRequests("write", np.concatenate(stores), working.bytes),
             *(
-                Requests("read", np.concatenate(each), working.bytes * count)
+                SharedRequests("read", np.concatenate(each), working.bytes * count)
                 for count, each in loads.items()
             ),
         ),
@@ -290,8 +290,8 @@ def _scan(op: ir.Scan, threads: int) -> Exchange | None:
     return Exchange(tuple(requests), shuffles * _words(working))
 
 
-def _request(access: Literal["read", "write"], lanes: Ints, width: int) -> Requests:
-    return Requests(access, np.ascontiguousarray(lanes).reshape(-1, _WARP), width)
+def _request(access: Literal["read", "write"], lanes: Ints, width: int) -> SharedRequests:
+    return SharedRequests(access, np.ascontiguousarray(lanes).reshape(-1, _WARP), width)
 
 
 def _lone(count: int) -> Ints:
@@ -340,7 +340,7 @@ def _shuffled(plan: Shuffles, source: RegisterLayout) -> int:
 
 def _staged(
     access: Literal["read", "write"], layout: RegisterLayout, strides: Ints, dtype: ir.DType
-) -> Requests:
+) -> SharedRequests:
     """Return the accesses of all registers; of threads that hold the same the first one stores."""
     width = staged_width(layout, dtype)
     table = layout.table()[:, ::width]
@@ -350,4 +350,6 @@ def _staged(
         first = np.zeros(len(flat), np.bool_)
         first[np.unique(flat, return_index=True)[1]] = True
         address = np.where(first[:, None], address, -1)
-    return Requests(access, np.ascontiguousarray(address.T).reshape(-1, _WARP), width * dtype.bytes)
+    return SharedRequests(
+        access, np.ascontiguousarray(address.T).reshape(-1, _WARP), width * dtype.bytes
+    )

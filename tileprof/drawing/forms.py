@@ -1,4 +1,4 @@
-"""How the threads of a block make the accesses of a kernel's loops.
+"""Forms in which the threads of a block make the accesses of a kernel's loops.
 
 In: a kernel in the form that the compiler gave its loops, with layouts.  Out: for each access the
 points of its instructions, how wide they are, and which of them the machine code has in each text
@@ -11,23 +11,22 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.controls import Controls
-from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.buffers import SharedBuffer, buffers_of
 from tileprof.compiler.cuda.emit.loops.guards import Guard
 from tileprof.compiler.cuda.emit.loops.in_flight import iterations_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
-from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
+from tileprof.compiler.cuda.layouts import SharedLayout
 from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
-from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.compiler.cuda.target import Target
 
 from .launch_facts import LaunchFacts
 from .one_thread import by_one_thread, kept_by_barriers
 from .operands import MatrixAccess, fragment_copy
+from .points import Ints, in_turns, once_along, places_of, points_of
 from .repeated_loads import (
     Loops,
     Numbers,
@@ -39,13 +38,12 @@ from .repeated_loads import (
 )
 from .ways import Finder, Way, Ways
 
-Ints = NDArray[np.int64]
 _WARP = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """How threads make an access inside a loop with a layout."""
+    """Way in which threads make an access inside a loop with a layout."""
 
     shape: tuple[int, ...]
     """Extents of the loop."""
@@ -74,7 +72,7 @@ class Forms:
         lowered: ir.Kernel | None = None,
     ) -> None:
         """lowered: the kernel after all passes, whose barriers keep loads where they are."""
-        self._buffers = _buffers(kernel, facts)
+        self._buffers = buffers_of(kernel, facts.strides, facts.unaligned)
         self._finder = Finder(
             kernel, self._buffers, controls.vectorize, target.adds_vectors, facts.numbers(kernel)
         )
@@ -216,18 +214,18 @@ class Forms:
                 step = max(width, moved.repeats if moved else 1)
                 points = points_of(planner.layout, step, each in once)
                 if isinstance(each, ir.Store) and (turn := self._turn(way, each, width)):
-                    points = _in_turns(points, planner.layout, turn, width)
+                    points = in_turns(points, planner.layout, turn, width)
                 form = Form(shape, points, width)
                 if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
                 elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
                     # Under different conditions the same address is asked for each time.
                     asked = [*each.indices, *(guard.condition for guard in moved.guards)]
-                    form = replace(form, points=_once(points, shape, _moving(asked, op)))
+                    form = replace(form, points=once_along(points, shape, _moving(asked, op)))
                 self._of[each] = form
 
     def _turn(self, way: Way, store: ir.Store, width: int) -> Turn | None:
-        """Which lanes of a store begin with another register, if some do."""
+        """Return the lanes of a store that begin with another register; None where none do."""
         layout = self.layout(store.buffer)
         moved = [each for each in way.stores if each.op is store]
         if layout is None or not moved or moved[0].guards or width != way.planner.width:
@@ -253,7 +251,7 @@ class Forms:
             form = self._of[op]
             if op.buffer.buffer.space != "shared" or not len(form.points):
                 continue
-            places = _places(form.points, form.shape)
+            places = places_of(form.points, form.shape)
             keys = self._numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
             kept = np.ones(len(keys), np.bool_)
             for at, each in enumerate(keys):
@@ -274,7 +272,7 @@ class Forms:
             if isinstance(op, ir.Load) and op in self._of and op not in front and op.in_bounds:
                 form = self._of[op]
                 if self._numbers.is_fixed(op.buffer) and len(form.points):
-                    places = _places(form.points, form.shape)
+                    places = places_of(form.points, form.shape)
                     flat = places.reshape(len(places), -1, len(form.shape))
                     key = op.buffer, tuple(self._numbers.keys(op.indices, flat))
                     if key in seen:
@@ -292,7 +290,7 @@ class Forms:
         return self._numbers.is_fixed(load.buffer) and alike
 
     def _joined(self, planner: Planner, load: ir.Load, form: Form, *, through: bool) -> Form:
-        """How threads make loads of single elements of shared memory that stay with their points:
+        """Return the form of loads of single elements of shared memory that stay with their points:
         NVRTC loads the same once, `through` the whole loop, or for the points of a vector behind
         which shared memory is written."""
         if self._is_met(planner, load):
@@ -303,17 +301,17 @@ class Forms:
         if not through:
             return replace(form, together=planner.width)
         together = planner.width if planner.dim in axes else 1
-        return replace(form, points=_once(form.points, form.shape, axes), together=together)
+        return replace(form, points=once_along(form.points, form.shape, axes), together=together)
 
     def _loaded(
         self, planner: Planner, access: VectorAccess, around: _Around, loaded: set[Hashable]
     ) -> Form:
-        """How threads make a load in front of a loop's points, but for what they hold already:
+        """Return the form of a load in front of a loop's points, but for what threads hold already:
         `loaded`, to which it is added."""
         op, numbers, form, loop = access.op, self._numbers, self._of[access.op], planner.op
         if access.guards:
             return form
-        places = _places(form.points, form.shape)
+        places = places_of(form.points, form.shape)
         found = numbers.keys(op.indices, places.reshape(len(places), -1, len(form.shape)))
         keys = [(op.buffer, form.width, each) for each in found]
         if _is_cut(planner):
@@ -339,12 +337,12 @@ class Forms:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """Where a block stands in a launch."""
+    """Place of a block in a launch."""
 
     depth: int = 0
     """Number of `for` loops around."""
     copies: int = 1
-    """How often the machine code has it."""
+    """Number of copies of it in the machine code."""
     written: tuple[Written, ...] = ()
     """Loops around of which iterations are told apart, the outermost first."""
     texts: tuple[int, ...] = ()
@@ -378,11 +376,8 @@ def _is_cut(planner: Planner) -> bool:
 def _by_first_threads(loop: ir.Parallel) -> set[ir.OpBase]:
     """Return what only the first of threads with the same point does: changes of memory that others
     see, and loads of shared memory that nothing else needs, which NVRTC puts behind the branch."""
-    users: dict[ir.Value, list[ir.OpBase]] = {}
     ops = list(ir.walk(loop.body))
-    for op in ops:
-        for value in op.operand_values():
-            users.setdefault(value, []).append(op)
+    users = ir.users(ops)
     found: set[ir.OpBase] = set()
     for op in reversed(ops):
         match op:
@@ -412,61 +407,3 @@ def _moving(values: Iterable[ir.Value], loop: ir.Parallel) -> list[int]:
             seen.add(value)
             waiting += value.owner.operand_values() if value.owner is not None else ()
     return [axis for axis, variable in enumerate(loop.body.args) if variable in seen]
-
-
-def _places(points: Ints, shape: tuple[int, ...]) -> Ints:
-    """Return the index of each lane's point along each axis of a loop, -1 for a lane that takes no
-    part: int64[instructions, warps, 32, axes]."""
-    places = np.stack(np.unravel_index(np.maximum(points, 0), shape), axis=-1)
-    return np.where(points[..., None] >= 0, places, -1)
-
-
-def _once(points: Ints, shape: tuple[int, ...], axes: list[int]) -> Ints:
-    """Return the instructions that differ along `axes`: one text of an address is loaded once."""
-    keys = _places(points, shape)[..., axes].reshape(len(points), -1)
-    return points[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
-
-
-def _in_turns(points: Ints, layout: RegisterLayout, turn: Turn, width: int) -> Ints:
-    """Return the points of stores in the order of the lanes that begin with another register."""
-    apart = 1
-    for digit in layout.registers[width.bit_length() - 1 :]:
-        if digit.step == turn.step:
-            break
-        apart *= digit.radix
-    other = points[np.arange(len(points)) ^ apart]
-    exchanged = (np.arange(_WARP) >> turn.lane_bit & 1).astype(np.bool_)
-    return np.where(exchanged, other, points)
-
-
-def points_of(layout: RegisterLayout, width: int, once: bool) -> Ints:
-    """Return the point of the first element of each lane's access: int64[instructions, warps, 32].
-    Of threads that hold one point only the first takes part where it is done `once`."""
-    table = layout.table()[:, ::width]
-    inside = (table < np.array(layout.shape, np.int64)).all(axis=-1)
-    clipped = np.minimum(table, np.array(layout.shape, np.int64) - 1)
-    strides = np.cumprod([1, *layout.shape[:0:-1]])[::-1]
-    number = np.where(inside, (clipped * strides).sum(axis=-1), -1)
-    if once:
-        first = np.zeros(number.size, np.bool_)
-        first[np.unique(number.reshape(-1), return_index=True)[1]] = True
-        number = np.where(first.reshape(number.shape), number, -1)
-    return np.ascontiguousarray(number.T.reshape(number.shape[1], -1, _WARP))
-
-
-def _buffers(kernel: ir.Kernel, facts: LaunchFacts) -> dict[ir.Value, Buffer]:
-    """Return parameters and shared buffers as the emission will know them."""
-    found: dict[ir.Value, Buffer] = {}
-    for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
-        kind = param.type
-        if isinstance(kind, ir.BufferType):
-            found[value] = GlobalBuffer(
-                param.name, kind.dtype, kind.shape, facts.strides(param, kind), param.name,
-                kind.shape, alignment=kind.dtype.bytes if at in facts.unaligned else 16,
-                looks=has_open_rows(kind),
-            )  # fmt: skip
-    for op in kernel.ops():
-        if isinstance(op, ir.Alloc) and op.space == "shared":
-            layout = parse_shared(op.layout, op.shape, op.dtype)
-            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
-    return found

@@ -1,4 +1,4 @@
-"""What is known when a kernel is launched, on which the machine code that runs depends.
+"""Facts that are known when a kernel is launched, on which the machine code that runs depends.
 
 In: a kernel and the arguments of a call.  Out: values of symbols, addresses, and the parameters of
 which rows cannot be copied in vectors.

@@ -1,4 +1,4 @@
-"""What a kernel becomes on a GPU, as far as a picture shows it: layouts, instructions, conflicts.
+"""A kernel on a GPU, as far as a picture shows it: layouts, instructions, conflicts.
 
 In: a kernel and the name of a target.  Out: a `Machine`; no GPU is needed.
 """
@@ -34,7 +34,7 @@ _KIND: dict[str, AccessKind] = {"load": "read", "store": "write", "atomic": "ato
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one warp's request takes, counted by the compiler from the addresses of its lanes."""
+    """Cost of one warp's request, counted by the compiler from the addresses of its lanes."""
 
     line: int
     access: AccessKind
@@ -71,7 +71,7 @@ class Held:
     shape: tuple[int, ...]
     """Extents, with those of a ring's slots first."""
     layout: str
-    """As the IR writes it; '' for rows."""
+    """Text of the layout in the IR; '' for rows."""
 
     @property
     def registers(self) -> RegisterLayout | None:
@@ -172,7 +172,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Holders:
-    """Where each element of a fragment lies, row-major."""
+    """Place of each element of a fragment, row-major."""
 
     thread: Ints
     """Least thread that holds it."""

@@ -19,19 +19,15 @@ _CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 def by_one_thread(body: ir.Block) -> set[ir.OpBase]:
     """Return the stores and atomics outside of parallel loops that change shared or global memory,
     and the ops whose results only one of them uses."""
-    uses: dict[ir.Value, list[ir.OpBase]] = {}
-    for op in ir.walk(body):
-        for value in op.operand_values():
-            uses.setdefault(value, []).append(op)
     found: set[ir.OpBase] = set()
-    _add(body, uses, found)
+    _add(body, ir.users(ir.walk(body)), found)
     return found
 
 
 def _add(block: ir.Block, uses: dict[ir.Value, list[ir.OpBase]], found: set[ir.OpBase]) -> None:
     ops = flat(block)
     statements: dict[ir.OpBase, int] = {}
-    """Where the statement stands that alone needs an op."""
+    """Position of the statement that alone needs an op."""
     checked: set[ir.Value] = set()
     """Indices that all threads compare with bounds."""
     for at in reversed(range(len(ops))):

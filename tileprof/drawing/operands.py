@@ -63,7 +63,7 @@ class FragmentCopy:
 
     held: RegisterLayout
     matrices: MatrixAccess | None
-    """How stmatrix or ldmatrix accesses shared memory; None where threads do it, element by element
+    """Access of shared memory by stmatrix or ldmatrix; None where threads do it, element by element
     in the order of the fragment."""
 
 

@@ -10,7 +10,7 @@ without that, it is a program that the interpreter runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class ScalarLoad:
 
 
 class _UnknownError(Exception):
-    """What a scalar is follows from tiles, or from which block takes which tile."""
+    """A scalar follows from tiles, or from which block takes which tile."""
 
 
 def is_scalar_load(op: ir.OpBase, fixed: set[ir.Value]) -> bool:
@@ -116,19 +116,12 @@ def _program(
 ) -> ir.Kernel:
     """Return a kernel whose launch computes the scalars of a role, and nothing else."""
     before = launch.body.ops[: launch.body.ops.index(roles)]
-    if any(isinstance(each, ir.Load) for each in _every(before)):
+    if any(isinstance(each, ir.Load) for op in before for each in op.with_inner_ops()):
         raise _UnknownError
     body = ir.Block(launch.body.args, [*before, *role.ops])
     made = launch.with_body(scalars.block(body, {}))
     ops = [made if op is launch else op for op in kernel.body.ops]
     return kernel.with_body(ir.Block(kernel.body.args, ops))
-
-
-def _every(ops: Sequence[ir.OpBase]) -> Iterator[ir.OpBase]:
-    for op in ops:
-        yield op
-        for block in op.blocks():
-            yield from ir.walk(block)
 
 
 class _Scalars:
@@ -188,9 +181,7 @@ class _Scalars:
     def _keeps_around(self, op: ir.OpBase, known: bool) -> bool:
         """Whether control flow is kept: where there are scalars inside."""
         matters = any(
-            isinstance(each, ir.Load | ir.Store | ir.Break | ir.Continue)
-            for block in op.blocks()
-            for each in ir.walk(block)
+            isinstance(each, ir.Load | ir.Store | ir.Break | ir.Continue) for each in op.inner_ops()
         )
         if not known and (matters or op.results):
             raise _UnknownError

@@ -20,8 +20,9 @@ from tileprof.runtime.selection import device
 
 from .launch_facts import LaunchFacts
 from .machine import DEFAULT_TARGET, Machine, machine_of
+from .moved import Traffic
 from .page.assembled import page_of
-from .traffic import Traffic, traffic_of
+from .traffic import traffic_of
 from .watch import Watch
 
 _HEIGHT = 760
@@ -30,7 +31,7 @@ _HEIGHT = 760
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What the blocks of a run's launches access; a notebook shows its page."""
+    """Accesses of the blocks of a run's launches; a notebook shows its page."""
 
     watch: Watch
     target: str

@@ -16,7 +16,7 @@ from tileprof.runtime.events.log import Blocks, window
 from tileprof.runtime.events.table import Site
 
 from .boxes import Cover, boxes_of, taking_part
-from .traffic import Traffic
+from .moved import Traffic
 
 Ints = NDArray[np.int64]
 
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(eq=False)
 class SiteRun:
-    """What the blocks of one launch access at one place of the program, summed."""
+    """Accesses of the blocks of one launch at one place of the program, summed."""
 
     site: Site
     op: ir.OpBase

@@ -52,18 +52,18 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """How the points of a loop are run."""
+    """Ways in which the points of a loop may run."""
 
     fast: Way
     slow: Way | None = None
     """None where the machine code has only the other one."""
     conditions: Sequence[Condition] = ()
-    """What a block asks before it goes the fast way."""
+    """Conditions that a block checks before it goes the fast way."""
 
 
 @dataclass(eq=False)
 class Finder:
-    """What finds the ways of a kernel's loops."""
+    """Finder of the ways of a kernel's loops."""
 
     kernel: ir.Kernel
     buffers: Mapping[ir.Value, Buffer]
@@ -72,7 +72,7 @@ class Finder:
     adds: bool
     """Whether neighbours in global memory can be added at once."""
     numbers: Mapping[str, int]
-    """What names in the buffers' strides and pointers stand for."""
+    """Numbers that names in the buffers' strides and pointers stand for."""
     _values: Values = field(init=False)
     _named: dict[str, ir.Value] = field(init=False, default_factory=dict)
     """Scalars by name."""
@@ -115,10 +115,8 @@ class Finder:
 
     def find(self, op: ir.Parallel) -> Ways | None:
         """Return the ways of a loop with a layout; None where an extent is known at launch only."""
-        shape = tuple(
-            int(each.owner.value) for each in op.extents if isinstance(each.owner, ir.Constant)
-        )
-        if len(shape) != len(op.extents):
+        shape = op.static_extents
+        if shape is None:
             return None
         layout = parse_layout(op.layout, shape)
 
@@ -287,7 +285,7 @@ def _copy(op: ir.Parallel) -> ir.Parallel:
 
 @dataclass(frozen=True, eq=False)
 class _Written:
-    """What writes conditions into a program."""
+    """Writer of conditions into a program."""
 
     builder: ir.Builder
     named: Mapping[str, ir.Value]

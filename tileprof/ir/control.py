@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from .core import Block, OpBase, Value, attribute, op, operand, operands, region
 from .effects import Effect
+from .scalar import constant_of
 from .schedule import LaunchSchedule, LoopSchedule, launch_schedule, loop_schedule
 from .tile import Hints
 from .types import Type, bool_, index
@@ -20,6 +21,11 @@ Origin = Literal["", "copy", "fill", "atomic"]
 def _verify_args(body: Block, count: int) -> Iterator[str]:
     if [a.type for a in body.args] != [index] * count:
         yield f"the body takes {[str(a.type) for a in body.args]}, not {count} of type index"
+
+
+def _constants(values: Sequence[Value]) -> tuple[int, ...] | None:
+    found = tuple(int(n) for n in map(constant_of, values) if n is not None)
+    return found if len(found) == len(values) else None
 
 
 @op("launch", effect=Effect.CONTROL)
@@ -71,6 +77,12 @@ class For(OpBase):
     hints: Hints = attribute(default=())
     schedule: LoopSchedule = attribute(default=LoopSchedule(), read=loop_schedule)
 
+    @property
+    def static_range(self) -> range | None:
+        """Numbers that the loop counts through; None where a bound is known at launch only."""
+        numbers = _constants([self.start, self.stop, self.step])
+        return range(*numbers) if numbers is not None and numbers[2] else None
+
     def verify(self) -> Iterator[str]:
         """Bounds are `index` and the body takes one."""
         yield from _verify_args(self.body, 1)
@@ -93,6 +105,11 @@ class Parallel(OpBase):
     """Assignment of points to threads, as text; '' leaves it to the backend."""
     origin: Origin = attribute(default="")
     """The tile op that a GPU backend made the loop of; '' for a loop of the author."""
+
+    @property
+    def static_extents(self) -> tuple[int, ...] | None:
+        """Points of each dimension; None where one is known at launch only."""
+        return _constants(self.extents)
 
     def verify(self) -> Iterator[str]:
         """Extents are `index`, one argument for each."""

@@ -6,7 +6,7 @@ text form.  Ops are not changed after they are built; passes build new ones (`re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -180,10 +180,8 @@ class OpBase:
 
     def all_operand_values(self) -> Iterator[Value]:
         """Yield the operands of the op and of everything inside of it."""
-        yield from self.operand_values()
-        for block in self.blocks():
-            for inner in walk(block):
-                yield from inner.operand_values()
+        for each in self.with_inner_ops():
+            yield from each.operand_values()
 
     @property
     def runs_in(self) -> Queue | None:
@@ -202,15 +200,23 @@ class OpBase:
 
     def all_accesses(self) -> Iterator[Access]:
         """Yield the buffers that the op and everything inside of it reads or writes."""
-        yield from self.accesses()
-        for block in self.blocks():
-            for inner in walk(block):
-                yield from inner.accesses()
+        for each in self.with_inner_ops():
+            yield from each.accesses()
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the regions."""
         for name in self.SPEC.regions:
             yield getattr(self, name)
+
+    def inner_ops(self) -> Iterator[OpBase]:
+        """Yield every op in the regions, outer before inner, in order."""
+        for name in self.SPEC.regions:
+            yield from walk(getattr(self, name))
+
+    def with_inner_ops(self) -> Iterator[OpBase]:
+        """Yield the op itself, then every op in its regions."""
+        yield self
+        yield from self.inner_ops()
 
     @property
     def mnemonic(self) -> str:
@@ -292,11 +298,20 @@ def _declared(held: Field[Any]) -> DeclaredAccess:
     return DeclaredAccess(held.name, reads, writes, held.metadata["at"], held.metadata["unless"])
 
 
+def users(ops: Iterable[OpBase]) -> dict[Value, list[OpBase]]:
+    """Return those of the ops that use each value, in order; an op is there as often as it does."""
+    found: dict[Value, list[OpBase]] = {}
+    for each in ops:
+        for value in each.operand_values():
+            found.setdefault(value, []).append(each)
+    return found
+
+
 def walk(block: Block) -> Iterator[OpBase]:
     """Yield every op of a block and of the regions inside, outer before inner, in order."""
     for each in block.ops:
         yield each
-        # Without `blocks`, as most ops have none: passes spend much of their time here.
+        # Not `inner_ops`, as most ops have no regions: passes spend much of their time here.
         for name in each.SPEC.regions:
             yield from walk(getattr(each, name))
 

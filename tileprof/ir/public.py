@@ -2,7 +2,7 @@
 
 from .builder import Builder
 from .control import Break, Continue, For, If, Launch, Parallel, Record, Scope, While, Yield
-from .core import OPS, Access, Block, OpBase, Value, walk, walk_inner_first
+from .core import OPS, Access, Block, OpBase, Value, users, walk, walk_inner_first
 from .device import (
     AllReduce,
     AsyncCopy,
@@ -34,7 +34,18 @@ from .parser import parse
 from .plain import plain_kernel
 from .printer import print_kernel
 from .rewriter import Rule, clone, clone_block, rewrite
-from .scalar import Binary, Bitcast, Cast, Compare, Constant, Fma, ScalarOp, Select, Unary
+from .scalar import (
+    Binary,
+    Bitcast,
+    Cast,
+    Compare,
+    Constant,
+    Fma,
+    ScalarOp,
+    Select,
+    Unary,
+    constant_of,
+)
 from .tile import (
     TILE_OPS,
     Annotate,
@@ -76,7 +87,7 @@ __all__ = [
     "RingAcquire", "RingCommit", "RingReceive", "RingRelease", "RingSend", "RingWait", "Roles",
     "Rule", "ScalarOp", "Scan", "Scope", "Select", "Site", "Space", "State", "Store",
     "TileAtomic", "TileOp", "TurnPass", "TurnStart", "TurnWait", "Type", "Unary", "Value",
-    "View", "Wait", "While", "Yield", "clone", "clone_block", "dtype", "index", "parse",
-    "plain_kernel", "print_kernel", "problems", "promote", "rewrite", "squeeze", "verify",
-    "walk", "walk_inner_first",
+    "View", "Wait", "While", "Yield", "clone", "clone_block", "constant_of", "dtype", "index",
+    "parse", "plain_kernel", "print_kernel", "problems", "promote", "rewrite", "squeeze",
+    "users", "verify", "walk", "walk_inner_first",
 ]  # fmt: skip

@@ -56,6 +56,13 @@ def clone(op: OpBase, mapping: Mapping[Value, Value], regions: dict[str, Block])
     return made
 
 
+def opened(block: Block, mapping: dict[Value, Value]) -> Block:
+    """Return an empty block in the place of another; `mapping` is extended by its arguments."""
+    made = Block([Value(a.type, a.name) for a in block.args])
+    mapping.update(zip(block.args, made.args))
+    return made
+
+
 def rewrite_block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Block:
     """Return a copy of a block with `rule` applied to every op; values from outside are replaced by
     `mapping`, which is extended.
@@ -65,9 +72,7 @@ def rewrite_block(block: Block, mapping: dict[Value, Value], rule: Rule) -> Bloc
 
 def rebuilt(block: Block, mapping: dict[Value, Value], rule: PairRule) -> Block:
     """Apply `rewrite_block` with a rule that looks its decisions up by the ops of `block`."""
-    args = [Value(a.type, a.name) for a in block.args]
-    mapping.update(zip(block.args, args))
-    made = Block(args)
+    made = opened(block, mapping)
     builder = Builder(made)
     for op in block.ops:
         names = op.SPEC.regions

@@ -35,6 +35,11 @@ class Constant(OpBase):
     dtype: DType = attribute()
 
 
+def constant_of(value: Value) -> bool | int | float | None:
+    """Return the number that a value is; None where it is no constant."""
+    return value.owner.value if isinstance(value.owner, Constant) else None
+
+
 @op("binary", effect=Effect.PURE, mnemonics=get_args(BinaryKind), by="kind", gives="left")
 class Binary(OpBase):
     """Two operands of one type.  `div` is for floats; `floordiv` and `floormod` round down as

@@ -19,7 +19,7 @@ class Question:
     name: str
     """Name of the value in the file."""
     about: str
-    """What it is, as the end of a sentence."""
+    """Description of it, as the end of a sentence."""
     wrong: Callable[[Any, Attempt], str]
     """Returns why an answer is wrong, without the right one; '' where it is right.  It raises
     TypeError or ValueError for an answer that is no answer to the question."""

@@ -1,4 +1,4 @@
-"""What an exercise is, and what a judge says of an attempt."""
+"""Exercises, and a judge's verdict on an attempt."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TRACKS: tuple[Track, ...] = (
 )  # fmt: skip
 """Tracks in the order in which the list shows them."""
 Stage = Literal["file", "kernel", "launch", "values", "condition", "answer"]
-"""What failed: the file cannot be run; the kernel is refused or goes wrong; no kernel ran; values
-differ; a condition does not hold; an answer is wrong."""
+"""Kind of failure: the file cannot be run; the kernel is refused or goes wrong; no kernel ran;
+values differ; a condition does not hold; an answer is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Failure:
     message: str
     location: Location | None = None
     hint: str = ""
-    """What tileprof found about it, as sentences."""
+    """Findings of tileprof about it, as sentences."""
     case: str = ""
     """Arguments of the hidden case, in words."""
     device: str = ""
@@ -54,7 +54,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a check found."""
+    """Result of a check."""
 
     exercise: str
     failure: Failure | None = None
@@ -65,7 +65,7 @@ class Result:
     conditions: tuple[str, ...] = ()
     """Conditions that hold."""
     said: str = ""
-    """What the exercise says to who has solved it."""
+    """Text for a learner who has solved the exercise."""
 
     @property
     def passed(self) -> bool:
@@ -94,7 +94,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a learner hands in: the members of a file, or a function and answers."""
+    """Attempt of a learner: the members of a file, or a function and answers."""
 
     members: Mapping[str, Any]
     place: str
@@ -142,7 +142,7 @@ class Exercise:
     task: str
     """Explanation, in paragraphs."""
     uses: tuple[str, ...]
-    """What to read, as `page.md#section`, within `docs`."""
+    """Section to read, as `page.md#section`, within `docs`."""
     starter: str
     """Content of the learner's file below its docstring: it runs, and is wrong."""
     judge: Judge
@@ -150,7 +150,7 @@ class Exercise:
     spec: Callable[..., Any] | None = None
     """The specification in NumPy."""
     said: str = ""
-    """What the learner reads after solving it."""
+    """Text that the learner reads after solving it."""
     data: Mapping[str, str] | None = None
     """Files that are put beside the learner's: their names in `tileprof/learn/data` by name."""
 

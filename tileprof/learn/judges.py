@@ -41,7 +41,7 @@ class Ran:
 
 
 class Condition(Protocol):
-    """What a solution must do beyond right values."""
+    """Condition on a solution beyond right values."""
 
     @property
     def text(self) -> str:

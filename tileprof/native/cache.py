@@ -22,7 +22,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -71,6 +71,14 @@ def cache_folder() -> Path:
         return _home() / "Library" / "Caches" / "tileprof"
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else _home() / ".cache") / "tileprof"
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """Return the hexadecimal digits that name an entry after all that it depends on."""
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(f"{len(part)} {part}".encode())
+    return made.hexdigest()[:24]
 
 
 def _home() -> Path:

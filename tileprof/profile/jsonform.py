@@ -31,7 +31,7 @@ def to_json(profile: Profile) -> dict[str, Any]:
         shown = law.present(metric, own) | law.present(metric, total)
         ids = shown.nonzero()[0]
         for i, mine, all_ in zip(ids.tolist(), own[ids].tolist(), total[ids].tolist()):
-            nodes[i]["metrics"][name] = {"own": _value(mine), "total": _value(all_)}
+            nodes[i]["metrics"][name] = {"own": finite(mine), "total": finite(all_)}
     return {"schema": SCHEMA, "metrics": _metrics(profile.metrics.values()), "nodes": nodes}
 
 
@@ -46,10 +46,10 @@ def diff_to_json(diff: Diff) -> dict[str, Any]:
         for i in (law.present(metric, old) | law.present(metric, new)).nonzero()[0].tolist():
             change = diff.change(name, i)
             nodes[i]["metrics"][name] = {
-                "old": _value(change.old),
-                "new": _value(change.new),
-                "delta": _value(change.delta),
-                "ratio": _value(change.ratio),
+                "old": finite(change.old),
+                "new": finite(change.new),
+                "delta": finite(change.delta),
+                "ratio": finite(change.ratio),
             }
     return {"schema": SCHEMA, "metrics": _metrics(diff.metrics.values()), "nodes": nodes}
 
@@ -79,5 +79,6 @@ def _nodes(profile: Profile) -> list[dict[str, Any]]:
     return nodes
 
 
-def _value(value: int | float) -> int | float | None:
+def finite(value: float) -> float | None:
+    """Return a number; None, JSON's null, where it is infinite or NaN."""
     return value if math.isfinite(value) else None

@@ -28,6 +28,17 @@ def inside_kernels(profile: Profile) -> npt.NDArray[np.bool_]:
     return inside
 
 
+def kernels_around(profile: Profile) -> npt.NDArray[np.int64]:
+    """Return the kernel of each kernel and of what lies inside of one; -1 elsewhere."""
+    found = np.full(len(profile), -1)
+    for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
+        if kind == "kernel":
+            found[node] = node
+        elif kind in INSIDE and parent >= 0:
+            found[node] = found[parent]
+    return found
+
+
 def whole_kernels(profile: Profile, metric: str) -> Column:
     """Return, per node, its own value of a summing metric, that of a kernel with its inside.
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from .kernel_places import INSIDE
+from .kernel_places import kernels_around
 from .metrics import Column
 from .tree.model import Profile
 
@@ -57,7 +56,7 @@ def shares_of(profile: Profile) -> dict[int, tuple[Share, ...]]:
     if SAMPLES not in profile.metrics:
         return {}
     found: dict[int, list[Share]] = {}
-    kernels = _kernels(profile)
+    kernels = kernels_around(profile)
     for role in ROLES:
         samples, looks = _total(profile, role), _looks(profile, role)
         for node in np.flatnonzero((samples > 0) & (kernels >= 0)).tolist():
@@ -77,7 +76,7 @@ def line_shares(
         return {}
     own, whole = profile.own[SAMPLES] + profile.absorbed[SAMPLES], profile.total(SAMPLES)
     looks = np.max([_looks(profile, role) for role in ROLES], axis=0)
-    kernels = _kernels(profile)
+    kernels = kernels_around(profile)
     seen: dict[tuple[str, int], int] = {}
     by: dict[tuple[str, int], set[int]] = {}
     for node, place in places.items():
@@ -88,17 +87,6 @@ def line_shares(
         place: Share.of("", count, *(int(sum(of[k] for k in by[place])) for of in (whole, looks)))
         for place, count in seen.items()
     }
-
-
-def _kernels(profile: Profile) -> npt.NDArray[np.int64]:
-    """Return the kernel of each kernel and of what lies inside of one; -1 elsewhere."""
-    found = np.full(len(profile), -1)
-    for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
-        if kind == "kernel":
-            found[node] = node
-        elif kind in INSIDE and parent >= 0:
-            found[node] = found[parent]
-    return found
 
 
 def _total(profile: Profile, role: str) -> Column:

@@ -1,4 +1,4 @@
-"""What the compiler and the profiler say of single ops: codes with typed facts.
+"""Remarks of the compiler and the profiler about single ops: codes with typed facts.
 
 In: facts, from passes and measurements; or their JSON, from files.  Out: `Remark`s, which compiler,
 runtime, profile and analyzer hand on as they are.  `statement` is what a code is; each of the other

@@ -1,4 +1,4 @@
-"""What is said of copies of tiles, and of the warp group that issues loads."""
+"""Remarks about copies of tiles, and about the warp group that issues loads."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CachePolicy(Candidate, text="`{policy}`"):
 
 
 class AskedReason(Reason):
-    """What the author asked for."""
+    """A wish of the author as a reason."""
 
 
 class AsyncOff(AskedReason, text="asynchronous copies are turned off, as asked"): ...

@@ -1,4 +1,4 @@
-"""What is said of kernels on the `cpu`, and of bounds that nothing proves."""
+"""Remarks about kernels on the `cpu`, and about bounds that nothing proves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of launches: order and number of blocks, clusters, persistence, occupancy."""
+"""Remarks about launches: order and number of blocks, clusters, persistence, occupancy."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ class BlocksCandidate(Candidate, text="{blocks} blocks"):
 
 
 class Need(Statement):
-    """What a block may take at most so that one more fits."""
+    """The most that a block may take so that one more fits."""
 
 
 class RegistersAtMost(Need, text="at most {registers} registers a thread"):

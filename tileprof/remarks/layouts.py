@@ -1,4 +1,4 @@
-"""What is said of layouts, of accesses in them, of sums across threads, and of bounds."""
+"""Remarks about layouts, accesses in them, sums across threads, and bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LoadedAsTile(
 
 class BeginsBefore(Decision, text="for the first iterations before the load[[ of line {line}]]"):
     line: Line
-    """Where a load stands that these overtake."""
+    """Line of a load that these overtake."""
 
 
 class SecondTile(Decision, text="two tiles: one is filled while TMA stores the other"): ...

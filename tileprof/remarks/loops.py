@@ -1,4 +1,4 @@
-"""What is said of loops: their order, their masks, and warp groups that take turns in them."""
+"""Remarks about loops: their order, their masks, and warp groups that take turns in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of measurement inside kernels, and what was measured there."""
+"""Remarks about measurement inside kernels, and results measured there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of matrix products."""
+"""Remarks about matrix products."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class GemmInstruction(Decision):
     )  # fmt: skip
     instruction: Literal["wgmma", "mma", "fma"]
     form: str
-    """How threads divide the tile, and what one instruction multiplies."""
+    """Division of the tile among threads, and the shape that one instruction multiplies."""
     tf32: bool = False
     columns: int = 0
-    """Of a warp group, where several instructions share them."""
+    """Columns of a warp group, where several instructions share them."""
     widths: tuple[int, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""What is said of configurations of Triton's autotuner: which are kept, and why all of them are."""
+"""Remarks about configurations of Triton's autotuner: which are kept, and why all of them are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ptxas says of lost speed, in the author's terms; `number` is its own name of the message."""
+"""Notes of ptxas about lost speed, in the author's terms; `number` is its own name of the note."""
 
 from __future__ import annotations
 

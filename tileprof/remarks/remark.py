@@ -43,7 +43,7 @@ class Remark:
     op: str
     """Kind of the op: `copy`, `buffer`, `gemm`, …"""
     name: str = ""
-    """What tells the op from others of its kind: `A → A_shared`."""
+    """Name that tells the op from others of its kind: `A → A_shared`."""
     location: Location | None = None
     rejected: tuple[Rejection, ...] = ()
     severity: Severity = "info"

@@ -1,4 +1,4 @@
-"""What a remark says, as a code with typed facts; the sentence is rendered from them.
+"""Statements of remarks, as codes with typed facts; the sentence is rendered from them.
 
     class RowStride(Reason):
         text = "row stride {stride} B is not a multiple of {multiple} B, {instruction} needs it"
@@ -66,7 +66,7 @@ class Statement:
     """A code with its facts."""
 
     text: ClassVar[str]
-    """How it is rendered."""
+    """Form in which it is rendered."""
 
     def __init_subclass__(cls, text: str = "") -> None:
         if text:
@@ -128,15 +128,15 @@ class Statement:
 
 
 class Decision(Statement):
-    """What was chosen for an op, or what was measured at it."""
+    """Choice for an op, or measurement at it."""
 
 
 class Candidate(Statement):
-    """What could have been chosen."""
+    """Alternative that could have been chosen."""
 
 
 class Reason(Statement):
-    """What speaks against a candidate."""
+    """Reason against a candidate."""
 
 
 # -- facts

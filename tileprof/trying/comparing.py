@@ -53,7 +53,8 @@ DISTURBED: dict[Accuracy, float] = {"exact": 0.0, "rounding": 1e-6, "precision":
 """Size of the random numbers that stand for rounding, as a share of each parameter's gradient:
 some units of 32-bit floats, and one of bfloat16."""
 _TIMES_NOISE = 5.0
-"""How many times as far apart as by these random numbers results may be: theirs is one chance."""
+"""Largest difference that is allowed, as a multiple of that by these random numbers: theirs is one
+chance."""
 _MOST_ALLOWED = {"value/": 0.01, "update/": 0.1}
 """Largest differences that are allowed for noise."""
 _OF_ONE = 0.1
@@ -73,7 +74,7 @@ class Check:
     count: int
     """Values that were compared."""
     difference: float
-    """How far they are apart, as a share; infinite where a value is missing or not finite."""
+    """Distance between them, as a share; infinite where a value is missing or not finite."""
     allowed: float
 
     @property

@@ -149,7 +149,7 @@ class _Text:
         return self._starts[node.end_lineno - 1] + node.end_col_offset
 
     def line(self, number: int) -> int:
-        """Where a line begins."""
+        """Offset at which a line begins."""
         return self._starts[number - 1]
 
 

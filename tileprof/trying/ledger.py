@@ -47,7 +47,7 @@ class Entry:
     program: str
     device: str
     changes: tuple[str, ...]
-    """In words."""
+    """Description in words."""
     finding: str
     predicted: Gain | None
     measured: Interval | None

@@ -1,4 +1,4 @@
-"""How many times as fast a changed program is: pairs of processes that take turns.
+"""Speed of a changed program over that of the original: pairs of processes that take turns.
 
 In: the program as it is, and changed.  Out: `Pair`s, and the interval of their speed-up.
 
@@ -36,7 +36,7 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How a program is timed."""
+    """Settings of a program's timing."""
 
     rounds: int = 6
     """Batches of each process of a pair: even, so that each goes first as often as the other."""

@@ -1,4 +1,4 @@
-"""What a process of the program is told before it begins, and the messages of both sides.
+"""Orders that a process of the program gets before it begins, and the messages of both sides.
 
 In: a program, changes, and how it is measured.  Out: JSON in a file, read by `inside.main`. After
 that the two sides talk over a pipe:
@@ -58,12 +58,12 @@ class TriedProgram:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What one process of the program does."""
+    """Orders of one process of the program."""
 
     program: TriedProgram
     fixes: tuple[Fix, ...]
     folder: str
-    """Where it writes what it keeps of its results."""
+    """File for what it keeps of its results."""
     kept: int
     """Steps, from the first on, whose results are kept."""
     untimed: int

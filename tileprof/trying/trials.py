@@ -68,7 +68,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How changes are tried."""
+    """Settings of trials."""
 
     kept_steps: int = 5
     """Steps whose results are compared."""
@@ -88,7 +88,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of a candidate."""
+    """Outcome of a candidate."""
 
     candidate: Candidate
     verdict: Verdict
@@ -101,9 +101,9 @@ class Trial:
     tolerance: float
     seconds: float
     unit: Literal["step", "run"]
-    """What a time is that of."""
+    """Work that a time is of."""
     circumstances: Circumstances
-    """Of the last process of the changed program."""
+    """Circumstances of the last process of the changed program."""
     doubts: tuple[Doubt, ...] = ()
     """Reasons to doubt its times."""
 
@@ -168,7 +168,7 @@ class Trials:
 
     @property
     def settings(self) -> Settings:
-        """How changes are tried."""
+        """Settings of trials."""
         return self._settings
 
     def pair(self, fixes: tuple[Fix, ...], number: int) -> tuple[Pair, Run, Run]:
@@ -206,7 +206,7 @@ class Trials:
 
     @property
     def unstable(self) -> Comparison | None:
-        """How two processes of the original differ, where they are not the same."""
+        """Difference between two processes of the original, where they are not the same."""
         return self._unstable
 
     def tell(self, text: str) -> None:

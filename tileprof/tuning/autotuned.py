@@ -57,7 +57,7 @@ _inputs: ContextVar[tuple[Any, ...] | None] = ContextVar("tileprof_tuning_inputs
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What an author asked for."""
+    """Wishes of an author."""
 
     configurations: Configurations = None
     """None: the tuner proposes."""
@@ -75,7 +75,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """What a kind of call runs."""
+    """Configuration and kernel that a kind of call runs."""
 
     function: JitFunction
     configuration: Configuration

@@ -1,4 +1,4 @@
-"""What one configuration of a kernel asks of the machine, as records that processes exchange.
+"""Demands of one configuration of a kernel on the machine, as records that processes exchange.
 
 In: nothing.  Out: `KernelFacts`: for each launch its blocks, what a block takes of a multiprocessor
 and its parts, which are what is done once and what each iteration of each loop does.  `reading.py`
@@ -29,7 +29,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a block does in each of `times` iterations."""
+    """Work of a block in each of `times` iterations."""
 
     line: int = 0
     """Line of the loop in the author's file; 0 for what is done once."""
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """What ptxas says of a launch's machine code."""
+    """Facts of a launch's machine code, as ptxas states them."""
 
     registers: int
     spilled: int
@@ -86,7 +86,6 @@ class LaunchFacts:
     """Registers of a thread: the binary's, else an estimate."""
     lacking: int
     """Registers that a thread would need beyond those it can have, by the estimate."""
-    fragment_bytes: int
     local_bytes: int
     """Bytes of all buffers of a block, of one stage."""
     persistent: bool
@@ -112,9 +111,14 @@ class KernelFacts:
     launches: tuple[LaunchFacts, ...] = ()
     tensor_bytes: float = 0.0
     reasons: tuple[str, ...] = field(default=())
-    """What is not known, as sentences."""
+    """Sentences about what is not known."""
 
     @property
     def spilled(self) -> int:
         """Bytes that a thread spills, of the launch with the most."""
         return max((each.binary.spilled for each in self.launches if each.binary), default=0)
+
+
+def registers_available(threads: int) -> int:
+    """Return the most registers that a thread can have in a block of so many threads."""
+    return min(255, 65536 // max(threads, 1) // 8 * 8)

@@ -1,4 +1,4 @@
-"""What measured times say about configurations that were not timed.
+"""Expected times of configurations that were not timed, from those that were.
 
 In: predictions of the model, times of some configurations, how far apart configurations are.  Out:
 for each configuration an expected time with its uncertainty, and what timing it is expected to

@@ -10,7 +10,6 @@ Both are numbers and no code: they choose among values of arguments that the fun
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import platform
@@ -110,7 +109,7 @@ class Place:
     def of(cls, name: str, source: str, machine: Machine) -> Place:
         """Return the place for a function by its source text."""
         parts = (source, *_identity(machine))
-        return cls(cache.cache_folder() / f"tuned-{name}-{_digest(parts)}")
+        return cls(cache.cache_folder() / f"tuned-{name}-{cache.digest_of(parts)}")
 
     def read(self) -> list[Result]:
         """Return all results, the newest first; damaged ones and those that others could have
@@ -125,7 +124,7 @@ class Place:
     def write(self, result: Result) -> None:
         """Keep a result, in place of an older one for these shapes; OutputError where the cache
         cannot be written."""
-        file = self.folder / f"{_digest([json.dumps(result.shapes.as_json())])}.json"
+        file = self.folder / f"{cache.digest_of([json.dumps(result.shapes.as_json())])}.json"
         held = {"format": _FORMAT, "schema": SCHEMA, **result.as_json()}
         try:
             cache.create_folder()
@@ -193,14 +192,7 @@ def compiler_digest() -> str:
     folder = Path(tileprof.__file__).parent / "compiler"
     files = sorted(each for each in folder.rglob("*") if each.suffix in (".py", ".cuh", ".h"))
     held = (each.read_bytes().hex() for each in files)
-    return _digest([tileprof.__version__, *held])
-
-
-def _digest(parts: Iterable[str]) -> str:
-    made = hashlib.sha256()
-    for part in parts:
-        made.update(f"{len(part)} {part}".encode())
-    return made.hexdigest()[:24]
+    return cache.digest_of([tileprof.__version__, *held])
 
 
 # -- tables

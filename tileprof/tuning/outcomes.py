@@ -1,4 +1,4 @@
-"""What a search found: every configuration with what the model and the measurement say of it."""
+"""Outcome of a search: every configuration with what the model and the measurement say of it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Outcome:
         return tuple(each for each in self.looked if each.measured)
 
     def counts(self) -> Mapping[Verdict, int]:
-        """How many configurations have each verdict."""
+        """Number of configurations with each verdict."""
         found: dict[Verdict, int] = {}
         for each in self.looked:
             found[each.verdict] = found.get(each.verdict, 0) + 1

@@ -25,7 +25,7 @@ from tileprof.remarks.layouts import GlobalAccess, SharedAccess
 from tileprof.remarks.loops import TakeTurns
 from tileprof.remarks.products import IssuedBehind, RunsWhile
 
-from .facts import Binary, KernelFacts, LaunchFacts, Part, Product
+from .facts import Binary, KernelFacts, LaunchFacts, Part, Product, registers_available
 from .numbers import OTHER_REGISTERS, ROW_BYTES
 
 _SPECIAL = {
@@ -138,7 +138,7 @@ class _Reader:
         written = sum(p.stores * p.times for p in parts) * blocks
         return LaunchFacts(
             blocks, threads, workers, spec.shared if spec else int(buffers),
-            *_registers(fragments, workers, asked, threads), int(fragments), int(buffers),
+            *_registers(fragments, workers, asked, threads), int(buffers),
             bool(spec and spec.persistent), spec.cluster if spec else 1, groups, self._planned,
             self._alternating, 0,
             self._memory(parts, blocks, running), written, parts,
@@ -359,7 +359,7 @@ def _registers(fragments: float, workers: int, asked: int, threads: int) -> tupl
     """Estimate a thread's registers by what its fragments take, and those that it lacks."""
     needed = int(fragments / 4 / max(workers, 1)) + OTHER_REGISTERS
     # More than there are for one block is not given to it: the rest is spilled.
-    there = min(255, 65536 // max(threads, 1) // 8 * 8)
+    there = registers_available(threads)
     if threads > asked and (groups := asked // 128) in ROLE_REGISTERS:
         # With a producer, registers move between roles; the block starts with equal shares.
         return there, max(0, needed - ROLE_REGISTERS[groups][1])

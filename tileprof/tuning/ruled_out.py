@@ -1,4 +1,4 @@
-"""What failed trials teach: a configuration that is too large rules out those that are larger.
+"""Lessons of failed trials: a configuration that is too large rules out those that are larger.
 
 In: refused configurations with the resource that there was too little of, and those that spill.
 Out: for a configuration that was not tried, the failure that rules it out.

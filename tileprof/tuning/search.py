@@ -82,7 +82,7 @@ class Subject(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """What the model knows of the device."""
+        """Facts about the device that the model uses."""
 
     @property
     def device(self) -> str:
@@ -105,7 +105,7 @@ class Subject(Protocol):
 
 
 class Trials(Protocol):
-    """What makes trials."""
+    """Maker of trials."""
 
     def trials(self, orders: Sequence[Order], what: str = "trial compiles") -> list[Trial]:
         """Make trials, in the order of `orders`."""
@@ -113,7 +113,7 @@ class Trials(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How much is tried."""
+    """Limits of a search."""
 
     timed: int = MOST_TIMED
     """Most configurations that are timed; 0 ranks by the model alone."""

@@ -1,4 +1,4 @@
-"""What a tuned result holds for: the shapes and values of one call.
+"""Shapes and values of one call, which a tuned result holds for.
 
 In: a traced kernel and the values of a call.  Out: `Shapes`, equal for calls that one result
 serves, and how far apart two of them are.  Extents that are compiled in have to be the same.

@@ -1,4 +1,4 @@
-"""Which arguments of a kernel are tunable, and the values that they may have.
+"""Arguments of a kernel that are tunable, and the values that they may have.
 
 In: a function of tiles with its sizes bound; the author's configurations, or none.  Out: a `Space`.
 Without configurations, an argument counts as tunable if its default is a positive whole number and
@@ -234,7 +234,7 @@ def _controls(base: _Cut) -> tuple[tuple[str, tuple[Value, ...]], ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a kernel is cut into tiles, and what its callers see of it."""
+    """Division of a kernel into tiles, and what its callers see of it."""
 
     seen: tuple[object, ...]
     """Names, types and roles of arguments and results."""
@@ -256,10 +256,9 @@ class _Cut:
         launches = [op for op in ops if isinstance(op, ir.Launch)]
         loops = [op for op in ops if isinstance(op, ir.For) and op.num_stages]
         buffers = [op for op in ops if isinstance(op, ir.Alloc)]
-        grids = [tuple(_constant(v) for v in op.grid) for op in launches]
-        grids += [
-            tuple(_constant(v) for v in op.extents) for op in ops if isinstance(op, ir.Parallel)
-        ]
+        sizes = [op.grid for op in launches]
+        sizes += [op.extents for op in ops if isinstance(op, ir.Parallel)]
+        grids = [tuple(map(ir.constant_of, each)) for each in sizes]
         advice = [str(op.hints) for op in launches]
         advice += [repr((op.name, op.hints)) for op in ops if isinstance(op, ir.Annotate)]
         return cls(
@@ -283,8 +282,3 @@ class _Cut:
         if self.stages != other.stages:
             return "stages"
         return "raster" if self.hints != other.hints else None
-
-
-def _constant(value: ir.Value) -> object:
-    owner = value.owner
-    return owner.value if isinstance(owner, ir.Constant) else None

@@ -32,7 +32,7 @@ Reference = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """How far results may be apart."""
+    """Largest distance between results."""
 
     relative: float = 1e-2
     absolute: float = 1e-2
@@ -42,7 +42,7 @@ class Tolerances:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """How results are checked."""
+    """Settings of the check of results."""
 
     tolerances: Tolerances = Tolerances()
     reference: Reference | None = None

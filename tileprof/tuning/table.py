@@ -1,4 +1,4 @@
-"""What a search knows of each configuration, and what follows from all of it.
+"""Knowledge of a search about each configuration, and what follows from all of it.
 
 In: what trials and comparisons of times tell.  Out: configurations by rank, times, guesses, and the
 `Looked` of an `Outcome`.
@@ -21,7 +21,7 @@ from .trials import Refused, Trial
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a configuration."""
+    """Facts about a configuration."""
 
     trial: Trial | None = None
     estimate: Estimate | None = None
@@ -35,11 +35,11 @@ class Known:
 
 @dataclass(slots=True)
 class Table:
-    """What is known of the configurations of a space."""
+    """Facts about the configurations of a space."""
 
     space: Space
     known: dict[Configuration, Known] = field(default_factory=dict)
-    """In the order in which they were asked for."""
+    """Configurations in the order in which they were asked for."""
 
     def __contains__(self, configuration: Configuration) -> bool:
         return configuration in self.known

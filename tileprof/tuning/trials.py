@@ -44,12 +44,12 @@ class Refused:
     message: str
     hint: str
     resource: Resource | None = None
-    """What there is too little of; None where the fault is another one."""
+    """Resource that there is too little of; None where the fault is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a trial found."""
+    """Findings of a trial."""
 
     facts: KernelFacts | None
     refused: Refused | None

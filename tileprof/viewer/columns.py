@@ -1,4 +1,4 @@
-"""Which numbers a view shows: metrics, rates of two of them, quantiles of one, facts of kernels.
+"""Numbers that a view shows: metrics, rates of two of them, quantiles of one, facts of kernels.
 
 In: a profile and a name a reader asked for.  Out: a `Column`: a value per node, one for the whole.
 """

@@ -43,7 +43,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What stands right of the fields: tree lines, a name, and remarks that may be left out."""
+    """Text right of the fields: tree lines, a name, and remarks that may be left out."""
 
     name: str
     lines: str = ""
@@ -53,7 +53,7 @@ class Label:
     shorter: tuple[str, ...] = ()
     """Other forms of the name for narrower places, longest first."""
     mark: str = ""
-    """What tells the name from an equal one, for which longer names give way."""
+    """Text that tells the name from an equal one, for which longer names give way."""
 
     def fitted(self, room: int, glyphs: Glyphs) -> str:
         """The longest form of the name that fits in `room` cells; else its shortest one, cut."""

@@ -41,7 +41,7 @@ class ViewOptions:
     """A regular expression: layers of a model that are shown one by one, by their names in it;
     others of a container are one."""
     group: Group | None = None
-    """What the nodes at the top of a tree are, in place of where the program began; those of
+    """Kind of the nodes at the top of a tree, in place of where the program began; those of
     several processes are there already (`merge_by`)."""
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tileprof.profile import DEVICE_WORK, SETUP, Profile
 from tileprof.profile.transform.frames import is_module
+from tileprof.profile.transform.operations import with_ancestors
 from tileprof.profile.tree.forest import nearest
 from tileprof.viewer.options import MOST_LINES, THRESHOLDS
 from tileprof.viewer.selection import Selection, folded_since, pruned, waiting
@@ -27,7 +28,7 @@ Once = Callable[[Profile], Mask]
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What shares are of: all, and what goes on; 0 where that is all, or nothing."""
+    """Wholes that shares are of: all, and what goes on; 0 where that is all, or nothing."""
 
     whole: float
     steps: float
@@ -130,10 +131,7 @@ def _hottest(selection: Selection, once: Once) -> Mask:
 
 def _led_to(profile: Profile, values: npt.NDArray[np.float64], ends: Mask) -> int:
     """Return the first of such nodes on the way down through the largest nodes that lead to any."""
-    leads = ends.copy()
-    for level in reversed(profile.levels[1:]):
-        leads[profile.parents[level[leads[level]]]] = True
-    below = np.flatnonzero(leads)
+    below = np.flatnonzero(with_ancestors(profile, ends))
     order = below[np.argsort(-values[below], kind="stable")]
     largest: dict[int, int] = {}
     for node, above in zip(order.tolist(), profile.parents[order].tolist(), strict=True):

@@ -12,12 +12,12 @@ each part of its time, and what ran when it was highest and lowest; or JSON.
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
 
 from tileprof.profile import Profile, SeriesMetric
+from tileprof.profile.jsonform import finite
 from tileprof.profile.units import format_value
 from tileprof.viewer.grid import MINIMUM_WIDTH, Field, Label, arrange, wrap
 from tileprof.viewer.options import ViewOptions
@@ -140,14 +140,14 @@ def _document(view: SeriesView, columns: list[int]) -> dict[str, Any]:
 
 def _metric(view: SeriesView, column: int) -> dict[str, Any]:
     metric, values = view.series.metrics[column], view.series.values[column].tolist()
-    mean, least, most = (_number(value) for value in view.numbers(column))
+    mean, least, most = (finite(value) for value in view.numbers(column))
     return {
         "name": metric.name,
         "unit": metric.unit,
         "mean": mean,
         "least": least,
         "most": most,
-        "values": [_number(value) for value in values],
+        "values": [finite(value) for value in values],
         "highest": _stretch(view.highest(column)),
         "lowest": _stretch(view.lowest(column)),
     }
@@ -161,7 +161,3 @@ def _stretch(stretch: Stretch | None) -> dict[str, Any] | None:
         for each in stretch.ran
     ]
     return {"begin": stretch.begin, "end": stretch.end, "mean": stretch.mean, "ran": ran}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

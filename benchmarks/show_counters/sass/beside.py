@@ -17,7 +17,7 @@ from benchmarks.show_counters.pages import drawn
 from tileprof import ir
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
-from tileprof.drawing.traffic import Moved
+from tileprof.drawing.moved import Moved
 from tileprof.runtime.events.access import Access, listening
 from tileprof.runtime.selection import device
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.show_counters.machine_code import OPCODES, Key
 from tileprof.binary.instructions import Instruction
-from tileprof.drawing.traffic import Moved
+from tileprof.drawing.moved import Moved
 from tileprof.drawing.transactions import different, sectors, wavefronts
 
 from .arithmetic import Run

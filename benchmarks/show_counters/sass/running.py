@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.show_counters.machine_code import Key
 from tileprof import binary
 from tileprof.compiler.cuda.pipeline import CudaProgram
-from tileprof.drawing.traffic import Moved
+from tileprof.drawing.moved import Moved
 from tileprof.emulator.driver import _Call
 
 from .memory import Memory, region

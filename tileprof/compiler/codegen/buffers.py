@@ -72,11 +72,11 @@ class Buffer:
     shape: tuple[Extent, ...]
     strides: tuple[Extent, ...]
     name: str
-    """As the author knows it, for messages."""
+    """Shape as the author knows it, for messages."""
     dims: tuple[Dim, ...]
     """The shape with the names of symbols."""
     safe: float | int = 0
-    """What a read outside gives."""
+    """Value that a read outside gives."""
     variable: str = ""
     """A `local` buffer of rank 0 is a C++ variable of this name."""
 
@@ -108,7 +108,7 @@ class Tile:
     offset: tuple[Extent, ...]
     size: tuple[Extent, ...]
     fits: tuple[bool, ...]
-    """For each dimension, whether its end is known to lie inside."""
+    """Whether the end of each dimension is known to lie inside."""
 
     @property
     def pointer(self) -> str:
@@ -122,7 +122,7 @@ class Tile:
         return [d for d, size in enumerate(self.size) if size != 1]
 
     def there(self, dim: int) -> Extent:
-        """How many of the tile's elements exist along `dim`."""
+        """Return how many of the tile's elements exist along `dim`."""
         size, extent, offset = self.size[dim], self.buffer.shape[dim], self.offset[dim]
         if not self.buffer.is_global or self.fits[dim]:
             return size

@@ -1,22 +1,13 @@
-"""What the functions of a kernel use: the users of each value, and what a launch takes along."""
+"""The values from outside that the function of a launch takes along."""
 
 from __future__ import annotations
 
 from tileprof import ir
 
 
-def users(kernel: ir.Kernel) -> dict[ir.Value, list[ir.OpBase]]:
-    """The ops that use a value, over the whole kernel."""
-    found: dict[ir.Value, list[ir.OpBase]] = {}
-    for op in kernel.ops():
-        for value in op.operand_values():
-            found.setdefault(value, []).append(op)
-    return found
-
-
 def captured(op: ir.Launch, *through: type[ir.OpBase], grid: bool) -> list[ir.Value]:
-    """What the body of a launch, and its `grid`, use from outside, in order of first use; of what
-    ops of the classes `through` give, their operands."""
+    """Return what the body of a launch, and its `grid`, use from outside, in order of first use; of
+    what ops of the classes `through` give, their operands."""
     inner = {v for o in ir.walk(op.body) for v in o.results} | set(op.body.args)
     for each in ir.walk(op.body):
         inner |= {a for b in each.blocks() for a in b.args}

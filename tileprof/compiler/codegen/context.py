@@ -1,4 +1,4 @@
-"""What emission carries along: names, values, buffers, and memory of the block."""
+"""State of emission: names, values, buffers, and memory of the block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Context(Values):
     arena: dict[ir.OpBase, int] = field(default_factory=dict)
     """Offset in bytes of each buffer of the block."""
     scratch: int = 0
-    """Where memory begins that a tile op may use and leave."""
+    """Offset of the memory that a tile op may use and leave."""
     arena_size: int = 0
     mirrors: dict[ir.OpBase, tuple[Mirror, Tile]] = field(default_factory=dict)
     """Stores that also do the work of a copy, and where to."""

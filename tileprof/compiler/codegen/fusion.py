@@ -32,7 +32,7 @@ class Mirror:
     """Whether the loop's own buffer is read later."""
 
     def conditions(self, ctx: Context, target: Tile) -> list[str]:
-        """What must hold so that every element of the copy's target is there."""
+        """Return what must hold so that every element of the copy's target is there."""
         needed = []
         view = self.copy.target.owner
         assert isinstance(view, ir.View)
@@ -75,7 +75,7 @@ def find_mirror(ctx: Context, ops: list[ir.OpBase], at: int, *, outermost: bool)
     store = _only_store(ctx, loop, copy.source)
     if store is None or not _covers(ctx, loop, copy.source, view):
         return None
-    before = {o for top in ops[: at + 1] for o in _tree(top)}
+    before = {o for top in ops[: at + 1] for o in top.with_inner_ops()}
     over = all(user in before or user is copy for user in ctx.uses.get(copy.source, []))
     keep = not (outermost and over and _reads_before_store(loop, store))
     return Mirror(store, copy, tuple(ops[at + 1 : copy_at]), keep)
@@ -83,10 +83,6 @@ def find_mirror(ctx: Context, ops: list[ir.OpBase], at: int, *, outermost: bool)
 
 def _is_quiet(op: ir.OpBase) -> bool:
     return is_pure(op) or isinstance(op, ir.View | ir.Mark)
-
-
-def _tree(op: ir.OpBase) -> list[ir.OpBase]:
-    return [op, *(o for b in op.blocks() for o in ir.walk(b))]
 
 
 def _only_store(ctx: Context, loop: ir.Parallel, buffer: ir.Value) -> ir.Store | None:
@@ -126,6 +122,8 @@ def _reads_before_store(loop: ir.Parallel, store: ir.Store) -> bool:
     stored = False
     for op in loop.body.ops:
         stored = stored or op is store
-        if stored and any(isinstance(o, ir.Load) and o.buffer is store.buffer for o in _tree(op)):
+        if stored and any(
+            isinstance(o, ir.Load) and o.buffer is store.buffer for o in op.with_inner_ops()
+        ):
             return False
     return True

@@ -87,7 +87,7 @@ def _nest(ctx: Values, op: ir.Parallel, shape_of: ShapeOf, widened: Widened) -> 
 
 
 def _holds(ctx: Values, nest: _Nest, condition: ir.Value) -> list[Comparison] | None:
-    """What must hold so that a comparison is true at every point; None where it cannot be said."""
+    """Return the condition for a comparison to be true at every point; None where none is known."""
     needed: list[Comparison] = []
     for each in _conjuncts(condition):
         match each.owner:
@@ -186,7 +186,7 @@ def _written_outside(ctx: Values, value: ir.Value, nest: _Nest) -> Extent | None
 
 
 def _inside(ctx: Values, nest: _Nest, access: _Access) -> list[Comparison] | None:
-    """What must hold so that the access is inside at every point; None where it cannot be said."""
+    """Return the condition for an access to be inside at every point; None where none is known."""
     shape = nest.shape_of(access.buffer)
     if shape is None:
         # A buffer that the body allocates itself.

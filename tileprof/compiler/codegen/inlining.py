@@ -1,4 +1,4 @@
-"""Which results stand in the text where they are used, and which get a name.
+"""Results that stand in the text where they are used, and those that get a name.
 
 A value that the author named, or that is used more than once, is a C++ constant of its own.
 What is used once in the same block is written in place; a load only where nothing between it and

@@ -7,8 +7,6 @@ compiler from vectorising it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tileprof import ir
 from tileprof.instrument.placement.marks import note_scopes
 from tileprof.instrument.placement.placing import place_marks
@@ -30,7 +28,7 @@ def marked(kernel: ir.Kernel) -> ir.Kernel:
 def _has_pieces(loop: ir.For | ir.While) -> bool:
     """Whether something in it takes long, or is a scope of the author's."""
     around = loop.span.scope if loop.span is not None else None
-    for op in _inside(loop):
+    for op in loop.inner_ops():
         scope = op.span.scope if op.span is not None else around
         if isinstance(op, _PIECES) or (scope != around and not isinstance(op, ir.Mark)):
             return True
@@ -42,8 +40,3 @@ def _unmark(op: ir.OpBase) -> None:
         block.ops[:] = [inner for inner in block.ops if not isinstance(inner, ir.Mark)]
         for inner in block.ops:
             _unmark(inner)
-
-
-def _inside(loop: ir.OpBase) -> Iterator[ir.OpBase]:
-    for block in loop.blocks():
-        yield from ir.walk(block)

@@ -21,14 +21,14 @@ class Place:
     message: str = ""
     buffer: str = ""
     shape: tuple[Dim, ...] = ()
-    """Of the buffer; names are symbols of the kernel."""
+    """Shape of the buffer; names are symbols of the kernel."""
     rank: int = 0
     """Indices that come with a failure."""
     access: str = ""
     """`read` or `written`, of one element."""
     sizes: tuple[int | str, ...] = ()
-    """Of the tile."""
+    """Sizes of the tile."""
     dtype: ir.DType | None = None
-    """Of the printed values."""
+    """Type of the printed values."""
     point: tuple[str, ...] = ()
     """Variables of the parallel loops around it, whose values follow the indices."""

@@ -1,4 +1,4 @@
-"""What is known about whole numbers: fixed bounds, and bounds over the points of a loop nest."""
+"""Bounds of whole numbers: fixed ones, and those over the points of a loop nest."""
 
 from __future__ import annotations
 
@@ -218,10 +218,10 @@ def _limited(value: ir.Value, most: float) -> tuple[ir.Value, bool, ir.Value] | 
     and the number that is compared."""
     match value.owner:
         case ir.Select(condition=condition, then=then, otherwise=otherwise):
-            bound = then.owner.value if isinstance(then.owner, ir.Constant) else None
+            bound = ir.constant_of(then)
             match condition.owner:
                 case ir.Compare(kind="gt" | "ge" | "lt" | "le" as kind, left=left, right=right):
-                    limit = right.owner.value if isinstance(right.owner, ir.Constant) else None
+                    limit = ir.constant_of(right)
                     upper = kind in ("gt", "ge")
                     if bound == limit == (most if upper else -most):
                         return otherwise, upper, left

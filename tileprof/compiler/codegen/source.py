@@ -11,7 +11,7 @@ from tileprof.errors import KernelError
 from tileprof.instrument.records import c_struct
 
 from .buffers import Buffer, Extent
-from .captures import captured, users
+from .captures import captured
 from .context import Context, Place, aligned
 from .inlining import inlined
 from .statements import STACK_LIMIT, emit_block, emit_op
@@ -27,23 +27,23 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class CppSource:
-    """What the emitter made of a kernel, and what the host needs to understand its answers."""
+    """Text that the emitter made of a kernel, and what the host needs to understand its answers."""
 
     name: str
     text: str
     headers: tuple[str, ...]
-    """Of the prelude, in the order in which they are included."""
+    """Headers of the prelude, in the order in which they are included."""
     places: tuple[Place, ...]
     launches: int
     measured: bool
     """Whether it writes records."""
     sites: tuple[ir.Site, ...] = ()
     states: tuple[ir.State, ...] = ()
-    """What its marks say; none where nobody samples it."""
+    """States that its marks name; none where nobody samples it."""
 
     @property
     def file(self) -> str:
-        """What lines that come from no Python line belong to."""
+        """Return what lines that come from no Python line belong to."""
         return f"{self.name}.cpp"
 
 
@@ -75,7 +75,7 @@ class _Unit:
         self.places: list[Place] = []
         self.headers = {"tiles.h"}
         self.functions: list[list[Line]] = []
-        self.uses = users(kernel)
+        self.uses = ir.users(kernel.ops())
 
     def _context(self) -> Context:
         return Context(Writer(), Names(), self.places, self.headers, self.uses)
@@ -228,7 +228,7 @@ def _moved(buffer: Buffer, host: Context, body: Context) -> Buffer:
 
 
 def _captured(op: ir.Launch, kernel: ir.Kernel) -> list[ir.Value]:
-    """What a launch uses from outside, in order of definition."""
+    """Return what a launch uses from outside, in order of definition."""
     used = set(captured(op, ir.View, grid=False))
     # Shapes and strides may name any symbol.
     symbols = list(kernel.symbol_values().values())

@@ -211,7 +211,7 @@ def _pragma(op: ir.For, start: int | str, stop: int | str, step: int | str) -> s
 
 
 def _ternary(ctx: Context, op: ir.If) -> bool:
-    """Where both branches are one expression each, the result is `c ? a : b`."""
+    """Write a branch whose ways are one expression each as `c ? a : b`; False for any other."""
     if len(op.results) != 1:
         return False
     texts = []

@@ -98,7 +98,7 @@ def tile_text(tile: Tile, *, const: bool = False, all_dims: bool = False) -> str
 
 
 def _there(tile: Tile, dims: Sequence[int]) -> list[Extent]:
-    """What is there along `dims`; nothing at all where a dimension left out is outside."""
+    """Return what is there along `dims`; nothing at all where a dimension left out is outside."""
     found = [tile.there(d) for d in dims]
     for dim in range(len(tile.size)):
         if dim not in dims and (left := tile.there(dim)) != 1:

@@ -55,9 +55,9 @@ class Cubin:
 
     bytes: builtins.bytes
     path: Path
-    """In the cache; beside it lie the text, the headers, the PTX and the messages."""
+    """Path in the cache; beside it lie the text, the headers, the PTX and the messages."""
     log: str
-    """What ptxas said."""
+    """Messages of ptxas."""
     ptx: str
     """The PTX that it was made from."""
 
@@ -69,7 +69,7 @@ class Cubin:
 
     @cached_property
     def notes(self) -> tuple[Note, ...]:
-        """What ptxas said about lost speed."""
+        """Return what ptxas said about lost speed."""
         return read_notes(self.log)
 
     @cached_property
@@ -111,7 +111,7 @@ def _limits(controls: Controls) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the cache holds of a text."""
+    """Entry of the cache for a text."""
 
     place: Path
     cubin: bytes

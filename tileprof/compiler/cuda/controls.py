@@ -1,4 +1,4 @@
-"""What an experiment may force or forbid in the lowering of a kernel.
+"""Controls by which an experiment forces or forbids steps in the lowering of a kernel.
 
 In: wishes of an author, as `Controls`, as a mapping, or as `NAME=VALUE` of a command line.  Out:
 `Controls`.  Everything is left to the compiler by default.  The controls of a kernel are recorded
@@ -46,7 +46,7 @@ class Controls:
     persistent: bool | None = None
     """Whether blocks loop over tiles of the grid."""
     tile_order: str | None = None
-    """Which tiles a block that loops over them takes: `static`, each so many further on than the
+    """Tiles that a block which loops over them takes: `static`, each so many further on than the
     one before; `dynamic`, always the next that no block has taken."""
     cluster: int | None = None
     """Blocks of a cluster, which load the tiles that they share once."""
@@ -86,7 +86,7 @@ class Controls:
                 )
 
     def changed(self) -> dict[str, object]:
-        """What differs from the default, by name."""
+        """Return what differs from the default, by name."""
         return {
             f.name: getattr(self, f.name)
             for f in fields(self)
@@ -94,7 +94,7 @@ class Controls:
         }
 
     def __str__(self) -> str:
-        """What differs from the default, as the command line takes it."""
+        """Return what differs from the default, as the command line takes it."""
         return ", ".join(f"{name}={_shown(value)}" for name, value in self.changed().items())
 
 

@@ -1,4 +1,4 @@
-"""What a lowered kernel asks of its target, refused before NVRTC sees it.
+"""Demands of a lowered kernel on its target, refused before NVRTC sees it.
 
 In: a kernel after all passes and its `CudaSource`.  Out: nothing, or a KernelError at the launch or
 the product with the numbers and a way out.  Shared memory is checked where it is planned.

@@ -1,4 +1,4 @@
-"""What the passes of one lowering share, and where they write down what they decide.
+"""State that the passes of one lowering share, and the remarks about what they decide.
 
 A remark is about one op of the author's program: its name, its line, what was chosen, and each
 faster candidate with the reason against it.  `missed` marks a faster form that the author could get
@@ -49,7 +49,7 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """What a pass may read besides the kernel, and where it notes what it decides."""
+    """Facts that a pass may read besides the kernel, and the place for its decisions."""
 
     target: Target
     controls: Controls
@@ -60,7 +60,7 @@ class Lowering:
     aliased: bool = False
     """Whether a tensor that is written may overlap another."""
     instrument: Mode = "off"
-    """What is measured inside of the kernel."""
+    """Kind of measurement inside the kernel."""
 
     def stages(self, loop: ir.For) -> int:
         """Return how many iterations of a loop are loaded ahead, the current one included."""

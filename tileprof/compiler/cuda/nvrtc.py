@@ -29,7 +29,7 @@ _HINT = f"Install it with: {extra_command('cuda')}. A GPU is not needed."
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What one run of NVRTC gave; `ok` says whether it went through."""
+    """Result of one run of NVRTC; `ok` says whether it went through."""
 
     ok: bool
     log: str
@@ -54,7 +54,7 @@ def version() -> tuple[int, int]:
 
 @cache
 def identity() -> str:
-    """What tells one NVRTC from another, in more detail than its version.
+    """Return what tells one NVRTC from another, in more detail than its version.
 
     Installed wheels say it; the library, which takes a while to load, is asked where there are
     none.  MissingDependencyError where there is no library either.
@@ -96,7 +96,7 @@ def _text(nvrtc: Any, program: Any, what: str) -> str:
 
 
 def _read(nvrtc: Any, program: Any, what: str) -> bytes:
-    """What NVRTC holds of a program; empty where it made no such thing."""
+    """Return what NVRTC holds of a program; empty where it made no such thing."""
     error, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
     # Nothing but the final zero is nothing; Python also shares bytes of length 1 between all users.
     if error.value or size <= 1:

@@ -47,7 +47,7 @@ from .passes.sample_counts import plan_sample_counts
 from .passes.shifted import shift_points
 from .passes.sums.late_sums import delay_sums
 from .passes.turned import turn_products
-from .passes.waits import insert_waits
+from .passes.waits.waits import insert_waits
 from .source import CudaSource
 from .target import Target
 
@@ -140,7 +140,7 @@ class CudaProgram:
     target: Target
     controls: Controls
     remarks: tuple[Remark, ...]
-    """What the passes decided, and why."""
+    """Decisions of the passes, and why."""
     stages: dict[str, int]
     """Time of each pass, of emission and, once it is made, of the cubin, in ns."""
 

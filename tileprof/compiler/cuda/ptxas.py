@@ -1,4 +1,4 @@
-"""What ptxas says about a kernel: resources of each function, and notes about lost speed.
+"""Messages of ptxas about a kernel: resources of each function, and notes about lost speed.
 
 In: the text that it writes with `-v -warn-spills -warn-lmem-usage`.  Out: `Resources`, `Note`s, and
 remarks in the author's terms.  A note names a line of the PTX, whose `.loc` directives lead back to
@@ -55,7 +55,7 @@ Locate = Callable[[str, int], Location | None]
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one function takes, in registers a thread and bytes."""
+    """Resources of one function, in registers a thread and bytes."""
 
     function: str
     registers: int = 0
@@ -65,7 +65,7 @@ class Resources:
     shared: int = 0
     """Static; dynamic shared memory comes with the launch."""
     constant: int = 0
-    """Of banks that ptxas reports; newer versions leave out the parameters."""
+    """Bytes of banks that ptxas reports; newer versions leave out the parameters."""
     stack: int = 0
     spill_stores: int = 0
     spill_loads: int = 0
@@ -79,11 +79,11 @@ class Note:
     function: str
     """Empty where the message does not say."""
     line: int
-    """Of the PTX; 0 where the message does not say."""
+    """Line of the PTX; 0 where the message does not say."""
     reason: str
-    """For `serialized` and `setmaxnreg`, the clause that follows "due to" or "ignored"."""
+    """Clause that follows "due to" or "ignored", for `serialized` and `setmaxnreg`."""
     code: str = ""
-    """As `C7510`."""
+    """Number of the message: `C7510`."""
     numbers: tuple[int, ...] = ()
     """Bytes: of stores and loads for `spill`, of the stack frame for `local`."""
 
@@ -137,7 +137,7 @@ _AMOUNTS = tuple(
 
 
 def read_resources(log: str) -> dict[str, Resources]:
-    """What each function of a log of `-v` takes, by name."""
+    """Return what each function of a log of `-v` takes, by name."""
     found: dict[str, Resources] = {}
     _, *parts = _FUNCTION_START.split(log)
     for name, text in zip(parts[::2], parts[1::2], strict=True):
@@ -189,7 +189,7 @@ def locator(ptx: str, generated: Callable[[str], bool] = lambda file: False) -> 
 
 
 def notes_to_remarks(notes: Sequence[Note], locate: Locate) -> list[Remark]:
-    """What the notes mean for the author: each with a way out, at its line where it has one.
+    """Return what the notes mean for the author: each with a way out, at its line where it has one.
 
     Waits that ptxas moved are named once for a line.
     """

@@ -57,7 +57,7 @@ def refused(log: str, locate: Locate, place: Path, kept: Path) -> BuildError | K
 
 
 def _author_line(found: re.Match[str], message: str, place: Path) -> Location:
-    """Where an error is: in a header, the innermost line of the author that led there."""
+    """Return where an error is: in a header, the innermost line of the author that led there."""
     first = Location(found["file"], int(found["line"]))
     callers = (Location(file, int(line)) for line, file in _FROM.findall(message))
     candidates: Iterator[Location] = (

@@ -1,4 +1,4 @@
-"""What a launch takes of a multiprocessor: refused before it is compiled, reported after.
+"""Demands of a launch on a multiprocessor: refused before it is compiled, reported after.
 
 In: a launch and a target; after compiling, what ptxas reports.  Out: a KernelError with a way out
 for what cannot run; how many blocks a multiprocessor holds, and what limits them.
@@ -39,6 +39,7 @@ from tileprof.remarks.launches import (
 from .ptxas import Resources, notes_to_remarks
 from .source import MOST_BLOCKS, LaunchSpec
 from .target import Target
+from .tuning import TENSOR_FLOPS_PER_CYCLE
 
 if TYPE_CHECKING:
     from .build import Cubin
@@ -49,7 +50,7 @@ class SharedBuffer(NamedTuple):
 
     name: str
     bytes: int
-    """Of all its stages."""
+    """Bytes of all its stages."""
     stages: int = 1
 
 
@@ -216,7 +217,7 @@ def fragment_registers(buffers: Iterable[ir.Value], threads: int) -> float:
 def occupancy(
     registers: int, shared: int, threads: int, target: Target, barriers: int = 0
 ) -> Occupancy:
-    """How many blocks of a launch a multiprocessor holds, by resource; 0 where not even one fits.
+    """Return the blocks of a launch that fit a multiprocessor, by resource; 0 for none.
 
     `registers` of a thread; `shared` bytes of a block, static and dynamic; named `barriers`.
     """
@@ -226,7 +227,7 @@ def occupancy(
 def binary_remarks(
     cubin: Cubin, launches: Sequence[LaunchSpec], target: Target
 ) -> tuple[Remark, ...]:
-    """What ptxas noted, and the blocks of each launch that run at once."""
+    """Return what ptxas noted, and the blocks of each launch that run at once."""
     remarks = notes_to_remarks(cubin.notes, cubin.locate)
     for spec in launches:
         location = cubin.locate(spec.function, 0)
@@ -238,8 +239,8 @@ def binary_remarks(
 def occupancy_remark(
     spec: LaunchSpec, resources: Resources, target: Target, location: Location | None
 ) -> Remark:
-    """How many blocks of a compiled launch run at once, what limits them, and what one more would
-    take."""
+    """Return how many blocks of a compiled launch run at once, what limits them, and what one more
+    would take."""
     shared = spec.shared + resources.shared
     held = occupancy(resources.registers, shared, spec.threads, target, resources.barriers)
     amounts: dict[str, Limit] = {
@@ -257,7 +258,7 @@ def occupancy_remark(
 def _one_more(
     held: Occupancy, scarce: Sequence[str], spec: LaunchSpec, target: Target
 ) -> tuple[Rejection, ...]:
-    """What would have to be smaller for another block; nothing where no size helps."""
+    """Return what would have to be smaller for another block; nothing where no size helps."""
     blocks = held.blocks + 1
     if "threads" in scarce or "blocks" in scarce:
         return ()
@@ -283,3 +284,10 @@ def shared_for(blocks: int, target: Target) -> int:
     of = target.multiprocessor
     each = of.shared // blocks
     return min(each - each % of.shared_unit - of.reserved_shared, of.shared_per_block)
+
+
+def product_cycles(ops: Iterable[ir.OpBase]) -> float:
+    """Return the cycles that tensor cores take, at their best, for the products among ops."""
+    products = (op for op in ops if isinstance(op, ir.Gemm))
+    flops = (2 * math.prod(op.mnk) * op.a.dtype.bits / 16 for op in products)
+    return sum(flops) / TENSOR_FLOPS_PER_CYCLE

@@ -1,4 +1,4 @@
-"""What the emitter makes of a kernel, and what a host needs to launch it."""
+"""Text that the emitter makes of a kernel, and what a host needs to launch it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tileprof.ir.types import Dim
 from .target import RESIDENT_BLOCKS
 
 MOST_BLOCKS = (1 << 31) - 1
-"""Of a launch: blocks are numbered along the first axis of CUDA's grid."""
+"""Largest number of blocks of a launch: they are numbered along the first axis of CUDA's grid."""
 
 MOST_TILES = MOST_BLOCKS - RESIDENT_BLOCKS
-"""Of a launch whose blocks loop over tiles: the number of the tile after the last that a block
-takes has 31 bits, too."""
+"""Largest number of tiles of a launch whose blocks loop over them: the number of the tile after the
+last that a block takes has 31 bits, too."""
 
 ArgumentKind = Literal[
     "pointer",
@@ -80,7 +80,7 @@ class Argument:
     kind: ArgumentKind
     index: int
     dtype: ir.DType | None = None
-    """Of a scalar, a symbol or a host value, as the function takes it."""
+    """Type of a scalar, a symbol or a host value, as the function takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class LaunchSpec:
     waits: bool = False
     """Whether it may start while the launch before it runs, for whose end it waits by itself."""
     rows: tuple[RowsSpec, ...] = ()
-    """What copies without a tensor map need of extents that are known at launch only."""
+    """Conditions of copies without a tensor map on extents that are known at launch only."""
 
     @property
     def warps(self) -> int:
@@ -137,10 +137,10 @@ class CudaSource:
     host: tuple[ir.Value, ...] = ()
     """Values that the host computes from scalars and symbols and passes."""
     sites: tuple[ir.Site, ...] = ()
-    """What is measured inside; the text names `states` by position."""
+    """Kind of measurement inside; the text names `states` by position."""
     states: tuple[ir.State, ...] = ()
 
     @property
     def file(self) -> str:
-        """What lines that come from no Python line belong to."""
+        """Return what lines that come from no Python line belong to."""
         return f"{self.name}.cu"

@@ -1,4 +1,4 @@
-"""What a GPU architecture has: instructions and limits.
+"""Instructions and limits of a GPU architecture.
 
 What a multiprocessor shares among its blocks is in `binary.occupancy`, with its sources.  The
 constants hold for every architecture here; a wrong one gives programs that fail or that do not
@@ -68,7 +68,7 @@ class Target:
     """An architecture that kernels are compiled for."""
 
     name: str
-    """As `--target` and `ptxas` say it."""
+    """Name for `--target` and `ptxas`."""
     has_tma: bool
     """Bulk tensor copies, mbarriers, clusters, `setmaxnreg`."""
     has_wgmma: bool
@@ -80,7 +80,7 @@ class Target:
     registers_per_thread: int = 255
     named_barriers: int = 16
     sms: int = 132
-    """Of the device that the defaults are tuned for."""
+    """Multiprocessors of the device that the defaults are tuned for."""
 
     @property
     def shared_per_block(self) -> int:

@@ -251,7 +251,7 @@ ROOT_SHAPES = 2
 """Shapes of a component that are tried as its root.  By hand, 2026-11-21."""
 
 SMALL_NODE = 4
-"""How many times fewer elements than the largest node has a node that is no root.  By hand,
+"""Elements of the largest node over those of a node that is too small for a root.  By hand,
 2026-11-21."""
 
 WAVEFRONTS_LEFT = 1.5
@@ -273,7 +273,7 @@ another.  By hand, 2026-11-21."""
 # -- masks of loops
 
 MASKED_VALUE = -1e4
-"""Where a mask chooses between two numbers, those up to this one replace elements.  By hand,
+"""Largest number that replaces elements where a mask chooses between two numbers.  By hand,
 2026-11-21."""
 
 PEELED_TRIPS = 3

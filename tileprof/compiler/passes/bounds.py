@@ -53,7 +53,7 @@ def prove_bounds(kernel: ir.Kernel) -> ir.Kernel:
 
 
 def guard_reasons(kernel: ir.Kernel) -> dict[ir.OpBase, MayLeave]:
-    """For each access of a global buffer that keeps its guard, why it is not proved inside."""
+    """Return why accesses of global buffers that keep their guards are not proved inside."""
     prover = _Prover(kernel)
     prover.block(kernel.body, ())
     return prover.outside
@@ -195,7 +195,7 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "e
 
 
 def compared(kind: str, a: Linear, b: Linear) -> Iterator[Linear]:
-    """What is at least 0 where a comparison holds; nothing follows from `ne`."""
+    """Yield what is at least 0 where a comparison holds; nothing follows from `ne`."""
     match kind:
         case "lt":
             yield (b - a).plus(-1)

@@ -101,7 +101,7 @@ _RIGHT_NEUTRAL = {
 }
 """The right operand that leaves the left one as it is."""
 _RIGHT_CONSTANT = {("mul", 0): 0, ("and", 0): 0, ("floormod", 1): 0, ("truncmod", 1): 0}
-"""What any left operand gives with this right one."""
+"""Return what any left operand gives with this right one."""
 
 
 def _integer(op: ir.Binary, builder: ir.Builder) -> ir.Value | None:

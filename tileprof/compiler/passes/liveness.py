@@ -1,4 +1,4 @@
-"""Which ops somebody needs: those with an effect, and what they use.
+"""Ops that somebody needs: those with an effect, and what they use.
 
 Not an effect: reading an element, and storing into a `local` buffer that nothing reads.
 """

@@ -1,4 +1,4 @@
-"""What is known about each integer of a kernel, as linear expressions (`affine.py`).
+"""Bounds of each integer of a kernel, as linear expressions (`affine.py`).
 
     block index b of extent g       0 ≤ b ≤ g - 1
     loop from a below z by s        a + s·t,  0 ≤ t ≤ (z - 1 - a) // s
@@ -35,7 +35,7 @@ class Ranges:
         self._known: dict[ir.Value, Linear] = {}
         self._quotients: dict[tuple[object, ...], Linear] = {}
         self.dividends: dict[Atom, Linear] = {}
-        """What a quotient is made of: where this is the same, so is the quotient."""
+        """Parts of a quotient: where these are the same, so is the quotient."""
         self._symbols = kernel.symbol_values()
         types = [p.type for p in kernel.params if isinstance(p.type, ir.BufferType)]
         extents = {dim for type_ in types for dim in type_.shape}

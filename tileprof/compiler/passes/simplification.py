@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from tileprof import ir
+from tileprof.ir.rewriter import opened
 
 from .folding import fold
 from .identities import identity, number_of
@@ -57,8 +58,7 @@ class _Simplifier:
 
     def block(self, block: ir.Block, known: Known) -> ir.Block:
         """A simpler copy; `known` holds what enclosing blocks have computed."""
-        made = ir.Block([ir.Value(a.type, a.name) for a in block.args])
-        self._mapping.update(zip(block.args, made.args, strict=True))
+        made = opened(block, self._mapping)
         self._ops(block.ops, ir.Builder(made), dict(known))
         return made
 

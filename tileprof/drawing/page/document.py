@@ -12,8 +12,8 @@ import numpy as np
 from tileprof import ir
 from tileprof.drawing.boxes import Boxes, covered, united
 from tileprof.drawing.machine import Cost, Held, Machine, addresses, holders, patterns
+from tileprof.drawing.moved import Moved, Place, Traffic
 from tileprof.drawing.pipelines import Pipeline
-from tileprof.drawing.traffic import Moved, Place, Traffic
 from tileprof.drawing.watch import LaunchRun, SiteRun, Step, Watch, ring_slots
 
 from .columns import column, regions

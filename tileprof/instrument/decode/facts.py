@@ -1,14 +1,13 @@
 """Facts that times inside a kernel give: numbers, each with a sentence.
 
-In: times by site; for overlaps asynchronous work (`queues.py`), for tails the slots of one launch.
-Out: facts.  A fact says what was measured, not what to change.  Sites are recognised by what
-`steps.py` and `regions.py` say of them: the queue that they wait for, and the names of waits for
-free slots, of prologues and of epilogues.
+In: times by site; for overlaps asynchronous work (`queues.py`).  Out: facts.  A fact says what was
+measured, not what to change.  Sites are recognised by what `placement/steps.py` and
+`placement/regions.py` say of them: the queue that they wait for, and the names of waits for free
+slots, of prologues and of epilogues.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tileprof import ir
-from tileprof.instrument.decode.blocks import blocks_of
 from tileprof.instrument.decode.queues import Flights, loads_tiles
 from tileprof.instrument.decode.times import SiteTimes
-from tileprof.instrument.slots import Slots
 from tileprof.remarks import Decision, measured
 from tileprof.remarks.measured import AroundLoop, ConsumersIdle, Overlapped, ProducersIdle, Uneven
 
@@ -109,10 +106,8 @@ class ExposedWait:
     name: str
     visits: int
     mean_ns: float
-    median_ns: float
-    """Median visit, in ns; NaN where single visits were not measured."""
     late_ns: float
-    """95 % of the visits take at most this."""
+    """95 % of the visits take at most this; NaN where single visits were not measured."""
     share: float
     """Share of the time of all workers."""
 
@@ -126,13 +121,13 @@ class ExposedWait:
 def exposed_waits(times: SiteTimes, sites: Sequence[ir.Site]) -> list[ExposedWait]:
     """Return the waits for asynchronous work, the longest first."""
     known = {site.id: site for site in sites}
-    median, late = times.quantile(0.5), times.quantile(0.95)
+    late = times.quantile(0.95)
     found = []
     for at, number in enumerate(times.site.tolist()):
         site, count, total = known[number], int(times.count[at]), int(times.total_ns[at])
         if (site.retires or site.name.startswith(FREE_SLOT)) and count:
             share = total / times.block_ns if times.block_ns else 0.0
-            numbers = (total / count, float(median[at]), float(late[at]), share)
+            numbers = (total / count, float(late[at]), share)
             found.append(ExposedWait(number, site.name, count, *numbers))
     return sorted(found, key=lambda each: -each.share)
 
@@ -171,74 +166,6 @@ def imbalances(times: SiteTimes, sites: Sequence[ir.Site]) -> list[Imbalance]:
     ]
     # Of an outer and an inner site that cost the same, the inner one says more.
     return sorted(found, key=lambda f: (-round((f.factor - 1) * f.share, 9), -f.factor))
-
-
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """Share of the GPU that a launch fills over its time, from blocks that were recorded."""
-
-    recorded: int
-    blocks: int
-    span_ns: float
-    """Time from the first begin to the last end, in ns."""
-    busy: float
-    """Blocks that ran at a time on average, over the most that did; 0 to 1."""
-    tail: float
-    """Share of the span after which some of the most were never at work again."""
-    waves: float
-    """Blocks of the launch over those that fit at a time; NaN where that is not known."""
-
-    @property
-    def filled(self) -> float:
-        """Share of the GPU that whole waves of equal blocks fill: waves over waves rounded up."""
-        return self.waves / math.ceil(self.waves)
-
-    @property
-    def sentence(self) -> str:
-        """The fact in words."""
-        of = f"{self.recorded:,} of {self.blocks:,} blocks"
-        said = f"By {of}, multiprocessors run empty during the last {self.tail:.1%} of a launch"
-        if math.isnan(self.waves):
-            return f"{said}."
-        return f"{said}; {self.waves:.2f} waves of blocks fill {self.filled:.1%} of whole ones."
-
-
-def tail(slots: Slots, blocks: int, resident: int | None = None) -> Tail | None:
-    """Return the tail of one launch of `blocks` blocks; None where nothing was recorded.
-
-    `resident`: blocks that the GPU holds at a time.  Where only some blocks are recorded, busy and
-    tail are those of the few, which is coarse: a step of one block in `recorded`.
-    """
-    if not len(slots):
-        return None
-    number = blocks_of(slots.heads)
-    begin = np.full(int(number.max()) + 1, np.iinfo(np.int64).max)
-    end = np.zeros(len(begin), np.int64)
-    first: NDArray[np.uint64] = slots.heads["begin_ns"]
-    last: NDArray[np.uint64] = slots.heads["end_ns"]
-    np.minimum.at(begin, number, first.astype(np.int64))
-    np.maximum.at(end, number, last.astype(np.int64))
-    span = int(end.max() - begin.min())
-    if not span:
-        return None
-    at, running = _running(begin, end)
-    most = int(running.max())
-    last = at[np.flatnonzero(running == most)[-1] + 1]
-    busy = float((end - begin).sum()) / (most * span)
-    waves = blocks / resident if resident else float("nan")
-    return Tail(len(begin), blocks, span, busy, float(end.max() - last) / span, waves)
-
-
-def _running(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return times at which blocks begin or end, and how many run from each on."""
-    times, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
-    change = np.zeros(len(times), np.int64)
-    np.add.at(change, place[: len(begin)], 1)
-    np.add.at(change, place[len(begin) :], -1)
-    return times, np.cumsum(change)
 
 
 @dataclass(frozen=True, slots=True)

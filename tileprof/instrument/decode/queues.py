@@ -76,7 +76,7 @@ class Flights:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Which sites start work to a queue and wait for it."""
+    """Sites that start work to a queue and wait for it."""
 
     name: str
     issues: Ints

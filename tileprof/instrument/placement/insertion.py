@@ -27,6 +27,7 @@ from typing import Literal
 from tileprof import ir
 from tileprof.errors import Location
 from tileprof.ir.kernel import SiteKind
+from tileprof.ir.rewriter import opened
 
 from .stages import Stage, op_name, split
 
@@ -63,8 +64,7 @@ class _Inserter:
 
     def block(self, block: ir.Block, owner: ir.OpBase | None) -> ir.Block:
         """Return a copy of a block with records in it; `owner` is the op that holds it."""
-        made = ir.Block([ir.Value(a.type, a.name) for a in block.args])
-        self._mapping.update(zip(block.args, made.args, strict=True))
+        made = opened(block, self._mapping)
         builder = ir.Builder(made)
         for stage in self._stages(block, owner):
             site = self._begin(builder, stage.name, "stage", stage.location)

@@ -12,7 +12,7 @@ from functools import cache
 
 from tileprof import ir
 from tileprof.errors import Location
-from tileprof.ir.rewriter import clone
+from tileprof.ir.rewriter import clone, opened
 
 
 def note_scopes(kernel: ir.Kernel) -> ir.Kernel:
@@ -45,8 +45,7 @@ class _Noting:
 
     def block(self, block: ir.Block, scope: int | None) -> ir.Block:
         """Return a copy of a block whose ops lie in a scope."""
-        made = ir.Block([ir.Value(a.type, a.name) for a in block.args])
-        self._mapping.update(zip(block.args, made.args, strict=True))
+        made = opened(block, self._mapping)
         for op in block.ops:
             made.ops.append(self._op(op, scope))
         return made

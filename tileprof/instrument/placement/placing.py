@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tileprof import ir
-from tileprof.ir.rewriter import clone, clone_block
+from tileprof.ir.rewriter import clone, clone_block, opened
 
 from .insertion import Mode
 from .marks import strip_marks
@@ -118,7 +118,7 @@ class _Launch:
     def _body(self, block: ir.Block) -> ir.Block:
         if not any(isinstance(op, ir.Roles) for op in block.ops):
             return self._block(block, self.launch)
-        made = self._opened(block)
+        made = opened(block, self.mapping)
         for op in block.ops:
             regions = {}
             if isinstance(op, ir.Roles):
@@ -136,14 +136,9 @@ class _Launch:
 
     # -- blocks
 
-    def _opened(self, block: ir.Block) -> ir.Block:
-        made = ir.Block([ir.Value(a.type, a.name) for a in block.args])
-        self.mapping.update(zip(block.args, made.args, strict=True))
-        return made
-
     def _block(self, block: ir.Block, owner: ir.OpBase) -> ir.Block:
         """Return a copy of a block with marks."""
-        made = self._opened(block)
+        made = opened(block, self.mapping)
         outer, self.idle_from = self.idle_from, 0
         self._items(self.regions.of(block, owner), made)
         self.idle_from = outer

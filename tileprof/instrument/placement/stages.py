@@ -1,4 +1,4 @@
-"""Which parts of a block are stages: what runs between two pipelined loops, and what inside one.
+"""Stages of a block: the parts that run between two pipelined loops, and those inside one.
 
     prologue | loop k: [copy A, B | compute (gemm)] | epilogue
 

@@ -6,7 +6,7 @@
 `ROOT` lists each metric that adds by sum with 0, since readers aggregate only those; values are own
 values (own + absorbed), of inclusive metrics totals. Siblings of one name are merged. What the
 format has no field for goes beside the metrics as text, as Proton's `device_type` does: `kind`,
-`phase`, `location`. `literal_names` tells how names are made, `literal_reader` reads it back.
+`phase`, `location`. `names` tells how names are made, `reader` reads it back.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def filter_nodes(
     keep = np.ones(len(profile), bool)
     if include is not None:
         found = _matching(profile, include)
-        keep = _with_ancestors(profile, found) | _with_subtrees(profile, found)
+        keep = with_ancestors(profile, found) | _with_subtrees(profile, found)
     if exclude is not None:
         keep &= ~_with_subtrees(profile, _matching(profile, exclude))
     return cut(profile, keep)
@@ -69,7 +69,7 @@ def prune(
         raise UsageError(f"a share is between 0 and 1, not {share}")
     least = abs(profile.whole[metric]) * share
     enough = np.abs(profile.total(metric)) >= least
-    return cut(profile, _with_ancestors(profile, enough if kept is None else enough | kept))
+    return cut(profile, with_ancestors(profile, enough if kept is None else enough | kept))
 
 
 def limit_depth(profile: Profile, depth: int) -> Profile:
@@ -181,7 +181,8 @@ def _with_subtrees(profile: Profile, found: Mask) -> Mask:
     return inside
 
 
-def _with_ancestors(profile: Profile, found: Mask) -> Mask:
+def with_ancestors(profile: Profile, found: Mask) -> Mask:
+    """Return the nodes of a mask and all nodes above them."""
     above = found.copy()
     for level in reversed(profile.levels[1:]):
         above[profile.parents[level[above[level]]]] = True

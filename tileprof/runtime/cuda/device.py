@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_uint64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileprof.compiler.cuda.target import Target, find_target
 from tileprof.errors import ArgumentError, MissingDependencyError
@@ -26,6 +26,9 @@ from tileprof.runtime.cuda.driver import (
     driver_start,
     load_driver,
 )
+
+if TYPE_CHECKING:
+    from tileprof.compiler.cuda.source import CudaSource
 
 _TARGET = "TILEPROF_CUDA_TARGET"
 
@@ -70,6 +73,16 @@ class CudaDevice:
         held = ctypes.c_void_p()
         self._get_current(ctypes.byref(held))
         return held.value == self.context
+
+
+def image_of(device: CudaDevice, source: CudaSource) -> bytes:
+    """Return the machine code of a text for a device, or its PTX where the driver compiles that."""
+    from tileprof.compiler.cuda.build import compile_cubin, compile_ptx
+    from tileprof.compiler.cuda.controls import Controls
+
+    if device.from_ptx:
+        return compile_ptx(source, device.target, Controls()).rstrip("\0").encode() + b"\0"
+    return compile_cubin(source, device.target, Controls()).bytes
 
 
 def _choose_target(capability: tuple[int, int]) -> tuple[Target, bool]:

@@ -101,8 +101,8 @@ def _needed(results: Sequence[ir.Value]) -> list[ir.OpBase]:
         owner = value.owner
         if owner is None or owner in found:
             return
-        inner = [op for block in owner.blocks() for op in ir.walk(block)]
-        for each in (*owner.operand_values(), *(v for op in inner for v in op.operand_values())):
+        inner = [*owner.inner_ops()]
+        for each in owner.all_operand_values():
             if each.owner not in inner:
                 visit(each)
         found[owner] = None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import tileprof
 from tileprof.errors import OutputError, TileprofError
 from tileprof.files import replace_bytes
-from tileprof.native.cache import cache_folder, create_folder
+from tileprof.native.cache import cache_folder, create_folder, digest_of
 from tileprof.runtime.cuda import driver as cuda_driver
 
 from .model import Roofs
@@ -86,10 +86,8 @@ def uuid_of(driver: Driver, number: int) -> str:
 
 def place_of(uuid: str, driver: str) -> Path:
     """Return the file of a device's roofs."""
-    digest = hashlib.sha256()
-    for part in (uuid, driver, os.environ.get(_TARGET, ""), _method()):
-        digest.update(f"{len(part)} {part}".encode())
-    return cache_folder() / f"roofs-{digest.hexdigest()[:24]}.json"
+    digest = digest_of((uuid, driver, os.environ.get(_TARGET, ""), _method()))
+    return cache_folder() / f"roofs-{digest}.json"
 
 
 @cache

@@ -19,7 +19,7 @@ from tileprof import ir
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.errors import TileprofError
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda.device import CudaDevice
+from tileprof.runtime.cuda.device import CudaDevice, image_of
 from tileprof.runtime.cuda.driver import OUT_OF_MEMORY, STREAM_NON_BLOCKING, DriverFailure
 from tileprof.runtime.cuda.launch import Call, Function
 
@@ -57,7 +57,7 @@ def measure(device: CudaDevice, progress: Progress = lambda name: None) -> dict[
     """Return all roofs by name; TileprofError where kernels cannot be compiled or run."""
     kernels = source(device.target)
     with hooks.unrecorded(), device.current(), device.driver.beside_captures():
-        image = _image(device, kernels)
+        image = image_of(device, kernels)
         stream = device.driver.pointer("cuStreamCreate", STREAM_NON_BLOCKING)
         with _memory(device, stream) as memory, _Bench(device, kernels, image, stream) as bench:
             found = {}
@@ -68,15 +68,6 @@ def measure(device: CudaDevice, progress: Progress = lambda name: None) -> dict[
             for roof in bench.launches():
                 found[roof.name] = roof
             return found
-
-
-def _image(device: CudaDevice, kernels: CudaSource) -> bytes:
-    from tileprof.compiler.cuda.build import compile_cubin, compile_ptx
-    from tileprof.compiler.cuda.controls import Controls
-
-    if device.from_ptx:
-        return compile_ptx(kernels, device.target, Controls()).rstrip("\0").encode() + b"\0"
-    return compile_cubin(kernels, device.target, Controls()).bytes
 
 
 @contextmanager

@@ -38,7 +38,7 @@ _DEEPEST = 6
 
 
 class Results:
-    """What one process keeps, until it is asked to write it."""
+    """Results that one process keeps, until it is asked to write them."""
 
     def __init__(self, kept: int, disturbed: float = 0.0) -> None:
         self._kept, self._disturbed = kept, disturbed

@@ -5,6 +5,7 @@ In: a Triton autotuner's function and configurations, and the arguments of the c
 reason why the model does not know the kernel.  Programs (TTIR) of all configurations are made,
 machine code only of the best, and nothing is timed.
 
-`facts` reads a program, `ranking` ranks, `programs` asks Triton for programs and machine code,
-`pruner` is the public object, `everywhere` prunes all autotuners of a process.
+`configured` is one configuration; `iterations`, `traffic` and `facts` read its program; `ranking`
+ranks, `programs` asks Triton for programs and machine code, `pruner` is the public object,
+`everywhere` prunes all autotuners of a process.
 """

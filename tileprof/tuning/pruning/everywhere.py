@@ -37,7 +37,7 @@ class PrunedEverywhere:
 
     @property
     def sentence(self) -> str:
-        """What was pruned, as a sentence; '' where no list was."""
+        """Sentence about what was pruned; '' where no list was."""
         found = self.pruner.outcomes
         if not found:
             return ""

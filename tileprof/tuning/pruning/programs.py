@@ -27,7 +27,7 @@ from tileprof.remarks.pruning import (
     ProgramNotUnderstood,
 )
 
-from .facts import Configured, NotKnown, Resources
+from .configured import Configured, NotKnown, Resources
 
 _OWN = ("grid", "warmup")
 """Keywords of a call that are the launcher's."""
@@ -60,7 +60,7 @@ class Program:
     """Its TTIR."""
     configured: Configured
     source: Any
-    """What Triton compiles: an `ASTSource`."""
+    """Source that Triton compiles: an `ASTSource`."""
     options: Any
 
     def compiled(self, target: Any) -> Resources:

@@ -21,7 +21,7 @@ from tileprof.remarks.pruning import KeptUnranked, OtherTarget, TunerNotKnown
 from tileprof.remarks.statement import Reason
 from tileprof.tuning.machine import Gpu
 
-from .facts import Configured, NotKnown, Resources
+from .configured import Configured, NotKnown, Resources
 from .programs import Call, Program, Refused, compiles_in_threads, current_target, program_of
 from .ranking import Ranked, ranked, refusal
 
@@ -32,11 +32,11 @@ _log = logging.getLogger("tileprof")
 
 @dataclass(frozen=True)
 class Pruned:
-    """What became of a list of configurations for the arguments of one call."""
+    """Outcome for a list of configurations and the arguments of one call."""
 
     kernel: str
     configurations: tuple[Ranked, ...]
-    """In the author's order."""
+    """Configurations in the author's order."""
     seconds: float
     """Time that it took."""
     compiled: int = 0
@@ -79,7 +79,7 @@ class TritonPruner:
             )
         self.keep = keep
         self.outcomes: list[Pruned] = []
-        """What was pruned in this process, the newest last."""
+        """Outcomes in this process, the newest last."""
         self._machine = machine
         self._compile = compile
         self._warned: set[tuple[str, str]] = set()

@@ -29,8 +29,10 @@ from tileprof.remarks.statement import Decision, Reason
 from tileprof.tuning.machine import Gpu
 from tileprof.tuning.model import Estimate, estimate
 
-from .facts import Configured, NotKnown, Resources, Traffic, facts_of, traffic_of
+from .configured import Configured, NotKnown, Resources
+from .facts import facts_of
 from .numbers import COMPILED_FACTOR, FEWEST_KEPT, KEPT_SHARE, SLACK, SPILL_BYTES, STAGES_KEPT, TIE
+from .traffic import Traffic, traffic_of
 
 Compile = Callable[[Sequence[int]], "Sequence[Resources | Reason | NotKnown]"]
 """Compiles the configurations at some positions; gives for each what it takes, the reason where
@@ -39,7 +41,7 @@ Triton refuses it, or `NotKnown` where Triton fails."""
 
 @dataclass(frozen=True)
 class Ranked:
-    """What the model says of one configuration."""
+    """Estimate of the model for one configuration."""
 
     name: str
     """The configuration, in a line."""
@@ -53,7 +55,7 @@ class Ranked:
 
 @dataclass
 class _State:
-    """What is known of one configuration while they are ranked."""
+    """Facts about one configuration while they are ranked."""
 
     given: Configured | None
     held: Resources | None = None

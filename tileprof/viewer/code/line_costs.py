@@ -94,10 +94,6 @@ class LineCosts:
         """Return the first metric's sum over a file's lines."""
         return sum(cost[0] for cost in self.costs.get(file, {}).values())
 
-    def samples_of(self, file: str) -> int:
-        """Return samples of program counters at the lines of a file."""
-        return sum(self.samples_at(*place) for place in self.sampled if place[0] == file)
-
     def samples_at(self, file: str, line: int) -> int:
         """Return samples of program counters at a line."""
         return sum(self.sampled.get((file, line), {}).values())

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tileprof.errors import UsageError
 from tileprof.once import cached_property
 from tileprof.profile import Cta, CtaLaunch, CtaTimelines, Profile, SiteInfo
 from tileprof.profile.transform.operations import regular
 from tileprof.viewer.text import encodable
-
-_Ints = npt.NDArray[np.int64]
 
 
 def has_ctas(profile: Profile) -> bool:

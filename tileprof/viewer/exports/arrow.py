@@ -64,7 +64,7 @@ _COMMON = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which profile a row is of; the first columns of every table."""
+    """Profile that a row is of; the first columns of every table."""
 
     profile: str
     rank: int | None

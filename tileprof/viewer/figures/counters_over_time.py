@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _POINTS = 2000
-"""Of a curve at most; of more rows, means."""
+"""Largest number of points of a curve; more rows are averaged."""
 _HEIGHT = 110
 """Pixels of a curve."""
 _LINE, _TEXT, _GRID = "#4c78a8", "#8a8a8a", "rgba(128, 128, 128, 0.25)"

@@ -1,4 +1,4 @@
-"""Where the devices' time goes, in the lines that open a report, and in the words of its page.
+"""Account of the devices' time, in the lines that open a report, and in the words of its page.
 
 In: an account.  Out: sentences: shares of floors, causes and idle time; what the program could
 reach at most, and what its first changes likely bring.
@@ -22,7 +22,7 @@ _REASONS = 3
 Kind: TypeAlias = Literal[
     "floor", "causes", "unexplained", "copies", "communication", "waiting"
 ]  # fmt: skip
-"""Which part of the devices' time; all parts together are the whole."""
+"""Part of the devices' time; all parts together are the whole."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Part:
     kind: Kind
     name: str
     meaning: str
-    """What the name stands for; empty where it says so itself."""
+    """Explanation of the name; empty where it says so itself."""
     time: float
     """Length, ns."""
 

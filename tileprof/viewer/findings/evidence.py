@@ -21,4 +21,4 @@ MEANINGS: dict[Tier, str] = {
     "counters": "what the hardware counted: bytes, hits, use of units; or executions of each"
     " instruction",
 }
-"""What each kind of evidence is."""
+"""Explanation of each kind of evidence."""

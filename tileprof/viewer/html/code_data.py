@@ -15,7 +15,8 @@ from typing import Any
 from tileprof.analyzer.cases import KernelCase
 from tileprof.analyzer.report import Report
 from tileprof.once import cached_property
-from tileprof.profile import INSIDE, Profile
+from tileprof.profile import Profile
+from tileprof.profile.kernel_places import kernels_around
 from tileprof.profile.shares import SAMPLES
 from tileprof.viewer.code.pc_functions import (
     Place,
@@ -290,16 +291,11 @@ def site_lines(profile: Profile) -> dict[int, dict[Place, float]]:
     if not metric:
         return found
     own = (profile.own[metric] + profile.absorbed[metric]).tolist()
-    kernel = [-1] * len(profile)
-    for node, (kind, parent) in enumerate(zip(profile.kinds, profile.parents.tolist())):
-        if kind == "kernel":
-            kernel[node] = node
-        elif kind in INSIDE and parent >= 0:
-            kernel[node] = kernel[parent]
-            at = profile.locations[node]
-            if kernel[node] >= 0 and at is not None and own[node] > 0:
-                lines = found.setdefault(kernel[node], {})
-                lines[at.file, at.line] = lines.get((at.file, at.line), 0.0) + own[node]
+    for node, kernel in enumerate(kernels_around(profile).tolist()):
+        at = profile.locations[node]
+        if kernel not in (-1, node) and at is not None and own[node] > 0:
+            lines = found.setdefault(kernel, {})
+            lines[at.file, at.line] = lines.get((at.file, at.line), 0.0) + own[node]
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import KINDS, Column, Metric, Profile, Symbol, cut
+from tileprof.profile.transform.operations import with_ancestors
 from tileprof.profile.tree.forest import nearest
 from tileprof.profile.tree.overview import main_metric
 from tileprof.viewer.text import encodable
@@ -32,8 +33,7 @@ def kept_tree(profile: Profile, most: int = _MOST_NODES) -> tuple[Profile, _Ids]
     if len(profile) > most and metric:
         keep[:] = False
         keep[np.argsort(-profile.total(metric), kind="stable")[:most]] = True
-        for level in reversed(profile.levels[1:]):
-            keep[profile.parents[level[keep[level]]]] = True
+        keep = with_ancestors(profile, keep)
     home = nearest(profile.parents, keep)
     moved = np.where(home >= 0, (np.cumsum(keep) - 1)[home], -1)
     return (profile if keep.all() else cut(profile, keep)), moved

@@ -13,7 +13,7 @@ from pathlib import Path
 __all__ = ["FOLDER", "text"]
 
 FOLDER = Path(__file__).parent
-"""Where the headers are."""
+"""Folder of the headers."""
 
 _INCLUDE = re.compile(r'^#include "(\w+\.h)"', re.MULTILINE)
 

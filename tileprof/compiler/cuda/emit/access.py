@@ -141,7 +141,7 @@ def _is_added_in_pairs(buffer: Buffer) -> bool:
 
 
 def _broadcast(ctx: Context, result: ir.Value, text: str) -> None:
-    """What the first thread computes becomes known to all."""
+    """Let what the first thread computes become known to all."""
     kind, name = ctx.type_of(result), ctx.names.fresh("broadcast")
     ctx.headers.add("elementwise.cuh")
     ctx.writer.line(f"TP_SHARED_VARIABLE({kind}, {name});")

@@ -122,15 +122,11 @@ def _check_place(op: ir.AsyncCopy, tile: ir.Value, held: SharedBuffer, apart: in
     if not isinstance(alloc, ir.Alloc):
         raise InternalError(f"{op!r} has no tile in shared memory")
     offsets = view.offsets if isinstance(view, ir.View) else []
-    known = [0 if _is_zero(each) else multiple(each) for each in offsets]
+    known = [0 if ir.constant_of(each) == 0 else multiple(each) for each in offsets]
     begin = held.layout.begins_at(known) if known else held.layout.alignment
     begin = math.gcd(begin, apart)
     if begin % BOX_START or alloc.offset % BOX_START:
         raise InternalError(f"{op!r}: a box begins at a multiple of {begin} bytes of {held.name}")
-
-
-def _is_zero(value: ir.Value) -> bool:
-    return isinstance(value.owner, ir.Constant) and value.owner.value == 0
 
 
 def _int(value: Extent) -> str:

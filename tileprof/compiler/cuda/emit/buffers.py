@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren, plus, times
 from tileprof.compiler.codegen.types import storage
-from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout
+from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_shared
 from tileprof.compiler.cuda.layouts.shared import LINES
+from tileprof.compiler.cuda.lowering import has_open_rows
 from tileprof.ir.types import Dim
 
 
 class Typed:
-    """What holds elements of one type."""
+    """Memory that holds elements of one type."""
 
     __slots__ = ()
     dtype: ir.DType
@@ -49,13 +50,13 @@ class GlobalBuffer(Typed):
     dtype: ir.DType
     shape: tuple[Extent, ...]
     strides: tuple[Extent, ...]
-    """In elements; texts are of type int or int64_t."""
+    """Strides in elements; texts are of type int or int64_t."""
     name: str
-    """As the author knows it, for messages."""
+    """Shape as the author knows it, for messages."""
     dims: tuple[Dim, ...]
     """The shape with the names of symbols."""
     safe: float | int = 0
-    """What a read outside gives."""
+    """Value that a read outside gives."""
     param: int = -1
     """Its position among the kernel's parameters."""
     alignment: int = 16
@@ -210,3 +211,27 @@ class LocalBuffer(Typed):
 
 
 Buffer = GlobalBuffer | SharedBuffer | FragmentBuffer | LocalBuffer
+
+
+def buffers_of(
+    kernel: ir.Kernel,
+    strides: Callable[[ir.Param, ir.BufferType], tuple[Extent, ...]],
+    unaligned: frozenset[int],
+) -> dict[ir.Value, Buffer]:
+    """Return parameters and shared buffers as the emission knows them, by their values.
+
+    `strides` gives those of a parameter; `unaligned` as in `Lowering`.
+    """
+    found: dict[ir.Value, Buffer] = {}
+    for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
+        kind = param.type
+        if isinstance(kind, ir.BufferType):
+            found[value] = GlobalBuffer(
+                param.name, kind.dtype, kind.shape, strides(param, kind), param.name, kind.shape,
+                alignment=kind.dtype.bytes if at in unaligned else 16, looks=has_open_rows(kind),
+            )  # fmt: skip
+    for op in kernel.ops():
+        if isinstance(op, ir.Alloc) and op.space == "shared":
+            layout = parse_shared(op.layout, op.shape, op.dtype)
+            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
+    return found

@@ -1,4 +1,4 @@
-"""What the emission of one `__global__` function carries along."""
+"""State of the emission of one `__global__` function."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ class Context(Values):
     aliased: bool = False
     """Whether a tensor that is written may overlap another."""
     marks: Marks | None = None
-    """How marks are emitted, where there are any."""
+    """Emitter of marks, where there are any."""
     tells: set[Telling] = field(default_factory=set)
-    """What the function has to say to the host: `report` where it prints or can stop its launch,
+    """Messages of the function to the host: `report` where it prints or can stop its launch,
     `notes` where it notes failed checks."""
 
     # -- scalars

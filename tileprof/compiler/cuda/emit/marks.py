@@ -28,19 +28,19 @@ class Marks(Protocol):
     header: tuple[str, str]
     """Name and text of the header that the statements need."""
     parameter: str
-    """Of the function."""
+    """Text of the function's parameter."""
     argument: Argument
     choice: str
-    """What is true in blocks that run the text with marks; others run it without.  Asked once."""
+    """Condition, asked once, of blocks that run the text with marks; others run it without."""
 
     def begin(self, ctx: Context, *, alone: bool = False) -> None:
-        """Where a role begins: run by whole warps, or `alone` by one thread of a warp."""
+        """Write the begin of a role: run by whole warps, or `alone` by one thread of a warp."""
 
     def mark(self, ctx: Context, state: int) -> None:
         """From here on the warp is in a state."""
 
     def end(self, ctx: Context) -> None:
-        """Where a role ends; by the threads that ran `begin`."""
+        """Write the end of a role; by the threads that ran `begin`."""
 
 
 class Recording:
@@ -67,7 +67,7 @@ class Recording:
 
 
 def marks_of(launch: ir.Launch, mode: Mode, states: int) -> Marks | None:
-    """How the marks of a launch, among so many states, are emitted; None where it has none."""
+    """Return how the marks of a launch among so many states are emitted; None without any."""
     if mode == "off" or not any(isinstance(op, ir.Mark) for op in ir.walk(launch.body)):
         return None
     return Sampling(launch, states) if mode == "sample" else Recording()
@@ -80,7 +80,7 @@ def emit_mark(ctx: Context, op: ir.Mark) -> None:
 
 
 def role_registers(op: ir.Roles, threads: int) -> tuple[int, int]:
-    """What `setmaxnreg` leaves to each thread of the producer and of `threads` consumers.
+    """Return what `setmaxnreg` leaves to each thread of the producer and of `threads` consumers.
 
     Marks keep some registers in use beside those that suffice to load.  The consumers give them:
     a block has no others, and one that asks for more than it has waits for ever.

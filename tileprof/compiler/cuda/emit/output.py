@@ -1,4 +1,4 @@
-"""What a kernel says to the host: prints and assertions, through the report.
+"""Messages of a kernel to the host: prints and assertions, through the report.
 
 The kernel writes numbers, the host writes the text: see `runtime/cuda/report.py`.
 """

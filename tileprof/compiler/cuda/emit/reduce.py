@@ -52,7 +52,7 @@ def joined(kind: str, dtype: ir.DType, left: str, right: str) -> str:
 
 
 def identity(kind: str, dtype: ir.DType) -> str:
-    """What changes nothing when it is joined."""
+    """Return what changes nothing when it is joined."""
     if kind not in ("max", "min", "absmax", "bitand"):
         number: int | float = 0
     elif kind == "bitand":

@@ -55,7 +55,7 @@ def emit(ctx: Context, op_: ir.OpBase) -> None:
 
 
 def _open(ctx: Context, op: ir.Ring) -> None:
-    """Where its barriers lie, and the position, which each role keeps for itself."""
+    """Write where its barriers lie, and the position, which each role keeps for itself."""
     if op.offset < 0:
         raise InternalError(f"{op!r} has no place in shared memory")
     names, line = ctx.names, ctx.writer.line

@@ -95,7 +95,7 @@ def _block_line(ctx: Context, op: ir.Scan, line: str, length: int) -> None:
 def _part(
     ctx: Context, op: ir.Scan, line: str, length: int, begin: str, part: int, parts: str
 ) -> None:
-    """What all elements of the warp's part are together, for the warps behind it."""
+    """Write what all elements of the warp's part are together, for the warps behind it."""
     working = working_type(op.source.dtype, op.target.dtype)
     total, number, by = (ctx.names.fresh(n) for n in ("total", "n", "by"))
     writer = ctx.writer

@@ -39,12 +39,12 @@ Moves = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Swizzled:
-    """Where the elements of one access are."""
+    """Places of the elements of one access."""
 
     mask: int
     """Bits that steps exchange; the others are added."""
     steps: tuple[tuple[Run, Moves], ...]
-    """What each loop over registers changes."""
+    """Change by each loop over registers."""
     base: str = ""
     """The name of the address of the thread's first point."""
 
@@ -90,8 +90,8 @@ def swizzled_steps(
     runs: Sequence[Run],
     inner: Collection[ir.Value] = (),
 ) -> Swizzled | None:
-    """How the address of an access of points over `variables` changes with registers; None where
-    it has no such form. `inner`: values that are computed for each point."""
+    """Return how the address of an access of points over `variables` changes with registers; None
+    where it has no such form. `inner`: values that are computed for each point."""
     shared = buffer.layout
     if not shared.swizzle or len(op.indices) < 2:
         return None
@@ -176,7 +176,7 @@ def _points(layout: RegisterLayout, runs: Sequence[Run]) -> Array:
 
 
 def _moves(change: Array, runs: Sequence[Run]) -> tuple[tuple[Run, Moves], ...] | None:
-    """What each run changes by the bits of its number, where that is all."""
+    """Return what each run changes by the bits of its number, where that is all."""
     found: list[tuple[Run, Moves]] = []
     total = np.zeros(1, np.int64)
     for run in runs:

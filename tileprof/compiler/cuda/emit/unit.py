@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tileprof import ir
-from tileprof.compiler.codegen.captures import captured, users
+from tileprof.compiler.codegen.captures import captured
 from tileprof.compiler.codegen.places import Place
 from tileprof.compiler.codegen.types import is_narrow, storage
 from tileprof.compiler.codegen.writer import Line, Names, Writer
@@ -54,7 +54,7 @@ def emit(
 
 @dataclass
 class _Function:
-    """What the launch of one function needs."""
+    """Needs of the launch of one function."""
 
     lines: list[Line]
     spec: LaunchSpec
@@ -69,7 +69,7 @@ class _Parameter:
     source: Argument | ir.Value
     """The argument, or the value that the host computes."""
     dtype: ir.DType | None = None
-    """Of such a value, as the function takes it."""
+    """Type of such a value, as the function takes it."""
 
 
 @dataclass
@@ -85,11 +85,11 @@ class _Unit:
     wgmma: dict[WgmmaShape, None] = field(default_factory=dict)
     host: dict[ir.Value, int] = field(default_factory=dict)
     marks: Marks | None = None
-    """How marks are emitted, once a function has some."""
+    """Emitter of marks, once a function has some."""
 
     def __post_init__(self) -> None:
         self.name = re.sub(r"\W", "_", self.kernel.name)
-        self.uses = users(self.kernel)
+        self.uses = ir.users(self.kernel.ops())
 
     def source(self) -> CudaSource:
         """Everything."""
@@ -199,7 +199,7 @@ class _Unit:
     # -- parameters
 
     def _parameters(self, ctx: Context, op: ir.Launch) -> list[_Parameter]:
-        """What the body may need from outside, and the context's names of it."""
+        """Return what the body may need from outside, and the context's names of it."""
         kernel = self.kernel
         used = captured(op, ir.View, ir.Reinterpret, grid=True)
         made: list[_Parameter] = []
@@ -244,7 +244,7 @@ class _Unit:
         return made
 
     def _argument(self, parameter: _Parameter) -> Argument:
-        """What a launch passes; values of the host get their position when a function needs
+        """Return what a launch passes; values of the host get their position when a function needs
         them."""
         value = parameter.source
         if isinstance(value, Argument):

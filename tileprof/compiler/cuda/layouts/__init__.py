@@ -1,4 +1,4 @@
-"""Where each element of a tile lives: which thread and register, or which byte of shared memory.
+"""Place of each element of a tile: a thread and register, or a byte of shared memory.
 
 `registers.py`: fragments, as linear layouts.  `shared.py`: shared memory, as rows with a swizzle.
 `cost.py`: memory transactions and bank conflicts, counted by evaluating both.

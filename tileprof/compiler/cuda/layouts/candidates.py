@@ -78,8 +78,8 @@ def candidates(
 
 
 def _lanes_first(shape: Sequence[int], dim: int, vector: int, *, square: bool) -> Iterator[int]:
-    """How many lanes may lie along a dimension, all of them first; `square`: the others may be
-    worth lying along another dimension.
+    """Yield how many lanes may lie along a dimension, all of them first; `square`: the others may
+    be worth lying along another dimension.
 
     Of the 24 vectors of a row, 32 lanes would leave 8 without work: 8 lanes have three each, and
     the others work on other rows.

@@ -1,4 +1,4 @@
-"""What an access costs, counted by evaluating layouts: bank conflicts and memory sectors.
+"""Cost of an access, counted by evaluating layouts: bank conflicts and memory sectors.
 
 Shared memory has 32 banks of 4 bytes.  A request of a warp is served in wavefronts: accesses of 8
 bytes a lane by half a warp, of 16 bytes by a quarter; lanes that read one word share it.  Two such

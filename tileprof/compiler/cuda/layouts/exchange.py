@@ -1,4 +1,4 @@
-"""How threads exchange elements: the steps of a reduction and of a change of layout.
+"""Exchange of elements between threads: the steps of a reduction and of a change of layout.
 
 Both are worked out from layouts alone.  The pass that decides on layouts asks for the shared memory
 that they need, and the emitter for the steps.
@@ -24,8 +24,8 @@ class Reduction:
     """The steps of a reduction of a fragment along one dimension."""
 
     groups: tuple[tuple[int, ...], ...]
-    """For each result, in the order of the registers of the layout that is left, the source's
-    registers that go into it."""
+    """Registers of the source that go into each result, in the order of the registers of the layout
+    that is left."""
     masks: tuple[int, ...]
     """Distances in lanes of the butterfly."""
     warps: tuple[int, ...]
@@ -50,7 +50,7 @@ def unreduced(op: ir.Reduce) -> tuple[int | None, ...]:
 
 
 def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
-    """How to reduce a fragment along `dim`."""
+    """Return how to reduce a fragment along `dim`."""
     groups: list[list[int]] = [[0]]
     for digit, weight in weighted(source.registers):
         numbers = [k * weight for k in range(digit.radix)]
@@ -71,9 +71,9 @@ def plan_reduce(source: RegisterLayout, dim: int) -> Reduction:
 def plan_all_reduce(
     layout: RegisterLayout, lanes: Sequence[int], radices: Sequence[tuple[int, int]]
 ) -> Reduction:
-    """How to combine the parts of a fragment of this layout, each register with the same register
-    of other threads; `lanes` and `radices` are the masks and radices of the reductions that left
-    the parts."""
+    """Return how the parts of a fragment of this layout are combined, each register with the same
+    register of other threads; `lanes` and `radices` are the masks and radices of the reductions
+    that left the parts."""
     return Reduction(
         tuple((register,) for register in range(layout.registers_per_thread)),
         tuple(lanes),

@@ -37,7 +37,7 @@ def is_of_warp_groups(op: ir.OpBase) -> TypeGuard[ir.Gemm]:
 
 
 def matrix_dims(value: ir.Value) -> tuple[int, int]:
-    """Which dimensions of an operand are the rows and columns of its matrix."""
+    """Return which dimensions of an operand are the rows and columns of its matrix."""
     shape = value.buffer.static_shape
     rank = len(shape)
     if any(d != 1 for d in shape[:-2]):
@@ -66,7 +66,7 @@ def _mnk(op: Product) -> tuple[int, int, int]:
 
 
 def accumulator_layout(op: Product, threads: int) -> RegisterLayout:
-    """How the threads hold `c`, in the shape of the operand."""
+    """Return how the threads hold `c`, in the shape of the operand."""
     m, n, _ = _mnk(op)
     instruction = _instruction(op)
     warps = _warps(instruction, m, n, threads)
@@ -79,7 +79,7 @@ def accumulator_layout(op: Product, threads: int) -> RegisterLayout:
 
 
 def operand_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
-    """How the threads hold an operand that lies in a fragment, in the operand's shape."""
+    """Return how the threads hold an operand that lies in a fragment, in the operand's shape."""
     instruction = _instruction(op)
     if isinstance(instruction, Fma) or (which == "b" and isinstance(instruction, Wgmma)):
         raise InternalError(f"operand {which} of `{op.lowering}` lies in a fragment")
@@ -87,7 +87,7 @@ def operand_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
 
 
 def step_layout(op: Product, threads: int, which: Operand) -> RegisterLayout:
-    """What each thread needs of an operand for one step of K: 32 bytes of each row."""
+    """Return what each thread needs of an operand for one step of K: 32 bytes of each row."""
     value = op.a if which == "a" else op.b
     return _operand(op, threads, which, 32 // value.dtype.bytes)
 
@@ -123,7 +123,7 @@ def _count(extent: int, step: tuple[int, int]) -> Digit:
 
 
 def _warps(instruction: ProductInstruction, m: int, n: int, threads: int) -> list[Digit]:
-    """What the number of a warp adds to rows and columns."""
+    """Return what the number of a warp adds to rows and columns."""
     inner = [Digit(4, (16, 0))] if isinstance(instruction, Wgmma) else []
     units = threads // (128 if isinstance(instruction, Wgmma) else 32)
     rows, columns = instruction.rows, instruction.columns
@@ -200,8 +200,8 @@ def widest_swizzle(columns: int, dtype: ir.DType, limits: Iterable[int] = ()) ->
 
 
 def panel_limits(op: Product, which: Operand, columns: int) -> tuple[int, ...]:
-    """What the panels of a wgmma operand have to divide, in elements: an operand with M or N side
-    by side is read in whole panels, from where each instruction starts."""
+    """Return what the panels of a wgmma operand have to divide, in elements: an operand with M or N
+    side by side is read in whole panels, from where each instruction starts."""
     if is_k_major(op, which):
         return ()
     m, n, _ = _mnk(op)
@@ -210,7 +210,7 @@ def panel_limits(op: Product, which: Operand, columns: int) -> tuple[int, ...]:
 
 
 def _static_offsets(op: Product, which: Operand) -> tuple[int, ...]:
-    """Where a view starts along its rows, where that is a number."""
+    """Return where a view starts along its rows, where that is a number."""
     view = (op.a if which == "a" else op.b).owner
     if not isinstance(view, ir.View) or not isinstance(view.offsets[-1].owner, ir.Constant):
         return ()

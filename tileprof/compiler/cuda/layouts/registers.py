@@ -92,7 +92,7 @@ class RegisterLayout:
 
     @staticmethod
     def count(digits: Iterable[Digit]) -> int:
-        """How far digits count together."""
+        """Return how far digits count together."""
         return math.prod(digit.radix for digit in digits)
 
     @cached_property
@@ -143,11 +143,11 @@ class RegisterLayout:
         return _offsets(self.lanes, self.rank)
 
     def register_offsets(self) -> npt.NDArray[np.int64]:
-        """What each register adds to the coordinates of its thread: int64[registers, rank]."""
+        """Return what each register adds to its thread's coordinates: int64[registers, rank]."""
         return _offsets(self.registers, self.rank)
 
     def vector(self, dim: int = -1) -> int:
-        """How many consecutive elements along `dim` lie in consecutive registers of a thread."""
+        """Return how many neighbours along `dim` lie in consecutive registers of a thread."""
         dim %= self.rank
         width = 1
         for digit in self.registers:
@@ -184,9 +184,9 @@ class RegisterLayout:
         return None if made.is_padded else made
 
     def register_weights(self, dims: Sequence[int | None], of: RegisterLayout) -> list[int] | None:
-        """For each register digit of this layout the distance in registers of the fragment `of`,
-        whose dimension k is indexed by dimension `dims[k]` here; None where some element would be
-        in another thread, so that no such distances exist."""
+        """Return for each register digit the distance in registers of the fragment `of`, whose
+        dimension k is indexed by dimension `dims[k]` here; None where some element would be in
+        another thread, so that no such distances exist."""
         same = self.select(dims, of.shape)
         if (same.lanes, same.warps) != (of.lanes, of.warps):
             return None
@@ -254,7 +254,7 @@ def parse_layout(text: str, shape: Coordinates) -> RegisterLayout:
 
 
 def _offsets(digits: Sequence[Digit], rank: int) -> npt.NDArray[np.int64]:
-    """What each number that the digits can form adds to the coordinates."""
+    """Return what each number that the digits can form adds to the coordinates."""
     table = np.zeros((1, rank), np.int64)
     for count, step in digits:
         steps = np.arange(count)[:, None] * np.array(step, np.int64).reshape(1, rank)

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof import ir
+from tileprof.binary.occupancy import round_up
 from tileprof.compiler.cuda.target import BOX_START
 from tileprof.errors import InternalError
 from tileprof.ir.memory import base
@@ -78,15 +79,15 @@ class SharedLayout:
         """Bytes of the last two dimensions, aligned so that a swizzle starts anew after them."""
         if not self.swizzle:
             size = self.rows * (self.columns + self.pad) * self.dtype.bytes
-            return _up_to(size, self.apart or 1)
+            return round_up(size, self.apart or 1)
         size = self.columns // self.panel * self.panel_bytes
-        return _up_to(size, ALIGNMENT) if len(self.shape) > 2 else size
+        return round_up(size, ALIGNMENT) if len(self.shape) > 2 else size
 
     @property
     def panel_bytes(self) -> int:
         """From one panel to the next, where a box of TMA may begin."""
         size = self.rows * self.panel * self.dtype.bytes
-        return _up_to(size, BOX_START) if self.swizzle else size
+        return round_up(size, BOX_START) if self.swizzle else size
 
     @property
     def panel_lines(self) -> int:
@@ -95,7 +96,7 @@ class SharedLayout:
 
     @property
     def bytes(self) -> int:
-        """Of the whole buffer."""
+        """Bytes of the whole buffer."""
         return self.tile_bytes * math.prod(self.shape[:-2])
 
     @property
@@ -163,11 +164,6 @@ class SharedLayout:
         """From one index of the first dimension to the next."""
         strides = (*self.lead_strides(), self.panel * self.dtype.bytes)
         return strides[0]
-
-
-def _up_to(size: int, unit: int) -> int:
-    """The next multiple."""
-    return -(-size // unit) * unit
 
 
 def tile_bytes(value: ir.Value) -> int:

@@ -38,14 +38,13 @@ class Shuffles:
     pack: int
     """Elements of a word, neighbours in the source's registers."""
     parts: tuple[int, ...]
-    """Where parts of a word go, as distances in the target's registers; elements of a part are
-    neighbours in both layouts."""
+    """Places of the parts of a word, as distances in the target's registers; elements of a part
+    are neighbours in both layouts."""
     swaps: tuple[Swap, ...]
     lanes: tuple[int, ...]
-    """For each bit of the lane that is read, which bit of the reader's number it is."""
+    """Bit of the reader's number for each bit of the lane that is read."""
     digits: tuple[tuple[int, int], ...]
-    """For each digit of the words how far it counts, and what it weighs in the target's
-    registers."""
+    """Count of each digit of the words, and its weight in the target's registers."""
 
     @property
     def keeps_lanes(self) -> bool:
@@ -82,8 +81,8 @@ def _refined(layout: RegisterLayout) -> RegisterLayout:
 
 
 def _keys(layout: RegisterLayout) -> tuple[list[Hashable], list[Hashable]] | None:
-    """What digits of registers and of lanes are told apart by; None where it is not known how
-    copies go together."""
+    """Return what digits of registers and of lanes are told apart by; None where it is not known
+    how copies go together."""
     if any(d.is_copy for d in layout.registers) or len(layout.lanes) != 5:
         return None
     # Lanes that hold copies read from such.

@@ -40,7 +40,6 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks.products import Alternates
 
-from .layout.graph import constant_range
 from .overlap.rotation import Part
 
 
@@ -60,11 +59,11 @@ class _Plan:
     trips: range
     product: ir.Gemm
     head: tuple[int, ...]
-    """What the product waits for, and the product."""
+    """Positions of what the product waits for, and of the product."""
     tail: tuple[int, ...]
     """Everything else that does something, without the releases of the head's rings."""
     used: int
-    """Of the tail the first op that uses the product."""
+    """Position of the first op of the tail that uses the product."""
     rings: tuple[ir.Value, ...]
 
 
@@ -116,8 +115,8 @@ def _alternated(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 
 
 def _plan(loop: ir.For, consumer: ir.Block) -> _Plan | None:
-    """How a loop's iterations are taken apart; None where they cannot be."""
-    trips, ops = constant_range(loop), loop.body.ops
+    """Return how a loop's iterations are taken apart; None where they cannot be."""
+    trips, ops = loop.static_range, loop.body.ops
     if trips is None or len(trips) < ALTERNATING or loop.results or loop.schedule.crowded:
         return None
     products = [o for o in ir.walk(loop.body) if isinstance(o, ir.Gemm)]

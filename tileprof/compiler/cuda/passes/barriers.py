@@ -27,7 +27,7 @@ from tileprof.compiler.cuda.tuning import READ_STEPS
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, with_originals
+from tileprof.ir.rewriter import opened, per_launch, with_originals
 
 from .control_flow import Flow
 from .pipeline.roles import written_globals
@@ -96,7 +96,7 @@ def _moves(
 ) -> Iterator[tuple[ir.Wait, ir.OpBase, int]]:
     """Yield waits of a loop's body for stores, the ops in front of which they may stand instead,
     and how many groups may be pending there."""
-    if any(o.SPEC.regions and any(map(_stores, _inside(o))) for o in ops):
+    if any(o.SPEC.regions and any(map(_stores, o.inner_ops())) for o in ops):
         return
     for at, wait in enumerate(ops):
         place = max((g for g in guarded if g <= at), default=None)
@@ -118,11 +118,6 @@ def _moves(
 def _stores(op: ir.OpBase) -> bool:
     """Whether an op counts the groups of stores on."""
     return isinstance(op, ir.Commit) and op.queue == "bulk"
-
-
-def _inside(op: ir.OpBase) -> Iterator[ir.OpBase]:
-    for block in op.blocks():
-        yield from ir.walk(block)
 
 
 def _moved(launch: ir.Launch, wait: ir.Wait, place: ir.OpBase, pending: int) -> ir.Launch:
@@ -156,7 +151,7 @@ _Places = frozenset[_Place]
 
 @dataclass
 class _State:
-    """What was touched since the last barrier, and written since the last fence."""
+    """Memory that was touched since the last barrier, and written since the last fence."""
 
     read: _Places = frozenset()
     written: _Places = frozenset()
@@ -184,14 +179,14 @@ class _State:
         self.joined = frozenset()
 
     def become(self, *ways: _State) -> None:
-        """What may hold when any of these is the state."""
+        """Let what may hold after any of these be the state."""
         for name in self.__dataclass_fields__:
             setattr(self, name, frozenset().union(*(getattr(w, name) for w in ways)))
 
 
 @dataclass
 class _Use:
-    """What one op does to memory."""
+    """Effect of one op on memory."""
 
     read: set[_Place] = field(default_factory=set)
     written: set[_Place] = field(default_factory=set)
@@ -258,16 +253,14 @@ class _Barriers(Flow[_State]):
 
     def _use(self, op: ir.OpBase) -> _Use:
         use = _Use()
-        self._own(op, use)
-        for block in op.blocks():
-            for inner in ir.walk(block):
-                self._own(inner, use)
+        for each in op.with_inner_ops():
+            self._own(each, use)
         return use
 
     # -- the walk
 
     def block(self, block: ir.Block, state: _State) -> ir.Block:
-        made = self.opened(block)
+        made = opened(block, self.mapping)
         for op in block.ops:
             self._op(op, made, state)
         return ir.Block(made.args, _products_first(made.ops)) if self.products_first else made
@@ -324,7 +317,7 @@ class _Barriers(Flow[_State]):
         use = self._use(op)
         arriving = isinstance(op, ir.AsyncCopy) and isinstance(op.lowering, CpAsync)
         arriving |= isinstance(op, ir.If | ir.Parallel) and bool(
-            [o for b in op.blocks() for o in ir.walk(b) if isinstance(o, ir.AsyncCopy)]
+            [o for o in op.inner_ops() if isinstance(o, ir.AsyncCopy)]
         )
         conflict = self._conflict(use, state, arriving=arriving) or _unfenced(use, state)
         if conflict:
@@ -418,7 +411,7 @@ def _unfenced(use: _Use, state: _State) -> str:
 
 
 def _in_order(places: Iterable[_Place]) -> list[_Place]:
-    """By address: the order of a set is another in each process, and reasons are not to be."""
+    """Sort by address: a set has another order in each process, and reasons are to be the same."""
     return sorted(places, key=lambda p: (p.start, p.end, p.name))
 
 

@@ -39,7 +39,7 @@ from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.tuning import MOST_CHOICES, MOST_CHOSEN
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, per_launch
+from tileprof.ir.rewriter import clone, opened, per_launch
 
 _Place = tuple[ir.Value, tuple[ir.Value, ...]]
 """A buffer and indices."""
@@ -62,9 +62,7 @@ def _joined(
 ) -> ir.Block:
     """Return a copy of a block and of all inside of it; `uses`: how often ops of the launch use
     each value."""
-    args = [ir.Value(a.type, a.name) for a in block.args]
-    mapping.update(zip(block.args, args))
-    made = ir.Block(args)
+    made = opened(block, mapping)
     builder = ir.Builder(made)
     plans = {plan.ops[0]: plan for plan in _plans(block)}
     plan = _Plan()
@@ -125,7 +123,7 @@ def _is_quick(op: ir.OpBase) -> bool:
 
 @dataclass(eq=False)
 class _Plan:
-    """What becomes of the branches of a run."""
+    """Plan for the branches of a run."""
 
     ops: list[ir.OpBase] = field(default_factory=list)
     joined: set[ir.OpBase] = field(default_factory=set)
@@ -137,7 +135,7 @@ class _Plan:
         self, op: ir.If, mapping: dict[ir.Value, ir.Value], builder: ir.Builder
     ) -> list[ir.Value]:
         """Emit what a branch does without a branch; return its results."""
-        for each in _inner(op):
+        for each in op.inner_ops():
             if isinstance(each, ir.Load) and _place(each) not in self.loaded:
                 new = clone(each, mapping, {})
                 assert isinstance(new, ir.Load)
@@ -197,10 +195,6 @@ def _truth(value: ir.Value) -> bool | None:
     return bool(value.owner.value) if isinstance(value.owner, ir.Constant) else None
 
 
-def _inner(op: ir.If) -> Iterator[ir.OpBase]:
-    return (each for block in op.blocks() for each in ir.walk(block))
-
-
 def _place(op: ir.Load) -> _Place:
     return op.buffer, tuple(op.indices)
 
@@ -219,7 +213,7 @@ def _planned(run: list[ir.OpBase]) -> _Plan:
     for op in run:
         if not isinstance(op, ir.If):
             continue
-        inner = list(_inner(op))
+        inner = list(op.inner_ops())
         local = {result for each in inner for result in each.results}
         loads = [each for each in inner if isinstance(each, ir.Load)]
         places = {_place(each) for each in loads}

@@ -30,7 +30,7 @@ def starts_loads(op: ir.OpBase) -> bool:
     """Whether a branch does nothing but start copies from global memory: it is then as one op."""
     if not isinstance(op, ir.If) or op.results:
         return False
-    inside = [o for b in op.blocks() for o in ir.walk(b) if o.SPEC.effect]
+    inside = [o for o in op.inner_ops() if o.SPEC.effect]
     kinds = ir.AsyncCopy | ir.Load | ir.Parallel | ir.Yield
     return any(isinstance(o, ir.AsyncCopy) for o in inside) and all(
         isinstance(o, kinds) for o in inside
@@ -38,7 +38,7 @@ def starts_loads(op: ir.OpBase) -> bool:
 
 
 class Flow(ABC, Generic[S]):
-    """What loops and branches do to the state; `block` says what other ops do."""
+    """Effect of loops and branches on the state; `block` says what other ops do."""
 
     def __init__(self) -> None:
         self.mapping: dict[ir.Value, ir.Value] = {}
@@ -49,12 +49,6 @@ class Flow(ABC, Generic[S]):
     @abstractmethod
     def block(self, block: ir.Block, state: S) -> ir.Block:
         """A copy of a block; `state` becomes that at its end."""
-
-    def opened(self, block: ir.Block) -> ir.Block:
-        """An empty block in the place of another, with arguments of its own."""
-        args = [ir.Value(a.type, a.name) for a in block.args]
-        self.mapping.update(zip(block.args, args))
-        return ir.Block(args)
 
     def copied(self, block: ir.Block) -> ir.Block:
         """A copy of a block in which nothing happens."""

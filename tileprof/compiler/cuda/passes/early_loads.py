@@ -31,28 +31,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.lowering import Lowering
+from tileprof.compiler.cuda.resources import product_cycles
 from tileprof.compiler.cuda.target import WARP_GROUP, WORD
 from tileprof.compiler.cuda.tuning import (
     BYTES_IN_FLIGHT,
     EARLY_BYTES,
     LOAD_CYCLES,
-    TENSOR_FLOPS_PER_CYCLE,
 )
 from tileprof.errors import Location
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import CpAsync, Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, rebuilt
+from tileprof.ir.rewriter import per_launch
 from tileprof.remarks.layouts import LoadedAhead, LoadedEarly
 
-from .layout.graph import constant_range
-from .loads_ahead import may_rotate, places, rotated
+from .loads_ahead import may_rotate, places, rotated, with_taken
 from .pipeline.roles import written_globals
 
 
@@ -87,7 +86,7 @@ class _Early:
     def _block(
         self, block: ir.Block, loop: ir.For | None = None
     ) -> tuple[list[ir.OpBase], ir.Block]:
-        """What stands in front of a block, and the block; that of a `loop` may load ahead."""
+        """Return what goes in front of a block, and the block; that of a `loop` may load ahead."""
         ops = [each for op in block.ops for each in self._inside(op)]
         first = next((at for at, op in enumerate(ops) if self._takes_time(op)), len(ops))
         if any(isinstance(o, ir.Break | ir.Continue) for o in ir.walk(block)):
@@ -110,7 +109,7 @@ class _Early:
         return [], ir.Block(block.args, [*head, *moved.early, *moved.late()])
 
     def _moved(self, ops: list[ir.OpBase], *, before: bool, ahead: bool) -> _Moved:
-        """What of a block goes first: of what stands behind a product, or also `before` it."""
+        """Return what of a block goes first: of what stands behind a product, or also before it."""
         moved = _Moved(ops, self.fixed)
         for op in ops if before else moved.behind_products():
             if isinstance(op, ir.Load):
@@ -135,9 +134,12 @@ class _Early:
     def _goes_ahead(self, loop: ir.For) -> bool:
         """Whether nothing that runs meanwhile hides a load of an iteration: one warp group computes
         in a loop of known length while others load, or products take less than a load."""
-        trips = constant_range(loop)
+        trips = loop.static_range
         known = trips is not None and len(trips) > 1 and not loop.results
-        alone = self.launch.block_threads == WARP_GROUP or _product_cycles(loop) < LOAD_CYCLES
+        alone = (
+            self.launch.block_threads == WARP_GROUP
+            or product_cycles(ir.walk(loop.body)) < LOAD_CYCLES
+        )
         return known and alone and self.launch.schedule.warp_roles and loop.kind == "pipelined"
 
     def _takes_time(self, op: ir.OpBase) -> bool:
@@ -157,14 +159,15 @@ class _Early:
             return False
         (load, store), (other, _) = ours, theirs
         narrow = not load.in_bounds and load.buffer.dtype.bytes < WORD
-        alike = load.buffer.dtype == other.buffer.dtype and _shape(op) == _shape(first)
-        points = math.prod(_shape(op)) // self.launch.block_threads
+        shape = op.static_extents
+        alike = load.buffer.dtype == other.buffer.dtype and shape == first.static_extents
+        points = math.prod(shape or ()) // self.launch.block_threads
         few = 0 < 2 * points * load.buffer.dtype.bytes <= BYTES_IN_FLIGHT
         return narrow and alike and few and moved.is_untouched(base(store.buffer), op)
 
     def _copied(self, op: ir.OpBase) -> tuple[ir.Load, ir.Store] | None:
         """The load and the store of a loop that copies a tile of a tensor to shared memory."""
-        if not isinstance(op, ir.Parallel) or op.origin != "copy" or not _shape(op):
+        if not isinstance(op, ir.Parallel) or op.origin != "copy" or not op.static_extents:
             return None
         store, load = op.body.ops[-1], op.body.ops[-2] if len(op.body.ops) > 1 else None
         if not isinstance(store, ir.Store) or not isinstance(load, ir.Load):
@@ -176,7 +179,7 @@ class _Early:
         """Fill fragments with what a loop loads from global memory, before it; `ahead`: it may be
         loaded in the iteration before, where the assembler does not find by itself what all points
         load alike."""
-        shape = _shape(op)
+        shape = op.static_extents
         if not shape:
             return
         taken: dict[ir.OpBase, tuple[ir.Value, list[int]]] = {}
@@ -215,7 +218,7 @@ class _Early:
             taken[load] = held.result, along
             moved.told.append((name, load.span))
         if taken:
-            moved.replaced[op] = _with_taken(op, taken)
+            moved.replaced[op] = with_taken(op, taken)
 
 
 class _Moved:
@@ -230,14 +233,14 @@ class _Moved:
         self.free = EARLY_BYTES
         """Bytes of a thread that may still be taken."""
         self.told: list[tuple[str, Location | None]] = []
-        """What is loaded early, for remarks."""
+        """Names and places of what is loaded early, for remarks."""
 
     def behind_products(self) -> Iterator[ir.OpBase]:
         """Yield the ops that stand behind a product."""
         return itertools.dropwhile(lambda op: not _multiplies(op), self.ops)
 
     def late(self) -> list[ir.OpBase]:
-        """What stays, in order."""
+        """Return what stays, in order."""
         return [self.replaced.get(o, o) for o in self.ops if o not in self.early]
 
     def move(self, op: ir.Load) -> None:
@@ -306,27 +309,12 @@ class _Moved:
         return found
 
 
-def _shape(op: ir.Parallel) -> tuple[int, ...]:
-    """The points of a loop by dimension; none where they are not known."""
-    shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-    return shape if len(shape) == len(op.extents) else ()
-
-
 def _multiplies(op: ir.OpBase) -> bool:
-    return isinstance(op, ir.Gemm) or any(
-        isinstance(o, ir.Gemm) for block in op.blocks() for o in ir.walk(block)
-    )
-
-
-def _product_cycles(loop: ir.For) -> float:
-    """Cycles of the tensor cores for an iteration, by all groups together."""
-    products = [o for o in ir.walk(loop.body) if isinstance(o, ir.Gemm)]
-    flops = sum(2 * math.prod(o.mnk) * o.a.dtype.bits / 16 for o in products)
-    return flops / TENSOR_FLOPS_PER_CYCLE
+    return isinstance(op, ir.Gemm) or any(isinstance(o, ir.Gemm) for o in op.inner_ops())
 
 
 def _outside(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[ir.Value]:
-    """What a part of a loop needs from around it."""
+    """Return what a part of a loop needs from around it."""
     made = {r for o in op.body.ops for r in o.results} | set(op.body.args)
     return [*op.extents, *(v for o in inside for v in o.operand_values() if v not in made)]
 
@@ -335,21 +323,3 @@ def _dims(op: ir.Parallel, inside: Iterable[ir.OpBase]) -> list[int]:
     """Return the dimensions of a loop on which a part of it depends."""
     used = {v for o in inside for v in o.operand_values()}
     return [d for d, variable in enumerate(op.body.args) if variable in used]
-
-
-def _with_taken(
-    op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, list[int]]]
-) -> ir.Parallel:
-    """A loop with elements of fragments, or scalars, in place of some of its loads."""
-    mapping: dict[ir.Value, ir.Value] = {}
-
-    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if old not in taken:
-            return None
-        held, along = taken[old]
-        if not along:
-            return [held]
-        at = [mapping[op.body.args[d]] for d in along]
-        return [builder.emit(ir.Load(held, at, True)).result]
-
-    return replace(op, body=rebuilt(op.body, mapping, rule))

@@ -158,7 +158,7 @@ def _copy_part(op: ir.Copy, part: ir.View, builder: ir.Builder) -> None:
 
 
 def _difference(builder: ir.Builder, place: ir.Value, offset: ir.Value) -> ir.Value:
-    if isinstance(offset.owner, ir.Constant) and offset.owner.value == 0:
+    if ir.constant_of(offset) == 0:
         return place
     return builder.emit(ir.Binary("sub", place, offset)).result
 
@@ -245,7 +245,7 @@ def _element(
 def _sum(builder: ir.Builder, offset: ir.Value, place: ir.Value | None) -> ir.Value:
     if place is None:
         return offset
-    if isinstance(offset.owner, ir.Constant) and offset.owner.value == 0:
+    if ir.constant_of(offset) == 0:
         return place
     return builder.emit(ir.Binary("add", offset, place)).result
 

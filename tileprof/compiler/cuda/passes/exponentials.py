@@ -47,10 +47,7 @@ def _fast(op: ir.Unary, builder: ir.Builder, *, asked: bool) -> list[ir.Value] |
 
 def _rounded_later(kernel: ir.Kernel) -> set[ir.OpBase]:
     """Exponentials of which nothing but a float16 is left."""
-    uses: dict[ir.Value, list[ir.OpBase]] = {}
-    for op in kernel.ops():
-        for value in op.operand_values():
-            uses.setdefault(value, []).append(op)
+    uses = ir.users(kernel.ops())
     return {
         op
         for op in kernel.ops()

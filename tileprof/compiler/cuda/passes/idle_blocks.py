@@ -273,7 +273,7 @@ def _is_positive(value: ir.Value) -> bool:
 def _is_plain(op: ir.OpBase, made: set[ir.Value]) -> bool:
     """Whether an op that reads what a loop made may find anything there: it ends, and no index, no
     loop and no branch depends on it."""
-    inside = [op, *(o for b in op.blocks() for o in ir.walk(b))]
+    inside = [*op.with_inner_ops()]
     taken = (*_TAKEN, *_TAKEN_TOO, ir.Atomic, ir.TileAtomic)
     if not all(isinstance(o, taken) or is_pure(o) for o in inside):
         return False
@@ -310,7 +310,7 @@ def _follows_from_elements(value: ir.Value) -> bool:
         if each in seen or each.owner is None:
             continue
         seen.add(each)
-        every = [each.owner, *(o for b in each.owner.blocks() for o in ir.walk(b))]
+        every = [*each.owner.with_inner_ops()]
         if any(isinstance(o, ir.Load) for o in every):
             return True
         left += [v for o in every for v in o.operand_values()]

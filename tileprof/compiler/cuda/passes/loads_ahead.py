@@ -8,15 +8,14 @@ the product after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
-from tileprof.ir.rewriter import clone
-
-from .layout.graph import constant_range
+from tileprof.ir.rewriter import clone, rebuilt
 
 
 def places(head: Sequence[ir.OpBase], early: Sequence[ir.OpBase]) -> list[ir.OpBase] | None:
@@ -39,7 +38,7 @@ def may_rotate(early: Sequence[ir.OpBase], late: Sequence[ir.OpBase]) -> bool:
     for op in (*early, *late):
         if tainted.isdisjoint(op.all_operand_values()):
             continue
-        inside = (op, *(o for block in op.blocks() for o in ir.walk(block)))
+        inside = op.with_inner_ops()
         if any(isinstance(o, ir.View | ir.Yield) for o in inside):
             return False
         if is_pure(op):
@@ -55,7 +54,7 @@ def rotated(
 ) -> tuple[list[ir.OpBase], list[ir.OpBase]]:
     """Return the ops in front of a loop that counts up or down by constants, and those of its body
     from the first early one on; `found`: the arithmetic before them that they need."""
-    trips = constant_range(loop)
+    trips = loop.static_range
     assert trips is not None
     variable = loop.body.args[0]
     made = _Rotated(ir.Builder(ir.Block(), loop.span), {})
@@ -110,7 +109,7 @@ class _Rotated:
     def __init__(self, builder: ir.Builder, held: dict[ir.OpBase, ir.Value]) -> None:
         self.builder = builder
         self.held = held
-        """By scalar load and by fragment the buffer that has it; made where it is not there."""
+        """Buffer of each scalar load, and of each fragment; made where it is not there."""
 
     def fill(self, early: Sequence[ir.OpBase], mapping: dict[ir.Value, ir.Value]) -> None:
         """Load all for an iteration, by the values of `mapping`."""
@@ -129,3 +128,24 @@ class _Rotated:
                     self.builder.block.ops.append(alloc)
                     self.held[op] = alloc.result
                 self.builder.emit(ir.Store(new.results[0], self.held[op], [], True, span=op.span))
+
+
+def with_taken(
+    op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, list[int]]]
+) -> ir.Parallel:
+    """Return a loop with elements of fragments, or scalars, in place of some of its loads.
+
+    `taken` gives for each load the fragment and the dimensions of the loop that index it.
+    """
+    mapping: dict[ir.Value, ir.Value] = {}
+
+    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
+        if old not in taken:
+            return None
+        held, along = taken[old]
+        if not along:
+            return [held]
+        at = [mapping[op.body.args[d]] for d in along]
+        return [builder.emit(ir.Load(held, at, True)).result]
+
+    return replace(op, body=rebuilt(op.body, mapping, rule))

@@ -106,7 +106,7 @@ class _Point:
     index: ir.Value
     extent: ir.Value
     computed: set[ir.Value]
-    """What is computed from it, itself included."""
+    """Values that are computed from it, itself included."""
 
 
 def _points(loop: ir.Parallel) -> list[_Point]:

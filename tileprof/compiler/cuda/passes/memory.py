@@ -1,4 +1,4 @@
-"""Where each shared buffer lies: buffers that are never alive together share bytes.
+"""Place of each shared buffer: buffers that are never alive together share bytes.
 
 A buffer is alive from the op that first touches it to the one that last does, asynchronous reads
 to the wait for them; over the whole of a loop that touches it and stands after its allocation.
@@ -10,7 +10,6 @@ of the next loop lets more blocks onto a multiprocessor, it is put there: by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tileprof import ir
@@ -112,12 +111,7 @@ def _waited_early(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
 
 def _repeats(op: ir.OpBase) -> bool:
     """Whether an op is a loop, or a branch with one."""
-    return any(isinstance(o, ir.For | ir.While) for o in (op, *_inside(op)))
-
-
-def _inside(op: ir.OpBase) -> Iterator[ir.OpBase]:
-    for block in op.blocks():
-        yield from ir.walk(block)
+    return any(isinstance(o, ir.For | ir.While) for o in op.with_inner_ops())
 
 
 def _alive(launch: ir.Launch) -> list[_Span]:
@@ -173,9 +167,8 @@ def _alive(launch: ir.Launch) -> list[_Span]:
 def _asynchronous(loop: ir.OpBase) -> set[ir.Value]:
     """Buffers that asynchronous ops of a loop use."""
     found: dict[str, set[ir.Value]] = {"wgmma": set(), "bulk": set(), "cp.async": set()}
-    for block in loop.blocks():
-        for op in ir.walk(block):
-            _note_running(op, found)
+    for op in loop.inner_ops():
+        _note_running(op, found)
     return set().union(*found.values())
 
 
@@ -192,7 +185,7 @@ def _touch(spans: dict[ir.Value, _Span], value: ir.Value, at: int) -> None:
 
 
 def _stretch(spans: dict[ir.Value, _Span], before: set[ir.Value], start: int, end: int) -> None:
-    """What a loop touches and did not allocate keeps its value from iteration to iteration."""
+    """Keep what a loop touches and did not allocate alive from iteration to iteration."""
     for value in before:
         span = spans[value]
         if span.last >= start:
@@ -236,7 +229,7 @@ def _check(launch: ir.Launch, spans: list[_Span], total: int, lowering: Lowering
 
 
 def _ring_bytes(ring: ir.Ring, stages: int) -> int:
-    """Of the barriers of a ring, and of the numbers that lie behind them."""
+    """Return the bytes of a ring's barriers, and of the numbers that lie behind them."""
     return stages * (2 * MBARRIER_BYTES + (0 if ring.bytes else WORD))
 
 

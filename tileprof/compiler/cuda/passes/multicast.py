@@ -55,7 +55,7 @@ from .pipeline.roles import is_ring_load
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How many blocks form a cluster, and the axis of the grid along which they lie."""
+    """Number of blocks of a cluster, and the axis of the grid along which they lie."""
 
     size: int = 1
     axis: int = 0
@@ -72,8 +72,8 @@ def reports(launch: ir.Launch) -> bool:
 
 
 def in_clusters(launch: ir.Launch) -> tuple[int, int]:
-    """How many clusters lie along their axis, and the rows of clusters that run together (0 where
-    blocks are not grouped)."""
+    """Return how many clusters lie along their axis, and the rows of clusters that run together (0
+    where blocks are not grouped)."""
     cluster = cluster_of(launch)
     extent = launch.grid[cluster.axis].owner
     assert isinstance(extent, ir.Constant)
@@ -263,7 +263,7 @@ def _loads(
 
 
 def _varying(launch: ir.Launch, axis: int) -> set[ir.Value]:
-    """What differs between blocks that differ in one index."""
+    """Return what differs between blocks that differ in one index."""
     found = {launch.body.args[axis]}
     known = 0
     while known < len(found):
@@ -275,7 +275,7 @@ def _varying(launch: ir.Launch, axis: int) -> set[ir.Value]:
             if not found.isdisjoint(decisive):
                 found.update(op.results, *(b.args for b in op.blocks()))
             if not found.isdisjoint(op.operand_values()):
-                inside = (op, *(o for b in op.blocks() for o in ir.walk(b)))
+                inside = op.with_inner_ops()
                 found.update(base(o.buffer) for o in inside if isinstance(o, ir.Store))
     return found
 

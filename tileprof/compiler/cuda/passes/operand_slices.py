@@ -118,7 +118,7 @@ class _Rewrite:
         self.copies: dict[ir.OpBase, ir.Parallel] = {}
         """The loops among the new ops, not yet placed."""
         self.slices: dict[ir.Value, list[ir.Value]] = {}
-        """By fragment."""
+        """Slices by fragment."""
 
     def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(op, ir.Alloc) and before.results[0] in self.fragments:

@@ -102,7 +102,7 @@ class _Search:
         """Buffers that may not."""
         self.reductions = 0
         self.loops = 0
-        """How many loops there are around an op."""
+        """Number of loops around the op at hand."""
 
     def own(self) -> list[ir.Alloc]:
         """Tiles that may be fragments, in order."""
@@ -161,7 +161,7 @@ class _Search:
 
 def _in_order(loop: ir.Parallel, op: ir.Load | ir.Store) -> bool:
     """Whether the points of a loop are the elements of the tile, in the order of both."""
-    extents = [e.owner.value if isinstance(e.owner, ir.Constant) else 0 for e in loop.extents]
+    extents = map(ir.constant_of, loop.extents)
     points = [(v, e) for v, e in zip(loop.body.args, extents, strict=True) if e != 1]
     shape = op.buffer.buffer.static_shape
     elements = [(i, e) for i, e in zip(op.indices, shape, strict=True) if e != 1]

@@ -36,7 +36,7 @@ from tileprof.compiler.cuda.tuning import (
 )
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, inline_scopes, per_launch, with_originals, with_rule
+from tileprof.ir.rewriter import clone, inline_scopes, opened, per_launch, with_originals, with_rule
 from tileprof.remarks.products import RowSlices
 
 from .choice.gemms import is_for_warp_groups
@@ -55,16 +55,16 @@ class _Plan:
     family: frozenset[ir.Value]
     """The fragments, that of the product among them."""
     users: frozenset[ir.OpBase]
-    """What uses one of them, the product among them."""
+    """Ops that use one of them, the product among them."""
     sequence: tuple[ir.OpBase, ...]
     """The product and the users of it, which stand behind it."""
     slices: int
     registers: int
-    """Of a thread for all fragments of the launch, in one piece."""
+    """Registers of a thread for all fragments of the launch, in one piece."""
 
     @property
     def rows(self) -> int:
-        """Of a slice."""
+        """Rows of a slice."""
         return self.product.mnk[0] // self.slices
 
 
@@ -173,7 +173,7 @@ def _along(op: ir.OpBase, product: ir.Gemm, family: set[ir.Value]) -> set[ir.Val
             whole = all(isinstance(e.owner, ir.Alloc) and _row_dim(e, rows) == 0 for e in held)
             return held if whole else None
         case ir.Parallel(extents=extents, body=body):
-            if not extents or not _is_number(extents[0], rows):
+            if not extents or ir.constant_of(extents[0]) != rows:
                 return None
             return _along_points(body, rows, family)
     return None
@@ -206,10 +206,6 @@ def _row_dim(value: ir.Value, rows: int) -> int | None:
     shape = value.buffer.static_shape
     dim = next((d for d, extent in enumerate(shape) if extent != 1), None)
     return dim if dim is not None and shape[dim] == rows else None
-
-
-def _is_number(value: ir.Value, number: int) -> bool:
-    return isinstance(value.owner, ir.Constant) and value.owner.value == number
 
 
 def _sequence(
@@ -278,9 +274,9 @@ class _Rewrite:
         self.plan = plan
         self.staged = staged
         self.slices: dict[ir.Value, list[ir.Value]] = {}
-        """By fragment, as it was; of the product's own all are one."""
+        """Slices by the fragment as it was; those of the product's own are all one."""
         self.waiting: list[tuple[ir.OpBase, ir.OpBase]] = []
-        """Of the sequence, as they were and with operands replaced."""
+        """Ops of the sequence, as they were and with operands replaced."""
 
     def rule(self, before: ir.OpBase, op: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
         if isinstance(op, ir.Alloc) and before.results[0] in self.plan.family:
@@ -351,9 +347,9 @@ class _Rewrite:
     def _points(
         self, old: ir.Parallel, op: ir.Parallel, number: int, builder: ir.Builder
     ) -> ir.Parallel:
-        args = [ir.Value(a.type, a.name) for a in op.body.args]
-        inner = ir.Builder(ir.Block(args), op.span)
-        mapping = dict(zip(op.body.args, args))
+        mapping: dict[ir.Value, ir.Value] = {}
+        inner = ir.Builder(opened(op.body, mapping), op.span)
+        args = inner.block.args
         if number:
             start = inner.constant(number * self.plan.rows)
             mapping[op.body.args[0]] = inner.emit(ir.Binary("add", args[0], start)).result

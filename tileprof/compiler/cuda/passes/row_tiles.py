@@ -20,8 +20,8 @@ such row is a tile of its own, which is read into a fragment before the product 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
@@ -34,10 +34,11 @@ from tileprof.compiler.passes.identities import folded
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import per_launch, rebuilt, with_originals
+from tileprof.ir.rewriter import per_launch, with_originals
 from tileprof.remarks.layouts import LoadedAsTile
 
 from .choice.copies import bulk_reason, tensor_of
+from .loads_ahead import with_taken
 from .pipeline.roles import is_ring_load, replay_of, written_globals
 
 
@@ -65,7 +66,7 @@ class _Row:
     size: int
     """Elements."""
     address: tuple[int, ...]
-    """What its indices are computed from, without the index of the element itself."""
+    """Values that its indices are computed from, without the index of the element itself."""
 
 
 class _Rows:
@@ -97,10 +98,10 @@ class _Rows:
             if old not in made:
                 return None
             assert isinstance(new, ir.Parallel)
-            taken: dict[ir.OpBase, tuple[ir.Value, int]] = {}
+            taken: dict[ir.OpBase, tuple[ir.Value, list[int]]] = {}
             for row in made[old]:
-                taken[new.body.ops[row.load]] = _placed(row, new, builder), row.along
-            builder.emit(_with_taken(new, taken))
+                taken[new.body.ops[row.load]] = _placed(row, new, builder), [row.along]
+            builder.emit(with_taken(new, taken))
             return []
 
         return with_originals(self.launch, rule)
@@ -168,9 +169,8 @@ def _uses_of_sums(block: ir.Block) -> Iterator[ir.Parallel]:
 def _row(op: ir.Parallel, at: int, load: ir.Load) -> _Row | None:
     """A load of an element of a row; None where it is anything else."""
     ops = op.body.ops[:at]
-    extents = [e.owner.value if isinstance(e.owner, ir.Constant) else None for e in op.extents]
     changing = set(op.body.args)
-    """What differs from point to point."""
+    """Values that differ from point to point."""
     for each in ops:
         if not changing.isdisjoint(each.operand_values()) or not is_pure(each):
             changing.update(each.results)
@@ -181,7 +181,7 @@ def _row(op: ir.Parallel, at: int, load: ir.Load) -> _Row | None:
     if len(elements) != 1 or not changing.isdisjoint([*lead, *rest]):
         return None
     along = op.body.args.index(elements[0])
-    size = extents[along]
+    size = ir.constant_of(op.extents[along])
     if not isinstance(size, int) or size > BOX_EXTENT:
         return None
     wanted = {*lead, *rest}
@@ -247,16 +247,3 @@ def _sum(terms: Sequence[ir.Value], builder: ir.Builder) -> ir.Value:
     for term in terms[1:]:
         total = folded(ir.Binary("add", total, term), builder)
     return total
-
-
-def _with_taken(op: ir.Parallel, taken: Mapping[ir.OpBase, tuple[ir.Value, int]]) -> ir.Parallel:
-    """A loop with elements of fragments in place of some of its loads."""
-    mapping: dict[ir.Value, ir.Value] = {}
-
-    def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        if old not in taken:
-            return None
-        held, along = taken[old]
-        return [builder.emit(ir.Load(held, [mapping[op.body.args[along]]], True)).result]
-
-    return replace(op, body=rebuilt(op.body, mapping, rule))

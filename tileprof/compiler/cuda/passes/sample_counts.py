@@ -1,4 +1,4 @@
-"""Where in shared memory the warps of a kernel count in which states they were.
+"""Place in shared memory at which the warps of a kernel count in which states they were.
 
 In: a kernel with marks that are to be sampled.  Out: the same with a schedule of each launch:
 `sampled_warps`, how many warps count; `sample_counts`, where in shared memory they do.  Where there
@@ -15,7 +15,7 @@ from tileprof.ir.rewriter import per_launch, with_rule
 from tileprof.remarks.launches import NotSampled, SharedMissing, StateCounts
 
 CYCLES_BYTES = 8
-"""Of a state of a warp: its cycles and a clock."""
+"""Bytes of a state of a warp: its cycles and a clock."""
 ALIGNMENT = 16
 
 

@@ -22,7 +22,7 @@ register (`acc + 4 * i` names a part of one), and its indices must be constants.
 |           | warp_reduce<Kind, LANES, STRIDE>, warp_scan<Kind, LANES> |
 | matrix    | ldmatrix_x1/2/4, stmatrix_x1/2/4, their _trans forms, mma_m… |
 | wgmma     | descriptor, descriptor_advance, wgmma_fence/commit/wait<N>/hold; the instructions are
-|           | made for a kernel by `emit/wgmma.py` |
+|           | made for a kernel by `emit/gemm/wgmma.py` |
 | atomics   | atomic<Kind>(at, value), combine<Kind>; in global memory, nothing given back:
 |           | atomic_add_vector<N>, atomic_add_global |
 | tiles     | next_tile |
@@ -42,7 +42,7 @@ from tileprof.compiler.codegen import prelude
 __all__ = ["FOLDER", "text", "with_dependencies"]
 
 FOLDER = Path(__file__).parent
-"""Where the headers are."""
+"""Folder of the headers."""
 
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"', re.MULTILINE)
 _COMMON = re.compile(r'^#include "(\w+\.h)"\n', re.MULTILINE)

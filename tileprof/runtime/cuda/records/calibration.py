@@ -9,7 +9,6 @@ programs measure nothing.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import threading
@@ -28,12 +27,12 @@ from tileprof.errors import TileprofError
 from tileprof.files import replace_bytes
 from tileprof.instrument import calibration, slots
 from tileprof.instrument.calibration import Cost
-from tileprof.native.cache import cache_folder, create_folder
+from tileprof.native.cache import cache_folder, create_folder, digest_of
 from tileprof.remarks import Rejection, Remark
 from tileprof.remarks.common import OtherReason
 from tileprof.remarks.measured import IncludesMarks, RecordCostCandidate
 from tileprof.runtime import hooks
-from tileprof.runtime.cuda.device import CudaDevice
+from tileprof.runtime.cuda.device import CudaDevice, image_of
 from tileprof.runtime.cuda.driver import STREAM_NON_BLOCKING
 from tileprof.runtime.cuda.launch import Call, Function
 
@@ -123,11 +122,9 @@ class Calibration:
 
 def _place(device: CudaDevice) -> Path:
     """Return the file of such devices' record cost, named after all that the cost depends on."""
-    digest = hashlib.sha256()
     parts = (device.name, device.driver.version(), device.target.name, tileprof.__version__)
-    for part in (*parts, calibration.cuda_text(), slots.cuda_text()):
-        digest.update(f"{len(part)} {part}".encode())
-    return cache_folder() / f"record-cost-{digest.hexdigest()[:24]}.json"
+    digest = digest_of((*parts, calibration.cuda_text(), slots.cuda_text()))
+    return cache_folder() / f"record-cost-{digest}.json"
 
 
 def read_kept(place: Path) -> float | None:
@@ -165,18 +162,9 @@ def source() -> CudaSource:
 def measure(device: CudaDevice) -> Cost | None:
     """Run the kernel, and wait for it; TileprofError where it cannot be compiled or run, None where
     its records are not there."""
-    image = _image(device)
+    image = image_of(device, source())
     with hooks.unrecorded(), device.current(), device.driver.beside_captures():
         return calibration.cost_of(_run(device, image))
-
-
-def _image(device: CudaDevice) -> bytes:
-    from tileprof.compiler.cuda.build import compile_cubin, compile_ptx
-    from tileprof.compiler.cuda.controls import Controls
-
-    if device.from_ptx:
-        return compile_ptx(source(), device.target, Controls()).rstrip("\0").encode() + b"\0"
-    return compile_cubin(source(), device.target, Controls()).bytes
 
 
 def _run(device: CudaDevice, image: bytes) -> slots.Slots:

@@ -1,7 +1,7 @@
 """Matrix products: the start and the end that all instructions share.
 
-In: `gemm` and `async_gemm` with their `lowering`.  `gemm_wgmma.py`, `gemm_mma.py` and
-`gemm_fma.py` write the instructions.
+In: `gemm` and `async_gemm` with their `lowering`.  `wgmma.py`, `mma.py` and `fma.py` write
+the instructions.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from .matrices import SharedTile, shared_tile
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """How a thread reads one operand: `count` groups of `width` neighbours along M or N, `step`
+    """A thread's reads of one operand: `count` groups of `width` neighbours along M or N, `step`
     apart, for `depth` elements along K."""
 
     name: str
@@ -63,7 +63,7 @@ class _Side:
         return f"{self.depth} * {place} + {j}" if self.along_k else f"{self.total} * {j} + {place}"
 
     def address(self, place: Extent, along: Extent) -> str:
-        """Where the element of a row or column of the tile is, `along` K."""
+        """Return where the element of a row or column of the tile is, `along` K."""
         coordinates: list[Extent] = [0] * len(self.tile.offsets)
         coordinates[self.across], coordinates[self.along] = place, along
         return self.tile.address(coordinates)

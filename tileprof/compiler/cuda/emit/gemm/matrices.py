@@ -65,13 +65,13 @@ class Matrices:
     """1, 2 or 4: matrices of one instruction."""
     trans: bool
     lanes: RegisterLayout
-    """Where the row begins of which a lane gives the address, for the first matrices."""
+    """Begin of the row of which a lane gives the address, for the first matrices."""
     runs: tuple[Run, ...]
     """Loops over instructions, innermost first."""
 
     @property
     def suffix(self) -> str:
-        """Of the names of the instructions."""
+        """End of the names of the instructions."""
         return f"{'_trans' if self.trans else ''}_x{self.at_once}"
 
 

@@ -70,7 +70,7 @@ class _Operand:
     """One operand in shared memory, as a descriptor sees it."""
 
     name: str
-    """Of the descriptor in the text."""
+    """Name of the descriptor in the text."""
     buffer: SharedBuffer
     k_major: bool
     start: Extent

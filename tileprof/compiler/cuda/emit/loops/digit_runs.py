@@ -44,5 +44,5 @@ def runs_of(digits: Sequence[tuple[Digit, tuple[int, ...]]]) -> list[Run]:
 
 
 def points(runs: Iterable[Run]) -> int:
-    """How many points the loops have together."""
+    """Return how many points the loops have together."""
     return math.prod(r.count for r in runs)

@@ -58,8 +58,11 @@ def changes_at(
     moving: Collection[ir.Value],
     coefficient: Callable[[ir.Value], int | None],
 ) -> list[Place] | None:
-    """What has to be multiples of a width so that a condition is the same for as many consecutive
-    points; None where it may change anywhere.  `coefficient`: how much an index goes up a point."""
+    """Return the places that have to be multiples of a width so that a condition is the same for as
+    many consecutive points; None where it may change anywhere.
+
+    `coefficient` gives how much an index goes up from point to point.
+    """
     match condition.owner:
         case ir.Binary(kind="and" | "or" | "xor", left=left, right=right):
             found: list[Place] = []
@@ -81,7 +84,7 @@ def changes_at(
 def _crossing(
     low: ir.Value, high: ir.Value, coefficient: Callable[[ir.Value], int | None]
 ) -> list[Place] | None:
-    """Of `low < high`, or its contrary."""
+    """Return the places where `low < high`, or its contrary, changes; None: not known."""
     if low.dtype.kind != "index":
         return None
     if coefficient(low) == 1 and coefficient(high) == 0:

@@ -1,4 +1,4 @@
-"""How many iterations of a loop of the author's stand one after the other in the machine code.
+"""Iterations of a loop of the author's that stand one after the other in the machine code.
 
 In: a loop after layouts.  Out: the number that its `#pragma unroll` asks for.  The emission writes
 it, and who counts what the machine code does asks for the same.

@@ -87,7 +87,7 @@ def _hoisted(ctx: Context, op: ir.Parallel) -> tuple[list[Comparison], set[ir.Op
 
 
 def _point(ctx: Context, op: ir.Parallel, emit_block: EmitBlock) -> Callable[[], None]:
-    """What emits one point."""
+    """Return what emits one point."""
     buffers = dict(ctx.buffers)
 
     def point() -> None:

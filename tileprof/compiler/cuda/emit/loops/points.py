@@ -1,8 +1,8 @@
-"""Which points of a parallel loop a thread runs: loops over register numbers, coordinates, and the
+"""Points of a parallel loop that a thread runs: loops over register numbers, coordinates, and the
 registers of fragments that belong to a point.
 
 The coordinate of a point is that of its thread, which lanes and warps give once, plus the steps of
-the runs (`runs.py`).
+the runs (`digit_runs.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tileprof.errors import InternalError
 from .digit_runs import Run
 
 Dims = tuple[int | None, ...]
-"""For each dimension of a fragment the loop variable that indexes it; None for another index."""
+"""Loop variable that indexes each dimension of a fragment; None for another index."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Held:
 
     name: str
     base: Extent = 0
-    """Where the vector at hand begins in it."""
+    """Place in it at which the vector at hand begins."""
     values: str = ""
     """An array of the elements of the vector as values; '' where there is none."""
 
@@ -50,18 +50,18 @@ class Frame:
     runs: tuple[Run, ...] = ()
     """Named; those of a vector have the text of the element's digit for a name."""
     position: Extent = 0
-    """Which element of its vector the point is."""
+    """Position of the point in its vector."""
     early: dict[ir.OpBase, Held] = field(default_factory=dict)
     """Loads that stand in front of the points."""
     late: dict[ir.OpBase, Held] = field(default_factory=dict)
     """Stores that stand behind."""
     addresses: dict[ir.OpBase, Swizzled] = field(default_factory=dict)
-    """Of accesses to swizzled memory that are steps from the thread's first."""
+    """Addresses of accesses to swizzled memory that are steps from the thread's first."""
     turn: Turn | None = None
-    """Which lanes begin with another register, where some do."""
+    """Lanes that begin with another register, where some do."""
 
     def dims(self, indices: Sequence[ir.Value]) -> Dims:
-        """Which loop variable each index is."""
+        """Return which loop variable each index is."""
         variables = self.op.body.args
         return tuple(variables.index(i) if i in variables else None for i in indices)
 
@@ -117,22 +117,13 @@ def _within(layout: RegisterLayout, dim: int, index: Extent) -> Extent:
     if layout.shape[dim] == 1:
         return 0
     terms: list[Extent] = []
-    digits: list[tuple[int, int, int]] = []  # step, count, weight
-    for digit, weight in weighted(layout.registers):
-        step = digit.step[dim]
-        if step:
-            last = digits[-1] if digits else (0, 0, 0)
-            if step == last[0] * last[1] and weight == last[2] * last[1]:
-                digits[-1] = (last[0], last[1] * digit.radix, last[2])
-            else:
-                digits.append((step, digit.radix, weight))
-    for step, count, each in digits:
+    for weight, count, step in _joined(layout.registers, dim):
         if isinstance(index, int):
-            terms.append(index // step % count * each)
+            terms.append(index // step % count * weight)
             continue
         text = f"({index}) / {step}" if step > 1 else index
         whole = step * count >= layout.shape[dim]
-        terms.append(times(text if whole else f"({text}) % {count}", each))
+        terms.append(times(text if whole else f"({text}) % {count}", weight))
     return plus(*terms)
 
 
@@ -143,22 +134,24 @@ def thread_coordinates(layout: RegisterLayout) -> list[Extent]:
     for dim in range(layout.rank):
         terms: list[Extent] = []
         for name, digits, total in places:
-            terms += [times(t, s) for t, s in _parts(name, digits, dim, total)]
+            for weight, count, step in _joined(digits, dim):
+                terms.append(times(_digit(name, weight, count, total), step))
         found.append(plus(*terms))
     return found
 
 
-def _parts(name: str, digits: Sequence[Digit], dim: int, total: int) -> list[tuple[str, int]]:
-    """Digits that step along `dim` as text of their joint number and what it is multiplied by."""
-    joined: list[tuple[int, int, int]] = []  # weight in the number, count, step
+def _joined(digits: Sequence[Digit], dim: int) -> list[tuple[int, int, int]]:
+    """Digits that step along `dim` as weight in the number, count and step; those that go on where
+    the one before ends are one with it."""
+    found: list[tuple[int, int, int]] = []
     for digit, weight in weighted(digits):
         step = digit.step[dim]
-        last = joined[-1] if joined else (0, 0, 0)
+        last = found[-1] if found else (0, 0, 0)
         if step and weight == last[0] * last[1] and step == last[2] * last[1]:
-            joined[-1] = (last[0], last[1] * digit.radix, last[2])
+            found[-1] = (last[0], last[1] * digit.radix, last[2])
         elif step:
-            joined.append((weight, digit.radix, step))
-    return [(_digit(name, w, count, total), step) for w, count, step in joined]
+            found.append((weight, digit.radix, step))
+    return found
 
 
 def _digit(name: str, weight: int, count: int, total: int) -> str:

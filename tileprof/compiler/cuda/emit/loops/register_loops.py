@@ -21,33 +21,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import paren, plus, times
 from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
-from tileprof.compiler.codegen.ranges import fits
-from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
-from tileprof.compiler.cuda.emit.access import checked, is_element, saturated_value
+from tileprof.compiler.codegen.types import is_narrow
+from tileprof.compiler.cuda.emit.access import checked, is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
 from tileprof.compiler.cuda.layouts.turns import turn_of
-from tileprof.compiler.cuda.target import WORD
 from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
 from .digit_runs import Run, points, runs_of
 from .points import Held, thread_coordinates
-from .vector_loops import VectorLoops
+from .vector_accesses import VectorAccesses, converts
 from .vectors import Multiple, VectorAccess, slow_accesses
 
 CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 
 
 @dataclass(kw_only=True)
-class RegisterLoops(VectorLoops):
+class RegisterLoops(VectorAccesses):
     """The emission of one parallel loop that has a layout."""
 
     point: Callable[[], None]
@@ -117,7 +113,7 @@ class RegisterLoops(VectorLoops):
         return bool(whole) and not whole[0].guards
 
     def conditions(self) -> list[Multiple]:
-        """What the launch must fulfil for the fast form, besides accesses that are inside."""
+        """Return what the launch must fulfil for the fast form, besides accesses inside."""
         return list(dict.fromkeys(c for a in (*self.loads, *self.stores) for c in a.conditions))
 
     def _survey(self) -> list[list[int]]:
@@ -170,7 +166,7 @@ class RegisterLoops(VectorLoops):
         return found
 
     def _used(self, moved: Sequence[VectorAccess]) -> set[ir.Value]:
-        """What the text of a point mentions: not what only moved accesses and registers need."""
+        """Return what the text of a point mentions, without what only moved accesses need."""
         used: set[ir.Value] = set()
         self._use(self.op.body, {a.op for a in moved}, used)
         return used
@@ -185,7 +181,7 @@ class RegisterLoops(VectorLoops):
                 self._use(op.otherwise, elsewhere, used)
                 self._use(op.then, elsewhere, used)
             elif op.SPEC.effect & CHANGES or used & set(op.results):
-                for each in (op, *(o for b in op.blocks() for o in ir.walk(b))):
+                for each in op.with_inner_ops():
                     used |= set(self._mentioned(each))
 
     def _mentioned(self, op: ir.OpBase) -> Iterator[ir.Value]:
@@ -263,7 +259,7 @@ class RegisterLoops(VectorLoops):
 
     @contextmanager
     def _where(self, condition: str) -> Iterator[None]:
-        """What stands under the condition of the stores."""
+        """Put what is written under the condition of the stores."""
         outside, leader = self.ctx.inside, self.frame.leader
         self.ctx.inside, self.frame.leader = outside | {*self.sunk}, ""
         with self.ctx.writer.braces(f"if ({condition})" if condition else ""), self.ctx.scope():
@@ -341,7 +337,7 @@ class RegisterLoops(VectorLoops):
             self._widen(access)
         for access in stores:
             name = self._array(access, self.planner.width, "out")
-            self.frame.late[access.op] = Held(name, 0, name if _converts(access.op) else "")
+            self.frame.late[access.op] = Held(name, 0, name if converts(access.op) else "")
         runs = self._named(self.vector, "e")
         with self._nest(runs):
             position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
@@ -379,105 +375,6 @@ class RegisterLoops(VectorLoops):
         with self._where(self._guard()):
             yield
 
-    def _array(self, access: VectorAccess, count: int, way: str) -> str:
-        """Declare the array of a moved access."""
-        buffer = access.buffer
-        name = self.ctx.names.fresh(f"{buffer.name}_{way}")
-        values = way == "out" and _converts(access.op)
-        kind = value_type(buffer.dtype) if values else storage(buffer.dtype)
-        self.ctx.writer.line(f"{kind} {name}[{count}];")
-        return name
-
-    def _widen(self, access: VectorAccess) -> None:
-        """Elements that are computed with are converted together."""
-        op, width = access.op, self.planner.width
-        if not is_narrow(access.buffer.dtype) or width == 1:
-            return
-        users = self.ctx.uses.get(op.result, []) if isinstance(op, ir.Load) else []
-        if all(isinstance(u, ir.Store) for u in users):
-            return
-        held = self.frame.early[op]
-        name = self.ctx.names.fresh(f"{access.buffer.name}_values")
-        at = plus(held.name, held.base)
-        self.ctx.headers.add("elementwise.cuh")
-        self.ctx.writer.line(f"float {name}[{width}];")
-        self.ctx.writer.line(f"tp_widen_vector<{width}>({name}, {at});")
-        self.frame.early[op] = replace(held, values=name)
-
-    # -- one access
-
-    def _load(self, access: VectorAccess) -> None:
-        buffer, held = access.buffer, self.frame.early[access.op]
-        assert isinstance(buffer, GlobalBuffer | SharedBuffer)
-        if self._may_be_left_out(access):
-            self._load_where(access, held)
-            return
-        with self._piece(access) as (address, guard, count):
-            at = plus(held.base, self.frame.position)
-            to = plus(held.name, at)
-            safe = _element(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
-            if count == 1:
-                text = f"*({address})"
-                text = f"{guard} ? {text} : {safe}" if guard else text
-                if access.repeats > 1:
-                    self.ctx.headers.add("elementwise.cuh")
-                    kind = f"{access.repeats}, {storage(buffer.dtype)}"
-                    self.ctx.writer.line(f"tp_fill_vector<{kind}>({to}, {text});")
-                    return
-                self.ctx.writer.line(f"{held.name}[{at}] = {text};")
-                return
-            self.ctx.headers.add("elementwise.cuh")
-            get = f"tp_get_{_space(buffer)}<{count}>({to}, {address});"
-            if not guard:
-                self.ctx.writer.line(get)
-                return
-            self.ctx.writer.line(f"if ({guard}) {get}")
-            self.ctx.writer.line(f"else tp_fill_vector<{count}>({to}, {safe});")
-
-    def _may_be_left_out(self, access: VectorAccess) -> bool:
-        """Whether a whole vector of narrow elements of global memory is read under a condition."""
-        buffer, width = access.buffer, self._elements(access)
-        inside = access.op.in_bounds or access.op in self.ctx.inside
-        narrow = buffer.dtype.bytes < WORD and width * buffer.dtype.bytes % WORD == 0
-        conditional = bool(access.guards) or not inside
-        whole = width == self.planner.width
-        return isinstance(buffer, GlobalBuffer) and narrow and conditional and whole
-
-    def _load_where(self, access: VectorAccess, held: Held) -> None:
-        """A load whose address is null where its conditions do not hold."""
-        buffer, line = access.buffer, self.ctx.writer.line
-        assert isinstance(buffer, GlobalBuffer)
-        name = self.ctx.names.fresh(f"{buffer.name}_from")
-        line(f"const {storage(buffer.dtype)} *{name} = nullptr;")
-        with self._piece(access) as (address, guard, count):
-            to = plus(held.name, plus(held.base, self.frame.position))
-            line(f"{f'if ({guard}) ' if guard else ''}{name} = {address};")
-        self.ctx.headers.add("elementwise.cuh")
-        safe = _element(buffer.safe, buffer.dtype)
-        # Guards have lines of their own.
-        with self.ctx.writer.at(access.op.span):
-            line(f"tp_get_global_where<{count}>({to}, {name}, {safe});")
-
-    def _store(self, access: VectorAccess) -> None:
-        buffer, held = access.buffer, self.frame.late[access.op]
-        alone = "" if isinstance(buffer, FragmentBuffer) else self.frame.leader
-        self.ctx.headers.add("elementwise.cuh")
-        with self._piece(access) as (address, guard, count):
-            source = plus(held.name, self.frame.position)
-            if isinstance(access.op, ir.Atomic):
-                self.ctx.headers.add("atomics.cuh")
-                text = f"tp_atomic_add_vector<{count}>({address}, {source});"
-            elif isinstance(buffer, FragmentBuffer):
-                how = _manner(access.op) or "vector"
-                text = f"tp_narrow_{how}<{count}>({address}, {source});"
-            elif held.values and is_narrow(buffer.dtype):
-                how = _manner(access.op) or "values"
-                text = f"tp_put_{how}_{_space(buffer)}<{count}>({address}, {source});"
-            else:
-                text = f"tp_put_{_space(buffer)}<{count}>({address}, {source});"
-            when = " && ".join(p for p in (alone, guard) if p)
-            self.ctx.writer.line(f"if ({when}) {text}" if when else text)
-
 
 def _divided(runs: Sequence[Run], fit: int) -> tuple[list[Run], list[Run]]:
     """Inner loops of at most `fit` iterations together, and the rest as outer ones."""
@@ -494,38 +391,6 @@ def _divided(runs: Sequence[Run], fit: int) -> tuple[list[Run], list[Run]]:
         if other.count > 1:
             outer.append(other)
     return inner, outer
-
-
-def _converts(op: ir.Load | ir.Store | ir.Atomic) -> bool:
-    """Whether the elements of a store or sum are values that are converted together: not where they
-    are stored as they were loaded."""
-    return isinstance(op, ir.Atomic) or (
-        isinstance(op, ir.Store) and not is_element(op.value.owner)
-    )
-
-
-def _manner(op: ir.OpBase) -> str:
-    """How a store's elements of 8 bits are made: of numbers that are surely not too large, or of
-    any, the largest where they are; '' where neither is known."""
-    made = op.value.owner if isinstance(op, ir.Store) else None
-    if not isinstance(made, ir.Cast):
-        return ""
-    if saturated_value(op) is not None:
-        return "saturated"
-    return "within" if fits(made.operand, made.dtype) else ""
-
-
-def _element(number: float | int, dtype: ir.DType) -> str:
-    """A number as an element in memory."""
-    if not is_narrow(dtype):
-        return stored(literal(number, dtype), dtype)
-    with np.errstate(over="ignore"):
-        made = np.asarray(number, np.float64).astype(dtype.to_numpy())
-    return f"{storage(dtype)}{{{int(made.view(f'uint{dtype.bits}'))}}}"
-
-
-def _space(buffer: GlobalBuffer | SharedBuffer) -> str:
-    return "global" if isinstance(buffer, GlobalBuffer) else "shared"
 
 
 def _is_inside(index: ir.Value, extent: ir.Dim) -> bool:

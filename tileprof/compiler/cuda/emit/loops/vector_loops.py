@@ -54,7 +54,7 @@ class VectorLoops:
     first: list[Extent] = field(default_factory=list)
     """Coordinates of its first element."""
     indices: dict[ir.Value, str] = field(default_factory=dict)
-    """What has been computed for it."""
+    """Values that have been computed for it."""
 
     def __post_init__(self) -> None:
         self.frame = Frame(self.op, self.layout, leader(self.layout))
@@ -197,8 +197,8 @@ class VectorLoops:
 
     @contextmanager
     def _guarded(self, access: VectorAccess, *, keep: bool) -> Iterator[None]:
-        """What the indices are computed from, under the guards of the access; where `keep`, what
-        stands outside of guards is computed once for all accesses of the vector."""
+        """Compute the indices of an access under its guards; where `keep`, what stands outside of
+        guards is computed once for all accesses of the vector."""
         seen: set[ir.OpBase] = set()
         known = self.indices if keep else {}
         self.ctx.values.update(known)

@@ -1,4 +1,4 @@
-"""Which accesses of a parallel loop are made for several points at once, and how wide.
+"""Accesses of a parallel loop that are made for several points at once, and their widths.
 
 A load or store is one of `width` elements where its last index goes up by 1 with the loop variable
 that a thread's consecutive registers follow, its other indices do not, and the address of the first
@@ -53,11 +53,11 @@ class VectorAccess:
     width: int
     """Elements of one instruction."""
     conditions: tuple[Multiple, ...] = ()
-    """What the launch must fulfil so that it is aligned."""
+    """Conditions on the launch under which it is aligned."""
     slice: tuple[ir.OpBase, ...] = ()
     """The ops of the body that compute its indices."""
     guards: tuple[Guard, ...] = ()
-    """What decides whether it is made, outermost first."""
+    """Guards that decide whether it is made, outermost first."""
     repeats: int = 1
     """Consecutive points that ask for the same element, of which the first one loads it."""
 
@@ -70,7 +70,7 @@ class Planner:
     layout: RegisterLayout
     buffers: Mapping[ir.Value, Buffer]
     text: Callable[[ir.Value], str | None]
-    """What a value from outside of the loop is called."""
+    """Name of a value from outside of the loop."""
     aliased: bool = False
     """Whether different tensors may share memory."""
     vectorize: bool = True
@@ -79,7 +79,7 @@ class Planner:
     ops: list[ir.OpBase] = field(init=False)
     """Those of the body and of branches, in order."""
     guards: dict[ir.OpBase, tuple[Guard, ...]] = field(init=False)
-    """Of the ops in branches."""
+    """Guards of the ops in branches."""
     inner: set[ir.Value] = field(init=False)
     """Everything that is computed inside."""
     read: set[ir.Value] = field(init=False)
@@ -136,7 +136,7 @@ class Planner:
         found = {variable}
         for each in ir.walk(self.op.body):
             if any(v in found for v in each.operand_values()) or any(
-                v in found for block in each.blocks() for o in ir.walk(block) for v in o.results
+                v in found for o in each.inner_ops() for v in o.results
             ):
                 found |= set(each.results)
         return found
@@ -246,14 +246,14 @@ class Planner:
         return {self._memory(t.value) for t in op.all_accesses() if t.writes}
 
     def _memory(self, value: ir.Value) -> object:
-        """What names the memory of a buffer; equal for buffers that may overlap."""
+        """Return what names the memory of a buffer; equal for buffers that may overlap."""
         value = base(value)
         return "global" if self.aliased and value.buffer.space == "global" else value
 
     # -- one access
 
     def _access(self, op: Access, movable: Collection[ir.OpBase]) -> VectorAccess | None:
-        """How the access is made; None where it stays with its point."""
+        """Return how the access is made; None where it stays with its point."""
         buffer = self.buffers.get(op.buffer)
         if not isinstance(buffer, GlobalBuffer | SharedBuffer) or not op.indices:
             return None
@@ -325,7 +325,7 @@ class Planner:
         return [] if fixed else None
 
     def _repeats(self, indices: Sequence[ir.Value]) -> int:
-        """How many consecutive points of a vector ask for the same element: a power of two."""
+        """Return how many consecutive points of a vector ask for one element: a power of two."""
         count = self.width
         while count > 1 and not all(self._repeat(each, count) for each in indices):
             count //= 2
@@ -352,7 +352,7 @@ class Planner:
                 )
 
     def _coefficient(self, value: ir.Value) -> int | None:
-        """How much an index goes up with the moving variable; None where it is no such sum."""
+        """Return how much an index goes up with the moving variable; None where it is no sum."""
         if value not in self.moving:
             return 0
         match value.owner:
@@ -382,7 +382,7 @@ class Planner:
         else:
             strides = divisors = _shared_strides(buffer)
         for index, stride, step in zip(op.indices, strides, divisors, strict=True):
-            if isinstance(index.owner, ir.Constant) and index.owner.value == 0:
+            if ir.constant_of(index) == 0:
                 continue
             needed = self._multiple(index, width // math.gcd(width, step))
             if not isinstance(stride, int) and needed != []:

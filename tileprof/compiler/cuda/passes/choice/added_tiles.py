@@ -22,7 +22,7 @@ class AddedTile:
     """Ops that nobody has emitted yet."""
 
     offsets: list[ir.OpBase]
-    """What computes where the part of the tensor begins."""
+    """Ops that compute where the part of the tensor begins."""
     part: ir.View
     op: ir.TileAtomic
 
@@ -71,9 +71,9 @@ def added_tile(loop: ir.Parallel) -> AddedTile | None:
 def _is_whole(load: ir.Load, loop: ir.Parallel) -> bool:
     """Whether the points read each element of a fragment once, in order."""
     held = load.buffer
-    extents = [e.owner.value if isinstance(e.owner, ir.Constant) else None for e in loop.extents]
+    extents = loop.static_extents
     plain = held.buffer.space == "fragment" and base(held) is held
-    return plain and [*held.buffer.shape] == extents and _same(load.indices, loop.body.args)
+    return plain and held.buffer.shape == extents and _same(load.indices, loop.body.args)
 
 
 def _same(one: Sequence[ir.Value], other: Sequence[ir.Value]) -> bool:
@@ -83,7 +83,7 @@ def _same(one: Sequence[ir.Value], other: Sequence[ir.Value]) -> bool:
 def _offset(
     index: ir.Value, variable: ir.Value, zero: ir.Value, inner: set[ir.Value]
 ) -> ir.Value | None:
-    """What is added to a loop variable to give an index; None where it is anything else."""
+    """Return what is added to a loop variable to give an index; None where it is anything else."""
     if index is variable:
         return zero
     match index.owner:

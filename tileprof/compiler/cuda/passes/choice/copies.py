@@ -1,4 +1,4 @@
-"""Which instruction copies a tile between global and shared memory, and why no faster one does.
+"""Instruction that copies a tile between global and shared memory, and why no faster one does.
 
 The candidates, fastest first, with what the hardware asks of each (PTX ISA 8.0 and later,
 "cp.async.bulk.tensor", "cp.async"):
@@ -51,7 +51,7 @@ from tileprof.remarks.copies import (
 )
 
 LARGEST_MULTIPLE = 1 << 10
-"""What divides 0, as far as alignment is asked for."""
+"""Divisor of 0, as far as alignment is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Tensor:
     sizes: tuple[int, ...]
     in_bounds: bool
     type: ir.BufferType
-    """Of the parameter; of what it is seen as, where that is another shape."""
+    """Type of the parameter; of what it is seen as, where that is another shape."""
 
     def stride(self, dim: int) -> int | str:
         """Elements between neighbours of a dimension: a number, or what makes it none."""
@@ -143,7 +143,7 @@ def wish_against(op: ir.Copy, instruction: str) -> AskedReason | None:
 
 
 def kept_in_l2(op: ir.Copy | ir.AsyncCopy) -> str:
-    """How long L2 is asked to keep what a copy touches: `evict_first`, `evict_last`, or ''."""
+    """Return how long L2 keeps what a copy touches: `evict_first`, `evict_last`, or ''."""
     policy = str(dict(op.hints).get("eviction_policy", ""))
     return policy if policy in ("evict_first", "evict_last") else ""
 

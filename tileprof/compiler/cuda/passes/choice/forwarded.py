@@ -72,8 +72,7 @@ def _tiles(launch: ir.Launch, written: set[ir.Value]) -> dict[ir.Value, ir.Copy]
             kept = held.buffer.space == "global" and held not in written
             if kept and writes[op.target] == 1 and op.target not in used and _is_plain(op):
                 found[op.target] = op
-        inner = (o for b in op.blocks() for o in ir.walk(b))
-        used.update(v for o in (op, *inner) for v in o.operand_values())
+        used.update(op.all_operand_values())
     return found
 
 

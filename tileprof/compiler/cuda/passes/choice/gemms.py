@@ -1,4 +1,4 @@
-"""Which instruction does a matrix product, and why no faster one does.
+"""Instruction for a matrix product, and why no faster one does it.
 
 The candidates, fastest first, with what each asks of a product (PTX ISA, "wgmma.mma_async", "mma"):
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Set
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.cuda.passes.layout.graph import constant_range
 from tileprof.ir.memory import base
 
 
@@ -28,7 +27,7 @@ def _stored_again(block: ir.Block) -> Iterator[ir.Copy]:
     for op in block.ops:
         if _repeats(op):
             variables = {v for inner in op.blocks() for v in inner.args}
-            copies = (o for inner in op.blocks() for o in ir.walk(inner) if isinstance(o, ir.Copy))
+            copies = (o for o in op.inner_ops() if isinstance(o, ir.Copy))
             for copy in copies:
                 far = base(copy.target).buffer.space == "global"
                 if far and not _changes(copy.target, variables):
@@ -40,7 +39,7 @@ def _stored_again(block: ir.Block) -> Iterator[ir.Copy]:
 def _repeats(op: ir.OpBase) -> bool:
     if not isinstance(op, ir.For):
         return isinstance(op, ir.While)
-    trips = constant_range(op)
+    trips = op.static_range
     return trips is None or len(trips) > 1
 
 

@@ -1,4 +1,4 @@
-"""What each element access of a laid-out loop costs, counted from the addresses of one warp.
+"""Cost of each element access of a laid-out loop, counted from the addresses of one warp.
 
 In: a kernel whose loops and buffers have layouts.  Out: remarks, no change: sectors of global
 memory and wavefronts of shared memory of a request, as against the fewest that its bytes need.
@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import row_major
-from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.codegen.buffers import Extent, row_major
+from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer, buffers_of
 from tileprof.compiler.cuda.emit.loops.vectors import Planner
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
 from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
-from tileprof.compiler.cuda.lowering import Lowering, has_open_rows
+from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.target import SECTOR
 from tileprof.compiler.cuda.tuning import MISSED_ACCESS, UNKNOWN_STRIDE, WASTEFUL_ACCESS
 from tileprof.instrument.placement.stages import buffer_name
@@ -43,34 +43,19 @@ Access = ir.Load | ir.Store | ir.Atomic
 
 def count_accesses(kernel: ir.Kernel, lowering: Lowering) -> None:
     """Note the cost of every access of global or shared memory in a loop with a layout."""
-    buffers = _buffers(kernel, lowering)
+    buffers = buffers_of(kernel, _strides, lowering.unaligned)
     for op in kernel.ops():
         if isinstance(op, ir.Parallel) and op.layout:
             _loop(op, buffers, lowering)
 
 
-def _buffers(kernel: ir.Kernel, lowering: Lowering) -> dict[ir.Value, Buffer]:
-    """Parameters and shared buffers as the emission will know them."""
-    found: dict[ir.Value, Buffer] = {}
-    for at, (param, value) in enumerate(zip(kernel.params, kernel.param_values())):
-        kind = param.type
-        if isinstance(kind, ir.BufferType):
-            strides = row_major(kind.shape) if kind.strides is None else kind.strides
-            alignment = kind.dtype.bytes if at in lowering.unaligned else 16
-            found[value] = GlobalBuffer(
-                param.name, kind.dtype, kind.shape, strides, param.name, kind.shape,
-                alignment=alignment, looks=has_open_rows(kind),
-            )  # fmt: skip
-    for op in kernel.ops():
-        if isinstance(op, ir.Alloc) and op.space == "shared":
-            layout = parse_shared(op.layout, op.shape, op.dtype)
-            found[op.result] = SharedBuffer("", op.dtype, layout, op.result.name, op.shape)
-    return found
+def _strides(_: ir.Param, kind: ir.BufferType) -> tuple[Extent, ...]:
+    return row_major(kind.shape) if kind.strides is None else kind.strides
 
 
 def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) -> None:
-    shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-    if len(shape) != len(op.extents):
+    shape = op.static_extents
+    if shape is None:
         return
     layout = parse_layout(op.layout, shape)
     vectorize = lowering.controls.vectorize
@@ -146,7 +131,7 @@ def _count(buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int) -> Ac
 def _better(
     buffer: GlobalBuffer | SharedBuffer, indices: Array, size: int, counted: Accesses, swizzle: bool
 ) -> tuple[Candidate, Reason]:
-    """What the author could do, and what stands against it as the program is."""
+    """Return what the author could do, and what stands against it as the program is."""
     if isinstance(buffer, GlobalBuffer):
         return FewerSectors(counted.ideal), ScatteredLanes(buffer.name, SECTOR)
     ways = round(counted.ways)

@@ -28,7 +28,7 @@ class _Conversion:
     """A fragment in another layout for the duration of one op."""
 
     value: ir.Value
-    """Of the launch as it was."""
+    """Fragment of the launch as it was."""
     made: ir.Alloc
     layout: RegisterLayout
     reads: bool
@@ -65,7 +65,7 @@ class _Writer:
         """Fragments of the launch as it was, and what stands for them now."""
 
     def rule(self, op: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        """As `PairRule`."""
+        """Apply the layouts to one op; a `PairRule`."""
         match op, new:
             case ((ir.Load() | ir.Store()), (ir.Load() | ir.Store())) if op in self.plan.accesses:
                 made = self.plan.accesses[op].made.result

@@ -1,4 +1,4 @@
-"""What a loop, a reduction or a conversion costs under a layout, in cycles of a multiprocessor.
+"""Cost of a loop, a reduction or a conversion under a layout, in cycles of a multiprocessor.
 
 Counted by evaluating layouts: requests of a warp with the sectors of global memory or the
 wavefronts of shared memory that each takes, ops of the points, shuffles, barriers.  The figures
@@ -43,7 +43,7 @@ Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What one access makes a warp ask for in one run of its loop."""
+    """Requests of a warp for one access in one run of its loop."""
 
     count: int
     """Requests a warp."""
@@ -54,7 +54,7 @@ class Requests:
 
 
 def lane_offsets(steps: Sequence[int]) -> list[int]:
-    """What each lane number adds, from what each of its bits adds."""
+    """Return what each lane number adds, from what each of its bits adds."""
     offsets = [0]
     for step in steps:
         offsets += [o + step for o in offsets]

@@ -30,7 +30,6 @@ from tileprof.remarks.layouts import (
     UnderOtherShape,
 )
 
-from .graph import constant_range
 from .index import Forms
 
 
@@ -79,13 +78,13 @@ class _Search:
                 yield from self.block(inner)
 
     def _enter(self, op: ir.For) -> None:
-        trips = constant_range(op)
+        trips = op.static_range
         counted = op.kind in ("serial", "unroll", "vectorized")
         if counted and trips is not None and len(trips) <= NUMBERED_TRIPS:
             self.serial.add(op.body.args[0])
 
     def _parallel(self, op: ir.Parallel) -> Iterator[tuple[ir.Value, Reason, ir.OpBase]]:
-        fixed = all(isinstance(e.owner, ir.Constant) for e in op.extents)
+        fixed = op.static_extents is not None
         variables = {v: d for d, v in enumerate(op.body.args)}
         for each in ir.walk(op.body):
             if isinstance(each, ir.For):

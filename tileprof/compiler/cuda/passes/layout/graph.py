@@ -1,4 +1,4 @@
-"""What the layouts of one launch depend on: loops over tiles, fragments, and the links between.
+"""Loops over tiles, fragments and the links between, on which the layouts of one launch depend.
 
 A loop or a fragment is a node, and so is a fragment seen under another shape, which has the same
 elements in the same registers; a link says that a fragment is indexed by dimensions of a loop, or
@@ -33,13 +33,13 @@ class Access:
     op: ir.Load | ir.Store | ir.Atomic
     forms: tuple[Form, ...]
     strides: tuple[int, ...]
-    """In elements; rows of shared memory are taken to be unpadded."""
+    """Strides in elements; rows of shared memory are taken to be unpadded."""
     aligned: bool = True
     """Whether the buffer starts at a multiple of 16 bytes."""
 
     @property
     def buffer(self) -> ir.Value:
-        """What is accessed: a parameter, an allocation, or either under another shape."""
+        """Return what is accessed: a parameter, an allocation, or either under another shape."""
         return self.op.buffer
 
     @property
@@ -71,7 +71,7 @@ class Loop:
     op: ir.Parallel
     extents: tuple[int, ...]
     weight: int
-    """How often it runs, roughly."""
+    """Rough number of its runs."""
     accesses: list[Access] = field(default_factory=list)
     work: int = 0
     """Ops of one point."""
@@ -110,7 +110,7 @@ class Graph:
     at: dict[Node, list[Link]] = field(default_factory=dict)
     fragments: list[ir.Alloc] = field(default_factory=list)
     seen_as: dict[Node, list[ir.Value]] = field(default_factory=dict)
-    """For a fragment and for what it is seen as, all others of these."""
+    """All forms of a fragment under other shapes, for each of them the others."""
     shared: list[ir.Alloc] = field(default_factory=list)
     ops: list[tuple[ir.OpBase, int]] = field(default_factory=list)
     """Tile ops with how often they run."""
@@ -150,15 +150,6 @@ class Graph:
             self.seen_as[each] = [v for v in together if v is not each]
 
 
-def constant_range(loop: ir.For) -> range | None:
-    """What a serial loop counts through, where that is known."""
-    ends = [v.owner for v in (loop.start, loop.stop, loop.step)]
-    numbers = [int(e.value) for e in ends if isinstance(e, ir.Constant)]
-    if len(numbers) != 3 or not numbers[2]:
-        return None
-    return range(*numbers)
-
-
 def survey(launch: ir.Launch, unaligned: Set[ir.Value]) -> Graph:
     """The graph of a launch whose fragments are all accessed by plain indices; `unaligned` are the
     parameters whose address is a multiple of the element's size only."""
@@ -194,7 +185,7 @@ class _Survey:
                 graph.ops.append((op, weight))
                 graph.link(Link(op, source, target, unreduced(op), weight, not op.clear, True))
             case ir.For():
-                trips = constant_range(op)
+                trips = op.static_range
                 step = op.step.owner
                 if isinstance(step, ir.Constant) and isinstance(op.start.owner, ir.Constant):
                     self.steps[op.body.args[0]] = gcd(int(step.value), int(op.start.owner.value))
@@ -206,10 +197,9 @@ class _Survey:
                     self.block(inner, weight)
 
     def _parallel(self, op: ir.Parallel, weight: int) -> None:
-        extents = [e.owner.value for e in op.extents if isinstance(e.owner, ir.Constant)]
-        if len(extents) != len(op.extents):
+        if op.static_extents is None:
             return
-        loop = Loop(op, tuple(int(e) for e in extents), weight)
+        loop = Loop(op, op.static_extents, weight)
         self.graph.loops[op] = loop
         self.graph.shapes[op] = loop.extents
         forms = Forms(loop.variables, self.steps)

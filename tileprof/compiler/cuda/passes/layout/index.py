@@ -17,7 +17,7 @@ from tileprof import ir
 
 Array = npt.NDArray[np.int64]
 EVERY = 1 << 20
-"""What divides 0, as far as alignment is asked for."""
+"""Divisor of 0, as far as alignment is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Forms:
     def __init__(self, variables: Mapping[ir.Value, int], steps: Mapping[ir.Value, int]) -> None:
         self._variables = variables
         self._steps = steps
-        """What divides the variables of loops around."""
+        """Divisors of the variables of loops around."""
         self._known: dict[ir.Value, Form] = {}
 
     def of(self, value: ir.Value) -> Form:
@@ -125,8 +125,7 @@ def behind(value: ir.Value) -> set[ir.Value]:
     """The values without an op, such as loop variables, that a scalar is computed from."""
     if value.owner is None:
         return {value}
-    ops = [value.owner, *(o for block in value.owner.blocks() for o in ir.walk(block))]
-    parts = [v for op in ops for v in op.operand_values() if _is_scalar(v)]
+    parts = filter(_is_scalar, value.owner.all_operand_values())
     return set[ir.Value]().union(*map(behind, parts))
 
 

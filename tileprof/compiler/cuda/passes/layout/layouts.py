@@ -5,11 +5,11 @@
     parallel [%c64, %c32] body(%i, %j) { …     →  {layout = "regs … | lanes … | warps …"}
     reduce sum %t, %r {dim = 1}                →  reduce sum %t, %r, %scratch {dim = 1}
 
-Fragments that cannot be in registers move to shared memory (`layout_demote.py`).  Layouts of
-fragments and loops are solved for together (`layout_solve.py`); where two uses of a fragment need
-different ones, it is converted around one of them; points that must run once fill fragments through
-shared memory (`layout_once.py`).  Shared layouts follow from the accesses
-(`layout_shared.py`).
+Fragments that cannot be in registers move to shared memory (`demote.py`).  Layouts of fragments and
+loops are solved for together (`solve.py`); where two uses of a fragment need different ones, it is
+converted around one of them; points that must run once fill fragments through shared memory
+(`once.py`).  Shared layouts follow from the accesses (`shared.py`).
+
 In: a kernel after `expand`.  Out: each loop with constant extents and each buffer with a layout;
 the fragments of a loop numbered by `RegisterLayout.register_weights`.
 """

@@ -60,7 +60,7 @@ class _Pattern:
 
 @dataclass
 class _Uses:
-    """What is done with one buffer."""
+    """Uses of one buffer."""
 
     alloc: ir.Alloc
     wanted: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class _Uses:
     """Whether 16 bytes are moved as one, wherever they lie."""
     reshaped: bool = False
     patterns: list[_Pattern] = field(default_factory=list)
-    """Of copies of matrices."""
+    """Patterns of copies of matrices."""
     accesses: list[tuple[Access, Loop]] = field(default_factory=list)
     wish: str = ""
 
@@ -237,8 +237,8 @@ class _Chooser:
         return best, chosen
 
     def _layouts(self, loop: Loop, uses: _Uses) -> list[RegisterLayout]:
-        """What a loop may have: where no fragment binds it, all that is good for its accesses of
-        global memory."""
+        """Return what a loop may have: where no fragment binds it, all that is good for its
+        accesses of global memory."""
         known = self.solution.known[loop.op]
         if self.graph.at.get(loop.op):
             return [known]

@@ -185,7 +185,7 @@ def _floats(op: ir.OpBase, written: set[ir.Value]) -> bool:
 
 def _is_fixed(op: ir.OpBase) -> bool:
     """Whether an op leaves the loop, reports, or hides products or loads."""
-    inside = [o for block in op.blocks() for o in ir.walk(block)]
+    inside = [*op.inner_ops()]
     if any(isinstance(o, ir.Gemm) or is_ring_load(o) for o in inside):
         return True
     kinds = ir.Break | ir.Continue | ir.Print | ir.Assert
@@ -205,7 +205,7 @@ def _loads_for(tail: Sequence[ir.OpBase], acting: Sequence[ir.OpBase]) -> list[i
 def _obstacle(
     head: Sequence[ir.OpBase], middle: Sequence[ir.OpBase], tail: Sequence[ir.OpBase]
 ) -> _Missed | None:
-    """What keeps a head from moving before an earlier tail, or makes that useless."""
+    """Return what keeps a head from moving before an earlier tail, or makes that useless."""
     product = next(o for o in tail if isinstance(o, ir.Gemm))
     sums = buffer_name(base(product.c))
     for op in tail[tail.index(product) + 1 :]:

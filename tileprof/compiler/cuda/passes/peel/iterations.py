@@ -108,7 +108,7 @@ class Iterations:
         return self._each(list(compared(kind, a, b)), self._nonnegative)
 
     def _each(self, parts: Sequence[P], where: Callable[[P], Span | None]) -> Span | None:
-        """Where all parts hold."""
+        """Return where all parts hold."""
         spans = []
         for part in parts:
             span = where(part)
@@ -118,13 +118,13 @@ class Iterations:
         return self.both(spans)
 
     def both(self, spans: Sequence[Span]) -> Span:
-        """What all ranges have in common."""
+        """Return what all ranges have in common."""
         firsts = [s.first for s in spans if s.first is not None]
         stops = [s.stop for s in spans if s.stop is not None]
         return Span(_joined(self._numbers.larger, firsts), _joined(self._numbers.smaller, stops))
 
     def _some(self, parts: Sequence[P], where: Callable[[P], Span | None]) -> Span | None:
-        """Where one part holds, the same at least for all elements."""
+        """Return where one part holds, the same at least for all elements."""
         spans = [span for part in parts if (span := where(part)) is not None]
         if not spans or Span() in spans:
             return Span() if spans else None
@@ -137,7 +137,7 @@ class Iterations:
     # -- one expression
 
     def _nonnegative(self, value: Linear) -> Span | None:
-        """Where a whole number is at least 0, of which `value` may be a bound from below."""
+        """Return where a whole number is at least 0, of which `value` may be a bound from below."""
         self._left -= 1
         if self._left < 0:
             self.reason = ConditionLong()
@@ -163,7 +163,7 @@ class Iterations:
         return replaced(Linear(last))
 
     def _known(self, value: Linear) -> Span | None:
-        """Where c·iteration + rest is above -1."""
+        """Return where c·iteration + rest is above -1."""
         if is_nonnegative(value):
             return Span()
         by = lcm(*(f.denominator for f in (value.constant, *value.terms.values())))

@@ -1,4 +1,4 @@
-"""What stands for a loop whose masks change nothing in some iterations.
+"""Loops in place of one whose masks change nothing in some iterations.
 
     for k in 0..w        for k in 0..n
       …                    …
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tileprof import ir
-from tileprof.ir.rewriter import clone, clone_block, with_originals
+from tileprof.ir.rewriter import clone, clone_block, opened, with_originals
 
 from .masks import Mask, unmasked
 
@@ -82,8 +82,7 @@ def _loops(loop: ir.For, plan: Plan, values: Values, builder: ir.Builder) -> Non
 def _branch(loop: ir.For, plan: Plan, values: Values, builder: ir.Builder) -> None:
     """One loop, in which the loops over elements that have masks stand twice."""
     chosen = {op for mask in plan.masks for op in mask.taken}
-    body = ir.Block([ir.Value(a.type, a.name) for a in loop.body.args])
-    values.update(zip(loop.body.args, body.args))
+    body = opened(loop.body, values)
     inner = ir.Builder(body, loop.span)
     bare = _is_bare(loop, plan, values, inner)
     for op in loop.body.ops:

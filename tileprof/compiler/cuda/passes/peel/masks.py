@@ -109,7 +109,7 @@ class Mask:
     kept: Formula
     """When it leaves its element."""
     taken: Choices
-    """What the conditions of its choices are then."""
+    """Truth of the conditions of its choices then."""
 
 
 def masks_of(loop: ir.For) -> list[Mask]:
@@ -196,9 +196,7 @@ def _counts(condition: Formula) -> bool:
 
 def _reads_global(op: ir.OpBase) -> bool:
     return any(
-        isinstance(o, ir.Load) and base(o.buffer).buffer.space == "global"
-        for b in op.blocks()
-        for o in ir.walk(b)
+        isinstance(o, ir.Load) and base(o.buffer).buffer.space == "global" for o in op.inner_ops()
     )
 
 

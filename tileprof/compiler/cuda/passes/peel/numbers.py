@@ -24,7 +24,7 @@ from tileprof.ir.scalar import BinaryKind
 
 @dataclass(frozen=True)
 class _Origin:
-    """How an atom is computed: (value − rest) / factor, without remainder."""
+    """Computation of an atom: (value − rest) / factor, without remainder."""
 
     value: ir.Value
     rest: Linear

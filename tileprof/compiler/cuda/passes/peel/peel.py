@@ -13,7 +13,7 @@ warp group does without a pause; copies by cp.async run ahead within one loop on
 them stay, as a loop does whose schedule says `whole`.
 
 What a mask is, `masks.py` says; where it changes nothing, `iterations.py` finds, with values
-by `peel_numbers.py`; the loops are made by `peel_loops.py`.
+by `numbers.py`; the loops are made by `loops.py`.
 In: elementwise ops as `parallel`, instructions chosen.  Out: the same, loops without masks.
 """
 
@@ -23,7 +23,6 @@ from collections.abc import Sequence
 
 from tileprof import ir
 from tileprof.compiler.cuda.lowering import Lowering, line_of
-from tileprof.compiler.cuda.passes.layout.graph import constant_range
 from tileprof.compiler.cuda.passes.pipeline.gathers import is_plain_gather
 from tileprof.compiler.cuda.passes.pipeline.roles import is_replayed, written_globals
 from tileprof.compiler.cuda.resources import fragment_registers, registers_available
@@ -150,7 +149,7 @@ class _Finder:
         first, stop = iterations.clamped(span)
         whole = first is loop.start and stop is loop.stop
         reason = EVERY if iterations.is_empty(span) else self._reason(loop)
-        trips, ends = constant_range(loop), [number_of(v) for v in (first, stop)]
+        trips, ends = loop.static_range, [number_of(v) for v in (first, stop)]
         if reason is None and trips is not None and len(trips) < PEELED_TRIPS and None in ends:
             # Which ones are without is known to the launch only.
             reason = FewIterations(len(trips))

@@ -39,8 +39,8 @@ from tileprof import ir
 from tileprof.compiler.cuda.layouts.shared import slot_bytes, tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, reports, share_loads
+from tileprof.compiler.cuda.passes.pipeline.late_slots import stages_to_hide_loads
 from tileprof.compiler.cuda.passes.pipeline.roles import is_ring_load, loads_of_iteration
-from tileprof.compiler.cuda.passes.pipeline.split import stages_to_hide_loads
 from tileprof.compiler.cuda.resources import shared_for
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import RASTER_ROWS, RING_BARRIER_BYTES, SMALL_TILE, STORED_CHUNKS
@@ -246,7 +246,7 @@ def _has_one_stage(loop: ir.For) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """How a persistent block's tiles share its memory."""
+    """Division of a persistent block's memory among its tiles."""
 
     chunk: int
     """Bytes of a row of what is stored at once; 0: all of it."""

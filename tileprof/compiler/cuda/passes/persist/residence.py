@@ -1,4 +1,4 @@
-"""How many blocks of a launch with warp roles a multiprocessor may hold.
+"""Number of blocks of a launch with warp roles that a multiprocessor may hold.
 
 In: a launch with its instructions.  Out: a number of blocks, at most: what a thread needs beside
 the sums of products is known only to the assembler, and the launch takes no more than really fit.

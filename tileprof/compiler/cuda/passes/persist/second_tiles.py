@@ -69,7 +69,7 @@ def refilled_tiles(launch: ir.Launch) -> list[Refilled]:
     for tile in tiles:
         for loop in loops:
             ops = [op for op in loop.body.ops if _touches(op, tile.result)]
-            inside = {o for op in ops for o in (op, *_inside(op))}
+            inside = {o for op in ops for o in op.with_inner_ops()}
             if ops and inside.issuperset(users[tile.result]):
                 moved = tuple(_moved(ops, tile.result))
                 found += [Refilled(tile, moved)] if moved else []
@@ -91,18 +91,13 @@ def _touches(op: ir.OpBase, tile: ir.Value) -> bool:
     return any(base(v) is tile for v in values)
 
 
-def _inside(op: ir.OpBase) -> Iterator[ir.OpBase]:
-    for block in op.blocks():
-        yield from ir.walk(block)
-
-
 def _moved(ops: Sequence[ir.OpBase], tile: ir.Value) -> Iterator[ir.OpBase]:
     """Yield those of a loop's ops on a tile that are better on a second one; none where the tile
     keeps something from iteration to iteration, or a part of it has a name."""
     first = ops[0]
     if not (isinstance(first, ir.Copy) and _fills(first, tile)):
         return
-    if any(isinstance(o, ir.View) for op in ops for o in (op, *_inside(op))):
+    if any(isinstance(o, ir.View) for op in ops for o in op.with_inner_ops()):
         return
     second = stored = False
     for op in ops:

@@ -36,16 +36,16 @@ class Store:
     into: ir.Copy
     out: ir.Copy
     block: int
-    """Which block of ops of the launch the buffer is allocated in."""
+    """Number of the block of ops of the launch that the buffer is allocated in."""
 
     @property
     def bytes(self) -> int:
-        """Of the buffer."""
+        """Bytes of the buffer."""
         return parse_shared(self.staged.layout, self.staged.shape, self.staged.dtype).tile_bytes
 
     @property
     def form(self) -> _Form:
-        """What stores have in common whose parts can go through the same buffers."""
+        """Return what stores have in common whose parts can go through the same buffers."""
         return self.block, self.staged.shape[0], self.staged.dtype
 
 
@@ -118,7 +118,7 @@ def may_be_chunked(store: Store, chunk: int) -> bool:
 
 
 def bytes_in_chunks(stores: Sequence[Store], chunk: int) -> int:
-    """Of all buffers where each part has so many bytes a row."""
+    """Return the bytes of all buffers where each part has `chunk` bytes a row."""
     return sum(2 * chunk * rows for _, rows, _ in {s.form for s in stores})
 
 

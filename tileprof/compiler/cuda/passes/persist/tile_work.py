@@ -22,7 +22,7 @@ from tileprof.ir.memory import base
 from tileprof.remarks.launches import UnevenWork
 
 _Sources = dict[ir.Value, frozenset[str]]
-"""Of which of the block's indices a value, or what a buffer holds, is made."""
+"""Names of the block's indices that a value, or the content of a buffer, is made of."""
 _WORK = (*ir.TILE_OPS, ir.Parallel)
 
 
@@ -31,7 +31,7 @@ def uneven_work(launch: ir.Launch) -> UnevenWork | None:
     sources = _sources(launch)
     for op in ir.walk(launch.body):
         names = _decisive(op, sources)
-        if names and any(isinstance(o, _WORK) for b in op.blocks() for o in ir.walk(b)):
+        if names and any(isinstance(o, _WORK) for o in op.inner_ops()):
             loop = op.body.args[0].name if isinstance(op, ir.For) else ""
             what = "a branch" if isinstance(op, ir.If) else "the loop over" if loop else "a loop"
             return UnevenWork(what, loop, tuple(f"`{name}`" for name in sorted(names)))
@@ -70,7 +70,7 @@ def _of(values: Iterable[ir.Value], found: _Sources) -> frozenset[str]:
 
 
 def _decisive(op: ir.OpBase, sources: _Sources) -> frozenset[str]:
-    """What the number of iterations of a loop, or the way a branch goes, is made of."""
+    """Return what the number of iterations of a loop, or the way a branch goes, is made of."""
     match op:
         case ir.For(start=start, stop=stop, step=step):
             trips = _trips(start, stop)
@@ -84,7 +84,7 @@ def _decisive(op: ir.OpBase, sources: _Sources) -> frozenset[str]:
 
 
 def _trips(start: ir.Value, stop: ir.Value) -> ir.Value | None:
-    """What the stop of a loop adds to its start; None where it is no such sum."""
+    """Return what the stop of a loop adds to its start; None where it is no such sum."""
     match stop.owner:
         case ir.Binary(kind="add", left=left, right=right) if start in (left, right):
             return right if left is start else left

@@ -151,7 +151,7 @@ def _turns(groups: int, plan: Plan) -> TakeTurns:
 
 
 def _controls(op: ir.OpBase) -> Iterator[ir.Value]:
-    """What decides how often a loop, or a branch around it, runs."""
+    """Yield what decides how often a loop, or a branch around it, runs."""
     match op:
         case ir.For(start=start, stop=stop, step=step, body=body):
             yield from (start, stop, step)
@@ -222,7 +222,7 @@ def _at_most(value: ir.Value) -> int | None:
 
 
 def _sums(loop: ir.For) -> list[ir.Value]:
-    """What the products of a loop add to."""
+    """Return what the products of a loop add to."""
     added = [base(o.c) for o in loop.body.ops if isinstance(o, ir.AsyncGemm) and not o.clear]
     inside = {v for o in ir.walk(loop.body) for v in o.results}
     return [v for v in dict.fromkeys(added) if v not in inside]

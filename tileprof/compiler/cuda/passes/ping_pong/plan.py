@@ -1,4 +1,4 @@
-"""Where the warp groups that run a loop could hand the tensor cores over, or why they could not.
+"""Places where the warp groups of a loop could hand the tensor cores over, or why they could not.
 
 A group's hold of the tensor cores begins before the first product after the loop's exponentials (or
 its other arithmetic, where it has none) and ends behind the last one before the next exponentials.
@@ -45,7 +45,7 @@ class Work:
     """Clocks of a multiprocessor's arithmetic units, for all threads of the block."""
 
     special: float = 0.0
-    """Of the unit for exponentials."""
+    """Clocks of the unit for exponentials."""
     ordinary: float = 0.0
 
     def __add__(self, other: Work) -> Work:
@@ -53,7 +53,7 @@ class Work:
 
     @property
     def clocks(self) -> float:
-        """Of both."""
+        """Clocks of both."""
         return self.special + self.ordinary
 
 
@@ -98,7 +98,7 @@ def plan_hand_over(loop: ir.For, launch: ir.Launch, groups: int) -> Plan | Reaso
 
 
 def _clocks(op: ir.AsyncGemm) -> float:
-    """Of the tensor cores, for one product."""
+    """Return the clocks of the tensor cores for one product."""
     return 2 * prod(op.gemm.mnk) / TENSOR_FLOPS_PER_CYCLE * op.a.dtype.bits / 16
 
 
@@ -113,7 +113,7 @@ def _loop_reason(loop: ir.For, products: Sequence[ir.AsyncGemm], groups: int) ->
         if not isinstance(instruction, Wgmma) or instruction.rows != groups:
             return SharesRows(line_of(product))
     for op in loop.body.ops:
-        for inner in (op, *(o for b in op.blocks() for o in ir.walk(b))):
+        for inner in op.with_inner_ops():
             if _meets(inner, op):
                 return GroupsMeet(line_of(inner))
     return None
@@ -178,7 +178,7 @@ def _section_reason(inside: Sequence[ir.OpBase], split: int, launch: ir.Launch) 
     iteration."""
     freed: list[tuple[int, ir.RingRelease]] = []
     for number, op in enumerate(inside):
-        nested = [o for b in op.blocks() for o in ir.walk(b)]
+        nested = [*op.inner_ops()]
         if any(isinstance(o, ir.Wait | ir.RingWait | ir.RingRelease) for o in nested):
             return KeepsTurn(op.mnemonic, line_of(op))
         match op:
@@ -211,7 +211,7 @@ def _needs(launch: ir.Launch, wait: ir.RingWait, release: ir.RingRelease, later:
 
 
 def _acquired(launch: ir.Launch, rings: set[ir.Value]) -> Iterator[list[ir.Value]]:
-    """By block of the producer, those of some rings whose slots it fills, in order."""
+    """Rings whose slots each block of the producer fills, in order, among some."""
     for roles in launch.body.ops:
         if isinstance(roles, ir.Roles):
             inner = (b for o in ir.walk(roles.producer) for b in o.blocks())

@@ -70,7 +70,7 @@ def _may_be_passed(op: ir.OpBase) -> bool:
             plain = is_pure(op) or isinstance(
                 op, ir.View | ir.Alloc | ir.Load | ir.Store | ir.Fill | ir.Parallel
             )
-    inside = [op, *(o for block in op.blocks() for o in ir.walk(block))]
+    inside = [*op.with_inner_ops()]
     alone = not any(o.SPEC.resource for o in inside) or isinstance(op, ir.AsyncCopy)
     return plain and alone and not any(t.writes and _is_global(t.value) for t in op.all_accesses())
 

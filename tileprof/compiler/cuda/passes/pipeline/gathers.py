@@ -32,7 +32,7 @@ from tileprof.ir.rewriter import clone
 
 
 class Taken(NamedTuple):
-    """What stands for a load of a gather's addresses."""
+    """Values in place of loads of a gather's addresses."""
 
     fragment: ir.Value
     """The fragment that has the elements."""
@@ -52,7 +52,7 @@ class Gather:
     dim: int
     """The dimension of the loop along which these lie."""
     layout: RegisterLayout
-    """Which thread starts which cp.async, in the extents of the loop that does."""
+    """Layout of the loop that starts the cp.asyncs, in its extents."""
     chunks: tuple[int, ...] = (0,)
     """Elements from the first cp.async of a point to each one that it starts."""
 
@@ -225,8 +225,8 @@ def _of_width(op: ir.Parallel, load: ir.Load, store: ir.Store, *, aligned: bool)
     """Return the copy with the widest cp.async that its addresses allow."""
     variable, size = store.indices[-1], load.buffer.dtype.bytes
     dim = op.body.args.index(variable)
-    shape = tuple(int(e.owner.value) for e in op.extents if isinstance(e.owner, ir.Constant))
-    if len(shape) != len(op.extents):
+    shape = op.static_extents
+    if shape is None:
         return None
     layout = parse_layout(op.layout, shape)
     width = WIDEST_ACCESS // size
@@ -320,7 +320,7 @@ def _depends(value: ir.Value, on: ir.Value, op: ir.Parallel) -> bool:
 
 
 def _divides(form: Form) -> int:
-    """What surely divides an index."""
+    """Return what surely divides an index."""
     if not form.is_linear:
         return 1
     return gcd(form.constant, form.divisor, *form.terms.values()) or EVERY

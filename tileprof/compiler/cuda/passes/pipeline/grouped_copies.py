@@ -27,9 +27,9 @@ from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.cuda.layouts.shared import tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering, Remarks, line_of
-from tileprof.compiler.cuda.passes.layout.graph import constant_range
 from tileprof.compiler.cuda.passes.memory import shared_bytes
-from tileprof.compiler.cuda.passes.waits import wait_in_launch
+from tileprof.compiler.cuda.passes.waits.waits import wait_in_launch
+from tileprof.compiler.cuda.resources import product_cycles
 from tileprof.compiler.cuda.tuning import LOAD_CYCLES
 from tileprof.compiler.passes.identities import folded, number_of
 from tileprof.instrument.placement.stages import buffer_name
@@ -45,11 +45,11 @@ from .addresses import AddressLoad, address_loads, taken_from
 from .first_loads import begun_early
 from .gathers import Gather, Tensors, gather_of
 from .roles import Replay, ring_reason, tile_reason, written_globals
-from .split import Mapping, Slots, consumed, product_cycles, slot_view
+from .slots import Mapping, Slots, consumed, slot_view
 from .with_first import copies_with_first
 
 _Load = ir.Copy | Gather
-"""What runs ahead of its use."""
+"""Copies and loads that run ahead of their use."""
 
 
 def group_copies(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.Launch:
@@ -100,7 +100,7 @@ class _Grouping:
 
     def _useful_stages(self, loop: ir.For) -> int:
         """The stages of a loop whose loads need memory: no more than it has iterations."""
-        stages, trips = self.lowering.stages(loop), constant_range(loop)
+        stages, trips = self.lowering.stages(loop), loop.static_range
         return stages if trips is None else min(stages, max(len(trips), 1))
 
     def _survey(self, loop: ir.For) -> None:
@@ -297,7 +297,7 @@ class _Loop:
         targets = {load.target for load in loads}
         self.rings = [o for o in loop.body.ops if isinstance(o, ir.Alloc) and o.result in targets]
         self.addresses = address_loads([c for c in loads if isinstance(c, Gather)])
-        """What is loaded for the addresses of the next loads."""
+        """Values that are loaded for the addresses of the next loads."""
         self.held: list[list[ir.Value]] = []
         """Fragments for the elements of `addresses`: of the first iterations, then of the next."""
 
@@ -342,7 +342,7 @@ class _Loop:
             self._load(self._step(here, distance), free, 0)
             block.ops += work[uses.stop :]
         builder.emit(replace(loop, kind="serial", body=block, num_stages=0))
-        if self.brought and not constant_range(loop):
+        if self.brought and not loop.static_range:
             # Nothing may arrive when other tiles are in its bytes.
             reason = "the loop may not have waited"
             builder.emit(ir.Wait("cp.async", [], [], 0, reason=reason))
@@ -362,8 +362,8 @@ class _Loop:
             self._load_addresses(here, self.ahead + 1, self.held[self.ahead])
 
     def _load_addresses(self, start: ir.Value, distance: int, held: Sequence[ir.Value]) -> None:
-        """What the loads of an iteration need; anything beyond the last."""
-        builder, trips = self.builder, constant_range(self.loop)
+        """Write what the loads of an iteration need; anything beyond the last."""
+        builder, trips = self.builder, self.loop.static_range
         at = self._step(start, builder.constant(distance))
         if trips:
             # The last one once more: nothing waits for a branch.

@@ -60,7 +60,7 @@ def _pipelined(launch: ir.Launch, tensors: Tensors, lowering: Lowering) -> ir.La
 
 
 def _registers(groups: int, lowering: Lowering) -> tuple[int, int]:
-    """What each role asks for, which is no more than the block starts with: it would wait for ever.
+    """Return what each role asks for: with more than the block starts with it would wait for ever.
 
     A limit of registers that leaves less is kept by both roles.
     """

@@ -212,7 +212,7 @@ def tile_reason(
     *,
     owned: bool = False,
 ) -> Reason | None:
-    """As `ring_reason`, for any op of the block that loads the tile from a tensor."""
+    """Return `ring_reason` of an op of the block that loads the tile from a tensor."""
     if base(source) in written_globals(launch):
         return KernelWrites(buffer_name(source))
     if base(tile) is not tile:
@@ -248,7 +248,7 @@ def _control_reason(launch: ir.Launch, block: ir.Block, sought: ir.OpBase) -> Re
     loads and that loop itself."""
     replay = _plain(launch)
     for op in block.ops:
-        if not any(o is sought for o in (op, *(o for b in op.blocks() for o in ir.walk(b)))):
+        if not any(o is sought for o in op.with_inner_ops()):
             continue
         if isinstance(op, ir.Copy):
             return None
@@ -266,7 +266,7 @@ def _control_reason(launch: ir.Launch, block: ir.Block, sought: ir.OpBase) -> Re
                 return LoadInside(op.mnemonic)
         if not all(map(replay.knows, controls)):
             return ControlComputed()
-        if any(isinstance(o, ir.Break | ir.Continue) for b in op.blocks() for o in ir.walk(b)):
+        if any(isinstance(o, ir.Break | ir.Continue) for o in op.inner_ops()):
             return LeftEarly()
         if op is sought:
             return None
@@ -300,7 +300,7 @@ def is_replayed(op: ir.OpBase, written: set[ir.Value]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a producer can compute by itself."""
+    """Values that a producer can compute by itself."""
 
     written: set[ir.Value]
     """Global buffers that the launch writes."""
@@ -327,12 +327,12 @@ class Replay:
 
     def stores(self, op: ir.OpBase) -> bool:
         """Return whether an op, or one inside of it, stores to one of the variables."""
-        every = (op, *(o for b in op.blocks() for o in ir.walk(b)))
+        every = op.with_inner_ops()
         return any(isinstance(o, ir.Store) and o.buffer in self.variables for o in every)
 
 
 def _plain(launch: ir.Launch) -> Replay:
-    """What a producer computes without variables: loops around loads have to follow from that."""
+    """Return what a producer computes without variables, from which loops have to follow."""
     return Replay(written_globals(launch), set())
 
 

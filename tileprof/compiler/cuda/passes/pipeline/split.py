@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.layouts.shared import parse_shared, tile_bytes
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.passes.multicast import cluster_of, shared_slice, sharers
@@ -31,21 +29,18 @@ from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.compiler.cuda.tuning import (
     LOAD_CYCLES,
     SMALL_TILE,
-    TENSOR_FLOPS_PER_CYCLE,
     TILES_AHEAD,
 )
 from tileprof.compiler.passes.liveness import keep_live, live_ops
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, rewrite_block
+from tileprof.ir.rewriter import clone, opened
 from tileprof.ir.schedule import LoopSchedule
 
-from .roles import is_ring_load, loads_of, replay_of
-
-Mapping = dict[ir.Value, ir.Value]
-Slots = dict[ir.Value, tuple[ir.Value, ir.Value]]
-"""For each tile the buffer with all its slots, and the slot it is in."""
+from .late_slots import from_memory, group_cycles, may_lag, span_of_use
+from .roles import is_ring_load, replay_of
+from .slots import Mapping, Slots, consumed, slot_view
 
 
 def split_roles(launch: ir.Launch, lowering: Lowering) -> ir.Block:
@@ -77,9 +72,7 @@ class _Half:
 
     def opened(self, block: ir.Block) -> _Half:
         """An empty block with arguments of its own, for a region."""
-        args = [ir.Value(a.type, a.name) for a in block.args]
-        self.mapping.update(zip(block.args, args))
-        return _Half(ir.Block(args), self.mapping)
+        return _Half(opened(block, self.mapping), self.mapping)
 
     def close(self, op: ir.OpBase, regions: dict[str, ir.Block]) -> None:
         """Append a copy of an op with these regions; from here on a loop is an ordinary one."""
@@ -115,8 +108,8 @@ class _Split:
             position = ir.GridPosition("rank", hint="rank")
             self.before.append(position)
             self.rank = position.result
-        args = [ir.Value(a.type, a.name) for a in launch.body.args]
-        mapping: Mapping = dict(zip(launch.body.args, args))
+        mapping: Mapping = {}
+        made = opened(launch.body, mapping)
         ahead = _Half(ir.Block(), dict(mapping))
         here = _Half(ir.Block(), mapping)
         self._block(launch.body, None, ahead, here, {})
@@ -124,7 +117,8 @@ class _Split:
         # Addresses of loads, which the consumers no longer issue.
         keep_live(here.block, live_ops(here.block))
         roles = ir.Roles(ahead.block, here.block, span=launch.span)
-        return ir.Block(args, [*self.before, roles])
+        made.ops += [*self.before, roles]
+        return made
 
     # -- one block of ops
 
@@ -169,7 +163,7 @@ class _Split:
                 made = clone(op, {}, {})
                 self.before.append(made)
                 here.mapping[op.result] = made.result
-        elif any(o in self.loads for b in op.blocks() for o in ir.walk(b)):
+        elif any(o in self.loads for o in op.inner_ops()):
             self._control(op, loop, ahead, here, slots)
         else:
             self._replay(op, ahead)
@@ -237,7 +231,7 @@ class _Split:
             ahead.close(op, regions)
 
     def _replayed(self, block: ir.Block, ahead: _Half) -> ir.Block:
-        """What the producer computes of a block without loads."""
+        """Return what the producer computes of a block without loads."""
         inner = ahead.opened(block)
         for op in block.ops:
             self._replay(op, inner)
@@ -252,7 +246,7 @@ class _Split:
             if isinstance(op, ir.Copy) and op in self.loads:
                 # A tile of several blocks travels alone: elsewhere its use may be another.
                 alone = op.target if self.tiles[op.target] > 1 else None
-                first, last = _span_of_use(block, op)
+                first, last = span_of_use(block, op)
                 # A part that has a name is used where something is done with it.
                 acts = (n for n in range(first, last) if not _only_names(block.ops[n]))
                 key = (next(acts, last), last, alone)
@@ -277,11 +271,11 @@ class _Split:
         # freed late is not being filled, and a group alone then waits for loads that last longer
         # than its products.
         lag = stages > 1 and self.lowering.controls.delayed_release and not schedule.once
-        lag = lag and all(_may_lag(block, c.target, last) for c in copies)
+        lag = lag and all(may_lag(block, c.target, last) for c in copies)
         # Behind a branch too, ways with and without a product meet.
         lag = lag and loop is not None and block is loop.body
-        alone = self.launch.block_threads <= WARP_GROUP and _from_memory(block)
-        lag = lag and not (alone and (stages - 1) * _group_cycles(block) < LOAD_CYCLES)
+        alone = self.launch.block_threads <= WARP_GROUP and from_memory(block)
+        lag = lag and not (alone and (stages - 1) * group_cycles(block) < LOAD_CYCLES)
         return _Group(copies, first, last, ring, buffers, lag)
 
     def _stages(self, loop: ir.For | None) -> int:
@@ -329,114 +323,9 @@ class _Split:
         builder.emit(ir.RingCommit(group.ring))
 
 
-def _span_of_use(block: ir.Block, copy: ir.Copy) -> tuple[int, int]:
-    """Positions of the ops of the block that first and last use the loaded tile."""
-    used = [
-        at
-        for at, op in enumerate(block.ops)
-        if op is not copy and any(base(v) is copy.target for v in _named(op))
-    ]
-    at = block.ops.index(copy)
-    return (used[0], used[-1]) if used else (at, at)
-
-
 def _only_names(op: ir.OpBase) -> bool:
     """Whether an op only computes a value, or names a part of a tile."""
     return isinstance(op, ir.View) or is_pure(op)
-
-
-def _named(op: ir.OpBase) -> list[ir.Value]:
-    """The buffers that an op accesses, or takes a part of."""
-    return [op.base] if isinstance(op, ir.View) else [t.value for t in op.all_accesses()]
-
-
-def product_cycles(ops: Iterable[ir.OpBase]) -> float:
-    """Return the cycles that tensor cores take, at their best, for the products among ops."""
-    products = (op for op in ops if isinstance(op, ir.Gemm))
-    flops = (2 * math.prod(op.mnk) * op.a.dtype.bits / 16 for op in products)
-    return sum(flops) / TENSOR_FLOPS_PER_CYCLE
-
-
-def _group_cycles(block: ir.Block) -> float:
-    """Return the same for the products of warp groups that stand in a block itself."""
-    return product_cycles(o for o in block.ops if isinstance(o, ir.Gemm) and is_of_warp_groups(o))
-
-
-def stages_to_hide_loads(loop: ir.For) -> int:
-    """Return the stages with which a load lasts no longer than the products of the others, 0 for a
-    loop whose slots are not freed late or that has no loads for a producer."""
-    block = loop.body
-    loads = [c for c in loads_of(block) if is_ring_load(c)]
-    cycles = _group_cycles(block)
-    if not loads or not cycles or loop.schedule.once:
-        return 0
-    if not all(_may_lag(block, c.target, _span_of_use(block, c)[1]) for c in loads):
-        return 0
-    return 1 + math.ceil(LOAD_CYCLES / cycles)
-
-
-def _from_memory(block: ir.Block) -> bool:
-    """Whether no product of a block has an operand in registers, which are computed meanwhile."""
-    products = [op for op in block.ops if isinstance(op, ir.Gemm) and is_of_warp_groups(op)]
-    return all(base(op.a).buffer.space == "shared" for op in products)
-
-
-def _may_lag(block: ir.Block, tile: ir.Value, last: int) -> bool:
-    """Whether the slot is read by products of tensor cores alone, of one sum that nothing else in
-    the block waits for, so that they may run on while the next ones are issued."""
-    ops = list(enumerate(block.ops))
-    products = {at: op for at, op in ops if at <= last and is_of_warp_groups(op)}
-    readers = [at for at, op in ops if _reads(op, tile)]
-    if not readers or any(at not in products for at in readers):
-        return False
-    sums = {base(products[at].c) for at in readers}
-    return len(sums) == 1 and not any(
-        base(t.value) in sums
-        for at, op in ops[readers[0] :]
-        if at not in readers
-        for t in op.all_accesses()
-    )
-
-
-def _reads(op: ir.OpBase, tile: ir.Value) -> bool:
-    return any(t.reads and base(t.value) is tile for t in op.all_accesses())
-
-
-def slot_view(buffer: ir.Value, slot: ir.Value, ops: list[ir.OpBase]) -> ir.Value:
-    """One slot of a ring's buffer as a tile; its ops are appended."""
-    zero = ir.Constant(0, ir.dtype("index"))
-    shape = buffer.buffer.static_shape
-    view = ir.View(
-        buffer, [slot, *[zero.result] * (len(shape) - 1)], (1, *shape[1:]), in_bounds=True
-    )
-    ops += [zero, view]
-    return view.result
-
-
-def consumed(op: ir.OpBase, mapping: Mapping, slots: Slots) -> list[ir.OpBase]:
-    """A copy of an op for the consumers, in which tiles of rings are their slots."""
-
-    def rule(new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
-        match new:
-            case ir.View(base=tile) if tile in slots:
-                buffer, slot = slots[tile]
-                offsets, sizes = [slot, *new.offsets], (1, *new.sizes)
-                view = ir.View(buffer, offsets, sizes, True, span=new.span, hint=new.hint)
-                return [builder.emit(view).result]
-            case ir.Load(buffer=tile) if tile in slots:
-                buffer, slot = slots[tile]
-                indices = [slot, *new.indices]
-                load = ir.Load(buffer, indices, new.in_bounds, span=new.span, hint=new.hint)
-                return [builder.emit(load).result]
-            case _:
-                used = [v for v in new.operand_values() if v in slots]
-        if not used:
-            return None
-        views = {v: slot_view(*slots[v], builder.block.ops) for v in used}
-        regions = {n: getattr(new, n) for n in new.SPEC.regions}
-        return list(builder.emit(clone(new, views, regions)).results)
-
-    return rewrite_block(ir.Block([], [op]), mapping, rule).ops
 
 
 def _prune(block: ir.Block, needed: set[ir.Value]) -> None:
@@ -446,7 +335,7 @@ def _prune(block: ir.Block, needed: set[ir.Value]) -> None:
         # A variable needs what is stored to it, also further down in a loop.
         known = len(needed)
         _mark(block, needed)
-    _sweep(block, needed)
+    keep_live(block, {op for op in ir.walk(block) if _is_needed(op, needed)})
 
 
 def _mark(block: ir.Block, needed: set[ir.Value]) -> None:
@@ -457,17 +346,10 @@ def _mark(block: ir.Block, needed: set[ir.Value]) -> None:
             needed.update(op.operand_values())
 
 
-def _sweep(block: ir.Block, needed: set[ir.Value]) -> None:
-    block.ops = [op for op in block.ops if _is_needed(op, needed)]
-    for op in block.ops:
-        for inner in op.blocks():
-            _sweep(inner, needed)
-
-
 def _is_needed(op: ir.OpBase, needed: set[ir.Value]) -> bool:
     """Return whether the producer needs an op: it loads, it ends a block, a value of it is used, or
     it stores to a variable that is."""
-    inside = [o for b in op.blocks() for o in ir.walk(b)]
+    inside = [*op.inner_ops()]
     acts = any(isinstance(o, ir.AsyncCopy) for o in (op, *inside))
     acts = acts or isinstance(op, ir.RingAcquire | ir.RingCommit | ir.RingSend | ir.Yield)
     stores = any(isinstance(o, ir.Store) and o.buffer in needed for o in (op, *inside))

@@ -112,7 +112,7 @@ def _by_op(pairs: Iterator[tuple[ir.OpBase, Sum]]) -> dict[ir.OpBase, list[Sum]]
 
 
 def _plan(each: Sum) -> tuple[Reduction, int]:
-    """How the parts of a sum are added up, and how many threads there are."""
+    """Return how the parts of a sum are added up, and how many threads there are."""
     alloc = each.fragment.owner
     assert isinstance(alloc, ir.Alloc)
     layout = parse_layout(alloc.layout, alloc.shape)
@@ -123,7 +123,7 @@ def _plan(each: Sum) -> tuple[Reduction, int]:
 
 
 def _sharing(exchange: Exchange) -> int:
-    """How many threads have parts of an element."""
+    """Return how many threads have parts of an element."""
     lanes, warps = exchange
     return (1 << len(lanes)) * math.prod(radix for _, radix in warps)
 

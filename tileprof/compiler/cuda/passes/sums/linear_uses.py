@@ -60,7 +60,7 @@ def _unscaled(loop: ir.Parallel, fragment: ir.Value) -> ir.OpBase | None:
             case ir.Load(buffer=buffer) if buffer is fragment and _is_own(loop, op.indices):
                 linear.add(op.result)
             case ir.Store(buffer=buffer) if buffer is fragment and _is_own(loop, op.indices):
-                if op.value not in linear and not _is_zero(op.value):
+                if op.value not in linear and ir.constant_of(op.value) != 0:
                     return op
             case ir.Binary(kind="mul") if (op.left in linear) != (op.right in linear):
                 linear.add(op.result)
@@ -73,7 +73,8 @@ def _unscaled(loop: ir.Parallel, fragment: ir.Value) -> ir.OpBase | None:
 
 def _is_own(loop: ir.Parallel, indices: Sequence[ir.Value]) -> bool:
     """Whether each point of a loop has an element of its own at these indices."""
-    variables = {v for v, e in zip(loop.body.args, loop.extents, strict=True) if not _is(e, 1)}
+    pairs = zip(loop.body.args, loop.extents, strict=True)
+    variables = {variable for variable, extent in pairs if ir.constant_of(extent) != 1}
     used = [i for i in indices if not isinstance(i.owner, ir.Constant)]
     return variables <= set(used) <= set(loop.body.args)
 
@@ -82,7 +83,7 @@ def clears(loop: ir.Parallel, fragment: ir.Value) -> bool:
     """Whether a loop sets all of the fragment to 0."""
     inside = ir.walk(loop.body)
     found = [o for o in inside if any(base(t.value) is fragment for t in o.accesses())]
-    return all(isinstance(o, ir.Store) and _is_zero(o.value) for o in found) and any(
+    return all(isinstance(o, ir.Store) and ir.constant_of(o.value) == 0 for o in found) and any(
         isinstance(o, ir.Store) and covers(loop, o) for o in found
     )
 
@@ -98,13 +99,6 @@ def covers(loop: ir.Parallel, store: ir.Store) -> bool:
     return (
         store in loop.body.ops
         and len(set(indices)) == len(indices)
-        and all(i in extents and _is(extents[i], e) for i, e in zip(indices, whole, strict=True))
+        and all(i in extents for i in indices)
+        and [ir.constant_of(extents[i]) for i in indices] == whole
     )
-
-
-def _is(value: ir.Value, number: object) -> bool:
-    return isinstance(value.owner, ir.Constant) and value.owner.value == number
-
-
-def _is_zero(value: ir.Value) -> bool:
-    return _is(value, 0)

@@ -67,10 +67,7 @@ def _joins(block: ir.Block) -> Iterator[_Join]:
 
 def _joined(loop: ir.Parallel, open_: dict[ir.Value, ir.Reduce]) -> Iterator[_Join]:
     """The parts that a loop adds to totals and that may be added behind it."""
-    users: dict[ir.Value, list[ir.OpBase]] = {}
-    for op in ir.walk(loop.body):
-        for value in op.operand_values():
-            users.setdefault(value, []).append(op)
+    users = ir.users(ir.walk(loop.body))
     for load in loop.body.ops:
         if not isinstance(load, ir.Load) or load.buffer not in open_:
             continue

@@ -54,7 +54,7 @@ class Sum:
 
 
 def exchange_of(op: ir.Reduce) -> Exchange:
-    """Of a reduction of a fragment."""
+    """Return the exchange of a reduction of a fragment."""
     plan = plan_reduce(fragment_layout(op.source), op.dim)
     return plan.masks, plan.radices
 

@@ -14,21 +14,21 @@ the arithmetic that is meant to run beside the product would wait for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.layouts.matrix import is_of_warp_groups
 from tileprof.compiler.cuda.lowering import Lowering, Remarks
+from tileprof.compiler.cuda.passes.control_flow import Flow, starts_loads
 from tileprof.compiler.cuda.target import WARP_GROUP
 from tileprof.instrument.placement.stages import buffer_name
 from tileprof.ir.instructions import Tma
 from tileprof.ir.memory import base
-from tileprof.ir.rewriter import clone, per_launch
+from tileprof.ir.rewriter import clone, opened, per_launch
 from tileprof.remarks.products import RunsWhile
 
-from .control_flow import Flow, starts_loads
-from .layout.graph import constant_range
+from .groups import Group, State, committed
+from .loops import first_wait, may_not_run, starts, sums_in, uses_earlier
 
 
 def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -37,52 +37,8 @@ def insert_waits(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
 
 
 def wait_in_launch(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
-    """As `insert_waits`, for one launch."""
+    """Insert waits into one launch."""
     return _Waits(launch, lowering).done()
-
-
-@dataclass(frozen=True)
-class _Group:
-    """A committed group of products, or of bulk stores."""
-
-    op: ir.OpBase
-    """Of the kernel before this pass."""
-    age: int
-    """0: of this iteration of the loop around it; 1: of an earlier one."""
-    result: ir.Value | None
-    """The accumulator."""
-    reads: frozenset[ir.Value]
-    """Buffers that it reads until it is complete."""
-    token: ir.Value = field(compare=False)
-    """What it returned, another value in each walk over a loop."""
-    younger: int = 0
-    """Groups that were surely committed after it."""
-
-    @property
-    def key(self) -> tuple[ir.OpBase, int]:
-        """The same in every walk over a loop."""
-        return self.op, self.age
-
-
-_Groups = tuple[_Group, ...]
-
-
-def _join(*ways: _Groups) -> _Groups:
-    """What may be running after any of several ways, oldest first."""
-    held: dict[tuple[ir.OpBase, int], _Group] = {}
-    for group in (g for way in ways for g in way):
-        known = held.get(group.key, group)
-        held[group.key] = replace(group, younger=min(known.younger, group.younger))
-    return tuple(sorted(held.values(), key=lambda g: -g.younger))
-
-
-def _committed(groups: _Groups, new: _Group) -> _Groups:
-    """One more group; what the same op committed before belongs to an earlier iteration."""
-    aged = []
-    for group in groups:
-        age = 1 if group.op is new.op else group.age
-        aged.append(replace(group, age=age, younger=group.younger + 1))
-    return (*_join(tuple(aged)), new)
 
 
 def _is_fragment(value: ir.Value) -> bool:
@@ -100,23 +56,6 @@ def _summed(made: ir.Block) -> ir.Value | None:
     return None
 
 
-@dataclass
-class _State:
-    """Groups that may be running, oldest first."""
-
-    wgmma: _Groups = ()
-    stores: _Groups = ()
-
-    def copy(self) -> _State:
-        """The same, to be changed on its own."""
-        return _State(self.wgmma, self.stores)
-
-    def become(self, *ways: _State) -> None:
-        """What may be running when any of these is the state."""
-        self.wgmma = _join(*(w.wgmma for w in ways))
-        self.stores = _join(*(w.stores for w in ways))
-
-
 def _is_of_units(op: ir.OpBase) -> bool:
     """Whether tensor cores or TMA read what an op reads of shared memory."""
     return isinstance(op, ir.AsyncCopy) or is_of_warp_groups(op)
@@ -125,82 +64,7 @@ def _is_of_units(op: ir.OpBase) -> bool:
 _Late = list[tuple[ir.RingRelease, frozenset[ir.Value]]]
 
 
-def _starts(block: ir.Block) -> set[ir.OpBase]:
-    """The ops of a block that write an accumulator which is next used by a product of warp groups
-    that adds to it."""
-    found: set[ir.OpBase] = set()
-    sums: set[ir.Value] = set()
-    for op in reversed(block.ops):
-        if is_of_warp_groups(op):
-            sums.add(base(op.c))
-            continue
-        used = {base(t.value) for t in op.all_accesses()}
-        if any(t.writes and base(t.value) in sums for t in op.all_accesses()):
-            found.add(op)
-        sums -= used
-    return found
-
-
-def _may_not_run(loop: ir.OpBase) -> TypeGuard[ir.For]:
-    """Whether it is not known that a loop which counts up has an iteration."""
-    if not isinstance(loop, ir.For) or loop.results:
-        return False
-    trips, step = constant_range(loop), loop.step.owner
-    if not isinstance(step, ir.Constant) or int(step.value) <= 0:
-        return False
-    return trips is None or len(trips) == 0
-
-
-def _sums_in(op: ir.OpBase) -> set[ir.Value]:
-    """The accumulators of products of warp groups inside of an op."""
-    inside = (o for block in op.blocks() for o in ir.walk(block))
-    return {base(o.c) for o in inside if isinstance(o, ir.Gemm) and is_of_warp_groups(o)}
-
-
-def _uses_earlier(loop: ir.OpBase) -> bool:
-    """Whether an iteration waits for a sum of the one before, with a product of its own running."""
-    begun: set[ir.Value] = set()
-    for op in (o for block in loop.blocks() for o in block.ops):
-        match op:
-            case ir.AsyncGemm(c=sums):
-                begun.add(base(sums))
-            case ir.Wait(queue="wgmma", pending=pending) if pending and begun:
-                if any(base(value) not in begun for value in op.held):
-                    return True
-    return False
-
-
-def _first_wait(op: ir.OpBase) -> bool | None:
-    """Whether a loop, or a branch, waits for all products before it starts one or does other work;
-    None where it does none of that."""
-    ways = [_first_in(block) for block in op.blocks()]
-    if all(way is True for way in ways):
-        return True
-    return None if all(way is None for way in ways) else False
-
-
-def _first_in(block: ir.Block) -> bool | None:
-    """As `_first_wait`, for the ops of a block."""
-    for op in block.ops:
-        match op:
-            case ir.Wait(queue="wgmma", pending=pending):
-                return pending == 0
-            case ir.AsyncGemm() | ir.Break() | ir.Continue():
-                return False
-            case ir.Parallel() | ir.ConvertLayout() | ir.AllReduce():
-                return False  # it runs beside the products
-            case _ if isinstance(op, ir.TileOp):
-                return False
-            case ir.For() | ir.While() if any(
-                isinstance(o, ir.AsyncGemm) for b in op.blocks() for o in ir.walk(b)
-            ):
-                return False
-            case ir.If() if (found := _first_wait(op)) is not None:
-                return found
-    return None
-
-
-class _Waits(Flow[_State]):
+class _Waits(Flow[State]):
     def __init__(self, launch: ir.Launch, lowering: Lowering) -> None:
         super().__init__()
         self.launch = launch
@@ -226,16 +90,16 @@ class _Waits(Flow[_State]):
                 self.tiles[op.ring] = held | {base(op.target)}
             elif not _is_of_units(op):
                 self.used |= {base(t.value) for t in op.accesses()}
-        state = _State()
+        state = State()
         body = self.block(self.launch.body, state)
         self._drain(body, state)
         return self.launch.with_body(body)
 
-    def block(self, block: ir.Block, state: _State) -> ir.Block:
+    def block(self, block: ir.Block, state: State) -> ir.Block:
         """A copy of a block with waits; `state` becomes that at its end."""
-        made = self.opened(block)
+        made = opened(block, self.mapping)
         late: _Late = []
-        self.starts |= _starts(block)
+        self.starts |= starts(block)
         for op in block.ops:
             if isinstance(op, ir.RingRelease):
                 self._release(op, made, state, late)
@@ -249,7 +113,7 @@ class _Waits(Flow[_State]):
         self._release_all(made, state, late)
         return made
 
-    def _drain(self, block: ir.Block, state: _State) -> None:
+    def _drain(self, block: ir.Block, state: State) -> None:
         """Nothing may be running when the threads end."""
         if state.wgmma:
             self._wait(state, block, 0, "the end")
@@ -258,7 +122,7 @@ class _Waits(Flow[_State]):
 
     # -- one op
 
-    def _op(self, op: ir.OpBase, made: ir.Block, state: _State, late: _Late) -> None:
+    def _op(self, op: ir.OpBase, made: ir.Block, state: State, late: _Late) -> None:
         match op:
             case ir.For() | ir.While():
                 self._enter(op, made, state)
@@ -286,25 +150,25 @@ class _Waits(Flow[_State]):
                 regions = {n: self.copied(getattr(op, n)) for n in op.SPEC.regions}
                 self.emit(op, made, regions)
 
-    def _start(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+    def _start(self, op: ir.OpBase, made: ir.Block, state: State) -> None:
         """Let no product run while an op, or a branch, writes what the next product adds to."""
         if op in self.starts and state.wgmma:
             # Otherwise the assembler runs all products of the kernel one by one.
             self._wait(state, made, 0, "the next product adds to what is written", op)
 
-    def _enter(self, op: ir.For | ir.While, made: ir.Block, state: _State) -> None:
+    def _enter(self, op: ir.For | ir.While, made: ir.Block, state: State) -> None:
         """Let no product run into a loop of products that add up elsewhere.
 
         Its registers would be held in all iterations, and where the first one with it meets the
         others without, the assembler would run all products of the kernel one by one.
         """
-        products = [o for b in op.blocks() for o in ir.walk(b) if is_of_warp_groups(o)]
+        products = [o for o in op.inner_ops() if is_of_warp_groups(o)]
         sums = {base(o.c) for o in products if isinstance(o, ir.Gemm)}
         others = [g.younger for g in state.wgmma if sums and g.result not in sums]
         if others:
             self._wait(state, made, min(others), "the loop adds up elsewhere", op)
 
-    def _before(self, touch: ir.Access, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+    def _before(self, touch: ir.Access, op: ir.OpBase, made: ir.Block, state: State) -> None:
         """Wait for whatever an access conflicts with."""
         held = base(touch.value)
         reason = f"{op.mnemonic} uses {buffer_name(held)}"
@@ -320,7 +184,7 @@ class _Waits(Flow[_State]):
         reason: str,
         op: ir.OpBase,
         made: ir.Block,
-        state: _State,
+        state: State,
     ) -> None:
         """Wait until bulk stores have read what is in these buffers."""
         reading = [g.younger for g in state.stores if g.reads & held]
@@ -331,7 +195,7 @@ class _Waits(Flow[_State]):
             )
             state.stores = tuple(g for g in state.stores if g.younger < pending)
 
-    def _product(self, op: ir.Gemm, made: ir.Block, state: _State) -> None:
+    def _product(self, op: ir.Gemm, made: ir.Block, state: State) -> None:
         result = base(op.c)
         # Products into one accumulator run in order by themselves.
         for touch in op.accesses():
@@ -342,9 +206,9 @@ class _Waits(Flow[_State]):
         new = ir.AsyncGemm.of(held)
         made.ops.append(new)
         reads = frozenset({base(op.a), base(op.b)})
-        state.wgmma = _committed(state.wgmma, _Group(op, 0, result, reads, new.result))
+        state.wgmma = committed(state.wgmma, Group(op, 0, result, reads, new.result))
 
-    def _store(self, op: ir.Copy, tma: Tma, made: ir.Block, state: _State) -> None:
+    def _store(self, op: ir.Copy, tma: Tma, made: ir.Block, state: State) -> None:
         """A tile stored by TMA: its source may be overwritten once it has been read."""
         for touch in op.accesses():
             self._before(touch, op, made, state)
@@ -352,12 +216,12 @@ class _Waits(Flow[_State]):
         assert isinstance(held, ir.Copy)
         new = ir.AsyncCopy(held.source, held.target, None, tma, op.hints, span=op.span)
         made.ops += [new, ir.Commit("bulk", span=op.span)]
-        group = _Group(op, 0, None, frozenset({base(op.source)}), new.result)
-        state.stores = _committed(state.stores, group)
+        group = Group(op, 0, None, frozenset({base(op.source)}), new.result)
+        state.stores = committed(state.stores, group)
 
     # -- control flow
 
-    def loop(self, op: ir.OpBase, made: ir.Block, state: _State) -> None:
+    def loop(self, op: ir.OpBase, made: ir.Block, state: State) -> None:
         """`for` and `while`: products that the next iteration waits for before it does anything are
         waited for in theirs.
 
@@ -368,27 +232,27 @@ class _Waits(Flow[_State]):
         """
         if op not in self.drained:
             self.drained[op] = False
-            if _may_not_run(op) or len(_sums_in(op)) > 1:
+            if may_not_run(op) or len(sums_in(op)) > 1:
                 outer = self.lowering
                 self.lowering = replace(outer, remarks=Remarks())
                 tried = ir.Block()
                 super().loop(op, tried, state.copy())
                 self.lowering = outer
                 made_once = tried.ops[-1]
-                if _uses_earlier(made_once):
+                if uses_earlier(made_once):
                     self.apart.add(op)
-                waits = _may_not_run(op) and _first_wait(made_once) is True
+                waits = may_not_run(op) and first_wait(made_once) is True
                 self.drained[op] = waits or op in self.apart
         if op in self.apart and state.wgmma:
             self._wait(state, made, 0, "it is used beside a product of the loop", op)
         entry = state.copy()
         super().loop(op, made, state)
-        inside = {o for b in op.blocks() for o in ir.walk(b)}
+        inside = set(op.inner_ops())
         left = any(g.op in inside for g in state.wgmma)
-        if left and _may_not_run(op) and not self.in_role:
+        if left and may_not_run(op) and not self.in_role:
             self._guarded(op, made, state, entry)
 
-    def _guarded(self, op: ir.OpBase, made: ir.Block, state: _State, entry: _State) -> None:
+    def _guarded(self, op: ir.OpBase, made: ir.Block, state: State, entry: State) -> None:
         """Put the loop just made, and a wait for its products, under the condition that it runs.
 
         Where ways with and without them meet, nothing may be running.
@@ -403,8 +267,8 @@ class _Waits(Flow[_State]):
         state.become(state.copy(), entry)
 
     def _iteration(
-        self, op: ir.OpBase, state: _State
-    ) -> tuple[dict[str, ir.Block], list[_State], list[_State]]:
+        self, op: ir.OpBase, state: State
+    ) -> tuple[dict[str, ir.Block], list[State], list[State]]:
         regions, again, left = super()._iteration(op, state)
         if self.drained.get(op) and state.wgmma:
             body = regions["body"]
@@ -413,7 +277,7 @@ class _Waits(Flow[_State]):
             body.ops += ends
         return regions, again, left
 
-    def branch(self, op: ir.If, made: ir.Block, state: _State) -> None:
+    def branch(self, op: ir.If, made: ir.Block, state: State) -> None:
         """`if`: a product that may run after one way only is waited for on that way.
 
         Where ways with and without one meet, the assembler would run all products of the kernel one
@@ -431,14 +295,14 @@ class _Waits(Flow[_State]):
         state.become(*ways)
 
     def _roles(self, op: ir.Roles, made: ir.Block) -> None:
-        state, self.in_role = _State(), True
+        state, self.in_role = State(), True
         consumer = self.block(op.consumer, state)
         self._drain(consumer, state)
         self.emit(op, made, {"producer": self.copied(op.producer), "consumer": consumer})
 
     # -- slots of rings
 
-    def _release(self, op: ir.RingRelease, made: ir.Block, state: _State, late: _Late) -> None:
+    def _release(self, op: ir.RingRelease, made: ir.Block, state: State, late: _Late) -> None:
         """Free a slot as soon as nothing reads it any more."""
         tiles = self.tiles.get(op.ring, frozenset())
         readers = [g for g in state.wgmma if g.reads & tiles]
@@ -453,42 +317,32 @@ class _Waits(Flow[_State]):
             self._wait(state, made, pending, "the slot before is freed", op)
         self._free(op, made, state)
 
-    def _free(self, op: ir.RingRelease, made: ir.Block, state: _State) -> None:
+    def _free(self, op: ir.RingRelease, made: ir.Block, state: State) -> None:
         tiles = self.tiles.get(op.ring, frozenset())
         self._await_stores(tiles, "the slot is freed", op, made, state)
         fence = not self.used.isdisjoint(tiles)
         ring = self.mapping.get(op.ring, op.ring)
         made.ops.append(ir.RingRelease(ring, op.lag, op.last, fence, span=op.span))
 
-    def _release_late(self, made: ir.Block, state: _State, late: _Late) -> None:
+    def _release_late(self, made: ir.Block, state: State, late: _Late) -> None:
         for entry in list(late):
             if not any(g.reads & entry[1] for g in state.wgmma):
                 late.remove(entry)
                 self._free(entry[0], made, state)
 
-    def _release_all(self, made: ir.Block, state: _State, late: _Late) -> None:
+    def _release_all(self, made: ir.Block, state: State, late: _Late) -> None:
         for release, read in late:
-            self._wait_for(read, made, state, "the slot is freed", release)
+            needed = [g.younger for g in state.wgmma if g.reads & read]
+            if needed:
+                self._wait(state, made, min(needed), "the slot is freed", release)
             self._free(release, made, state)
         late.clear()
 
     # -- waiting
 
-    def _wait_for(
-        self,
-        read: frozenset[ir.Value],
-        made: ir.Block,
-        state: _State,
-        reason: str,
-        op: ir.OpBase | None = None,
-    ) -> None:
-        needed = [g.younger for g in state.wgmma if g.reads & read]
-        if needed:
-            self._wait(state, made, min(needed), reason, op)
-
     def _wait(
         self,
-        state: _State,
+        state: State,
         made: ir.Block,
         pending: int,
         reason: str,
