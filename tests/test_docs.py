@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import os
 import re
 import shlex
 import shutil
@@ -19,8 +20,9 @@ from typing import Any
 import pytest
 
 from tests.binary.support import need_disassembler
+from tests.conftest import QUICKLY
 from tileprof import cli
-from tileprof.native.building import find_compiler
+from tileprof.native.building import EXTRA_FLAGS, find_compiler
 from tileprof.profile import save
 
 ROOT = Path(__file__).parent.parent
@@ -120,10 +122,13 @@ def within(arguments: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_runs(page: Path, folder: Path) -> None:
+def test_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every python fence and every command of a page works, in the order in which they stand."""
     for module in NEEDED.get(page.stem, []):
         pytest.importorskip(module)
+    if page.stem == "README" and os.environ.get(EXTRA_FLAGS) == QUICKLY:
+        # It runs the product of matrices some sixty times, which takes longer than to compile it.
+        monkeypatch.delenv(EXTRA_FLAGS)
     if page.stem == "profile-format":
         prepare_profile(folder)
     if page.stem == "listing":

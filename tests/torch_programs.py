@@ -1,4 +1,4 @@
-"""Programs of PyTorch that are recorded one after the other, in processes that start with it.
+"""Programs of PyTorch that run one after the other, in processes that start with it.
 
 Most of such a process's time goes into the import of PyTorch: a server makes it once, and forks for
 each program. Tests of how a program starts have a process of their own.
@@ -7,10 +7,13 @@ each program. Tests of how a program starts have a process of their own.
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -18,28 +21,44 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 _SERVER = """
-import os, sys, traceback
+import json, os, sys, traceback
 import torch, torch.utils.checkpoint, torch.utils.data
 import tileprof.cli, tileprof.profiler, tileprof.profiler.session.recording
 
 for line in sys.stdin:
-    folder, *words = line.rstrip("\\n").split("\\t")
+    asked = json.loads(line)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            os.dup2(2, 1)  # the server's own output answers
-            os.chdir(folder)
+            for number, path in zip((1, 2), asked["written"]):
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            os.chdir(asked["folder"])
+            os.environ.update(asked["environment"])
             sys.stdin = open(os.devnull)
-            sys.argv = ["tileprof", *words]
-            code = tileprof.cli.main(words)
+            if asked["code"]:
+                exec(compile(asked["code"], "<string>", "exec"), {"__name__": "__main__"})
+                code = 0
+            else:
+                sys.argv = ["tileprof", *asked["words"]]
+                code = tileprof.cli.main(asked["words"])
         except BaseException:
             traceback.print_exc()
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status), flush=True)
 """
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program's exit code, and what it wrote to standard output and to standard error."""
+
+    code: int
+    output: str
+    errors: str
 
 
 @cache
@@ -60,12 +79,30 @@ def _end(held: subprocess.Popen[str]) -> None:
         held.wait(timeout=10)
 
 
-def tileprof(folder: Path, words: Sequence[str]) -> None:
+def tileprof(folder: Path, words: Sequence[str]) -> Ended:
     """Run a command of `tileprof` in a folder; fails where it fails."""
+    ended = _run(folder, words=words)
+    assert ended.code == 0, ended.errors
+    return ended
+
+
+def python(folder: Path, code: str, **environment: str) -> Ended:
+    """Run code in a folder, as a program that has imported PyTorch, with more environment
+    variables."""
+    return _run(folder, code=code, environment=environment)
+
+
+def _run(folder: Path, **asked: object) -> Ended:
     pytest.importorskip("torch")
     held = _server()
     assert held.stdin is not None
     assert held.stdout is not None
-    held.stdin.write("\t".join((str(folder), *words)) + "\n")
-    held.stdin.flush()
-    assert held.stdout.readline() == "0\n"
+    # What the program prints goes to files, because the server answers on its own output.
+    with tempfile.TemporaryDirectory() as beside:
+        output, errors = (Path(beside) / name for name in ("output", "errors"))
+        order = {"words": (), "code": "", "environment": {}, **asked}
+        order |= {"folder": str(folder), "written": (str(output), str(errors))}
+        held.stdin.write(json.dumps(order) + "\n")
+        held.stdin.flush()
+        code = int(held.stdout.readline())
+        return Ended(code, output.read_text(), errors.read_text())
