@@ -21,6 +21,8 @@ import pytest
 
 from tests.binary.support import need_disassembler
 from tests.conftest import QUICKLY
+from tests.forked_programs import small_tileprof
+from tests.forked_programs import tileprof as tileprof_of_torch
 from tileprof import cli
 from tileprof.native.building import EXTRA_FLAGS, find_compiler
 from tileprof.profile import save
@@ -35,8 +37,9 @@ NEEDED = {
 EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}
 """Files that a page speaks of and does not make, each with one that it does make."""
 
-APART = {"run", "doctor"}
-"""Commands that get a process of their own, since they change theirs or look at it."""
+APART = {"doctor"}
+"""Commands that get a process of their own, since they look at it; so does `run`, which changes its
+process."""
 
 FENCE = re.compile(r"^```(python|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -96,7 +99,12 @@ def perform(command: str, page: Path, folder: Path) -> None:
         if name in command and not (folder / name).exists():
             shutil.copy(folder / made, folder / name)
     words = shlex.split(command, comments=True)
-    if words[1] in APART:
+    if words[1] == "run":
+        needs = NEEDED.get(page.stem, [])
+        run = tileprof_of_torch if "torch" in needs else small_tileprof
+        ended = run(folder, words[1:])
+        code, printed = ended.code, ended.output + ended.errors
+    elif words[1] in APART:
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True
         )

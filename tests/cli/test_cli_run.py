@@ -353,12 +353,18 @@ def test_a_scope_takes_no_more_than_its_part(cli: Any, write: Any, device: str) 
         products(np.ones((512, 64), np.float32))
         """
     )
-    assert cli("run", "--quiet", "--device", device, "prog.py").code == 0
-    profile = load("prog.tprof")
-    (kernel,) = (profile.node(each) for each in profile.find(kind="kernel"))
-    (short,) = (profile.node(each) for each in profile.find(kind="site"))
-    assert short.own("count") == 8
-    assert 0 < short.own("time") < 0.3 * kernel.total("time")
+    parts = []
+    for _ in range(5):
+        assert cli("run", "--quiet", "--device", device, "prog.py").code == 0
+        profile = load("prog.tprof")
+        (kernel,) = (profile.node(each) for each in profile.find(kind="kernel"))
+        (short,) = (profile.node(each) for each in profile.find(kind="site"))
+        assert short.own("count") == 8
+        parts.append(short.own("time") / kernel.total("time"))
+        # A busy machine may take the processor away just there, but not time and again.
+        if 0 < parts[-1] < 0.3:
+            return
+    raise AssertionError(f"parts of the time: {parts}")
 
 
 STEPS = """

@@ -15,8 +15,8 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
+from tests.forked_programs import python  # noqa: E402
 from tests.profiler.frameworks.torch_observed import Seen  # noqa: E402
-from tests.torch_programs import python  # noqa: E402
 from tileprof.native import _recorder  # noqa: E402
 from tileprof.profiler import native  # noqa: E402
 from tileprof.profiler.frameworks import observer, observer_library  # noqa: E402

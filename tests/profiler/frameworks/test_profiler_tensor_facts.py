@@ -11,8 +11,8 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 _recorder: Any = pytest.importorskip("tileprof.native._recorder")
 
+from tests.forked_programs import tileprof  # noqa: E402
 from tests.profiler.frameworks.torch_observed import Seen  # noqa: E402
-from tests.torch_programs import tileprof  # noqa: E402
 from tileprof.profile.training_facts import HOST, memory_rooms, optimizer_facts  # noqa: E402
 from tileprof.profiler.frameworks import optimizers, training_facts  # noqa: E402
 

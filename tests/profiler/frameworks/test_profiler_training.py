@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.torch_programs import ROOT, tileprof
+from tests.forked_programs import ROOT, tileprof
 from tileprof.profile import Profile, load
 
 torch: Any = pytest.importorskip("torch")

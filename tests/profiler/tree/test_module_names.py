@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.torch_programs import tileprof
+from tests.forked_programs import tileprof
 from tileprof.profile import Profile, grouped, load, with_frames
 from tileprof.profiler.tree import module_names
 from tileprof.profiler.tree.module_names import called_as

@@ -1,7 +1,7 @@
-"""Programs of PyTorch that run one after the other, in processes that start with it.
+"""Programs that run one after the other, in processes that start with what they import.
 
-Most of such a process's time goes into the import of PyTorch: a server makes it once, and forks for
-each program. Tests of how a program starts have a process of their own.
+Most of a small program's time goes into imports, of PyTorch above all: a server makes them once,
+and forks for each program. Tests of how a program starts have a process of their own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 _SERVER = """
 import json, os, sys, traceback
-import torch, torch.utils.checkpoint, torch.utils.data
-import tileprof.cli, tileprof.profiler, tileprof.profiler.session.recording
+if sys.argv[1:]:
+    import torch, torch.utils.checkpoint, torch.utils.data
+import tileprof.cli, tileprof.lang, tileprof.profiler, tileprof.profiler.session.recording
 
 for line in sys.stdin:
     asked = json.loads(line)
@@ -62,10 +63,10 @@ class Ended:
 
 
 @cache
-def _server() -> subprocess.Popen[str]:
+def _server(*packages: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     held = subprocess.Popen(
-        [sys.executable, "-c", _SERVER], env=environment, text=True,
+        [sys.executable, "-c", _SERVER, *packages], env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     atexit.register(_end, held)
@@ -80,21 +81,27 @@ def _end(held: subprocess.Popen[str]) -> None:
 
 
 def tileprof(folder: Path, words: Sequence[str]) -> Ended:
-    """Run a command of `tileprof` in a folder; fails where it fails."""
-    ended = _run(folder, words=words)
+    """Run a command of `tileprof` in a folder, on a program of PyTorch; fails where it fails."""
+    pytest.importorskip("torch")
+    ended = _run(_server("torch"), folder, words=words)
     assert ended.code == 0, ended.errors
     return ended
+
+
+def small_tileprof(folder: Path, words: Sequence[str]) -> Ended:
+    """Run a command of `tileprof` in a folder, on a program without PyTorch, with this process's
+    environment."""
+    return _run(_server(), folder, words=words, environment=dict(os.environ))
 
 
 def python(folder: Path, code: str, **environment: str) -> Ended:
     """Run code in a folder, as a program that has imported PyTorch, with more environment
     variables."""
-    return _run(folder, code=code, environment=environment)
-
-
-def _run(folder: Path, **asked: object) -> Ended:
     pytest.importorskip("torch")
-    held = _server()
+    return _run(_server("torch"), folder, code=code, environment=environment)
+
+
+def _run(held: subprocess.Popen[str], folder: Path, **asked: object) -> Ended:
     assert held.stdin is not None
     assert held.stdout is not None
     # What the program prints goes to files, because the server answers on its own output.
