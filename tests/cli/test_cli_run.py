@@ -383,13 +383,16 @@ for _ in range(41):
 def test_some_of_the_steps(cli: Any, write: Any, option: str, steps: int) -> None:
     """The tree at the end is that of the steps, with an estimate below; the file has it all."""
     write(prog=STEPS)
-    found = cli("run", option, "prog.py")
-    assert (found.code, found.out) == (0, "")
+    for _ in range(5):
+        found = cli("run", option, "prog.py")
+        assert (found.code, found.out) == (0, "")
+        profile = load(Path("prog.tprof"))
+        if profile.find("load"):
+            break  # a busy machine may keep the thread that takes samples from it
     assert f"{steps} of 40 steps were recorded; cpu_time " in found.err
     assert "set-up is not shown" in " ".join(found.err.split())
     assert "train" in found.err
     assert "load" not in found.err
-    profile = load(Path("prog.tprof"))
     trains = profile.find("train", "scope")
     scopes = {profile.phases[i]: profile.node(i).own("count") for i in trains}
     assert scopes == {"set-up": 1, "": steps}
