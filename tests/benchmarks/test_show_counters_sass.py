@@ -46,14 +46,17 @@ def test_machine_code_asks_for_what_an_h200_counted() -> None:
     assert (code.requests, code.taken) == (page.requests, page.taken) == (4096, 73_724)
 
 
+def edge(number: int) -> Case:
+    """A call of a kernel whose page counts requests at an edge."""
+    kernel, arguments, about = edges.CALLS[number]
+    return Case(kernel, lambda draw: arguments(), about)
+
+
 @pytest.fixture(scope="module")
 def of_edges() -> list[Prepared]:
     """The pages of all edges, whose kernels are compiled in one text."""
     need_machine_code()
-    found = [
-        prepared(Case(kernel, lambda draw, made=made: made(), about))
-        for kernel, made, about in edges.CALLS
-    ]
+    found = [prepared(edge(number)) for number in range(len(edges.CALLS))]
     compile_together(each.program for each in found)
     return found
 
