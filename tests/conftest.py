@@ -25,7 +25,7 @@ from tileprof.runtime import hooks
 
 # Other examples each time, so few of them find in some runs what many find in one; no deadlines, as
 # tests run side by side.
-settings.register_profile("side by side", max_examples=20, deadline=None)
+settings.register_profile("side by side", max_examples=15, deadline=None)
 settings.load_profile("side by side")
 
 HERE = Path(__file__).parent

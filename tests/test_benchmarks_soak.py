@@ -28,7 +28,7 @@ def test_short_soak_on_cpu_loses_no_launch(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     command = [sys.executable, "-m", "benchmarks.reliability.soak", "--device", "cpu"]
     subprocess.run(
-        [*command, "--seconds", "0.5", "--threads", "3", "-o", str(out)],
+        [*command, "--seconds", "0.2", "--threads", "3", "-o", str(out)],
         cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     result = json.loads(out.read_text())
@@ -46,7 +46,7 @@ def test_short_soak_of_a_played_gpu_loses_no_record(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     command = [sys.executable, "-m", "benchmarks.reliability.soak", "--device", "played"]
     subprocess.run(
-        [*command, "--seconds", "1", "--threads", "3", "--unrecorded", "0.2", "-o", str(out)],
+        [*command, "--seconds", "0.5", "--threads", "3", "--unrecorded", "0.2", "-o", str(out)],
         cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     result = json.loads(out.read_text())

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import os
 import re
 import shlex
 import shutil
@@ -19,8 +20,11 @@ from typing import Any
 import pytest
 
 from tests.binary.support import need_disassembler
+from tests.conftest import QUICKLY
+from tests.forked_programs import small_tileprof
+from tests.forked_programs import tileprof as tileprof_of_torch
 from tileprof import cli
-from tileprof.native.building import find_compiler
+from tileprof.native.building import EXTRA_FLAGS, find_compiler
 from tileprof.profile import save
 
 ROOT = Path(__file__).parent.parent
@@ -33,8 +37,9 @@ NEEDED = {
 EARLIER = {"README.md": {"old.tprof": "matmul.tprof", "new.tprof": "matmul.tprof"}}
 """Files that a page speaks of and does not make, each with one that it does make."""
 
-APART = {"run", "doctor"}
-"""Commands that get a process of their own, since they change theirs or look at it."""
+APART = {"doctor"}
+"""Commands that get a process of their own, since they look at it; so does `run`, which changes its
+process."""
 
 FENCE = re.compile(r"^```(python|bash)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -94,7 +99,12 @@ def perform(command: str, page: Path, folder: Path) -> None:
         if name in command and not (folder / name).exists():
             shutil.copy(folder / made, folder / name)
     words = shlex.split(command, comments=True)
-    if words[1] in APART:
+    if words[1] == "run":
+        needs = NEEDED.get(page.stem, [])
+        run = tileprof_of_torch if "torch" in needs else small_tileprof
+        ended = run(folder, words[1:])
+        code, printed = ended.code, ended.output + ended.errors
+    elif words[1] in APART:
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True
         )
@@ -120,10 +130,13 @@ def within(arguments: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_runs(page: Path, folder: Path) -> None:
+def test_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every python fence and every command of a page works, in the order in which they stand."""
     for module in NEEDED.get(page.stem, []):
         pytest.importorskip(module)
+    if page.stem == "README" and os.environ.get(EXTRA_FLAGS) == QUICKLY:
+        # It runs the product of matrices some sixty times, which takes longer than to compile it.
+        monkeypatch.delenv(EXTRA_FLAGS)
     if page.stem == "profile-format":
         prepare_profile(folder)
     if page.stem == "listing":

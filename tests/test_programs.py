@@ -6,7 +6,6 @@ import ast
 import importlib
 import json
 import re
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -239,10 +238,9 @@ def test_a_small_program_is_measured_recorded_and_judged(
     for row in rows.values():
         assert "plain" in row["judged"], row
     before = record["rows"]
-    again = [sys.executable, "-m", "benchmarks.programs.run", "--judge", str(output)]
-    again += ["--keep", str(tmp_path / "kept")]
-    done = subprocess.run(again, cwd=ROOT, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
+    again = ["run.py", "--judge", str(output), "--keep", str(tmp_path / "kept")]
+    monkeypatch.setattr(sys, "argv", again)
+    assert main() == 0
     after = json.loads(output.read_text())["rows"]
     assert [row["judged"] for row in after] == [row["judged"] for row in before]
 

@@ -261,7 +261,7 @@ def test_what_cannot_be_tuned_is_told(runnable: Tools, kernel: str, said: str) -
 
 TRIED = """
 import os
-print(sum(range(20_000_000 if "SHORT" not in os.environ else 1)) * 0 + 0.25)
+print(sum(range(10_000_000 if "SHORT" not in os.environ else 1)) * 0 + 0.25)
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.analyzer.made import found, only
 from tests.analyzer.steps import MS, Step
-from tests.torch_programs import tileprof
+from tests.forked_programs import tileprof
 from tileprof.analyzer import analyze
 from tileprof.analyzer.program.calls import carried, twins
 from tileprof.errors import Location

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torch_programs import tileprof
+from tests.forked_programs import tileprof
 from tileprof.analyzer import analyze
 from tileprof.analyzer.json_form import to_json
 from tileprof.analyzer.program.training_steps import innermost_loop

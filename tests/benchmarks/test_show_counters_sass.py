@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from benchmarks.show_counters.kernels import CASES, Case
-from benchmarks.show_counters.sass.beside import beside
+from benchmarks.show_counters.sass.beside import Prepared, beside, compared, prepared
 from benchmarks.show_counters.sass.memory import MisalignedError
 from benchmarks.show_counters.sass.running import ran
-from tests.cuda.compiled_kernels import need_machine_code
+from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
 from tileprof.compiler.cuda.pipeline import compile_cuda
 from tileprof.compiler.cuda.target import find_target
 from tileprof.drawing import show
@@ -46,12 +46,28 @@ def test_machine_code_asks_for_what_an_h200_counted() -> None:
     assert (code.requests, code.taken) == (page.requests, page.taken) == (4096, 73_724)
 
 
-@pytest.mark.parametrize("number", range(len(edges.CALLS)), ids=lambda n: edges.CALLS[n][2])
-def test_pages_of_edges_are_what_machine_code_asks_for(number: int) -> None:
-    """Every kind of request that the page counts, to the byte; wavefronts of shared memory."""
-    need_machine_code()
+def edge(number: int) -> Case:
+    """A call of a kernel whose page counts requests at an edge."""
     kernel, arguments, about = edges.CALLS[number]
-    both, left_out, unknown = beside(Case(kernel, lambda draw: arguments(), about))
+    return Case(kernel, lambda draw: arguments(), about)
+
+
+@pytest.fixture(scope="module")
+def of_edges() -> list[Prepared]:
+    """The pages of all edges, whose kernels are compiled in one text."""
+    need_machine_code()
+    found = [prepared(edge(number)) for number in range(len(edges.CALLS))]
+    compile_together(each.program for each in found)
+    return found
+
+
+@pytest.mark.parametrize("number", range(len(edges.CALLS)), ids=lambda n: edges.CALLS[n][2])
+def test_pages_of_edges_are_what_machine_code_asks_for(
+    number: int, of_edges: list[Prepared]
+) -> None:
+    """Every kind of request that the page counts, to the byte; wavefronts of shared memory."""
+    held = of_edges[number]
+    both, left_out, unknown = compared(held, function(held.program))
     assert both
     assert not left_out
     assert not unknown

@@ -106,7 +106,7 @@ def test_a_place_in_a_device_or_a_pipe_has_no_text(tmp_path: Path) -> None:
 def test_a_disassembly_without_end_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What nvdisasm prints is limited, in bytes and in time."""
+    """What nvdisasm prints is limited in bytes, and it is limited in time and processor time."""
     from tileprof.binary import disassembly, limits
 
     tool = tmp_path / "nvdisasm"
@@ -116,6 +116,14 @@ def test_a_disassembly_without_end_is_refused(
     with pytest.raises(CubinError, match="nvdisasm prints more than"):
         disassembly.disassemble(SPILL.read_bytes(), {"k": bytes(16)})
     tool.write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(limits, "disassembly_seconds", lambda size: 0.2)
-    with pytest.raises(CubinError, match="did not end within"):
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "disassembly_seconds", lambda size: 0.02)
+        with pytest.raises(CubinError, match="did not end within"):
+            disassembly.disassemble(SPILL.read_bytes(), {"k": bytes(16)})
+    # The limit that the system holds it to, and the signal with which it does.
+    bounded = "while [ $(ulimit -t) = unlimited ]; do sleep 0.01; done"  # just after its begin
+    tool.write_text(f"#!/bin/sh\n{bounded}\nulimit -t > limit\nkill -XCPU $$\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CubinError, match="did not end within 8 s"):
         disassembly.disassemble(SPILL.read_bytes(), {"k": bytes(16)})
+    assert (tmp_path / "limit").read_text() == "9\n"

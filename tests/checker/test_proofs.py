@@ -126,7 +126,7 @@ DRAWN = st.integers(1, 2).flatmap(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(DRAWN, st.booleans())
 def test_what_is_proved_has_no_counterexample(drawn: Any, in_place: bool) -> None:
     """Over all blocks, points and iterations."""
@@ -321,7 +321,7 @@ def test_a_launch_may_read_what_all_blocks_of_the_one_before_wrote(
     assert (found.status == "proved") == proved
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_what_counts_as_covered_is(data: st.DataObject) -> None:
     """Against every element that a write reaches, over all numbers of its counters."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from textwrap import dedent
 
@@ -13,6 +15,7 @@ import pytest
 
 from tests.cli.test_cli_process import checked, python, started, until
 from tileprof import cli
+from tileprof.profile import Node
 from tileprof.profiler.control import addresses
 from tileprof.profiler.control.client import ask, programs
 from tileprof.profiler.control.messages import Request
@@ -51,24 +54,35 @@ def paused(here: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def ctl(*words: object) -> str:
-    """What `tileprof ctl` prints."""
-    done = python("-m", "tileprof", "ctl", *map(str, words))
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """What `tileprof ctl` prints.  It runs in this process, as another than the one it asks."""
+    with redirect_stdout(io.StringIO()) as printed:
+        assert cli.main(["ctl", *map(str, words)]) == 0
+    return printed.getvalue()
+
+
+def recorded(pid: int, seconds: float, name: str, least: int) -> Node:
+    """The requests of a while, which is repeated until it has so many: a busy machine may keep the
+    program from them."""
+    for _ in range(10):
+        ctl(pid, "record", seconds, name)
+        profile = checked(name)
+        found = [profile.node(each) for each in profile.find("request", "scope")]
+        if found and found[0].own("count") >= least:
+            return found[0]
+    raise AssertionError(f"{seconds} s of the program never had {least} requests")
 
 
 def test_a_while_of_a_program(here: Path, paused: subprocess.Popen[bytes]) -> None:
     """Its requests go on; two recordings have nothing of each other."""
     assert ctl(paused.pid, "status") == f"{paused.pid} is paused, 0.0 s recorded: serve.py\n"
     for name in ("one.tprof", "two.tprof"):
-        ctl(paused.pid, "record", 0.5, name)
-        profile = checked(name)
-        (request,) = profile.find("request", "scope")
-        # 2 ms each, of a machine that may do other things.
-        assert 10 <= profile.node(request).own("count") <= 260
-        assert 0.1e9 <= profile.node(request).total("cpu_time") <= 0.8e9
-    found = json.loads(ctl("--json"))
-    assert [each["pid"] for each in found["programs"]] == [paused.pid]
+        found = recorded(paused.pid, 0.5, name, least=10)
+        # 2 ms each, but for the first and the last, which the recording may cut.
+        assert found.own("count") <= 260
+        assert (found.own("count") - 2) * 2e6 <= found.total("cpu_time")
+        assert found.total("cpu_time") <= checked(name).whole["cpu_time"]
+    listed = json.loads(ctl("--json"))
+    assert [each["pid"] for each in listed["programs"]] == [paused.pid]
     state = json.loads(ctl(paused.pid, "start", "--json"))
     assert (state["schema"], state["recording"], state["pid"]) == (1, True, paused.pid)
     ctl(paused.pid, "snapshot", "three.tprof")
@@ -77,7 +91,7 @@ def test_a_while_of_a_program(here: Path, paused: subprocess.Popen[bytes]) -> No
     assert paused.wait(60) == 0
     assert f"tileprof ctl {paused.pid} record" in (here / "said").read_text()
     # All that was recorded and not forgotten: the second while, and from the start on.
-    (request,) = checked("serve.tprof").find("request", "scope")
+    assert len(checked("serve.tprof").find("request", "scope")) == 1
     assert ctl() == (
         "No program listens. Start one with `tileprof run --control SCRIPT` or `--paused`.\n"
     )
@@ -143,9 +157,7 @@ def test_workers_of_a_server_listen_too(here: Path, how: str) -> None:
     }  # fmt: skip
     assert not any(each["recording"] for each in found.values())
     assert "(child process)" in ctl(first, "status")
-    ctl(first, "record", 0.3, "worker.tprof")
-    (request,) = checked("worker.tprof").find("request", "scope")
-    assert checked("worker.tprof").node(request).own("count") >= 5
+    recorded(first, 0.3, "worker.tprof", least=5)
     assert not json.loads(ctl(second, "status", "--json"))["recorded_s"]
     (here / "end").touch()
     assert parent.wait(60) == 0

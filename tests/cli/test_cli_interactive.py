@@ -17,12 +17,14 @@ from tileprof.profiler.control import addresses
 from tileprof.tui import Browser, OneProfile, TwoProfiles, Update
 
 PROGRAM = """\
-import sys, time, tileprof
+import os, sys, time, tileprof
 
 print("begins", flush=True)
-for _ in range(300):
+for number in range(300):
+    while number == 299 and not os.path.exists("seen"):
+        time.sleep(0.01)
     with tileprof.scope("request"):
-        time.sleep(0.004)
+        time.sleep(0.001)
 print("ends")
 print("to standard error", file=sys.stderr)
 sys.exit(3)
@@ -104,6 +106,8 @@ def test_a_program_is_looked_at_while_it_runs(
         assert not len(subject.profile)
         while not updates or not updates[-1].is_over:
             updates.append(program.next())
+            if updates[-1].subject is not None:
+                (folder / "seen").touch()
             if leaves == "before its end" and updates[-1].subject is not None:
                 return
         assert [line for line in program.output() if line] == [
@@ -142,6 +146,7 @@ def test_a_program_under_control_is_watched_until_it_ends(
         update = Update("", subject)
         while not update.is_over:
             seen.append(count(update.subject.profile))  # type: ignore[union-attr]
+            (folder / "seen").touch()
             update = program.next()
 
     monkeypatch.setattr(live, "browse", look)

@@ -203,19 +203,19 @@ JOIN: dict[str, Callable[..., Any]] = {
 )
 def test_reduce(source: str, target: str) -> None:
     """Rows and columns of any length, joined with the target unless it is cleared; NaN loses
-    against any number, and rows of nothing but NaN or infinity keep it."""
+    against any number, and rows of nothing but NaN or infinity keep it.  All shapes are of one
+    type, since how a loop walks a shape is no matter of its type."""
     cases = Cases()
     whole = source == "int8"
-    for number, (extents, dim) in enumerate(
-        [
-            ((16, 200), 1),
-            ((16, 200), 0),
-            ((3, 5, 70), 0),
-            ((3, 5, 70), 1),
-            ((130, 9), 0),
-            ((300,), 0),
-        ]
-    ):
+    every = [
+        ((16, 200), 1),
+        ((16, 200), 0),
+        ((3, 5, 70), 0),
+        ((3, 5, 70), 1),
+        ((130, 9), 0),
+        ((300,), 0),
+    ]
+    for number, (extents, dim) in enumerate(every if source == "float32" else every[:2]):
         kinds = [k for k in KINDS if whole or not k.startswith("bit")]
         for kind in kinds if number < (2 if source == "float32" else 1) else kinds[:2]:
             clear = kind.startswith("bit") or number % 2 == 0

@@ -18,7 +18,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.cuda.compiled_kernels import compile_together, function, need_machine_code
 from tileprof import binary
+from tileprof.compiler.cuda.pipeline import CudaProgram
 from tileprof.emulator import emulate
 
 FOLDER = Path(__file__).parents[2] / "case_studies" / "gemm_ladder"
@@ -36,12 +38,22 @@ def row(name: str) -> Any:
 
 
 @cache
+def programs() -> dict[str, CudaProgram]:
+    """The program of each step, compiled in one text with those of the others."""
+    need_machine_code()
+    found = {
+        step.name: ladder.lowered(step.traced(SIZE, SIZE, SIZE), step.forbidden)
+        for step in ladder.STEPS
+    }
+    compile_together(found.values())
+    return found
+
+
+@cache
 def instructions(name: str) -> Counter[str]:
     """The opcodes of a step's machine code, without their modifiers."""
-    step = step_of(name)
-    program = ladder.lowered(step.traced(SIZE, SIZE, SIZE), step.forbidden)
-    (function,) = binary.read(program.cubin.bytes).functions.values()
-    return Counter(re.findall(r"\b[A-Z][A-Z0-9]{2,}\b", binary.listing(function)))
+    listing = binary.listing(function(programs()[name]))
+    return Counter(re.findall(r"\b[A-Z][A-Z0-9]{2,}\b", listing))
 
 
 def step_of(name: str) -> Any:

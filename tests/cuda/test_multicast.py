@@ -49,9 +49,12 @@ def about(program: CudaProgram, op: str) -> str:
     return "\n".join(f"{r.decision} {r.against}" for r in program.remarks if r.subject == op)
 
 
-@pytest.mark.parametrize("persistent", [False, True], ids=["plain", "persistent"])
-@pytest.mark.parametrize("order", ["NT", "NN", "TN"])
-@pytest.mark.parametrize("cluster", [2, 4])
+@pytest.mark.parametrize(
+    ("cluster", "order", "persistent"),
+    # Every two of the three in each of their values.
+    [(2, "NT", False), (4, "NT", True), (2, "NN", True), (4, "NN", False), (2, "TN", False),
+     (4, "TN", True)],
+)  # fmt: skip
 def test_products(cluster: int, order: str, persistent: bool) -> None:
     """Each operand layout; rows of B in slices, whose bytes arrive in every block."""
     kernel = product(SHAPE, order)

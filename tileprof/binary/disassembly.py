@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from functools import cache
@@ -30,6 +32,8 @@ WHEEL = "nvidia-cuda-nvdisasm"
 FIRST_WITH_JSON = "12.5"
 MOST_ADDRESS_SPACE = 8 << 30
 """Bytes of address space that nvdisasm may take."""
+_OUT_OF_TIME = getattr(signal, "SIGXCPU", 0)
+"""Signal that ends a process at its limit of processor time; 0 on Windows, which has none."""
 
 
 def find_nvdisasm() -> Path:
@@ -89,14 +93,14 @@ def disassemble(
 def _run(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[bytes]:
     """Run nvdisasm on some code, within limits of time, memory and output."""
     tool = str(find_nvdisasm())
-    most = limits.disassembly_bytes(code_bytes)
+    most, seconds = limits.disassembly_bytes(code_bytes), limits.disassembly_seconds(code_bytes)
     try:
         # Output goes to a file: its size can be limited, and nothing has to be read meanwhile.
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as said:
             process = subprocess.Popen([tool, *arguments], stdout=output, stderr=said)
             try:
-                _bound(process.pid, most)
-                code = process.wait(limits.disassembly_seconds(code_bytes))
+                _bound(process.pid, most, seconds)
+                code = process.wait(limits.WAIT_FACTOR * seconds)
             finally:
                 process.kill()
                 process.wait()
@@ -104,24 +108,33 @@ def _run(arguments: list[str], code_bytes: int) -> subprocess.CompletedProcess[b
             said.seek(0)
             text, message = output.read(most + 1), said.read(1 << 16)
     except subprocess.TimeoutExpired as error:
-        raise CubinError(
-            f"nvdisasm did not end within {error.timeout:.0f} s",
-            hint="Try again when the machine has less to do.",
-        ) from None
+        raise _endless(error.timeout) from None
     except OSError as error:
         raise CubinError(
             f"nvdisasm did not work: {error}", hint="Install it: pip install nvidia-cuda-nvdisasm"
         ) from None
+    if _OUT_OF_TIME and code == -_OUT_OF_TIME:
+        raise _endless(seconds)
     if len(text) >= most:
         raise limits.too_much(f"nvdisasm prints more than {most:,} bytes for {code_bytes:,}")
     return subprocess.CompletedProcess(arguments, code, text, message)
 
 
-def _bound(pid: int, output_bytes: int) -> None:
-    """Limit what a process may write and allocate, where the system can."""
+def _endless(seconds: float) -> CubinError:
+    return CubinError(
+        f"nvdisasm did not end within {seconds:.0f} s",
+        hint="Try again when the machine has less to do.",
+    )
+
+
+def _bound(pid: int, output_bytes: int, seconds: float) -> None:
+    """Limit what a process may write and allocate, and its processor time in seconds, where the
+    system can."""
     if not hasattr(resource, "prlimit"):
         return
     with contextlib.suppress(OSError, ValueError):
+        whole = math.ceil(seconds)
+        resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole + 1))
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (output_bytes + 1, output_bytes + 1))
         resource.prlimit(pid, resource.RLIMIT_AS, (MOST_ADDRESS_SPACE, MOST_ADDRESS_SPACE))
 

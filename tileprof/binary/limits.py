@@ -26,6 +26,10 @@ MOST_LOOP_BLOCKS = 2_000_000
 MOST_CODE_AT_ONCE = 2 << 20
 """Bytes of code that one command shows: about 300 bytes of text for each 16 of them."""
 
+WAIT_FACTOR = 10.0
+"""Time that nvdisasm may take, as a multiple of the processor time that it may take.  On a machine
+with much else to do, 0.3 s of processor time were seen to take 8 s."""
+
 
 def most_rows(code_bytes: int) -> int:
     """Return how many rows a line table may have for so much code."""
@@ -38,7 +42,7 @@ def disassembly_bytes(code_bytes: int) -> int:
 
 
 def disassembly_seconds(code_bytes: int) -> float:
-    """Return how long nvdisasm may take: it takes about 3 s a megabyte."""
+    """Return how much processor time nvdisasm may take: it takes 0.3 s and about 3 s a megabyte."""
     return 8 + 30 * code_bytes / 1e6
 
 

@@ -10,6 +10,7 @@ import ctypes
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,14 @@ from tileprof.compiler.codegen import prelude
 from tileprof.compiler.cuda.emit.text import pinned
 from tileprof.compiler.cuda.source import CudaSource
 from tileprof.errors import BuildError, MissingDependencyError
-from tileprof.native.building import Compiler, Order, find_compiler, load_library
+from tileprof.native.building import (
+    Compiler,
+    Order,
+    find_compiler,
+    is_cached,
+    load_library,
+    one_at_a_time,
+)
 from tileprof.once import once
 
 HERE = Path(__file__).parent
@@ -81,7 +89,11 @@ def machine() -> ctypes.CDLL:
     text = _with_headers("".join(f'#include "{each.name}"\n' for each in sources), {})
     flags = (*_FLAGS, "-O2")
     order = Order("emulator", text, replace(compiler(), flags=flags), noun="the emulated GPU")
-    return load_library(order, lambda path: ctypes.CDLL(path, ctypes.RTLD_GLOBAL))
+    # It takes 2 s to compile, and processes that start together all want it.
+    with ExitStack() as held:
+        if not is_cached(order):
+            held.enter_context(one_at_a_time(order))
+        return load_library(order, lambda path: ctypes.CDLL(path, ctypes.RTLD_GLOBAL))
 
 
 @once

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy as np
 from benchmarks.show_counters.kernels import Case
 from benchmarks.show_counters.machine_code import Key
 from benchmarks.show_counters.pages import drawn
-from tileprof import ir
-from tileprof.compiler.cuda.pipeline import compile_cuda
+from tileprof import binary, ir
+from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.drawing import Drawing
 from tileprof.drawing.moved import Moved
 from tileprof.runtime.events.access import Access, listening
 from tileprof.runtime.selection import device
@@ -45,11 +47,20 @@ class _Calls:
         """Leave an access out."""
 
 
-def beside(case: Case) -> tuple[Both, list[str], list[str]]:
-    """Return requests by kind, of the page and of the machine code; what the page does not count;
-    opcodes whose results are not known."""
+@dataclass(frozen=True)
+class Prepared:
+    """A case whose page is made, before its machine code runs."""
+
+    drawing: Drawing
+    program: CudaProgram
+    values: Sequence[Any]
+    symbols: Sequence[int]
+
+
+def prepared(case: Case) -> Prepared:
+    """Make a case's page, and lower its kernel."""
     drawing = drawn(case)
-    (launch,), (machine,) = drawing.watch.launches, drawing.machines
+    (machine,) = drawing.machines
     calls = _Calls()
     with device("interpreter"), listening(calls):
         case.kernel(*case.arguments(np.random.default_rng(0)), **case.options)
@@ -57,7 +68,22 @@ def beside(case: Case) -> tuple[Both, list[str], list[str]]:
     program = compile_cuda(
         drawing.watch.kernels[0], find_target(drawing.target), controls, machine.unaligned
     )
-    found = ran(program, calls.values, calls.symbols, launch.op.span.file if launch.op.span else "")
+    return Prepared(drawing, program, calls.values, calls.symbols)
+
+
+def beside(case: Case) -> tuple[Both, list[str], list[str]]:
+    """Return requests by kind, of the page and of the machine code; what the page does not count;
+    opcodes whose results are not known."""
+    return compared(prepared(case))
+
+
+def compared(
+    held: Prepared, code: binary.Function | None = None
+) -> tuple[Both, list[str], list[str]]:
+    """Return what `beside` does; `code` is the kernel's function, where that is compiled."""
+    (launch,) = held.drawing.watch.launches
+    file = launch.op.span.file if launch.op.span else ""
+    found = ran(held.program, held.values, held.symbols, file, code=code)
     made: dict[Key, tuple[Moved, Moved]] = defaultdict(lambda: (Moved(), Moved()))
     traffic = launch.traffic
     for place, moved in (traffic.places if traffic else {}).items():

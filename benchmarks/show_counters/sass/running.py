@@ -57,15 +57,23 @@ def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def ran(
-    program: CudaProgram, values: Sequence[Any], symbols: Sequence[int], file: str, at: int = 0
+    program: CudaProgram,
+    values: Sequence[Any],
+    symbols: Sequence[int],
+    file: str,
+    at: int = 0,
+    code: binary.Function | None = None,
 ) -> Ran:
-    """Run launch number `at` of a kernel on copies of the arguments; lines are those of `file`."""
+    """Run launch number `at` of a kernel on copies of the arguments; lines are those of `file`.
+
+    `code` is the launch's function, where that is compiled already, from a text with others.
+    """
     spec = program.source.launches[at]
     copied = [_aligned(each) if isinstance(each, np.ndarray) else each for each in values]
     call = _Call(program.source, program.kernel, copied, dict(zip(program.kernel.symbols, symbols)))
-    code = next(
-        each for each in binary.read(program.cubin.bytes).kernels if each.name == spec.function
-    )
+    if code is None:
+        every = binary.read(program.cubin.bytes).kernels
+        code = next(each for each in every if each.name == spec.function)
     tiles = math.prod(int(each) for each in call.evaluate(spec.grid))
     grid = -(-tiles // spec.cluster)
     if spec.persistent:

@@ -280,7 +280,8 @@ def test_reading_that_fails(sampling: Sampling) -> None:
 
 def test_a_library_that_hangs(sampling: Sampling) -> None:
     """Pausing gives up while the library's call has not returned; it is never called again."""
-    sampling.begin(patience_s=0.05)
+    # Long enough for another thread to begin the call, also on a busy machine.
+    sampling.begin(patience_s=0.5)
     sampling.launch()
     sampling.fake.option("pm_stop_ms", 60_000)
     sampling.recorder.gpu_pause()

@@ -51,17 +51,26 @@ def test_it_keeps_to_the_time_of_the_kernel(program: Path) -> None:
 @pytest.mark.parametrize("command", ["hand-over", "hand-over-bent"])
 def test_no_thread_is_behind_what_another_told_it(program: Path, command: str) -> None:
     """Not by a nanosecond, also where one line gives way to another of another slope."""
-    behind, told = ask(program, command, 1)
-    assert behind <= 0
-    assert told > 100_000
+    _no_thread_is_behind(program, command, 1)
+
+
+def _no_thread_is_behind(program: Path, command: str, seconds: int = 0) -> None:
+    """Repeat a command until threads have told each other enough: on a busy machine they may have
+    to wait for a processor."""
+    every = 0.0
+    for _ in range(20):
+        behind, told = ask(program, command, seconds)
+        assert behind <= 0
+        every += told
+        if every > 100_000:
+            return
+    raise AssertionError(f"threads told each other {every:.0f} times only")
 
 
 def test_no_thread_is_behind_while_who_renews_the_line_is_interrupted(program: Path) -> None:
     """For 3 ms at each of the next 400 instructions, under a time that changes its rate."""
     _need_counter()
-    behind, told = ask(program, "hand-over-interrupted")
-    assert behind <= 0
-    assert told > 100_000
+    _no_thread_is_behind(program, "hand-over-interrupted")
 
 
 @pytest.mark.alone
@@ -72,11 +81,12 @@ def test_it_follows_a_jump_at_once_and_a_step_gradually(program: Path) -> None:
 
 
 def _follows(program: Path, command: str, passed_ns: float) -> bool:
-    """Whether it shows all time that passed, and is right at the end, in one run of three.
+    """Whether it shows all time that passed, and is right at the end, in one run of twenty.
 
-    It takes readings on the way, which a busy machine may keep it from. It goes back in none.
+    It takes readings on the way, from which a machine with twenty other programs kept it in three
+    runs of three.  It goes back in none.
     """
-    for _ in range(3):
+    for _ in range(20):
         passed, back, off = ask(program, command)
         assert back == 0
         if passed > passed_ns and off < _BOUND:
@@ -121,7 +131,7 @@ def test_the_module_tells_the_time_of_python() -> None:
     _recorder.host_limit_timeline(1 << 20)
     asked: list[tuple[int, int, int]] = []
     try:
-        _timed_operations(asked, seconds=1.5)
+        _timed_operations(asked, 1200)
         drained = _recorder.host_drain()
     finally:
         _recorder.host_limit_timeline(0)
@@ -135,9 +145,8 @@ def test_the_module_tells_the_time_of_python() -> None:
         assert between - _BOUND < end < after + _BOUND
 
 
-def _timed_operations(asked: list[tuple[int, int, int]], seconds: float) -> None:
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
+def _timed_operations(asked: list[tuple[int, int, int]], count: int) -> None:
+    for _ in range(count):
         before = time.perf_counter_ns()
         context = _recorder.enter_op("clock", -1, 0)
         between = time.perf_counter_ns()

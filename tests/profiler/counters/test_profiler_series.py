@@ -146,7 +146,7 @@ class Gpu:
 
     def until_read(self, count: int) -> None:
         """Wait until so many samples were read, which goes on beside the program."""
-        ends = time.monotonic() + 10
+        ends = time.monotonic() + 60
         while self.fake.recorder.pm_status()["samples"] < count:
             assert time.monotonic() < ends
             time.sleep(0.01)

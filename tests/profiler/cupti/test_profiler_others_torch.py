@@ -11,10 +11,12 @@ pytest.importorskip("torch")
 
 
 def test_with_pytorch() -> None:
-    """Its profiler on this machine, scheduled too; every trace counts as one of a GPU here."""
+    """Its profiler on this machine, scheduled too; every trace counts as one of a GPU here, but for
+    the last line: it asks which of PyTorch's activities are those of a GPU."""
     program = """if 1:
         from tileprof.profiler.cupti import other_profilers
         events = []
+        on_gpu = other_profilers._on_gpu
         other_profilers._on_gpu = lambda activities: True
         watched = other_profilers.OtherProfilers(events.append, lambda: events.append("resume"))
         import torch
@@ -48,6 +50,9 @@ def test_with_pytorch() -> None:
             torch.ones(2) + 1
         print(events, module._enable_profiler.__module__)
         print(len(first.events()) == len(third.events()) > 0)
+
+        A = ProfilerActivity
+        print(on_gpu({A.CPU, A.CUDA}), on_gpu([A.CPU]), on_gpu(None))
     """
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=300
@@ -58,17 +63,5 @@ def test_with_pytorch() -> None:
         "torch.profiler, resume",
         "[] torch._C._autograd",
         "True",
+        "True False False",
     ], done.stderr
-
-
-def test_what_pytorch_calls_a_gpu() -> None:
-    """Its own names of activities, asked in a process of its own."""
-    program = """if 1:
-        from torch.profiler import ProfilerActivity as A
-        from tileprof.profiler.cupti.other_profilers import _on_gpu
-        print(_on_gpu({A.CPU, A.CUDA}), _on_gpu([A.CPU]), _on_gpu(None))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300
-    )
-    assert done.stdout == "True False False\n", done.stderr

@@ -25,6 +25,7 @@ from tileprof.profiler.session import session as sessions
 from tileprof.profiler.endings import termination
 from tileprof.profiler.endings.termination import finalize_on_terminate
 
+termination.SAVE_S = 90  # on a busy machine the file may take long
 session = p.start("out.tprof", context="python", flush_interval=0.01)
 for _ in range(10):
     with p.scope("work"):
@@ -48,7 +49,7 @@ def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(BEFORE + dedent(program))
     return subprocess.run(
         [sys.executable, "program.py"], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 

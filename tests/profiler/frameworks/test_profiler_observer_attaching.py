@@ -15,6 +15,7 @@ import pytest
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
 
+from tests.forked_programs import python  # noqa: E402
 from tests.profiler.frameworks.torch_observed import Seen  # noqa: E402
 from tileprof.native import _recorder  # noqa: E402
 from tileprof.profiler import native  # noqa: E402
@@ -112,13 +113,12 @@ def test_a_compiler_that_refuses_is_named(tmp_path: Path) -> None:
     script.write_text('#!/bin/sh\ncase "$1" in --version) echo mine;; *) exit 1;; esac\n')
     script.chmod(0o755)
     code = """if True:
-        import torch
         from tileprof.profiler.frameworks import observer
         observer.attach()
         print(observer.why_not())
     """
-    done = in_a_process(code, CXX=str(script), TILEPROF_CACHE=str(tmp_path))
-    assert done.stdout == f"{script} failed: it gave no reason\n"
+    done = python(tmp_path, code, CXX=str(script), TILEPROF_CACHE=str(tmp_path))
+    assert done.output == f"{script} failed: it gave no reason\n", done.errors
 
 
 def test_the_user_is_told_what_takes_long() -> None:

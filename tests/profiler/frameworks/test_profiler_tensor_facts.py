@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tileprof
-
 torch: Any = pytest.importorskip("torch")
 _recorder: Any = pytest.importorskip("tileprof.native._recorder")
 
+from tests.forked_programs import tileprof  # noqa: E402
 from tests.profiler.frameworks.torch_observed import Seen  # noqa: E402
 from tileprof.profile.training_facts import HOST, memory_rooms, optimizer_facts  # noqa: E402
 from tileprof.profiler.frameworks import optimizers, training_facts  # noqa: E402
@@ -245,9 +241,5 @@ def test_tensors_without_memory_are_not_read(tmp_path: Path) -> None:
     """torch.compile traces with tensors that say they are on the CPU and have no elements."""
     script = tmp_path / "traced.py"
     script.write_text(UNREADABLE)
-    command = [sys.executable, "-m", "tileprof", "run", "--quiet", "-o", "out.tprof", str(script)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(tileprof.__file__).parents[1])}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+    ended = tileprof(tmp_path, ["run", "--quiet", "-o", "out.tprof", str(script)])
+    assert ended.output == "ended\n", ended.errors

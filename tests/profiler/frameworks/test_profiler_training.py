@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.profiler.gpu.running import ROOT, python, succeeded
-from tileprof.profile import Profile
+from tests.forked_programs import ROOT, tileprof
+from tileprof.profile import Profile, load
 
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("tileprof.native._recorder")
@@ -24,9 +24,11 @@ study: Any = importlib.import_module("case_studies.train_gpt")
 def recorded(folder: Path, *options: str, ours: Sequence[str] = ()) -> Profile:
     """The profile of a few steps on the CPU."""
     script = str(ROOT / "case_studies" / "train_gpt.py")
-    tileprof = ("-m", "tileprof", "run", "--quiet", "-o", "out.tprof", *ours)
-    run = (*tileprof, script, "--device", "cpu")
-    return succeeded(python(folder, *run, "--steps", str(STEPS), *options)).profile
+    run = ("run", "--quiet", "-o", "out.tprof", *ours, script, "--device", "cpu")
+    tileprof(folder, (*run, "--steps", str(STEPS), *options))
+    profile = load(folder / "out.tprof")
+    profile.check()
+    return profile
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked_programs import small_tileprof
 from tests.native.cupti_programs import RECORDER, compile_cpp
 from tileprof.profile import Profile, load
 from tileprof.profiler.native_program import launching
@@ -156,9 +157,7 @@ def test_without_calls_of_the_driver_there_is_no_kernel(tmp_path: Path, library:
         ("plain", "`plain` cannot be executed: Permission denied\nMake it executable"),
     ],
 )
-def test_what_cannot_run(
-    tmp_path: Path, program: Path, library: Path, arguments: str, message: str
-) -> None:
+def test_what_cannot_run(tmp_path: Path, program: Path, arguments: str, message: str) -> None:
     """The program does not start, and the exit code is 2."""
     for name, content in (
         ("plain", b"\x7fELF"),
@@ -166,9 +165,9 @@ def test_what_cannot_run(
         ("library", b"\x7fELF" + bytes(100)),
     ):
         (tmp_path / name).write_bytes(content)
-    done = run(tmp_path, library, *arguments.format(program=program).split(), "exit")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message.format(program=program) in done.stderr
+    done = small_tileprof(tmp_path, ["run", *arguments.format(program=program).split(), "exit"])
+    assert (done.code, done.output) == (2, "")
+    assert message.format(program=program) in done.errors
 
 
 def test_beside_another_tool_it_does_not_start(

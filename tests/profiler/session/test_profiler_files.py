@@ -202,7 +202,22 @@ def test_children_write_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_is_sampled(tmp_path: Path) -> None:
-    """The helping thread does not survive a fork; the child and the parent get new ones."""
+    """The helping thread does not survive a fork; the child and the parent get new ones.
+
+    One run of three has to show it: a busy machine may keep a thread from its samples.
+    """
+    found = []
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        times = _times_of_parent_and_child(folder)
+        if min(times) > 100e6:
+            return
+        found.append(times)
+    raise AssertionError(f"ns of 0.15 s that samples show: {found}")
+
+
+def _times_of_parent_and_child(tmp_path: Path) -> list[float]:
     process = _start(
         tmp_path,
         """
@@ -220,10 +235,12 @@ def test_a_forked_child_is_sampled(tmp_path: Path) -> None:
     assert _end(process) == (0, "")
     files = sorted(tmp_path.glob("*.tprof"))
     assert len(files) == 2
+    times = []
     for file in files:
         profile = _load(file)
         spins = profile.find("spin", "frame")
-        assert sum(profile.node(i).total("cpu_time") for i in spins) > 100e6
+        times.append(sum(profile.node(i).total("cpu_time") for i in spins))
+    return times
 
 
 def test_one_file_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,11 +265,15 @@ def test_flushes_come_only_with_news(tmp_path: Path) -> None:
         with scope("a"):
             pass
         _wait_until(lambda: _flushed(path, "a") == 1)
-        # What comes of the end of that flush has settled; nothing happens from here on.
-        time.sleep(0.3)
-        first = path.stat()
-        time.sleep(0.4)
-        assert path.stat().st_mtime_ns == first.st_mtime_ns
+        # What comes of the end of that flush settles, on a busy machine not at once.  From then on
+        # nothing happens, for as long as four flushes take.
+        for _ in range(20):
+            before = path.stat().st_mtime_ns
+            time.sleep(0.4)
+            if path.stat().st_mtime_ns == before:
+                break
+        else:
+            raise AssertionError("the file is written again and again")
         with scope("a"):
             pass
         _wait_until(lambda: _flushed(path, "a") == 2)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import os
-import subprocess
 import sys
 import textwrap
 import types
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import tileprof
+from tests.forked_programs import tileprof
 from tileprof.profile import Profile, grouped, load, with_frames
 from tileprof.profiler.tree import module_names
 from tileprof.profiler.tree.module_names import called_as
@@ -321,9 +319,7 @@ for _ in range(3):
 def recorded(tmp_path: Path) -> Profile:
     """Return a recording of the program above."""
     (tmp_path / "model.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "tileprof", "run", "--quiet", "-o", "out.tprof", "model.py"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(tileprof.__file__).parents[1])}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+    tileprof(tmp_path, ["run", "--quiet", "-o", "out.tprof", "model.py"])
     return load(tmp_path / "out.tprof")
 
 
