@@ -22,7 +22,8 @@ This section shows how much profiling slows a program down. `python benchmarks/o
 same programs (`benchmarks/overhead_programs.py`) without a profiler, under `tileprof run`, and with
 other profilers, and writes `benchmarks/results/overhead.json` after each row. `--cpu` runs smaller
 programs on a machine without a GPU and writes `overhead_cpu.json`. `--only RE` selects rows, and
-after `--budget SECONDS` no further row starts. `python benchmarks/page.py` then writes this section.
+after `--budget SECONDS` no further row starts. `python benchmarks/page.py` then writes this
+section.
 
 - Each variant runs in its own process. All processes stay alive and work alternately in bursts of
   steps or launches. A pair is a burst of one variant and the burst of the plain program in the same
