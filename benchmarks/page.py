@@ -40,9 +40,9 @@ TEXT = f"""{TITLE}
 This section compares kernels compiled by tileprof with the fastest other implementations on the
 same GPU. `python benchmarks/kernels.py` runs them in one process (`benchmarks/gpu_kernels.py`:
 plain tile code, not specialised for one size) and writes `benchmarks/results/kernels.json` after
-each row. `--quick` leaves out sizes and peers, `--only RE` selects groups, and after `--budget SECONDS`
-no further group starts. With `--only attention` and `-o benchmarks/results/attention.json` it
-measures the attention case studies, which [have pages of their own](case-studies/kernels.md).
+each row. `--quick` leaves out sizes and peers, `--only RE` selects groups, and after `--budget
+SECONDS` no further group starts. With `--only attention` and `-o benchmarks/results/attention.json`
+it measures the attention case studies, which [have pages of their own](case-studies/kernels.md).
 `python benchmarks/page.py` then writes this section. [The
 ladder](../case_studies/gemm_ladder/README.md) shows what each step of the lowering brings for one
 product.

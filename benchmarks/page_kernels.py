@@ -34,9 +34,9 @@ TEXT = """# Kernels: how they were compiled, and where their time goes
 
 This page lists kernels from [`case_studies`](../../case_studies) with their speed and the main
 decision of the compiler about each. The kernels are plain tile code: the compiler finds what can
-overlap in a loop. Its remarks say what overlaps, or which dependence on which line prevents it. Each kernel's
-page has its remarks, tileprof's report on a recording, and the machine code with the samples of
-that recording. Reports have the wording of the version that printed them.
+overlap in a loop. Its remarks say what overlaps, or which dependence on which line prevents it.
+Each kernel's page has its remarks, tileprof's report on a recording, and the machine code with the
+samples of that recording. Reports have the wording of the version that printed them.
 
 ```text
 python benchmarks/kernel_profiles.py     # measures again; needs a GPU with access to its counters

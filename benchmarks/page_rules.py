@@ -22,8 +22,8 @@ TEXT = """# Index of rules
 
 This page lists the {count} rules of `tileprof report`, in the order in which they run. A rule's
 name stands behind the title of its findings, in JSON and in SARIF. `tileprof report FILE -i NAME`
-shows the findings of one rule. [Reports](report.md) explains severities and gains. The file of a rule, in
-`tileprof/analyzer/rules`, says what it examines, its formula, and the formula's source.
+shows the findings of one rule. [Reports](report.md) explains severities and gains. The file of a
+rule, in `tileprof/analyzer/rules`, says what it examines, its formula, and the formula's source.
 
 *Sharpened by* names the evidence that confirms a rule's findings or lets it state a gain ([how to
 record it](report.md#kinds-of-evidence)).
