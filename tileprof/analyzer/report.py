@@ -68,8 +68,8 @@ _RUNS: dict[Tier, str] = {
     " tensor cores of each kernel; or `--metrics instructions`: how often each instruction ran",
 }
 _SLACK = (
-    "passes before a late launch, without a wait of the host for it: were they shorter, the device"
-    " would wait the longer for that launch"
+    "passes before a late launch, and the host does not wait for it: if it were shorter, the device"
+    " would only wait longer for that launch"
 )
 _WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: records kernels and times their launches"
 _ON_A_GPU = "`tileprof run SCRIPT` on a GPU: on a CPU, instructions are neither sampled nor counted"

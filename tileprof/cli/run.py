@@ -89,7 +89,7 @@ def _parser() -> Parser:
         "run",
         USAGE,
         "Run a program and record where its time goes: write STEM.tprof, and print the hottest "
-        "part of the call tree to standard error. The program's output and exit code do not change.",
+        "part of the call tree to standard error. Its output and exit code do not change.",
     )
     add = parser.add_argument
     add(
