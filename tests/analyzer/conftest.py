@@ -9,7 +9,6 @@ import pytest
 from tests.analyzer.made import report_of
 from tileprof.analyzer import calibrated
 
-
 _FACTORS = calibrated.FACTORS
 """The factors that reports of users have."""
 

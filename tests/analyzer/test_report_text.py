@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analyzer.made import Made, program, report_of, stored
+from tests.analyzer.made import Made, program, stored
 from tests.analyzer.reports import finding, recorded, report_with, three_rules
 from tests.analyzer.test_fusion import activation
 from tileprof.analyzer import Place, Report, analyze
