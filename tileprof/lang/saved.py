@@ -338,12 +338,12 @@ def _evaluator(
 
 
 def load_kernel(path: str | Path, *, trust: bool = False) -> Kernel:
-    """Return the kernel in a file that `kernel.save(path)` wrote, to be called with arrays.
+    """Load a kernel that `kernel.save(path)` wrote, and return it, to be called with arrays.
 
-    The file is code. It is refused where others could have written it: where it belongs to another
-    user than this one or root, or where others can write to it or replace it in its folder;
-    `trust=True` skips that. UsageError for a file that is refused, is none, is damaged, or comes
-    from a version that is too different.
+    The file is code. It is refused if somebody else could have written it: if it belongs to a user
+    other than you or root, or if others can write to it or replace it in its folder. `trust=True`
+    skips this check. UsageError for a file that is refused, missing, damaged, or from an
+    incompatible version.
     """
     place = Path(path)
     try:
