@@ -140,7 +140,7 @@ def test_odd_text_makes_no_file_that_is_refused(text: str, tmp_path: Path) -> No
 
 DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
     "a table is missing": lambda held: held.pop("ops"),
-    "a table is no list": lambda held: held.update(ops={}),
+    "a table is not a list": lambda held: held.update(ops={}),
     "an op is short": lambda held: held["ops"][0].pop(),
     "an op is in no block": lambda held: held["ops"][0].__setitem__(0, 9),
     "an op is in a block below": lambda held: held["ops"][0].__setitem__(0, 1),

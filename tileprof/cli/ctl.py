@@ -81,7 +81,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"`{args.pid}` is not a process id", hint=hint)
     if args.command not in _ARGUMENTS:
         raise UsageError(
-            f"`{args.command}` is no command of ctl" if args.command else "no command given",
+            f"`{args.command}` is not a command of ctl" if args.command else "no command given",
             hint=f"Give one of {', '.join(_ARGUMENTS)}.",
         )
     wanted = _ARGUMENTS[args.command]

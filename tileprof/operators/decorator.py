@@ -124,7 +124,7 @@ def qualified(name: str | None, function: Any) -> str:
         found = f"{package}::{name or function.__name__}"
     if not re.fullmatch(r"[A-Za-z]\w*::[A-Za-z_]\w*", found):
         raise UsageError(
-            f"`{found}` is no name of an operator",
+            f"`{found}` is not the name of an operator",
             hint='Names are `namespace::name`: `@tileprof.op("shop::rms_norm")`.',
         )
     return found

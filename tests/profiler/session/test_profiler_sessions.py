@@ -265,7 +265,7 @@ def test_scopes_from_before_and_after() -> None:
         (lambda: profiler.start(pc_sampling=10), "pc_sampling cannot be 10"),
         (lambda: profiler.start(pc_sampling="4us"), "pc_sampling cannot be '4us'"),
         (lambda: profiler.start(pc_sampling_exact=1), "pc_sampling_exact cannot be 1"),
-        (lambda: profiler.profile(metrics="s m"), "'s m' is no name of a metric"),
+        (lambda: profiler.profile(metrics="s m"), "'s m' is not the name of a metric"),
         (lambda: profiler.profile(every="5"), "every cannot be '5'"),
         (lambda: profiler.start(timeline=-1), "timeline is -1"),
         (lambda: profiler.start(timeline="all"), "timeline is 'all'"),
