@@ -36,7 +36,7 @@ This page lists kernels from [`case_studies`](../../case_studies) with their spe
 decision of the compiler about each. The kernels are plain tile code: the compiler finds what can
 overlap in a loop. Its remarks say what overlaps, or which dependence on which line prevents it.
 Each kernel's page has its remarks, tileprof's report on a recording, and the machine code with the
-samples of that recording. Reports have the wording of the version that printed them.
+samples of that recording. Remarks and reports have the wording of the version that printed them.
 
 ```text
 python benchmarks/kernel_profiles.py     # measures again; needs a GPU with access to its counters

@@ -14,7 +14,7 @@ Through = Literal["registers of each thread", "shuffles", "shared memory"]
 class InSharedMemory(Decision, text="in shared memory"): ...
 
 
-class LoadedEarly(Decision, text="before the product that it stands behind"): ...
+class LoadedEarly(Decision, text="moved before the product that precedes it"): ...
 
 
 class LoadedAhead(Decision, text="an iteration ahead of its use"): ...
@@ -125,20 +125,20 @@ class CostsWavefronts(Reason, text="{ways:.3g} wavefronts for each that its byte
 
 
 class GlobalAccess(Decision):
-    text = "{width}-byte accesses, {sectors:sector} a request, {needed} needed"
+    text = "{width}-byte accesses, {sectors:sector} per request, {needed} needed"
     width: Bytes
     sectors: int
     needed: int
 
 
 class SharedAccess(Decision):
-    text = "{width}-byte accesses, {wavefronts:wavefront} a request, {needed} needed"
+    text = "{width}-byte accesses, {wavefronts:wavefront} per request, {needed} needed"
     width: Bytes
     wavefronts: int
     needed: int
 
 
-class FewerSectors(Candidate, text="{sectors:sector} a request"):
+class FewerSectors(Candidate, text="{sectors:sector} per request"):
     sectors: int
 
 
