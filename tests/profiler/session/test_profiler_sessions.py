@@ -274,7 +274,7 @@ def test_scopes_from_before_and_after() -> None:
         (lambda: profiler.start(flush_interval=0), "flush_interval is 0"),
         (lambda: profiler.start(clock=5), "clock is 5"),
         (lambda: scope(""), "a scope is named ''"),
-        (lambda: scope("a", flops="many"), "no number"),  # type: ignore[arg-type]
+        (lambda: scope("a", flops="many"), "not a number"),  # type: ignore[arg-type]
         (lambda: scope("a", bytes=float("inf")), "`bytes` is inf"),
         (lambda: scope("a", cpu_time=3), "`cpu_time`: it is measured"),
         (lambda: scope("a")(5), "5 cannot be decorated"),  # type: ignore[type-var]
