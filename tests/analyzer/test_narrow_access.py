@@ -204,7 +204,7 @@ def test_the_layout_with_samples() -> None:
     assert finding.place.location is not None
     assert finding.place.location.line == 5
     assert [each.text for each in finding.static] == [
-        "load A: 4-byte accesses, 4 sectors per request, 4 needed",
+        "load A: 4-byte accesses, 4 sectors a request, 4 needed",
         f"not {COPY.rejected[0]}",
     ]
 

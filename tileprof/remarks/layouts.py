@@ -125,20 +125,20 @@ class CostsWavefronts(Reason, text="{ways:.3g} wavefronts for each that its byte
 
 
 class GlobalAccess(Decision):
-    text = "{width}-byte accesses, {sectors:sector} per request, {needed} needed"
+    text = "{width}-byte accesses, {sectors:sector} a request, {needed} needed"
     width: Bytes
     sectors: int
     needed: int
 
 
 class SharedAccess(Decision):
-    text = "{width}-byte accesses, {wavefronts:wavefront} per request, {needed} needed"
+    text = "{width}-byte accesses, {wavefronts:wavefront} a request, {needed} needed"
     width: Bytes
     wavefronts: int
     needed: int
 
 
-class FewerSectors(Candidate, text="{sectors:sector} per request"):
+class FewerSectors(Candidate, text="{sectors:sector} a request"):
     sectors: int
 
 

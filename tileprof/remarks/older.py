@@ -16,14 +16,7 @@ from tileprof.errors import Location
 from .common import OtherCandidate, OtherDecision, OtherReason
 from .copies import CpAsync
 from .launches import EarlyStart, StartsEarly, TilesDealt, TilesInTurn
-from .layouts import (
-    FewerSectors,
-    GlobalAccess,
-    LoadedEarly,
-    SharedAccess,
-    SharedLayoutOf,
-    SumsEachTime,
-)
+from .layouts import LoadedEarly, SharedLayoutOf, SumsEachTime
 from .loops import (
     EveryHasMask,
     FirstHasMask,
@@ -78,11 +71,6 @@ _EARLIER = (
     Wording(TilesDealt, "tiles dealt to blocks in advance"),
     Wording(EarlyStart, "before the one before it ends"),
     Wording(StartsEarly, "starts while the one before it runs, and waits for its end"),
-    Wording(GlobalAccess, "{width}-byte accesses, {sectors:sector} a request, {needed} needed"),
-    Wording(
-        SharedAccess, "{width}-byte accesses, {wavefronts:wavefront} a request, {needed} needed"
-    ),
-    Wording(FewerSectors, "{sectors:sector} a request"),
     Wording(LoadedEarly, "before the product that it stands behind"),
     Wording(
         RunsAhead, "cp.async, {stages} stages[[refilled?, each loaded anew as soon as it was used]]"
