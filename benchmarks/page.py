@@ -37,24 +37,25 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 TITLE = "## Kernels on a GPU"
 TEXT = f"""{TITLE}
 
-`python benchmarks/kernels.py` runs our kernels (`benchmarks/gpu_kernels.py`: plain tile code,
-nothing written for one size) beside the fastest others in one process on one GPU, and writes
-`benchmarks/results/kernels.json` after each row. `--quick` leaves out sizes and peers, `--only RE`
-chooses groups, `--budget SECONDS` starts no group later than that. With `--only attention` and
-`-o benchmarks/results/attention.json` it measures case studies of attention and what goes with it,
-which [have pages of their own](case-studies/kernels.md). `python benchmarks/page.py` then writes
-this section. [The ladder](../case_studies/gemm_ladder/README.md) shows for one product what
-each step of the lowering does, [pages of kernels](case-studies/kernels.md) show what the
-compiler found in each of those of attention, and where its time goes.
+This section compares kernels compiled by tileprof with the fastest other implementations on the
+same GPU. `python benchmarks/kernels.py` runs them in one process (`benchmarks/gpu_kernels.py`:
+plain tile code, not specialised for one size) and writes `benchmarks/results/kernels.json` after
+each row. `--quick` leaves out sizes and peers, `--only RE` selects groups, and after `--budget
+SECONDS` no further group starts. With `--only attention` and `-o benchmarks/results/attention.json`
+it measures the attention case studies, which [have pages of their own](case-studies/kernels.md).
+`python benchmarks/page.py` then writes this section. [The
+ladder](../case_studies/gemm_ladder/README.md) shows what each step of the lowering brings for one
+product.
 
-- Results are compared with PyTorch's before they are timed; what differs is not measured.
-- A time is that of a batch of launches between two CUDA events, of some milliseconds. The GPU is
-  kept busy until the first launches are queued, so it never waits for the host.
-- A ratio is the median over interleaved pairs, ours, the peer's, ours, …, so that a change of the
-  clock meets both; above 1 we are faster. In brackets is the interval that holds the middle 90 % of
-  the pairs. It is against the fastest peer.
-- The file has, for each row, all peers with their times, and the clocks, power and temperature
-  before and after; for the whole, the device, driver, date and versions.
+- Results are compared with PyTorch's first; a kernel with wrong results is not timed.
+- A time is measured between two CUDA events around a batch of launches that takes some
+  milliseconds. The GPU is kept busy until the first launches are queued, so it never waits for the
+  host.
+- A ratio is the median over interleaved pairs (ours, the peer's, ours, …), so that a change of the
+  clock affects both. The peer is the fastest one. Above 1, tileprof is faster. Brackets give the
+  middle 90 % of the pairs.
+- The JSON file has, for each row, all peers with their times, and clocks, power and temperature
+  before and after; and, for the whole run, device, driver, date and versions.
 """
 
 
@@ -74,7 +75,7 @@ def section(record: dict[str, Any]) -> str:
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """A row for each piece of work."""
-    yield "| work | ours | beside | asked | | |"
+    yield "| work | tileprof | ratio | required | | |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in rows:
         if "error" in row:

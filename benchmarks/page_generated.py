@@ -16,28 +16,35 @@ PAGE = Path(__file__).parent.parent / "docs" / "generated-defects.md"
 RESULTS = Path(__file__).parent / "results"
 TEXT = """# Advice on generated defects
 
-Operators change the sources of kernels that exist for other reasons (case studies, public problems
-in tile code and in Triton): they widen a type, narrow an access, hoist or sink a computation, drop
-a stage, shrink or grow a tile, read twice, guard a load, change a layout, split badly, spill, and
-more (`benchmarks/plant/generated/`). The ratio of both kernels' times on a GPU is the truth. This
-page says how often `tileprof report` names the cause of the difference first, and how good its
-gain is. `python benchmarks/page.py` writes it from `benchmarks/results/plant-*.json`.
+This page measures how often `tileprof report` names the cause of a performance defect first, and
+how good its predicted gain is, on defects that a program generates. Mutation operators change
+kernels that were written for other purposes (case studies, public problems in tile code and in
+Triton). An operator widens a type, narrows an access, hoists or sinks a computation, drops a
+pipeline stage, shrinks or grows a tile, reads twice, guards a load, changes a layout, splits work
+badly, spills registers, and so on (`benchmarks/plant/generated/`). The true gain is the ratio of
+both kernels' times on a GPU. `python benchmarks/page.py` writes this page from
+`benchmarks/results/plant-*.json`.
 
-- **Frozen**: families and operators of a test split are dealt by a seed, and no family of it is in
-  development. The hash of its cases and of every source of the analyzer is committed before its
-  only run (`benchmarks/plant/generated/splits/`). Operators *held out* are in no case of
-  development. Once a test split has run, its families and operators are known: a later one has
-  other families, and holds out the operators that came after it.
-- **Ranked** are defects that cost something beyond noise. **First**: the report's first suggestion,
-  symptom or warning says a cause of the operator. **Placed**: at the right operation or line.
-- **Error**: |predicted - true| / (true - 1), silence counts as 1.0×. **Inside**: the true gain lies
-  in the predicted interval; silence counts as outside. Intervals promise nothing of a cause that
-  is not seen, so the share *of the gains that are told* stands beside it: that is what a nominal
-  80 % is about, and too wide intervals do not hide there behind silence. Intervals are calibrated
-  on what frozen analyzers predicted, as later rules were made with the cases
-  (`benchmarks.plant.generated.calibrating`).
-- **False**: suggestions of a gain above 1.05× for a kernel as it is, per kernel. Some of these are
-  right, as another tile of the same kernel shows; they count all the same.
+Terms in the tables:
+
+- **Split**: a set of cases. Rules are developed on `dev` splits; `test` splits are *frozen*. A
+  *family* is a group of kernels that are variants of one another.
+- **Frozen**: a seed draws the families and operators of a test split, and no family of it is in a
+  development split. The hash of its cases and of every source of the analyzer is committed before
+  its only run (`benchmarks/plant/generated/splits/`).
+- **Held out**: operators that occur in no case of development. Once a test split has run, its
+  families and operators are known. A later split therefore has other families, and holds out only
+  operators that were added later.
+- **Ranked**: defects whose cost exceeds noise. **First**: the report's first suggestion, symptom or
+  warning names a cause of this operator. **Placed**: it also names the right operation or line.
+- **Error**: |predicted - true| / (true - 1). A missing prediction counts as 1.0×. **Inside**: the
+  true gain lies in the predicted interval; a missing prediction counts as outside. An interval
+  cannot cover a cause that the report does not see, so the table also gives the share *among the
+  stated gains*, which is what a nominal 80 % refers to. Intervals are calibrated on what frozen
+  analyzers predicted (`benchmarks.plant.generated.calibrating`), because later rules were made
+  with the cases.
+- **False**: suggestions with a gain above 1.05× for an unchanged kernel, per kernel. Some of these
+  suggestions are right, as another tile size of the same kernel shows; they count all the same.
 """
 _ASKED = {
     "first": ("the right cause first", 0.80),
@@ -45,12 +52,12 @@ _ASKED = {
     "placed": ("at the right place", None),
     "gain_error": ("median error of the gain", 0.35),
     "inside": ("true gain inside the interval", 0.77),
-    "inside_of_told": ("… of the gains that are told", None),
+    "inside_of_told": ("… among the stated gains", None),
     "false_by_clean": ("false suggestions per kernel", 0.1),
     "decoys_rejected": ("decoys rejected", 0.90),
-    "static_first": ("first, without samples", None),
-    "error_to_floor": ("error of the distance to the floor", None),
-    "error_mean_of_rule": ("error of a rule's mean gain in development", None),
+    "static_first": ("the right cause first, without samples", None),
+    "error_to_floor": ("error when predicting the distance to the floor", None),
+    "error_mean_of_rule": ("error when predicting a rule's mean gain in development", None),
 }
 """Words of the table for each key of a summary, and the share or number that is asked of a frozen
 split; None where nothing is."""
@@ -91,7 +98,7 @@ def _lines(splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
         if held := [each for each in cases if not each.known]:
             columns[f"`{name}`, operators held out"] = scoring.summary(held, known)
     yield ""
-    yield f"| | asked | {' | '.join(columns)} |"
+    yield f"| | required | {' | '.join(columns)} |"
     yield f"| --- | --- |{' --- |' * len(columns)}"
     counts = (f"{each['ranked']} of {each['families']}" for each in columns.values())
     yield f"| defects ranked, of families | 150 of 25 | {' | '.join(counts)} |"
@@ -107,7 +114,7 @@ def _kind(name: str, records: Sequence[Mapping[str, Any]]) -> str:
     """Say how a split was judged."""
     if name.startswith("test"):
         return f"frozen, analyzer `{records[0]['analyzer'][:12]}`"
-    return "by the analyzer before any rule was made with it"
+    return "analyzer from before any rule was developed on it"
 
 
 def _by_operator(name: str, cases: Sequence[scoring.Judged]) -> Iterator[str]:
@@ -117,7 +124,7 @@ def _by_operator(name: str, cases: Sequence[scoring.Judged]) -> Iterator[str]:
         if each.ranked:
             ranked.setdefault(each.operator, []).append(each)
     yield from ("", f"## `{name}` by operator", "")
-    yield "| operator | in development | ranked | first | silent | instead of it |"
+    yield "| operator | in development | ranked | first | no finding | first finding instead |"
     yield "| --- | --- | --- | --- | --- | --- |"
 
     def missed(item: tuple[str, list[scoring.Judged]]) -> tuple[int, str]:

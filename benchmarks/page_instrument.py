@@ -14,20 +14,21 @@ RESULTS = Path(__file__).parent / "results" / "instrument.json"
 TITLE = "## Measuring inside kernels"
 TEXT = f"""{TITLE}
 
-`python benchmarks/instrument.py` measures kernels with `--instrument` beside the same kernels
-without, and writes `benchmarks/results/instrument.json` after each row. `--only RE` chooses rows,
-`--modes` modes. `python benchmarks/page.py` then writes this section.
+This section shows what `--instrument` costs, and how exact its times are. `python
+benchmarks/instrument.py` measures kernels with and without `--instrument`, and writes
+`benchmarks/results/instrument.json` after each row. `--only RE` selects rows, `--modes` modes.
+`python benchmarks/page.py` then writes this section.
 
-- Overhead is that of the kernel: launches in two CUDA graphs of one process, replayed in turns
-  after half a second of replays; the {{statistic}} over pairs, and the interval that holds the
-  middle 90 % of them. Blocks that are measured take turns, so some pairs have more of them.
-- The error of a scope is that of the difference between two lengths of a chain of dependent
-  operations in it, against the difference of the clean kernels' times; in the second column against
-  that of the measured launches themselves, as CUPTI has it.
-- Shares are those of a role's time by op, from 5 % on: what samples say less what records of every
-  op say, the largest difference. Marks change how warps of a block meet, and records another way
-  than samples do, so part of a difference is in the kernels and not in what is told of them.
-  Records of a kernel's own scopes have few marks.
+- Overhead is that of the kernel itself: two CUDA graphs of one process are replayed alternately,
+  after half a second of replays. The table has the {{statistic}} over pairs, and the middle 90 % of
+  them. Different blocks are measured in each launch, so some pairs contain more of them.
+- The error of a scope: a chain of dependent operations in a scope is run at two lengths. The
+  difference of the scope's times is compared with the difference of the unmeasured kernels' times;
+  in the second column, with that of the measured launches, as CUPTI reports it.
+- Shares are shares of a role's time by op, from 5 % on. The table has the largest difference
+  between the share by samples and the share by records of every op. Marks change how the warps of a
+  block meet, and records do so in another way than samples. Part of a difference is therefore in
+  the kernels, not in the measurement. Records of a kernel's own scopes have few marks.
 """
 Row = dict[str, Any]
 
@@ -73,12 +74,12 @@ def overheads(rows: list[Row]) -> Iterator[str]:
         yield f"| {kernel} | {' | '.join(cells)} |"
     means = [row for row in found if row["kernel"] == "geometric mean"]
     asked = [f"≤ {r['asked']:g} {met(r)}".strip() if r["asked"] else "–" for r in means]
-    yield f"| asked of the mean | {' | '.join(asked)} |"
+    yield f"| required of the mean | {' | '.join(asked)} |"
 
 
 def errors(rows: list[Row]) -> Iterator[str]:
     """Of the time of a scope."""
-    yield "| a scope's time, mode | error | of the same launches | asked | |"
+    yield "| a scope's time, mode | error | against the same launches | required | |"
     yield "| --- | --- | --- | --- | --- |"
     for row in of(rows, "error"):
         same = f"{row['error_of_same_launches']:+.2%}"
@@ -88,7 +89,7 @@ def errors(rows: list[Row]) -> Iterator[str]:
 
 def shares(rows: list[Row]) -> Iterator[str]:
     """Samples against records."""
-    yield "| shares of time | most apart | where | asked | |"
+    yield "| shares of time | largest difference | where | required | |"
     yield "| --- | --- | --- | --- | --- |"
     for row in of(rows, "shares"):
         where = max(row["apart"], key=lambda path: abs(row["apart"][path]))
@@ -103,7 +104,7 @@ def samples(rows: list[Row]) -> Iterator[str]:
     yield "| --- | --- |"
     for row in of(rows, "samples"):
         if "share" in row:
-            told = f"{row['share']:.0%}, asked ≥ {row['asked']:.0%} {met(row)}".strip()
+            told = f"{row['share']:.0%}, required ≥ {row['asked']:.0%} {met(row)}".strip()
             yield f"| with 1,000 in each role | {told} |"
         else:
             told = ", ".join(f"{role} {count:,.0f}" for role, count in row["roles"].items())

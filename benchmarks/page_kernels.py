@@ -30,12 +30,13 @@ BARS = ROOT / "benchmarks" / "results" / "attention.json"
 INDEX = ROOT / "docs" / "case-studies" / "kernels.md"
 FOLDER = ROOT / "docs" / "case-studies" / "kernels"
 Record: TypeAlias = Mapping[str, Any]
-TEXT = """# Kernels: what the compiler found, and where their time goes
+TEXT = """# Kernels: how they were compiled, and where their time goes
 
-These kernels ([`case_studies`](../../case_studies)) are plain tile code. The compiler finds what
-can overlap in a loop; its remarks say what overlaps, or which dependence on which line prevents
-it. Each kernel's page has its remarks, tileprof's report on a recording, and the machine code
-with the samples of that recording. Reports have the wording of the version that printed them.
+This page lists kernels from [`case_studies`](../../case_studies) with their speed and the main
+decision of the compiler about each. The kernels are plain tile code: the compiler finds what can
+overlap in a loop. Its remarks say what overlaps, or which dependence on which line prevents it.
+Each kernel's page has its remarks, tileprof's report on a recording, and the machine code with the
+samples of that recording. Remarks and reports have the wording of the version that printed them.
 
 ```text
 python benchmarks/kernel_profiles.py     # measures again; needs a GPU with access to its counters
@@ -48,7 +49,7 @@ python benchmarks/page.py                # writes these pages
   benchmarks](../benchmarks.md#kernels-on-a-gpu). Above 1, tileprof's kernel is faster. Brackets
   give the middle 90 % of the pairs. Kernels that are not in that table have no ratio.
 """
-HEAD = """| kernel | time per call | ratio | required | | what the compiler found |
+HEAD = """| kernel | time per call | ratio | required | | main decision of the compiler |
 | --- | --- | --- | --- | --- | --- |"""
 PAGE = """# {title}
 
@@ -60,7 +61,7 @@ A call takes {ms:.4g} ms, with {sizes}{way}.
 
 ## Remarks
 
-How the compiler lowered it, and why not to anything faster:
+How the compiler lowered each operation, and why not to a faster form:
 
 ```bash
 tileprof {command}

@@ -21,45 +21,46 @@ PAGE = ROOT / "docs" / "listing.md"
 WIDTH, THRESHOLD = 120, 1.5
 TEXT = """# A listing with its samples
 
-This is our GEMM ([`benchmarks/gpu_kernels.py`](../benchmarks/gpu_kernels.py), 8192³ in bfloat16) on
-an {device}, as sampled program counters show it: one sample each {period:,} cycles of each
-multiprocessor. `tileprof run --pc-sampling` records such a profile of any program, and then
+This page explains how to read machine code with stall samples, by the example of a GEMM compiled by
+tileprof ([`benchmarks/gpu_kernels.py`](../benchmarks/gpu_kernels.py), 8192³ in bfloat16) on an
+{device}. Each multiprocessor was sampled once every {period:,} cycles. `tileprof run --pc-sampling`
+records such a profile of any program. This command shows it:
 
 ```bash
 tileprof inspect gemm.tprof -t {threshold:g}
 ```
 
-prints, in a terminal of {width} columns:
+In a terminal of {width} columns it prints:
 
 ```text
 {listing}```
 
 How to read it:
 
-- **A line that begins with a file** is the kernel's own line of Python, with what was inlined there
-  in brackets; the machine code that came from it stands below, in the order of the code. `-t` sets
-  from which share of the function's samples on an instruction is shown; those to blame for others
-  are shown too, and the rest is folded.
-- **`%` is of the function's samples**, `stalls (%)` of the instruction's: why a warp that was seen
-  there did not issue. Each bar before an instruction is a loop around it.
-- **What an instruction waits for** stands below it, with the line where that is. The first
-  `long_scoreboard` is the answer of an mbarrier (`SYNCS.PHASECHK`), and the copies (`UTMALDG`) that
-  this mbarrier counts are behind it.
-- **Where the time goes**: to `WARPGROUP.DEPBAR`, where consumers wait for the product before. The
-  tensor cores are at work meanwhile, so that is what one wants to see here; and a product is one
-  instruction for many cycles, so that often no other warp issues either.
-- **What may be lost**: `warpgroup_arrive` at the first `HGMMA` of an iteration, where the warps of
-  a warpgroup wait to begin a product together, and the wait for a tile that has not come yet at the
-  branch above it. Were that large, more stages or larger tiles would help.
-- **What looks lost and is not**: the second wait for an mbarrier is the producer's. It waits until
-  consumers have left a buffer (`SYNCS.ARRIVE`), which is what a producer that keeps ahead does.
+- **A line that begins with a file name** is a line of the kernel's Python source, with the inlined
+  function in brackets. The machine code generated from it follows, in code order. `-t` sets the
+  smallest share of the function's samples that an instruction needs to be shown. Instructions that
+  others wait for are shown too; the rest is folded.
+- **`%`** is the share of the function's samples. **`stalls (%)`** are shares of the instruction's
+  samples: why a warp that was sampled there did not issue. Each bar before an instruction is an
+  enclosing loop.
+- **Below a stalled instruction** stands what it waits for, with its line. The first
+  `long_scoreboard` waits for the result of an mbarrier test (`SYNCS.PHASECHK`), and so for the
+  copies (`UTMALDG`) that this mbarrier counts.
+- **Where the time goes**: most samples are at `WARPGROUP.DEPBAR`, where consumers wait for the
+  previous product. That is the desired state, because the tensor cores are busy meanwhile. One
+  product instruction takes many cycles, so often no other warp issues either.
+- **What may be improved**: `warpgroup_arrive` at the first `HGMMA` of an iteration, where the warps
+  of a warp group wait to start a product together; and the wait for a tile at the branch above it.
+  If these were large, more stages or larger tiles would help.
+- **What only looks like a loss**: the second wait for an mbarrier is the producer's. It waits until
+  consumers have freed a buffer (`SYNCS.ARRIVE`), as a producer that is ahead should.
 
-[What stall reasons mean](stalls.md) has one kernel for each;
-[reading samples](hardware-counters.md#reading-samples) says how a cause is found, and when none is
-stated.
+[What stall reasons mean](stalls.md) explains each reason by a small kernel.
+[Reading samples](hardware-counters.md#reading-samples) says how causes are found.
 
-Page and listing are made by `python benchmarks/page.py` from reads that CUPTI handed over (driver
-{driver}), kept by `python -m tests.native.keep_pc_samples`; tests replay them.
+`python benchmarks/page.py` writes this page from samples recorded with driver {driver} (`python -m
+tests.native.keep_pc_samples`); tests replay them.
 """
 
 

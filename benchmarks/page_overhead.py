@@ -18,27 +18,27 @@ FILES = ("overhead.json", "overhead_cpu.json")
 TITLE = "## What profiling costs"
 TEXT = f"""{TITLE}
 
-`python benchmarks/overhead.py` runs the same programs (`benchmarks/overhead_programs.py`) plain,
-under `tileprof run`, and with other profilers inside, and writes `benchmarks/results/overhead.json`
-after each row; `--cpu` does so on a machine without a GPU, smaller, into `overhead_cpu.json`.
-`--only RE` chooses rows, `--budget SECONDS` starts none later than that.
-`python benchmarks/page.py` then writes this section.
+This section shows how much profiling slows a program down. `python benchmarks/overhead.py` runs the
+same programs (`benchmarks/overhead_programs.py`) without a profiler, under `tileprof run`, and with
+other profilers, and writes `benchmarks/results/overhead.json` after each row. `--cpu` runs smaller
+programs on a machine without a GPU and writes `overhead_cpu.json`. `--only RE` selects rows, and
+after `--budget SECONDS` no further row starts. `python benchmarks/page.py` then writes this
+section.
 
-- Each way to run a program is a process of its own. All of them are alive at once and take turns:
-  one works for a burst of steps or launches, the others wait for their next turn. A pair is a burst
-  and that of the plain program in the same round. The order in a round is drawn; ways that only
-  stand beside ours take part in some of the rounds.
-- A figure is the mean over all pairs, for ratios the geometric mean, from several sets of fresh
-  processes. In brackets is its 95 % interval, by a bootstrap over sets and over the pairs in each.
-  The upper end is held to the bar.
-- A burst ends when the device is idle. What a profiler does at its end is not part of a burst; it
-  is in the rows about finishing, whose brackets hold the smallest and the largest of single runs.
-- The training that fills the GPU is waited for after ten steps; with more waits profiling costs
-  more, as the first launches behind each are late.
-- `plain again` is the plain program in another process: what comes out where there is nothing.
-- Records of kernels that are dropped, an observer of operations that returns at once, and CUPTI
-  that has stopped recording are floors: whoever records kernels or sees operations pays that much.
-- On the CPU, time is that of the processor, all threads together, for such machines are shared.
+- Each variant runs in its own process. All processes stay alive and work alternately in bursts of
+  steps or launches. A pair is a burst of one variant and the burst of the plain program in the same
+  round. The order within a round is random. Other profilers take part in only some rounds.
+- A figure is the mean over all pairs (for ratios the geometric mean), from several sets of fresh
+  processes. Brackets give its 95 % interval, by a bootstrap over sets and over the pairs in each.
+  A requirement is met if the upper end meets it.
+- A burst ends when the device is idle. It excludes what a profiler does at the end of the program;
+  the rows about finishing show that. Their brackets give the smallest and largest of single runs.
+- The training that fills the GPU is synchronised after every ten steps. More synchronisation would
+  make profiling cost more, because the first launches after each are late.
+- `plain again` is the plain program in a second process. It shows the noise of the method.
+- Three rows are lower bounds for any profiler: kernel records that are dropped, an observer of
+  operations that returns at once, and CUPTI after it has stopped recording.
+- On the CPU, time is processor time of all threads, because such machines are shared.
 """
 
 
@@ -67,7 +67,7 @@ def one_machine(record: dict[str, Any]) -> str:
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """A row for each work and way."""
-    yield "| work | under | measured | asked | |"
+    yield "| work | profiler | measured | required | |"
     yield "| --- | --- | --- | --- | --- |"
     for row in rows:
         if "error" in row:

@@ -19,24 +19,24 @@ PAGE = ROOT / "docs" / "advice-accuracy.md"
 Record: TypeAlias = Mapping[str, Any]
 TEXT = """# How good the advice is
 
-`tileprof report` names a cause and estimates what a change would bring. This page measures both.
-The benchmark PLANT (`benchmarks/plant/`) has pairs of kernels that differ in one planted defect.
-Both kernels of a pair are timed, so the cost of the defect is known. `python benchmarks/plant.py
---split dev` measures again on a GPU, `python benchmarks/page.py` writes this page.
+This page measures how often `tileprof report` names the right cause, and how exact its predicted
+gains are. The benchmark PLANT (`benchmarks/plant/`) has pairs of kernels that differ in one planted
+defect. Both kernels of a pair are timed, so the cost of the defect is known. To measure again on a
+GPU, run `python benchmarks/plant.py --split dev`; `python benchmarks/page.py` writes this page.
 
 - **True gain**: time of the defective kernel divided by time of the fixed one. It is the median
-  of 15 pairs of batches, measured alternately, with a bootstrap interval. Results of both kernels
-  are first compared with PyTorch's in float64. Each case runs in its own process.
+  of 15 pairs of batches, measured alternately, with a bootstrap interval. Before that, the results
+  of both kernels are compared with PyTorch's in float64. Each case runs in its own process.
 - **Findings**: what `tileprof.analyze` reports for a profile with samples of program counters.
-  Where a lowering control planted the defect, the profile is stripped of it first; compiled
-  sources do not mark the defect.
-- **Clean kernels**: the fixed kernels, kernels at the roof, and *decoys*, whose pattern is real
+  If a lowering control planted the defect, that control is first removed from the profile. The
+  compiled sources do not mark the defect.
+- **Clean kernels**: the fixed kernels, kernels at the roof, and *decoys*, whose pattern is present
   but costs nothing. Any suggestion for a clean kernel counts as false.
 - **Splits**: rules were tuned on `dev`. `test` has other combinations of kernels and defects, at
-  other shapes, by an author who did not know the rules. The SHA-256 of its sources was committed
-  before its first run (`benchmarks/plant/frozen.json`); a test compares it. `valid`,
-  `first-test`, `second-test` and `third-test` were once run in the same way. Their tables date
-  from that run; rules have been tuned on them since.
+  other shapes, written by an author who did not know the rules. The SHA-256 of its sources was
+  committed before its first run (`benchmarks/plant/frozen.json`), and a test compares it. `valid`,
+  `first-test`, `second-test` and `third-test` were test splits earlier. Their tables date from
+  their first run; rules have been tuned on them since.
 - **Gain error**: |predicted - true| / (true - 1). A missing prediction counts as 1.0×. Defects
   that cost less than 2 % are listed but not scored.
 - **Rank** (`first`, `top three`): position among suggestions, symptoms and warnings in the

@@ -20,27 +20,30 @@ Record: TypeAlias = Mapping[str, Any]
 KINDS = {"plain": "`tileprof run`", "samples": "with `--pc-sampling`"}
 TEXT = """# Real programs
 
-What is the first suggestion of `tileprof report` worth for programs as users write them? Each
-program of `benchmarks/programs/scripts` has a fixed list of standard changes, which its switches
-apply one at a time. `python -m benchmarks.programs.run` measures them on a GPU,
-`python benchmarks/page.py` writes this page.
+This page measures what the first suggestion of `tileprof report` is worth for programs as users
+write them. Each program in `benchmarks/programs/scripts` has a fixed list of standard changes;
+command-line switches apply one at a time. `python -m benchmarks.programs.run` measures all of them
+on a GPU, and `python benchmarks/page.py` writes this page.
 
-- **True gain** of a change: time per sample of the program as it is, divided by that of the
-  program with the change. Both run in processes of their own that take turns; it is the median
-  over rounds, with a 90 % bootstrap interval. Times are wall time of whole steps, with the
-  device synchronised before and after each batch of steps.
-- **Right**: after as many steps, the result of the changed program is that of the program as it
-  is, within the program's tolerance. Other changes are listed, not scored. Changes that alter what
-  a step is (a larger batch) are not compared.
-- **First suggestion**: the first finding with a gain. Which findings name which change was fixed in
-  `benchmarks/programs/catalog.py` before any report was read. A finding that names several changes
-  is credited with the best of them.
-- **Enough**: the changes that the first suggestion names bring at least 80 % of the gain (S − 1)
-  of the best single change; where no change brings 1.05×, none is stated above that.
-- **Inside**: the true gain of what it names lies in the stated interval.
+Terms in the tables:
+
+- **True gain** of a change: time per sample of the unchanged program, divided by that of the
+  changed program. Each runs in its own process, and the processes are measured alternately. The
+  gain is the median over rounds, with a 90 % bootstrap interval. Times are wall time of whole
+  steps, with the device synchronised before and after each batch of steps.
+- **Right** changes: after the same number of steps, the result equals that of the unchanged
+  program, within the program's tolerance. Other changes are listed, not scored. Changes that alter
+  the meaning of a step (a larger batch) are not compared.
+- **First suggestion**: the first finding with a gain. `benchmarks/programs/catalog.py` says which
+  finding stands for which change; it was fixed before any report was read. A finding that stands
+  for several changes is credited with the best of them.
+- **Enough**: the first suggestion's changes bring at least 80 % of the gain (S − 1) of the best
+  single change. If no change brings 1.05×, it is enough that no higher gain is stated.
+- **Inside**: the true gain of the first suggestion's change lies in the stated interval.
 - **Accounted**: share of device time that is at its floor or has a named cause.
-- **Error**: |predicted − true| / (true − 1) over all changes worth 2 % or more; silence counts
-  as 1.0×.
+- **Error**: |predicted − true| / (true − 1) over all changes worth 2 % or more. A missing
+  prediction counts as 1.0×.
+- **Development programs**: programs whose results were used to improve the analyzer afterwards.
 """
 ROWS = (
     ("enough", "first suggestion brings 80 % of the best change", "70 %", "85 %"),
@@ -84,7 +87,7 @@ def page(records: Sequence[Record]) -> Iterator[str]:
         for name, reason in record["skipped"].items():
             yield f"- {name}: not measured, {reason}."
     yield ""
-    yield "| | asked | aim | " + " | ".join(KINDS.values()) + " |"
+    yield "| | required | aim | " + " | ".join(KINDS.values()) + " |"
     yield "| --- | --- | --- |" + " --- |" * len(KINDS)
     held = [summary(rows, kind) for kind in KINDS]
     for key, meaning, asked, aim in ROWS:

@@ -20,18 +20,18 @@ from tileprof.viewer.findings.evidence import WORDS
 PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
 TEXT = """# Index of rules
 
-{count} rules look for what costs time, in this order. Each has a name that stands behind a
-finding's title, in JSON and in SARIF; `tileprof report FILE -i NAME` shows the findings of one
-rule. [What a report says](report.md) explains severities and gains. The file of a rule, in
-`tileprof/analyzer/rules`, says what it examines, its formula, and where the formula comes from.
+This page lists the {count} rules of `tileprof report`, in the order in which they run. A rule's
+name stands behind the title of its findings, in JSON and in SARIF. `tileprof report FILE -i NAME`
+shows the findings of one rule. [Reports](report.md) explains severities and gains. The file of a
+rule, in `tileprof/analyzer/rules`, says what it examines, its formula, and the formula's source.
 
-*Sharpened by* is the evidence that makes a rule's findings sure, or gives them a number
-([how to record it](report.md#kinds-of-evidence)).
+*Sharpened by* names the evidence that confirms a rule's findings or lets it state a gain ([how to
+record it](report.md#kinds-of-evidence)).
 
-## Rules of a kernel
+## Rules about a kernel
 
 {kernels}
-## Rules of a program
+## Rules about a program
 
 {programs}"""
 

@@ -14,18 +14,20 @@ RESULTS = Path(__file__).parent / "results" / "sampling.json"
 TITLE = "## Sampling instructions"
 TEXT = f"""{TITLE}
 
-`python benchmarks/sampling.py` measures what `--pc-sampling` costs, what it loses, and how right
-its samples are, and writes `benchmarks/results/sampling.json` after each row. `--only RE` chooses
-groups. `python benchmarks/page.py` then writes this section.
+This section shows what `--pc-sampling` costs, how many samples it loses, and how exact they are.
+`python benchmarks/sampling.py` measures it and writes `benchmarks/results/sampling.json` after each
+row. `--only RE` selects groups. `python benchmarks/page.py` then writes this section.
 
-- Slowdown is that of bursts in processes that take turns, as under "What profiling costs"; the
-  upper end of the interval is held to the bar. Beginning and end of a recording are apart.
-- Shares of stall reasons are beside those of Nsight Compute for one launch of the same kernel. It
-  has no column for `warpgroup_arrive`: what its columns do not add up to is taken for that.
-- Samples that the compiler puts into a kernel (`--instrument sample`) and records (`ops`) are
-  beside those of the same kernel without marks, by the line of each op: what marks change. Without
-  them the compiler is free to move instructions of neighbouring ops among each other, and a wait
-  may have the line of the loop around it; a share that is missing at one op is then at the next.
+- Slowdown is measured in bursts of processes that work alternately, as under "What profiling
+  costs". A requirement is met if the upper end of the interval meets it. Start and end of a
+  recording are separate rows.
+- Shares of stall reasons are compared with those of Nsight Compute for one launch of the same
+  kernel. Nsight Compute has no column for `warpgroup_arrive`; the rest that its columns do not add
+  up to is taken for it.
+- Samples by code that the compiler inserts (`--instrument sample`), and records (`ops`), are
+  compared by source line with samples of the same kernel without marks. The difference shows what
+  marks change. Without marks, the compiler may mix instructions of neighbouring ops, and a wait may
+  have the line of the enclosing loop. A share missing at one op is then found at the next.
 """
 Row = dict[str, Any]
 
@@ -45,7 +47,7 @@ def section() -> str:
 
 def costs(rows: list[Row]) -> Iterator[str]:
     """What it costs, loses and takes."""
-    yield "| what | measured | asked | |"
+    yield "| what | measured | required | |"
     yield "| --- | --- | --- | --- |"
     for row in rows:
         match row["what"]:
@@ -79,7 +81,7 @@ def bar(what: str, figure: str, row: Row, asked: str) -> str:
 
 def rights(rows: list[Row]) -> Iterator[str]:
     """How right it is."""
-    yield "| kernel | beside | most apart | where | asked | |"
+    yield "| kernel | compared with | largest difference | where | required | |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in rows:
         if row["what"] == "ncu" and "apart" in row:

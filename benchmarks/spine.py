@@ -329,12 +329,12 @@ def page(where: dict[str, str], results: dict[str, list[Figure]]) -> str:
     lines = [
         "# Measured figures",
         "",
-        "Written by `python benchmarks/spine.py`; the numbers with all digits are in",
-        "`benchmarks/results/spine.json`. "
+        "This page compares measured figures with what is required of them. The first table is",
+        "written by `python benchmarks/spine.py`, from `benchmarks/results/spine.json`. "
         + ", ".join(f"{k}: {v}" for k, v in where.items())
         + ".",
         "",
-        "| what | measured | asked | |",
+        "| what | measured | required | |",
         "| --- | --- | --- | --- |",
     ]
     for figures in results.values():

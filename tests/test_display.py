@@ -77,7 +77,7 @@ def test_a_summary_says_what_took_the_time_and_how_to_see_more() -> None:
     assert ".text()" in shown[-1]
     report = repr(report_of("h200-stalls")).splitlines()
     assert report[1] == "16 kernels, 255 ms"
-    assert "each turn of a loop stores the same bytes again" in report[3]
+    assert "each iteration of a loop stores the same bytes again" in report[3]
     assert ".findings" in report[-1]
 
 

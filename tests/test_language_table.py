@@ -175,7 +175,7 @@ QUOTED = [
     ("many tiles", "sm_90a",
      "launch: persistent: loads of the next tile overlap the end of this one"),
     ("product", "cpu", "not 3 stages: the cpu has no asynchronous copies to overlap"),
-    ("product", "sm_80", "copy A → A_shared: cp.async, 16 bytes a thread\n"
+    ("product", "sm_80", "copy A → A_shared: cp.async, 16 bytes per thread\n"
                          "  not tma: sm_80 has none"),
     ("product", "sm_80", "loop k: cp.async, 3 stages"),
     ("product", "sm_80", "copy C_local → C: stores from registers\n"
@@ -203,7 +203,7 @@ QUOTED = [
     ("fragments", "sm_90a", "registers have no atomics"),
     ("reshaped", "sm_80", "buffer tile: rows\n"
                           "  not a swizzle: it is also used under another shape"),
-    ("left early", "sm_80", "copy A → A_shared: cp.async, waited for at once\n"
+    ("left early", "sm_80", "copy A → A_shared: cp.async, waited for immediately\n"
                             "  not 3 stages: the loop may be left early"),
     ("clusters", "sm_90a", "launch: clusters of 2 blocks along by"),
     ("clusters", "sm_90a", "copy B → B_shared: multicast: each of 2 blocks loads 32 of 64 rows"),

@@ -161,7 +161,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 class TileprofError(Exception):
-    """The base of all errors: a sentence, the place it is about, and the way out."""
+    """Base class of all errors: a message, its source location if there is one, and what to do."""
 
     def __init__(self, message: str, *, location: Location | None = None, hint: str = "") -> None:
         self.message = message

@@ -93,7 +93,7 @@ def test_report_lists_ids_and_shows_one_finding(tools: Tools) -> None:
     assert len(rest) + 1 == int(head.split(", ")[-1].split()[0])
     key = first.split()[0]
     text = tools.report(STALLS, key)
-    assert text.startswith("suggestion: each turn of a loop stores the same bytes again")
+    assert text.startswith("suggestion: each iteration of a loop stores the same bytes again")
     assert "  because: " in text
     assert "  do: " in text
 

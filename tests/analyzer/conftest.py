@@ -9,6 +9,15 @@ import pytest
 from tests.analyzer.made import report_of
 from tileprof.analyzer import calibrated
 
+_FACTORS = calibrated.FACTORS
+"""The factors that reports of users have."""
+
+
+@pytest.fixture
+def calibrated_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stretch intervals in this test as in a user's report."""
+    monkeypatch.setattr(calibrated, "FACTORS", _FACTORS)
+
 
 @pytest.fixture(scope="package", autouse=True)
 def _own_intervals() -> Iterator[None]:

@@ -38,7 +38,7 @@ def test_kernels_of_a_gpu() -> None:
         "uncoalesced": "suggestion", "chased": "symptom"
     }  # fmt: skip
     apart = seen["uncoalesced"]
-    assert apart.static[0].text.startswith("LDG.E.STRONG.GPU: 32 sectors a request, 4 needed")
+    assert apart.static[0].text.startswith("LDG.E.STRONG.GPU: 32 sectors per request, 4 needed")
     assert gain(apart).mid > 3
     assert seen["chased"].kernel_gain is None
     assert apart.place.location is not None
@@ -97,7 +97,7 @@ def test_sectors_by_instruction() -> None:
     assert gain(finding).low < 1.1
     assert finding.place.location is not None
     assert finding.place.location.line == 5
-    assert "16.0 sectors a request of LDG.E, 4 needed" in finding.dynamic[0].text
+    assert "16.0 sectors per request of LDG.E, 4 needed" in finding.dynamic[0].text
 
 
 def test_the_use_of_memory_is_the_part_of_waiting_that_is_traffic() -> None:
@@ -215,7 +215,7 @@ def test_few_threads_of_a_warp_need_few_sectors() -> None:
     assert not found(program(Made(code=HOT, blames=WAITS, counts=counts)), RULE)
     few = counts | {"thread_executions": [800]}
     finding = only(program(Made(code=HOT, blames=WAITS, counts=few)), RULE)
-    assert "4.0 sectors a request of LDG.E, 1 needed" in finding.dynamic[0].text
+    assert "4.0 sectors per request of LDG.E, 1 needed" in finding.dynamic[0].text
 
 
 def test_cold_ones_are_to_be_ignored() -> None:

@@ -161,7 +161,7 @@ def test_few_blocks() -> None:
         step.builder.add(node, "blocks", 20 * 24)
     finding = only(on_h200(step), "convolution")
     assert (finding.severity, finding.fixes) == ("suggestion", (CONVOLUTION_TRIALS,))
-    assert "24 blocks a launch" in finding.evidence[0].text
+    assert "24 blocks per launch" in finding.evidence[0].text
     gain = finding.program_gain
     lost = count * 0.2 * (1 - 24 / 132)
     assert gain is not None

@@ -120,7 +120,7 @@ def test_the_end() -> None:
     assert finding.place.location is not None
     assert finding.place.location.line == 7
     assert [each.text for each in finding.static] == [
-        "1 stores and 0 atomics at the end, of 8 bytes a thread on",
+        "1 stores and 0 atomics at the end, of 8 bytes per thread on",
         "copy C_local → C: stores from registers: not tma: sm_80 has none",
     ]
 
@@ -129,7 +129,7 @@ def test_atomics_at_the_end() -> None:
     """Another cause, another advice."""
     code = [*LOOP, ("RED.E.ADD [R2.64], R5", *STORED[2][1:]), STORED[-1]]
     finding = only(program(Made(code=code)), RULE)
-    assert finding.title == "the end waits for its atomics"
+    assert finding.title == "the end of the kernel waits for its atomics"
     assert finding.author.startswith("Add up in two steps")
 
 
@@ -146,7 +146,7 @@ def test_the_end_of_each_tile() -> None:
         ("@P1 BRA 0x50", {}, 1, 8),
     ]
     finding = only(program(Made(code=tiles)), RULE)
-    assert finding.title == "the end waits for its stores"
+    assert finding.title == "the end of the kernel waits for its stores"
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.85 * 0.25))
     before = [tiles[0], (tiles[3][0], tiles[3][1], 1, 7), *tiles[1:3], *tiles[4:]]
@@ -206,7 +206,7 @@ def test_an_end_that_waits_for_registers() -> None:
     whole = sum(sum(each[1].values()) for each in code)
     assert finding.kernel_gain is not None
     assert finding.kernel_gain.mid == pytest.approx(1 / (1 - 0.5 * 3200 / whole))
-    assert "until stores have left registers" in finding.dynamic[0].text
+    assert "until stores have left the registers" in finding.dynamic[0].text
     atomics = [*code[:2], ("RED.E.ADD [R2.64], R5", *code[2][1:]), *code[3:]]
     assert not found(program(Made(code=atomics, blames=blames)), RULE)
 

@@ -34,7 +34,7 @@ def test_all_but_the_gather_goes() -> None:
     """Of 90 of 101 ms 20 are gathering in both passes: 0.85 times that are left likely."""
     finding = only(convolution().profile(), "fusion")
     assert finding.title == (
-        "Rows are gathered and added up by index at train_gpt.py:27, aten::index"
+        "Rows are gathered and summed by index at train_gpt.py:27, aten::index"
     )
     gain = finding.program_gain
     assert gain is not None

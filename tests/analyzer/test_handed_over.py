@@ -95,7 +95,7 @@ def block(*statements: str, moved: float = 3.0) -> Profile:
 def test_one_kernel_in_place_of_two() -> None:
     """10 ms become 1 likely, 5 at least; at most 6 are left of 20, for 24 GB."""
     finding = only(block(FIRST, SECOND), "fusion")
-    assert finding.title == "silu and multiply hand active over through memory"
+    assert finding.title == "silu and multiply exchange active through memory"
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx((40 / 35, 40 / 31, 40 / 26))

@@ -151,7 +151,7 @@ def test_what_the_text_calls_twice(text: str, pairs: list[tuple[str, int, int]])
 def test_a_recurrence_written_out(tmp_path: Path) -> None:
     """64 turns in each of 20 visits."""
     finding = only(recorded(CELL, tmp_path), "recurrence")
-    assert finding.title == "a recurrence of 64 small turns at program.py:22"
+    assert finding.title == "a recurrence of 64 small iterations at program.py:22"
     assert "nn.LSTM" in finding.author
     gain = finding.program_gain
     assert gain is not None

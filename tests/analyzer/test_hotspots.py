@@ -124,7 +124,7 @@ def line_with(library: str, function: str = "wait", part: float = 9) -> TreeBuil
 @pytest.mark.parametrize(
     ("library", "told"),
     [
-        ("multiprocessing/pool.py", "waits here for its workers"),
+        ("multiprocessing/pool.py", "waits here for its worker processes"),
         ("concurrent/futures/_base.py", "other threads"),
         ("selectors.py", "sockets and timers"),
         ("site-packages/jax/_src/array.py", "results of JAX"),

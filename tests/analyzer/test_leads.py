@@ -35,7 +35,7 @@ def test_busy_schedulers_have_too_many_instructions() -> None:
     assert lead.place.location is not None
     assert lead.place.location.line == 12
     assert [each.text for each in lead.evidence] == [
-        "in 83 % of the samples warps issue, or wait for their turn (selected, not_selected), in"
+        "in 83 % of the samples warps issue, or wait for an issue slot (selected, not_selected), in"
         " 70 % because of line 12 alone",
         "schedulers issue in 91 % of the cycles; of what is issued 70 % integers, addresses and"
         " moves, 20 % floating-point arithmetic, 10 % accesses of global memory",
@@ -62,7 +62,7 @@ def test_a_kernel_far_from_its_floor_says_it() -> None:
     assert finding.place.location is not None
     assert finding.place.location.line == 13
     assert any("wait for global memory" in each.text for each in finding.evidence)
-    assert "Have more bytes under way" in finding.author
+    assert "Have more bytes in flight" in finding.author
 
 
 def test_without_samples_there_is_no_lead() -> None:

@@ -107,7 +107,7 @@ def test_gaps_that_the_next_access_of_a_thread_fills() -> None:
     do, so of eleven in the queue, one of them of S2R, 7.5 go."""
     finding = only(program(Made(code=GAPS, attributes=LAUNCHED)), RULE)
     assert (finding.severity, finding.confidence) == ("suggestion", "low")
-    assert finding.static[0].text.startswith("LDG.E: 16 sectors a request, 4 needed")
+    assert finding.static[0].text.startswith("LDG.E: 16 sectors per request, 4 needed")
     assert finding.kernel_gain is not None
     # What issues, and waits for global memory's own queue, goes by three quarters anyway.
     taken = 3 / 4 * 2000 + 7.5 / 11 * 1000 + 3 / 4 * 200

@@ -39,7 +39,7 @@ def test_a_few_registers_from_the_next_block() -> None:
     assert finding.kernel_gain.low == pytest.approx(1 / (1 - (1 - 1 / step) / 2))
     assert finding.kernel_gain.high == pytest.approx(highest(4))  # schedulers issue in a quarter
     assert (finding.severity, finding.confidence) == ("suggestion", "medium")
-    assert "at most 128 registers a thread instead of 132" in finding.author
+    assert "at most 128 registers per thread instead of 132" in finding.author
 
 
 def test_a_step_is_to_the_next_block() -> None:

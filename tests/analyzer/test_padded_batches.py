@@ -44,7 +44,7 @@ def test_work_goes_in_proportion_but_not_that_of_the_optimizer() -> None:
     expected = tuple(1 / (1 - part * 0.6) for part in (0.3, 0.85, 1))
     assert (gain.low, gain.mid, gain.high) == pytest.approx(expected)
     assert place.line == 48
-    assert finding.title.startswith("75 % of what is in the batches at train_gpt.py:48")
+    assert finding.title.startswith("75 % of the elements in the batches at train_gpt.py:48")
     assert "group_by_length" in finding.author
 
 

@@ -115,7 +115,7 @@ def test_attention_of_a_host_that_is_late() -> None:
     unrecorded = 0.67
     whole = 20 + 9 / 20 + unrecorded * 29
     assert gain.mid == pytest.approx(1 / (1 - unrecorded * late / whole), rel=0.02)
-    assert any("launches that go" in each.text for each in finding.evidence)
+    assert any("launches that would disappear" in each.text for each in finding.evidence)
 
 
 def test_softmax_by_a_function_of_pytorch() -> None:

@@ -99,7 +99,8 @@ def test_memory_that_has_room_makes_it_sure() -> None:
     assert finding.confidence == "high"
     assert finding.fixes == (NO_CHECKPOINTS,)
     assert finding.evidence[-1].text == (
-        "30 GB of 80 GB of memory of cuda:0 were never taken; what would be kept takes 8 GB a step"
+        "30 GB of 80 GB of memory of cuda:0 were never taken; keeping the results takes 8 GB per "
+        "step"
         " at most"
     )
 
@@ -117,7 +118,7 @@ def test_memory_that_is_full_needs_it(left: int, moved: float) -> None:
     """So does one of which nearly all was taken, where it is not known what would be kept."""
     finding = only(remembered(left, moved, peak=78), "recomputation")
     assert (finding.severity, finding.program_gain) == ("ignore", None)
-    assert finding.title.endswith("as memory is full")
+    assert finding.title.endswith("because memory is full")
     assert finding.author.startswith("Leave it")
 
 
@@ -142,7 +143,7 @@ def test_a_gradient_that_runs_a_module_again() -> None:
     finding = only(by_hand(), "recomputation")
     assert finding.program_gain is not None
     assert finding.program_gain.mid == pytest.approx(1 / 0.8)
-    assert finding.evidence[1].text == "what runs again: Block"
+    assert finding.evidence[1].text == "recomputed: Block"
 
 
 @pytest.mark.parametrize(

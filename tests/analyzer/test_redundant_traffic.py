@@ -47,7 +47,7 @@ def _said(made: Made) -> list[str]:
 def test_a_second_pass_over_the_same_addresses() -> None:
     """An inner loop that begins anew at the same address."""
     (said,) = found(program(_passes("IMAD.MOV.U32 R2, RZ, RZ, R12")), _RULE)
-    assert "what the turn before did" in said.title
+    assert "the same as the one before" in said.title
     assert said.kernel_gain is not None
     assert 1.5 < said.kernel_gain.mid < 2.5
 
@@ -72,7 +72,7 @@ def test_a_loop_over_tiles_of_results_is_no_repetition() -> None:
     *code, (store, samples, _, _), end = made.code
     code = [*code[:11], (store.replace("R12.64", "R16.64"), samples, 1, 11),
             ("IADD3 R16, P3, R16, 0x100, RZ", samples, 1, 11), *code[11:], end]  # fmt: skip
-    assert "what the turn before did" not in str(_said(Made(code=code)))
+    assert "the same as the one before" not in str(_said(Made(code=code)))
 
 
 def _loop(*inside: str) -> Made:
@@ -168,7 +168,7 @@ _BACK = "@P0 LDG.E R9, desc[UR8][R12.64]"
     [
         ((_BACK, "@P0 STG.E desc[UR8][R12.64], R9"), "loaded again"),
         ((_BACK, "FADD R9, R9, R9", "STG.E desc[UR8][R2.64], R9"), "loaded again"),
-        (("LDG.E R9, desc[UR8][R14.64]", "STG.E desc[UR8][R12.64], R9"), "stored before"),
+        (("LDG.E R9, desc[UR8][R14.64]", "STG.E desc[UR8][R12.64], R9"), "stored twice"),
     ],
 )
 def test_a_result_that_comes_back(again: tuple[str, ...], title: str) -> None:

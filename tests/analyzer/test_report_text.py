@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analyzer.made import Made, program, report_of
+from tests.analyzer.made import Made, program, stored
 from tests.analyzer.reports import finding, recorded, report_with, three_rules
 from tests.analyzer.test_fusion import activation
 from tileprof.analyzer import Place, Report, analyze
@@ -61,10 +61,11 @@ def test_the_compiler_sees_all_profiles_at_once(golden: Callable[..., None]) -> 
     golden(text_of(first, second, voice="compiler"))
 
 
-def test_the_page_has_this_report() -> None:
-    """docs/report.md shows what is printed of the recording."""
+def test_the_page_has_this_report(calibrated_intervals: None) -> None:
+    """docs/report.md shows what users see of the recording, with calibrated intervals."""
     held = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert held[0] == text_of(report_of("h200-stalls"), include="spill-hot|bank-conflict")
+    report = analyze(stored("h200-stalls"))
+    assert held[0] == text_of(report, include="spill-hot|bank-conflict")
 
 
 def test_the_page_has_all_rules() -> None:

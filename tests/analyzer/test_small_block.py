@@ -29,7 +29,7 @@ def beside(*kernels: Made) -> Profile:
 def test_larger_blocks_reach_most_of_the_roof() -> None:
     """0.5 of the roof becomes 0.8 likely, so that 0.375 of half of the time goes."""
     finding = only(beside(kernel()), "small-block")
-    assert finding.title == "blocks of 1 kernel do too little work each"
+    assert finding.title == "blocks of 1 kernel do too little work"
     gain = finding.program_gain
     assert gain is not None
     assert (gain.low, gain.mid, gain.high) == pytest.approx(
@@ -43,7 +43,7 @@ def test_larger_blocks_reach_most_of_the_roof() -> None:
 def test_kernels_of_one_cause_are_one_finding() -> None:
     """Two with small blocks."""
     finding = only(beside(kernel(), replace(kernel(), name="multiply")), "small-block")
-    assert finding.title == "blocks of 2 kernels do too little work each"
+    assert finding.title == "blocks of 2 kernels do too little work"
 
 
 @pytest.mark.parametrize(

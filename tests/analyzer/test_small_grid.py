@@ -182,8 +182,8 @@ def test_blocks_that_take_tiles_in_turn(begin: str, likely: float) -> None:
     least = 1 / (1 - (1 - 1 / likely) * (1 - EMPTY))
     if likely == 4:
         assert finding.kernel_gain.mid == pytest.approx(least, rel=0.01)
-        assert "takes tiles in turn" in finding.static[-1].text
+        assert "processes several tiles" in finding.static[-1].text
         assert "Launch more blocks" in finding.author
     else:
         assert finding.kernel_gain.mid < least
-        assert "Cut the work" in finding.author
+        assert "Split the work" in finding.author

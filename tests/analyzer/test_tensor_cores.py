@@ -43,7 +43,7 @@ def test_what_the_compiler_says_is_a_warning(
     """With the reason, at the line of the product."""
     finding = only(program(Made(remarks=remarks_of(compiled(kernel, controls=controls)))), RULE)
     assert (finding.severity, finding.kernel_gain) == ("warning", None)
-    assert finding.title == f"a matrix product is done by {chosen}, not by wgmma"
+    assert finding.title == f"a matrix product uses {chosen}, not wgmma"
     assert way in finding.author
     assert finding.place.location is not None
     assert finding.place.location.line == LINE

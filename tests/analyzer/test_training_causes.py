@@ -78,7 +78,7 @@ def test_causes_are_found_at_their_lines(tmp_path: Path) -> None:
     assert again.fixes == (NO_CHECKPOINTS,)
     assert table.fixes == (SPARSE_GRADIENTS,)
     told = [each.text for each in again.evidence]
-    assert "what runs again: Block" in told
+    assert "recomputed: Block" in told
     assert any("of memory of the host were never taken" in text for text in told)
     lengths = [4 + int(60 * (number / 16) ** 2) for number in range(16)]
     share = f"{100 * (1 - sum(lengths) / 1024):.1f} % of the elements"

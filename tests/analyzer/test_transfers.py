@@ -266,7 +266,7 @@ def test_reads_that_cost_only_together() -> None:
     finding = only(reads(6, 0.5).profile(), "transfers")
     assert finding.severity == "suggestion"
     assert finding.title.startswith("Reads of results at train_gpt.py:170, train_gpt.py:171")
-    assert finding.author.startswith("Do not read a number back")
+    assert finding.author.startswith("Do not read a value back")
     gain = finding.program_gain
     assert gain is not None
     # Without a recording 0.67 of the gaps are there, and of what the host works.

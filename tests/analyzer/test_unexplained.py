@@ -86,7 +86,7 @@ def test_kernels_of_an_operation_that_are_far_together(
     [
         ("aten::scatter_add_", "torch.segment_reduce"),
         ("IndexSelectBackward0", "torch.segment_reduce"),
-        ("aten::index_select", "indices in order"),
+        ("aten::index_select", "sorted indices"),
         ("CudnnBatchNormBackward0", "reads its input once for the statistics"),
         ("aten::upsample_nearest2d", "channels_last"),
         ("aten::_embedding_bag", "Rows of a table"),
@@ -108,6 +108,6 @@ def test_kernels_whose_work_is_not_known_are_one_finding() -> None:
     """And say which run counts it."""
     profile = kernels(0.5, 0.5, known=False)
     finding = only(profile, "unknown-work")
-    assert finding.title == "what 2 kernels move and compute is not known"
+    assert finding.title == "the bytes and operations of 2 kernels are unknown"
     assert "--metrics" in finding.author
     assert not found(profile, "far-from-floor")

@@ -26,7 +26,7 @@ from tileprof.errors import CubinError, MissingDependencyError
         (b"print('hello')\n", "this is text, not a cubin"),
         (b".version 8.7\n.target sm_90a\n", "this is PTX text"),
         (b"\x50\xed\x55\xba\x01\x00\x10\x00", "this is a fatbin"),
-        (b"\x89PNG\r\n\x1a\n\xff\xfe", "this is no cubin"),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "this is not a cubin"),
         (b"\x7fELF\x02\x01", "cut short"),
         (b"\x7fELF\x02\x01\x01" + bytes(11) + struct.pack("<H", 62) + bytes(44), "of a host"),
     ],

@@ -205,9 +205,9 @@ def test_a_child_spawned_in_a_recording_for_a_while_stops_too(here: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["x"], "`x` is not the number of a process"),
+        (["x"], "`x` is not a process id"),
         (["1"], "no command given"),
-        (["1", "begin"], "`begin` is no command of ctl"),
+        (["1", "begin"], "`begin` is not a command of ctl"),
         (["1", "snapshot"], "`ctl PID snapshot` takes FILE"),
         (["1", "stop", "x"], "`ctl PID stop` takes nothing more"),
         (["1", "record", "x.tprof"], "`ctl PID record` takes SECONDS and FILE"),

@@ -48,11 +48,11 @@ def test_tensors_come_from_a_file(cli: Any, write: Callable[..., None], folder: 
     ("arguments", "message"),
     [
         ([], "extent `N` of `A` has no value\nGive it: --set N=…, or pass the tensor with"),
-        (["-o", "k.csv"], "k.csv is no name of a Parquet file or of NumPy arrays"),
+        (["-o", "k.csv"], "k.csv is not the name of a .parquet or .npz file"),
         (["--blocks", "few"], "argument --blocks: `few` is not a number of blocks nor a list"),
         (["--set", "N=4", "--blocks", "0"], "`blocks=0` is not a number of blocks nor a list"),
         (["--input", "gone.npz"], "gone.npz cannot be read: No such file or directory"),
-        (["--input", "k.py"], "k.py is no file of NumPy arrays"),
+        (["--input", "k.py"], "k.py is not a file of NumPy arrays"),
         (["--input", "z.npz"], "z.npz has an array `Z`, and `double` has no such argument"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_program_without_a_gpu(cli: Any, sample: str) -> None:
     ("pattern", "sentence"),
     [
         ("nothing", "no kernel, path or rule matches `nothing`\nThe longest kernels are: "),
-        ("(", "'(' is no regular expression"),
+        ("(", "'(' is not a regular expression"),
     ],
 )
 def test_what_matches_nothing(

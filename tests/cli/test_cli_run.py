@@ -457,7 +457,7 @@ def test_counters_are_checked_before_the_program_runs(cli: Any, write: Any) -> N
     write(prog="print('done')")
     found = cli("run", "--metrics", "dram bytes", "prog.py")
     assert (found.code, found.out) == (2, "")
-    assert "'dram bytes' is no name of a metric" in found.err
+    assert "'dram bytes' is not the name of a metric" in found.err
     found = cli("run", "--metrics", "memory", "--pc-sampling", "prog.py")
     assert (found.code, found.out) == (2, "")
     assert "`--metrics` and `--pc-sampling` exclude each other" in found.err
@@ -517,7 +517,7 @@ def test_unknown_metric_is_refused_before_the_program_runs(cli: Any, write: Any)
     write(prog="print('ran')")
     found = cli("run", "--metrics", "tensr", "prog.py")
     assert (found.code, found.out) == (2, "")
-    assert "'tensr' is no name of a metric" in found.err
+    assert "'tensr' is not the name of a metric" in found.err
     assert "Did you mean `tensor`?" in found.err
 
 

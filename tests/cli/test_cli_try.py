@@ -150,7 +150,7 @@ def test_a_program_without_steps_is_timed_as_a_whole(cli: Any, folder: Path) -> 
         (("--change", "fuse", "program.py"), "there is no change `fuse`\nDid you mean `fused`?"),
         (("--change", "compile", "program.py"), "the change `compile` needs a value"),
         (("--change", "tf32=1", "program.py"), "the change `tf32` takes no value"),
-        (("--change", "workers=x", "program.py"), "`x` is no number of workers"),
+        (("--change", "workers=x", "program.py"), "`x` is not a number of workers"),
         (("--change", "control=stage=3", "program.py"), "there is no control `stage`"),
         (("--step", "program.py:stp", "program.py"), "`program.py` has no function `stp`"),
         (("--tolerance", "2", "program.py"), "`--tolerance` is a share"),
@@ -171,7 +171,7 @@ def test_a_broken_ledger_is_named_by_its_line(cli: Any, folder: Path) -> None:
     assert cli("try", "--log").out == "The ledger is empty.\n"
     Path("a.jsonl").write_text('\n{"schema": 1\n')
     found = cli("try", "--log", "--ledger", "a.jsonl")
-    assert (found.code, "a.jsonl:2: this is no line of a ledger" in found.err) == (2, True)
+    assert (found.code, "a.jsonl:2: this is not a line of a ledger" in found.err) == (2, True)
     Path("b.jsonl").write_text('{"schema": 9}\n')
     found = cli("try", "--log", "--ledger", "b.jsonl")
     assert (found.code, "b.jsonl:1: schema 9 is not the one" in found.err) == (2, True)

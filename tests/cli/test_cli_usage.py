@@ -131,7 +131,8 @@ def test_help_of_each_command(cli: Any, golden: Callable[..., None], command: st
         ),
         (
             ["run", "--pm-sampling", "--metrics", "a b", "x.py"],
-            "'a b' is no name of a metric\nUse memory, tensor, occupancy, links, or a metric of "
+            "'a b' is not the name of a metric\nUse memory, tensor, occupancy, links, or a metric "
+            "of "
             "CUPTI's like dram__bytes_read.sum.",
         ),
         (

@@ -178,11 +178,11 @@ def test_ascii_streams_get_ascii(cli: Any, sample: str, monkeypatch: pytest.Monk
         ("--sass -d 2", "`-d` is for nodes of the tree\n"),
         (
             "-i (",
-            "'(' is no regular expression: missing ), unterminated subpattern\n    (\n    ^\n",
+            "'(' is not a regular expression: missing ), unterminated subpattern\n    (\n    ^\n",
         ),
-        ("-e a[", "'a[' is no regular expression: unterminated character set\n    a[\n     ^\n"),
-        ("-t 101", "the threshold 101 is no percentage\n"),
-        ("-t -1", "the threshold -1 is no percentage\n"),
+        ("-e a[", "'a[' is not a regular expression: unterminated character set\n    a[\n     ^\n"),
+        ("-t 101", "the threshold 101 is not a percentage\n"),
+        ("-t -1", "the threshold -1 is not a percentage\n"),
         ("-d 0", "a tree of depth 0 has no nodes\n"),
         ("--flat --bottom-up", "argument --bottom-up: not allowed with argument --flat\n"),
         ("--json --csv", "argument --csv: not allowed with argument --json\n"),
@@ -324,8 +324,8 @@ def test_gates(cli: Any, sample: str, slower: str, gate: str, fails: bool) -> No
         ("", "expected the name of a metric\n    \n    ^\n"),
         ("foo > 1", "neither profile has a metric `foo`\n    foo > 1\n    ^\nKnown: "),
         ("time > 5%", "a percentage is a change: write +5%\n    time > 5%\n           ^\n"),
-        ("time > +5 kg", "`kg` is no unit of `time`\n    time > +5 kg\n              ^\n"),
-        ("time > 1 xor", "`xor` is no unit of `time`\n    time > 1 xor\n             ^\n"),
+        ("time > +5 kg", "`kg` is not a unit of `time`\n    time > +5 kg\n              ^\n"),
+        ("time > 1 xor", "`xor` is not a unit of `time`\n    time > 1 xor\n             ^\n"),
     ],
 )
 def test_gates_that_cannot_be_read(

@@ -204,9 +204,9 @@ def test_rows_of_1004_elements_on_sm_90a() -> None:
     [
         (1001, "loads and stores", "row stride 2002 B is not a multiple of 4 B, cp.async needs it",
          {"LDG.16", "STS.16"}),
-        (1002, "cp.async, 4 bytes a thread", "", {"LDGSTS.32"}),
-        (1004, "cp.async, 8 bytes a thread", "", {"LDGSTS.64"}),
-        (1008, "cp.async, 16 bytes a thread", "", {"LDGSTS.128"}),
+        (1002, "cp.async, 4 bytes per thread", "", {"LDGSTS.32"}),
+        (1004, "cp.async, 8 bytes per thread", "", {"LDGSTS.64"}),
+        (1008, "cp.async, 16 bytes per thread", "", {"LDGSTS.128"}),
     ],
 )  # fmt: skip
 def test_rows_on_sm_80(k: int, chosen: str, rejected: str, instructions: set[str]) -> None:

@@ -196,9 +196,9 @@ def test_files_that_are_none(gpu: Any, tmp_path: Path, kind: str) -> None:
             archive.writestr("kernel.json", json.dumps(held))
     wanted = {
         "missing": "there is no file",
-        "foreign": "is no kernel of tileprof",
+        "foreign": "is not a kernel of tileprof",
         "later": "was written by a later version",
-    }.get(kind, "is no kernel of tileprof, or damaged")
+    }.get(kind, "is not a kernel of tileprof, or damaged")
     with pytest.raises(UsageError, match=wanted):
         tileprof.load_kernel(path)
 

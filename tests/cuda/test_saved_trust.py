@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
     "attribute": (replaced("threads = [", "threads = [true, "), "`threads` cannot be"),
     "grid of no axes": (
         lambda members, held: held["variants"][0].update(host="kernel @k() {\n}"),
-        "the program of the host is no list of scalars",
+        "the program of the host is not a list of scalars",
     ),
     "nested": (deep, "nests too deeply"),
     "signature": (lambda m, held: held.update(arguments=["B"]), "its arguments are not those"),
@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
 def test_what_does_not_fit_its_program_is_refused(write: Any, case: str) -> None:
     """In one sentence that says what."""
     edit, sentence = REFUSED[case]
-    with pytest.raises(UsageError, match="is no kernel of tileprof, or damaged") as caught:
+    with pytest.raises(UsageError, match="is not a kernel of tileprof, or damaged") as caught:
         tileprof.load_kernel(write(edit))
     assert sentence in str(caught.value)
 
@@ -304,5 +304,5 @@ def test_bombs_are_refused(saved: dict[str, bytes], tmp_path: Path) -> None:
 def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     """Nobody may ever write to it."""
     os.mkfifo(tmp_path / "k.tpk")
-    with pytest.raises(UsageError, match="it is no file"):
+    with pytest.raises(UsageError, match="it is not a file"):
         tileprof.load_kernel(tmp_path / "k.tpk")

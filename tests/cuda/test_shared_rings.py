@@ -92,7 +92,7 @@ def test_tiles_of_a_group_that_the_block_finds_are_loaded_ahead(target: str, ahe
     """The producer looks for the group by itself; without one, the prologue knows it."""
     kernel = of_groups.compile(M=4 * ROWS, K=256, G=3).program.kernel
     program = compile_cuda(kernel, find_target(target))
-    assert not [str(r) for r in program.remarks if "waited for at once" in str(r)]
+    assert not [str(r) for r in program.remarks if "waited for immediately" in str(r)]
     assert [o for o in program.kernel.ops() if type(o).__name__.endswith(ahead)]
     a, b = numbers(4 * ROWS, 256), numbers(3, WIDTH, 256, seed=1)
     ends = np.array([ROWS, 3 * ROWS, 4 * ROWS], np.int32)
@@ -109,7 +109,7 @@ def test_a_variable_that_the_loop_moves_is_followed(target: str) -> None:
     """A producer has one of its own; loads by all threads cannot run ahead of it."""
     kernel = walking.compile(M=2 * ROWS, K=384).program.kernel
     program = compile_cuda(kernel, find_target(target))
-    late = [r for r in program.remarks if "waited for at once" in str(r)]
+    late = [r for r in program.remarks if "waited for immediately" in str(r)]
     assert bool(late) == (target == "sm_80")
     a, b = numbers(2 * ROWS, 384), numbers(WIDTH, 384, seed=1)
     steps = np.array([1, 0, 2, -1, 3, 1], np.int32)

@@ -109,7 +109,7 @@ def test_work_that_depends_on_the_tile(turns: str, reason: str) -> None:
     """Bounds of loops and conditions of branches, also where they are loaded."""
     program = checked(tiles_of(turns))
     assert program.source.launches[0].persistent
-    told = [f"tiles in turn, to the block that is free: {reason}"] if reason else []
+    told = [f"each block takes the next tile when it is free: {reason}"] if reason else []
     assert (is_dynamic(program), about_order(program)) == (bool(reason), told)
 
 
@@ -119,11 +119,11 @@ def test_wishes() -> None:
     turned_off = checked(uneven, tile_order="static")
     assert not is_dynamic(turned_off)
     assert about_order(turned_off) == [
-        "tiles dealt to blocks in advance (dynamic: it is turned off)"
+        "tiles assigned to blocks in advance (dynamic: it is turned off)"
     ]
     asked = checked(even, tile_order="dynamic")
     assert is_dynamic(asked)
-    assert about_order(asked) == ["tiles in turn, to the block that is free: as asked"]
+    assert about_order(asked) == ["each block takes the next tile when it is free: as asked"]
     said = "// controls: tile_order=static\n"
     text = checked(even, tile_order="static").source.text
     assert text.replace(said, "") == checked(even).source.text
@@ -135,7 +135,7 @@ def test_clusters() -> None:
     program = checked(product((256, 256, 64)), cluster=2, persistent=True, tile_order="dynamic")
     assert not is_dynamic(program)
     assert about_order(program) == [
-        "tiles dealt to blocks in advance"
+        "tiles assigned to blocks in advance"
         " (dynamic: the blocks of a cluster take their tiles together)"
     ]
 

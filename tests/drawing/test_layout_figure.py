@@ -75,7 +75,7 @@ def test_what_is_no_layout_is_refused() -> None:
         ("swizzle=128", (8, 8), "float16"),
         ("regs (0,1)", (16, 8), "float16"),
     ):
-        with pytest.raises(UsageError, match="is no layout"):
+        with pytest.raises(UsageError, match="is not a layout"):
             figures.layout(text, shape, dtype)
     with pytest.raises(UsageError, match="no buffer has the shape"):
         figures.layout("rows", (), "float16")

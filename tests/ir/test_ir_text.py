@@ -128,10 +128,13 @@ def test_rewriting_with_no_rule_changes_nothing() -> None:
         ("%1 = load _[%x] : float32", "<ir>:2: expected a value, found `_`"),
         ("%1 = load %x", "<ir>:3: expected `,`, found `}`"),
         ("copy %x, %x {colour = 3}", "<ir>:2: `copy` has no attribute `colour`"),
-        ("copy %x, %x {lowering = 3}", "<ir>:2: `lowering`: `3` is no instruction for a copy"),
-        ("launch [%x] {schedule = [[colour, 3]]}", "<ir>:2: `schedule`: `('colour', 3)` is no dec"),
+        ("copy %x, %x {lowering = 3}", "<ir>:2: `lowering`: `3` is not an instruction for a copy"),
+        (
+            "launch [%x] {schedule = [[colour, 3]]}",
+            "<ir>:2: `schedule`: `('colour', 3)` is not a dec",
+        ),
         ("launch [%x] {schedule = [[raster, true]]}", "<ir>:2: `schedule`: `('raster', True)` is"),
-        ("launch [%x] {schedule = raster}", "<ir>:2: `schedule`: `'raster'` is no decision"),
+        ("launch [%x] {schedule = raster}", "<ir>:2: `schedule`: `'raster'` is not a decision"),
     ],
 )
 def test_bad_text_says_where(line: str, message: str) -> None:

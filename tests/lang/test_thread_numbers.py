@@ -522,7 +522,7 @@ def combines_without_a_way(A):
         (uses_what_was, "`old` is read for each thread, then `A` is written"),
         (takes_too_many, "from 0 to 16, where the block has 8 threads"),
         (asks_for_an_axis, "T.get_thread_binding(3)"),
-        (combines_strangely, "a function that is no sum, maximum or minimum"),
+        (combines_strangely, "a function that is not a sum, maximum or minimum"),
         (combines_without_a_way, "`T.tvm_thread_allreduce` outside of `T.attr`"),
         (asks_in_points, "`T.get_thread_binding` inside `T.Parallel`"),
     ],

@@ -13,7 +13,7 @@ ATTEMPTS = {
     "NumPy alone": (
         "def add(A, B):\n    return A + B\n",
         "kernel",
-        "`add` in add.py is no kernel",
+        "`add` in add.py is not a kernel",
     ),
     "plain Python": (
         "@tileprof.jit(debug=True)\ndef add(A, B):\n    N = T.const('N')\n"

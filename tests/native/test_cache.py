@@ -246,7 +246,7 @@ def test_a_limit_that_is_no_size(
 ) -> None:
     """It is refused before anything is compiled."""
     monkeypatch.setenv("TILEPROF_CACHE_LIMIT", text)
-    with pytest.raises(UsageError, match="which is no size"):
+    with pytest.raises(UsageError, match="which is not a size"):
         build_library(order)
 
 

@@ -110,7 +110,7 @@ def test_percent_of_nothing() -> None:
         ("time > 5%", "a percentage is a change: write +5%\n    time > 5%\n           ^"),
         (
             "time > +5 kB",
-            "`kB` is no unit of `time`\n    time > +5 kB\n              ^\nUse one of ns,",
+            "`kB` is not a unit of `time`\n    time > +5 kB\n              ^\nUse one of ns,",
         ),
         (
             "tme > +5%",

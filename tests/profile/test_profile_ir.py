@@ -140,7 +140,7 @@ def test_odd_text_makes_no_file_that_is_refused(text: str, tmp_path: Path) -> No
 
 DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
     "a table is missing": lambda held: held.pop("ops"),
-    "a table is no list": lambda held: held.update(ops={}),
+    "a table is not a list": lambda held: held.update(ops={}),
     "an op is short": lambda held: held["ops"][0].pop(),
     "an op is in no block": lambda held: held["ops"][0].__setitem__(0, 9),
     "an op is in a block below": lambda held: held["ops"][0].__setitem__(0, 1),
@@ -175,7 +175,7 @@ def test_damaged_records_are_refused(damage: Callable[[dict[str, Any]], object])
 
 
 def test_records_stay_within_limits() -> None:
-    """Too many bytes, ops and blocks within each other are refused, and what is no JSON."""
+    """Too many bytes, ops and blocks within each other are refused, and what is not JSON."""
     op = [0, 0, "a", [], [], [], {}, [], []]
     deep = [[number, *op[1:]] for number in range(limits.NESTING + 1)]
     blocks = [[number, "", []] for number in range(-1, limits.NESTING)]
@@ -184,7 +184,7 @@ def test_records_stay_within_limits() -> None:
         "takes more than": b" " * (limits.IR_BYTES + 1),
         "more than 200,000 ops": json.dumps({**whole, "ops": [op] * (limits.IR_OPS + 1)}).encode(),
         "declared form": json.dumps({**whole, "blocks": blocks, "ops": deep}).encode(),
-        "no JSON": b"[" * 100_000,
+        "not JSON": b"[" * 100_000,
     }
     for said, content in large.items():
         with pytest.raises(ProfileFileError, match=said):

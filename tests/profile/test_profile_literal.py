@@ -233,13 +233,13 @@ def test_deep_trees_need_no_recursion() -> None:
 @pytest.mark.parametrize(
     ("literal", "message"),
     [
-        ({}, "this is no hatchet literal"),
-        ([1], "this is no hatchet literal"),
-        ([node("ROOT", {}), 3], "this is no hatchet literal"),
+        ({}, "this is not a hatchet literal"),
+        ([1], "this is not a hatchet literal"),
+        ([node("ROOT", {}), 3], "this is not a hatchet literal"),
         ([node("ROOT", {}, {"name": "x"})], "has no `frame`: {'name': 'x'}"),
         ([{"frame": {}, "metrics": {}}], "has no name"),
         ([{"frame": {"name": "a"}, "metrics": 3}], "node `a` of the hatchet literal"),
-        ([{"frame": {"name": "a"}, "children": 3}], "`children` of `a` is no list of nodes"),
+        ([{"frame": {"name": "a"}, "children": 3}], "`children` of `a` is not a list of nodes"),
     ],
 )
 def test_malformed_literals(literal: object, message: str) -> None:

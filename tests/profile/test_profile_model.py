@@ -235,11 +235,11 @@ def test_check(broken: Callable[[], Profile], message: str) -> None:
         (lambda: limit_depth(example(), 0), "a tree of depth 0 has no nodes"),
         (
             lambda: filter_nodes(example(), "a(b"),
-            r"'a\(b' is no regular expression: .*\n    a\(b\n",
+            r"'a\(b' is not a regular expression: .*\n    a\(b\n",
         ),
         (lambda: Metric("", "ns"), "'' cannot be the name of a metric"),
         (lambda: Metric("a", "1", "max", inclusive=True), "cannot be inclusive"),
-        (lambda: checked_value("loss", "0.1"), "`loss` is '0.1', which is no number"),
+        (lambda: checked_value("loss", "0.1"), "`loss` is '0.1', which is not a number"),
         (lambda: checked_value("loss", float("nan")), "`loss` is nan"),
     ],
 )

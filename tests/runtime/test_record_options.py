@@ -38,8 +38,8 @@ def test_options(given: Any, made: RecordOptions) -> None:
     ("given", "message"),
     [
         (7, "inside is 7"),
-        ("", "inside: '' is no NAME=VALUE"),
-        ("blocks", "inside: 'blocks' is no NAME=VALUE"),
+        ("", "inside: '' is not of the form NAME=VALUE"),
+        ("blocks", "inside: 'blocks' is not of the form NAME=VALUE"),
         ("block=4", "inside has no option 'block'"),
         ({"blocks": 0}, "inside: blocks is 0"),
         ({"blocks": True}, "inside: blocks is True"),

@@ -127,7 +127,7 @@ def test_a_search_finds_names_and_places() -> None:
     assert shown.reveal(last)
     assert names(shown)[shown.index] == "Tiny"
     assert shown.choices.threshold == 0
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         shown.search("(")
 
 

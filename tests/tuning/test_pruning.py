@@ -421,7 +421,7 @@ def test_keep_is_a_whole_number(keep: Any) -> None:
 
 def test_other_objects_are_no_autotuner() -> None:
     """The error says where the decorator stands."""
-    with pytest.raises(ArgumentError, match=r"is no autotuner of Triton[\s\S]*above @triton"):
+    with pytest.raises(ArgumentError, match=r"is not an autotuner of Triton[\s\S]*above @triton"):
         tileprof.triton_pruner()(SimpleNamespace())
 
 

@@ -83,7 +83,7 @@ def test_an_authors_list_is_checked() -> None:
     one, other = Configuration.of({"block": 64}), Configuration.of({"threads": 64})
     with pytest.raises(UsageError, match="differ in the arguments"):
         listed_space([one, other], signature)
-    with pytest.raises(UsageError, match="`size`, which is no argument"):
+    with pytest.raises(UsageError, match="`size`, which is not an argument"):
         listed_space([Configuration.of({"size": 64})], signature)
     with pytest.raises(UsageError, match="no configuration"):
         listed_space([], signature)

@@ -192,7 +192,7 @@ def test_a_cta_is_picked_by_kernel_and_number() -> None:
     assert "132 (median, first), 264 (longest)" in str(caught.value)
     with pytest.raises(UsageError, match="no timeline of a kernel `first`"):
         made.pick("first")
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         made.pick("(")
 
 

@@ -80,7 +80,7 @@ def test_small_differences_fold_and_are_accounted_for() -> None:
     ("options", "message"),
     [
         (DiffOptions(("tiem",)), "no metric `tiem`"),
-        (DiffOptions(threshold=-1), "the threshold -1 is no percentage"),
+        (DiffOptions(threshold=-1), "the threshold -1 is not a percentage"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(options: DiffOptions, message: str) -> None:

@@ -393,7 +393,10 @@ def test_functions_of_ones_own_can_be_left_out(
     shown = with_frames(profile, "user")
     assert paths(shown.profile) == {"main", "main/k"}
     assert shown.left_out == 1
-    for wrong, said in (("one", "line 1: `one` is no file"), ("a (", "no regular expression")):
+    for wrong, said in (
+        ("one", "line 1: `one` is not a file"),
+        ("a (", "not a regular expression"),
+    ):
         patterns.write_text(wrong)
         with pytest.raises(UsageError, match=said):
             with_frames(profile, "library")

@@ -112,7 +112,7 @@ def test_the_other_tables() -> None:
     assert [each["reason_code"] for each in rejected] == ["extent-multiple", "several"]
     assert copy == {
         **said, "op": "copy", "name": "A → A_shared", "severity": "info", "chosen_code": "cp-async",
-        "chosen_facts": '{"width": 16}', "chosen": "cp.async, 16 bytes a thread", "rejected": [],
+        "chosen_facts": '{"width": 16}', "chosen": "cp.async, 16 bytes per thread", "rejected": [],
     }  # fmt: skip
     assert rows(found["sources/m"])[1] == {"profile": "m", "file": "naïve.py", "text": "# ×\n"}
     assert rows(found["provenance/m"])[1] == {"profile": "m", "key": "git", "value": "abc (dirty)"}

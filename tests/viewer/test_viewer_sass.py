@@ -96,7 +96,7 @@ def test_a_function_is_found_by_either_name() -> None:
     [
         (matmul(), None, "the profile has no samples of program counters"),
         (pc_profile(), "nothing", "Those with the most are: scale"),
-        (pc_profile(), "(", "is no regular expression"),
+        (pc_profile(), "(", "is not a regular expression"),
     ],
 )
 def test_refusals(profile: Profile, pattern: str | None, said: str) -> None:

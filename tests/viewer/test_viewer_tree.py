@@ -187,9 +187,9 @@ def test_a_metric_of_the_users_own_is_a_column() -> None:
             "time_min, time_max, flops, bytes, gflop/s, tflop/s, gbyte/s, tbyte/s, avg_time, "
             "avg_cpu_time.",
         ),
-        (ViewOptions(threshold=101), "the threshold 101 is no percentage"),
-        (ViewOptions(threshold=float("nan")), "the threshold nan is no percentage"),
-        (ViewOptions(include="("), "is no regular expression"),
+        (ViewOptions(threshold=101), "the threshold 101 is not a percentage"),
+        (ViewOptions(threshold=float("nan")), "the threshold nan is not a percentage"),
+        (ViewOptions(include="("), "is not a regular expression"),
         (ViewOptions(depth=0), "depth"),
     ],
 )

@@ -40,8 +40,8 @@ class _Kind:
 
 _TURNS = _Kind(
     (ISSUED, "not_selected", "math_pipe_throttle", "dispatch_stall", "wait", "no_instructions"),
-    "issue, or wait for their turn",
-    "Have it do fewer instructions: see whether what is computed there is needed each time, and"
+    "issue, or wait for an issue slot",
+    "Reduce the number of instructions: see whether what is computed there is needed each time, and"
     " whether lanes work on elements that count.",
     "--metrics instructions",
 )
@@ -49,28 +49,28 @@ _KINDS = (
     _TURNS,
     _Kind(
         ("long_scoreboard", "misc"), "wait for global memory",
-        "Have more bytes under way: loads that start before they are needed (a pipelined loop,"
-        " cp.async), several independent loads a thread, wider ones, more warps; and see whether"
+        "Have more bytes in flight: loads that start before they are needed (a pipelined loop,"
+        " cp.async), several independent loads per thread, wider ones, more warps; and see whether"
         " the same bytes are loaded again.",
         "--metrics memory",
     ),
     _Kind(
-        ("lg_throttle", "tex_throttle"), "find the queue of global memory full",
-        "Have fewer accesses move the bytes: 16 bytes a thread, neighbouring threads at"
+        ("lg_throttle", "tex_throttle"), "find the queue for global memory full",
+        "Move the bytes by fewer accesses: 16 bytes per thread, neighbouring threads at"
         " neighbouring addresses, and no access that is repeated.",
         "--metrics instructions",
     ),
     _Kind(
         ("mio_throttle", "short_scoreboard"),
         "wait for shared memory, exchanges between lanes, or special functions",
-        "Have fewer and wider accesses to shared memory, without bank conflicts; fewer exchanges"
+        "Use fewer and wider accesses to shared memory, without bank conflicts; fewer exchanges"
         " between lanes (conversions of layouts, reductions in a loop that could come behind it);"
         " fewer exponentials and divisions.",
         "--metrics instructions",
     ),
     _Kind(
         ("barrier",), "wait for other warps at a barrier",
-        "Have fewer barriers (fewer, larger steps), the same work for all warps between them, or"
+        "Use fewer barriers (fewer, larger steps), the same work for all warps between them, or"
         " more blocks on a multiprocessor.",
         "--instrument sample",
     ),
@@ -79,12 +79,12 @@ _KINDS = (
         "Let products follow one another, and other work run beside them.",
     ),
     _Kind(
-        ("membar", "drain", "sleeping"), "wait until what they wrote is through, or for others",
-        "Have fewer stores, atomics and fences, and wider ones.",
+        ("membar", "drain", "sleeping"), "wait until their writes are complete, or for other warps",
+        "Use fewer stores, atomics and fences, and wider ones.",
     ),
     _Kind(
         ("branch_resolving", "imc_miss"), "wait for branches, or constants",
-        "Have fewer branches in the hot loop, and code that is short enough for its cache.",
+        "Use fewer branches in the hot loop, and code that is short enough for its cache.",
     ),
 )  # fmt: skip
 _CLASSES = (

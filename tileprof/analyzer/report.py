@@ -68,8 +68,8 @@ _RUNS: dict[Tier, str] = {
     " tensor cores of each kernel; or `--metrics instructions`: how often each instruction ran",
 }
 _SLACK = (
-    "passes before a late launch, without a wait of the host for it: were they shorter, the device"
-    " would wait the longer for that launch"
+    "passes before a late launch, and the host does not wait for it: if it were shorter, the device"
+    " would only wait longer for that launch"
 )
 _WITH_KERNELS = "`tileprof run SCRIPT` on a GPU: records kernels and times their launches"
 _ON_A_GPU = "`tileprof run SCRIPT` on a GPU: on a CPU, instructions are neither sampled nor counted"
@@ -154,7 +154,15 @@ def _rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
 
 
 def analyze(profile: Profile) -> Report:
-    """Say where the time of a profile goes, why, and what a change would bring."""
+    """Return a report: where a profile's time goes, why, what to change, and the expected gain.
+
+    `report.findings` has the findings, most useful first, each with `severity`, `title`, `place`,
+    `evidence`, `program_gain` and advice. `report.text()` is the whole report as text. No GPU is
+    needed.
+
+        for finding in tileprof.analyze(tileprof.load("run.tprof")).findings:
+            print(finding.severity, finding.title, finding.program_gain)
+    """
     program = Program(without_native_libraries(profile))
     tree = Contexts(program)
     answers = [

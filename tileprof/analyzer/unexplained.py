@@ -42,30 +42,30 @@ _COUNT = (
 _LEADS = (
     (
         re.compile(r"index_add|index_put|scatter|IndexBackward|IndexSelectBackward|GatherBackward"),
-        "Sums by index go by atomic additions, or by sorting the indices each time. Try to sort"
-        " them once, before the steps, and to add rows up in segments (torch.segment_reduce) or by"
-        " a product with a sparse matrix (torch.sparse.mm with a CSR tensor).",
+        "Sums by index use atomic additions, or sort the indices each time. Try to sort them once,"
+        " before the steps, and to sum rows in segments (torch.segment_reduce) or by a product with"
+        " a sparse matrix (torch.sparse.mm with a CSR tensor).",
     ),
     (
         re.compile(r"aten::(index|index_select|gather|take)$"),
-        "Rows in a random order come from memory one by one. Try indices in order, wider rows, or"
-        " to have what uses the rows gather them itself (torch.compile, a sparse product).",
+        "Rows in random order are read from memory one by one. Try sorted indices, wider rows, or"
+        " let the operation that uses the rows gather them (torch.compile, a sparse product).",
     ),
     (
         re.compile(r"(batch|group|instance|layer)_?norm", re.IGNORECASE),
-        "A norm reads its input once for the statistics and again to apply them, where it does not"
-        " stay on the device's chip. Try torch.compile, which joins it with the operations beside"
-        " it; for pictures torch.channels_last too.",
+        "A norm reads its input once for the statistics and again to apply them, unless it stays in"
+        " on-chip memory. Try torch.compile, which fuses it with neighbouring operations; for"
+        " images also torch.channels_last.",
     ),
     (
         re.compile(r"pool[123]?d|upsample|interpolate|grid_sampler", re.IGNORECASE),
         "Try torch.channels_last, in which neighbouring threads read neighbouring channels, or"
-        " torch.compile, which joins it with the operations beside it.",
+        " torch.compile, which fuses it with neighbouring operations.",
     ),
     (
         re.compile(r"embedding(_bag|_dense|bag)?", re.IGNORECASE),
-        "Rows of a table come from memory one by one, and gradients of rows that come again meet:"
-        " try wider rows of 16-bit numbers, and the indices of a batch in order.",
+        "Rows of a table are read from memory one by one, and gradients of repeated rows conflict:"
+        " try wider rows of 16-bit numbers, and sorted indices in a batch.",
     ),
 )
 """What is worth a trial by the operation that launches a kernel; the first that matches."""
@@ -182,6 +182,6 @@ def _unknown(cases: list[KernelCase], time: float, account: Account) -> Finding:
     evidence = (Evidence("activities", f"{share} of the devices' time in steps: {listed(names)}"),)
     count = f"{len(cases)} kernel{'s' * (len(cases) > 1)}"
     return Finding(
-        UNKNOWN, "symptom", f"what {count} move and compute is not known", cases[0].place(),
+        UNKNOWN, "symptom", f"the bytes and operations of {count} are unknown", cases[0].place(),
         evidence, _COUNT,
     )  # fmt: skip

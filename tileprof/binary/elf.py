@@ -127,7 +127,7 @@ def parse_elf(data: bytes) -> Elf:
 
 def _refuse_others(data: bytes) -> None:
     if not data:
-        raise CubinError("the file is empty, so it is no cubin", hint=AGAIN)
+        raise CubinError("the file is empty, so it is not a cubin", hint=AGAIN)
     if data[:4] == b"\x50\xed\x55\xba":
         raise CubinError("this is a fatbin, a container of cubins and PTX", hint=EXTRACT)
     if data[:4] != b"\x7fELF":
@@ -145,7 +145,7 @@ def _foreign(data: bytes) -> CubinError:
     try:
         text = data[:4096].decode()
     except UnicodeDecodeError:
-        return CubinError("this is no cubin: it does not begin as an ELF file does", hint=MAKE)
+        return CubinError("this is not a cubin: it does not begin as an ELF file does", hint=MAKE)
     if ".version" in text and ".target" in text:
         way_out = "`ptxas -arch sm_90a -lineinfo FILE -o FILE.cubin` makes a cubin of it."
         return CubinError("this is PTX text, not a cubin", hint=way_out)

@@ -92,7 +92,7 @@ class Sides:
         if path.is_file():
             if os.access(path, os.X_OK):
                 return self._made(text, "environment", python=str(path.absolute()), isolated=True)
-            raise UsageError(f"{text} is no wheel and no interpreter", hint=_WAYS)
+            raise UsageError(f"{text} is neither a wheel nor an interpreter", hint=_WAYS)
         if text == "default" or "=" in text:
             given = {} if text == "default" else read_options(text)
             return self._made(text, "options", controls={**self._controls, **given})
@@ -124,7 +124,7 @@ class Sides:
                     archive.extractall(place)
                     _keep_modes(archive, place)
             except (zipfile.BadZipFile, OSError) as error:
-                raise UsageError(f"{text} is no wheel: {error}", hint="Build it anew.") from None
+                raise UsageError(f"{text} is not a wheel: {error}", hint="Build it anew.") from None
         data = [str(each) for each in place.glob("*.data/*lib")]
         return self._made(text, "wheel", paths=(str(place), *data), isolated=True)
 

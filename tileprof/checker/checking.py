@@ -38,11 +38,13 @@ from .settled import Deciders, names_of
 
 
 def check(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
-    """Call `kernel` with the arguments in the interpreter, watch what its blocks access, prove what
-    can be proved for all arguments, and run some blocks on the emulated GPU.
+    """Find races, uninitialized reads, out-of-bounds accesses and deadlocks of a kernel call.
 
-    `kernel` may also be a Python function that calls kernels.  A fault of a kernel is a finding and
-    is not raised; any other error is.  UsageError where no kernel ran.
+    `kernel` is a tile kernel, or a Python function that calls some; it is called with the arguments
+    in the interpreter. What can be proved holds for all arguments; the rest is explored by this
+    run, and by running some blocks on an emulated GPU. A fault of a kernel is a finding in the
+    returned report (`report.findings`, `report.launches[n].verdicts`) and is not raised; other
+    errors are raised. UsageError if no kernel ran.
     """
     return check_call(kernel, args, kwargs, Plan(controls=_controls(kernel)))
 

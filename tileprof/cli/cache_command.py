@@ -80,4 +80,4 @@ def _size(number: int) -> str:
     return f"{number} B"
 
 
-COMMAND = Command("cache", "show or remove compiled kernels on disk", main, _parser)
+COMMAND = Command("cache", "show or remove cached kernels on disk", main, _parser)

@@ -34,7 +34,7 @@ class Option:
 def _parser() -> Parser:
     usage = "bash|zsh|fish\n\n" + "\n".join(f"  {line}" for line in _INSTALL.values())
     parser = Parser(
-        "completion", usage, "Print the script by which a shell completes commands and options."
+        "completion", usage, "Print a shell script that completes tileprof's commands and options."
     )
     parser.add_argument(
         "shell", metavar="bash|zsh|fish", type=one_of(*_INSTALL), help="the shell to print for"

@@ -55,15 +55,15 @@ def _parser() -> Parser:
     parser = Parser(
         "ctl",
         USAGE,
-        "Begin and stop the recording of a program that `tileprof run --control` or `--paused`"
-        " started, while it runs. `snapshot` writes what was recorded until now; `record` records"
-        " for some seconds, forgetting what was before, and writes that; `watch` shows the tree"
-        " while it grows (needs the extra tui). Without a PID, list the programs that listen.",
+        "Control the recording of a running program that was started with `tileprof run --control`"
+        " or `--paused`. `snapshot` writes everything recorded so far. `record` discards that,"
+        " records for some seconds, and writes the result. `watch` shows the tree live (needs the"
+        " extra tui). Without a PID, list the programs that can be controlled.",
     )
-    parser.add_argument("pid", metavar="PID", nargs="?", help="number of the process")
+    parser.add_argument("pid", metavar="PID", nargs="?", help="process id of the program")
     parser.add_argument("command", metavar="COMMAND", nargs="?", help=", ".join(_ARGUMENTS))
     parser.add_argument("values", metavar="VALUE", nargs="*", help="SECONDS and FILE, as above")
-    parser.add_argument("--clear", action="store_true", help="forget what was recorded before")
+    parser.add_argument("--clear", action="store_true", help="discard what was recorded before")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -78,10 +78,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def _check(args: argparse.Namespace) -> None:
     hint = "usage: tileprof ctl " + USAGE.replace("       tileprof ctl ", "   or: tileprof ctl ")
     if not (args.pid.isascii() and args.pid.isdecimal()):
-        raise UsageError(f"`{args.pid}` is not the number of a process", hint=hint)
+        raise UsageError(f"`{args.pid}` is not a process id", hint=hint)
     if args.command not in _ARGUMENTS:
         raise UsageError(
-            f"`{args.command}` is no command of ctl" if args.command else "no command given",
+            f"`{args.command}` is not a command of ctl" if args.command else "no command given",
             hint=f"Give one of {', '.join(_ARGUMENTS)}.",
         )
     wanted = _ARGUMENTS[args.command]
@@ -165,4 +165,4 @@ def _sentence(state: State) -> str:
     return f"{state.pid} {does}, {state.recorded_s:.1f} s recorded: {state.program}{child}\n"
 
 
-COMMAND = Command("ctl", "start, stop or save the recording of a program that runs", main, _parser)
+COMMAND = Command("ctl", "start, stop or save the recording of a running program", main, _parser)

@@ -47,16 +47,21 @@ def _parser() -> Parser:
         "--frames",
         metavar="WHICH",
         type=frames,
-        help="frames of Python to compare, as in `tileprof view` (default: user; all for --json)",
+        help="Python frames to compare, as in `tileprof view` (default: user; all for --json)",
     )
     add("--json", action="store_true", help="print the nodes as JSON")
     add(
         "--interactive",
         action="store_true",
-        help="a tree to fold, search and sort with keys, with source, machine code and findings of "
-        "NEW beside it (needs the extra tui)",
+        help="open a tree to fold, search and sort with keys, with source, machine code and "
+        "findings of NEW beside it (needs the extra tui)",
     )
-    add("--fail-if", dest="gate", metavar="EXPR", help="for example 'time > +5%%'")
+    add(
+        "--fail-if",
+        dest="gate",
+        metavar="EXPR",
+        help="exit with status 1 if EXPR holds, for example 'time > +5%%'",
+    )
     return parser
 
 

@@ -32,14 +32,14 @@ def _parser() -> Parser:
     add(
         "--check",
         action="store_true",
-        help="run the hidden tests of the exercise; without NAME, of all whose files are there",
+        help="run the hidden tests of the exercise; without NAME, of all exercises with a file",
     )
     add("--hint", action="store_true", help="give the next hint")
     add(
         "--dir",
         default=".",
         metavar="FOLDER",
-        help="folder of the files and of the progress (default: the current one)",
+        help="folder for solutions and progress (default: the current one)",
     )
     add("--json", action="store_true", help="print JSON")
     return parser
@@ -113,4 +113,4 @@ def _show(facts: Any, text: str, as_json: bool) -> None:
     terminal.show(json.dumps(facts, indent=1) + "\n" if as_json else text)
 
 
-COMMAND = Command("learn", "puzzles: write and judge kernels, with hidden tests", main, _parser)
+COMMAND = Command("learn", "learn to write kernels with puzzles and hidden tests", main, _parser)

@@ -101,7 +101,7 @@ def _help() -> str:
         "usage: tileprof COMMAND …\n"
         "       tileprof COMMAND --help\n"
         "       tileprof --version\n\n"
-        "Where does the time of a GPU program go, why, and what should change?\n\n"
+        "Show where the time of a GPU program goes, why, and what to change.\n\n"
         f"commands:\n{lines}"
     )
 

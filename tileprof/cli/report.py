@@ -44,13 +44,14 @@ def _parser() -> Parser:
         metavar="WHO",
         default="author",
         type=one_of("author", "compiler"),
-        help="the reader: author (of kernels and programs; default) or compiler (its developer)",
+        help="advice for whom: author (of the program or kernel; default) or compiler (its "
+        "developers)",
     )
     add(
         "--frames",
         metavar="WHICH",
         type=frames,
-        help="with --html: frames of Python in the page's tree, as in `tileprof view`",
+        help="with --html: Python frames in the page's tree, as in `tileprof view`",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
@@ -59,7 +60,7 @@ def _parser() -> Parser:
     shape.add_argument(
         "--sarif",
         metavar="OUT",
-        help="write what can be changed as SARIF, which editors and code hosts show on lines",
+        help="write findings as SARIF, which editors and code hosts show at source lines",
     )
     shape.add_argument("--html", metavar="OUT", help="write a self-contained HTML page")
     return parser

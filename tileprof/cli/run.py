@@ -36,13 +36,10 @@ NAMED_CHILDREN = 4
 """Largest number of child processes' files that are named at the end."""
 CLOCK_STEP_S = 0.1
 """Resolution of files' time stamps, in seconds."""
-_BACKWARD_OPS = (
-    "record PyTorch's operations inside nodes of a backward pass too, not the nodes alone"
-)
+_BACKWARD_OPS = "also record PyTorch's operations inside the nodes of a backward pass"
 _INSIDE = (
-    "limit what is recorded inside a GPU launch: blocks=N or all, warps=all, roles, cta or"
-    " numbers such as 0-3+8, records=N for each warp, keep=first, last or both,"
-    " memory=256MB"
+    "what to record inside a GPU launch: blocks=N or all; warps=all, roles, cta or numbers such"
+    " as 0-3+8; records=N per warp; keep=first, last or both; memory=256MB"
 )
 _DUTY = (
     "record this share of the steps, 0 to 1; a step ends at tileprof.step(), or at the step of a"
@@ -50,74 +47,81 @@ _DUTY = (
 )
 _WARM_UP = 2
 _WARM_UP_HELP = (
-    "steps of PyTorch optimizers that are kept apart as set-up, with all before them"
-    f" (default: {_WARM_UP}; 0: none)"
+    "count everything before the end of the N-th step of a PyTorch optimizer as set-up, which"
+    f" reports leave out (default: {_WARM_UP}; 0: nothing)"
 )
 _PC_SAMPLING = (
-    "sample the instructions of all kernels on a GPU and what they wait for, every PERIOD"
+    "sample at which instructions the warps of all GPU kernels stall, and why, every PERIOD"
     " cycles, a power of two (--pc-sampling=PERIOD; default: 65536)"
 )
 _PC_SAMPLING_EXACT = (
-    "attribute samples to single launches; kernels run one after the other, short ones much slower"
+    "attribute samples to single launches; kernels run one after the other, so programs with"
+    " short kernels become much slower"
 )
 _METRICS = (
-    "read hardware counters of each kernel on a GPU: memory, tensor, occupancy, or CUPTI "
-    "metrics by name; kernels run one after the other, repeatedly if the metrics need several "
-    "passes. Or: instructions, which counts how often each instruction is executed; kernels run "
-    "much slower"
+    "read hardware counters of each GPU kernel: memory, tensor, occupancy, or CUPTI metrics by "
+    "name; kernels run one after the other, and are replayed if the metrics need several passes. "
+    "Or: instructions, which counts how often each instruction is executed; kernels run much slower"
 )
 _PM_SAMPLING = (
     "sample hardware counters of GPUs over time, every MICROSECONDS (default: 200), without"
-    " repeating kernels; --metrics selects them (default: memory,tensor,occupancy)"
+    " replaying kernels; --metrics selects them (default: memory,tensor,occupancy)"
 )
-_LAYERS = "record each layer of PyTorch's containers by itself, for `tileprof view --layers`"
+_LAYERS = "keep the layers of a PyTorch model apart, for `tileprof view --layers`"
 _MEMORY = (
-    "record the device memory that PyTorch's allocator hands out: by call path, at the peak, over"
-    " time, and what grows from step to step"
+    "record the device memory that PyTorch allocates: by call path, at the peak, over time, and"
+    " its growth from step to step"
 )
-_CONTROL = "let `tileprof ctl` stop and start the recording, and write what there is to a file"
+_CONTROL = "let `tileprof ctl` stop, start and save the recording while the program runs"
 _LIVE = (
-    "show the tree while it grows, in an interactive view; the program's output follows when the"
-    " view is left (needs the extra tui)"
+    "show the tree in an interactive view while the program runs; its output is printed when you"
+    " leave the view (needs the extra tui)"
 )
 _PRUNE_TRITON = (
-    "let autotuners of Triton time only the configurations that a model of tiles expects to be the"
-    " fastest; the N best of each list, or a sixth (--prune-triton=N)"
+    "let Triton's autotuners time only the configurations that a model predicts to be fastest: the"
+    " N best of each list (--prune-triton=N; default: a sixth)"
 )
-_PAUSED = "record nothing until `tileprof ctl PID start` or `record` (with --control)"
+_PAUSED = "like --control, but record nothing until `tileprof ctl PID start` or `record`"
 
 
 def _parser() -> Parser:
     parser = Parser(
         "run",
         USAGE,
-        "Run a program, write STEM.tprof, and print the hottest part of its tree to standard "
-        "error. The program's own output and its exit code are untouched.",
+        "Run a program and record where its time goes: write STEM.tprof, and print the hottest "
+        "part of the call tree to standard error. Its output and exit code do not change.",
     )
     add = parser.add_argument
-    add("-o", dest="output", metavar="FILE", help="where to write (default: STEM.tprof here)")
+    add(
+        "-o",
+        dest="output",
+        metavar="FILE",
+        help="file to write (default: STEM.tprof in this folder)",
+    )
     add(
         "--device",
         metavar="D",
-        help="where kernels run: interpreter, cpu or cuda (default: where their arrays are)",
+        help="device for tile kernels: interpreter, cpu or cuda (default: that of their arrays)",
     )
     add(
         "--context",
         type=one_of("scopes", "python", "full", "native"),
         metavar="WHAT",
-        help="frames of a call path: scopes, python, full (default), or native: C and C++ too "
-        "(default for a PROGRAM in machine code)",
+        help="what a call path contains: scopes; python: also Python frames; full (default): also "
+        "PyTorch's operations; native: also C and C++ frames (default for a PROGRAM in machine "
+        "code)",
     )
     add(
         "--instrument",
         default="scopes",
         metavar="MODE",
-        help="what to measure inside kernels: off, scopes (default), stages, ops, sample[=PERIOD]",
+        help="what to measure inside tile kernels: off, scopes (default), stages, ops, "
+        "sample[=PERIOD]",
     )
     add("--inside", metavar="WHAT", help=_INSIDE)
     add("--backward-ops", action="store_true", help=_BACKWARD_OPS)
     add("--layers", action="store_true", help=_LAYERS)
-    add("--debug", action="store_true", help="run kernels line by line as plain Python")
+    add("--debug", action="store_true", help="run tile kernels line by line as plain Python")
     add("--quiet", action="store_true", help="do not print the tree at the end")
     add("--pc-sampling", nargs="?", const="", metavar="PERIOD", help=_PC_SAMPLING)
     add("--pc-sampling-exact", action="store_true", help=_PC_SAMPLING_EXACT)
@@ -129,7 +133,8 @@ def _parser() -> Parser:
         const=True,
         type=number(int),
         metavar="EVENTS",
-        help="keep single events, the newest EVENTS (default: 1,000,000), for Chrome and Perfetto",
+        help="also keep the newest EVENTS single events (default: 1,000,000), for Chrome and "
+        "Perfetto",
     )
     add("--memory", action="store_true", help=_MEMORY)
     add("--duty", metavar="P", type=number(float), help=_DUTY)

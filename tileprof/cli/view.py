@@ -42,7 +42,7 @@ def _parser() -> Parser:
         "files",
         metavar="FILE",
         nargs="+",
-        help="a .tprof file; several, as of processes of one program, are added up",
+        help="a .tprof file; several (of the processes of one program) are added up",
     )
     add(
         "-m",
@@ -58,27 +58,27 @@ def _parser() -> Parser:
         metavar="PERCENT",
         type=number(float),
         help="fold nodes below this percentage of the whole (default: 0.5, or up to 5 where a tree "
-        "would have more than 60 lines; 0 for --json and --csv)",
+        "would have more than 25 lines; 0 for --json and --csv)",
     )
     add("-d", dest="depth", metavar="DEPTH", type=number(int), help="levels to show")
     add(
         "--frames",
         metavar="WHICH",
         type=frames,
-        help="frames of Python to show: user (your files, and modules of libraries), library (all "
-        "but those that only pass calls on), or all (default: user; all for --json and --csv)",
+        help="Python frames to show: user (your files, and PyTorch modules), library (all except "
+        "functions that only forward calls), or all (default: user; all for --json and --csv)",
     )
     add(
         "--layers",
         metavar="RE",
-        help="show matching layers one by one, by their names in the model, as 'h\\.3$', or all; "
-        "for files recorded with --layers",
+        help="show the layers whose name in the model matches, such as 'h\\.3$', one by one; or "
+        "all. For files recorded with --layers",
     )
     add(
         "--group",
         metavar="WHAT",
         type=one_of(*_GROUPS),
-        help=f"a tree with a node at the top for each {', '.join(_GROUPS[:-1])} or {_GROUPS[-1]}",
+        help=f"one top-level node per {', '.join(_GROUPS[:-1])} or {_GROUPS[-1]}",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
@@ -100,8 +100,8 @@ def _parser() -> Parser:
     add(
         "--interactive",
         action="store_true",
-        help="a tree to fold, search, sort and group with keys, with source, machine code and "
-        "findings beside it; the other options are what it begins with (needs the extra tui)",
+        help="open a tree to fold, search, sort and group with keys, with source, machine code and "
+        "findings beside it; the other options set its first view (needs the extra tui)",
     )
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--json", action="store_true", help="print the nodes as JSON")

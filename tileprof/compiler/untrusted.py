@@ -86,7 +86,7 @@ def _symbols(kernel: ir.Kernel) -> Iterator[tuple[str, Location | None]]:
         if param.role == "out" and param.type.strides is not None:
             yield f"output {param.name} has strides, but it is allocated row-major", kernel.location
         if not isinstance(param.safe_value, int | float):
-            yield f"the safe value of {param.name} is no number", kernel.location
+            yield f"the safe value of {param.name} is not a number", kernel.location
 
 
 def _own(op: ir.OpBase) -> str:
@@ -124,7 +124,7 @@ def _seen_otherwise(base: ir.Value, shape: tuple[ir.Dim, ...], dtype: ir.DType) 
     """Why memory may not be seen under another shape."""
     held = base.buffer
     if isinstance(base.owner, ir.View) or held.strides is not None:
-        return f"{held} is no whole row-major buffer, and is seen under another shape"
+        return f"{held} is not a whole row-major buffer, and is seen under another shape"
     if _amount(shape, dtype) != _amount(held.shape, held.dtype):
         return f"{held} is seen as {list(shape)} of {dtype}, which need not have the same size"
     return ""

@@ -98,7 +98,7 @@ def layout(text: str, shape: Sequence[int], dtype: str = "float16") -> LayoutFig
         return _figure(Held("", space, found, extents, text))
     except (InternalError, ValueError):
         raise UsageError(
-            f"`{text}` is no layout of {list(extents)} {dtype}",
+            f"`{text}` is not a layout of {list(extents)} {dtype}",
             hint="Layouts are `rows`, `pad=8`, `swizzle=32`, `swizzle=64`, `swizzle=128` with rows"
             " of a multiple of that many bytes, and `regs … | lanes … | warps …`.",
         ) from None

@@ -122,12 +122,15 @@ def show(
     target: str = DEFAULT_TARGET,
     **kwargs: Any,
 ) -> Drawing:
-    """Call `kernel` with the arguments in the interpreter and draw what its blocks access.
+    """Return a drawing of what the blocks of a kernel call read and write.
 
-    `kernel` may also be a Python function that calls kernels.  `blocks` chooses the blocks whose
-    accesses are shown one by one: a number of blocks spread over the grid (6 by default), or their
-    linear indices.  `target` is the GPU architecture whose layouts and bank conflicts are drawn; no
-    GPU is needed.  UsageError where no kernel ran.  Errors of a kernel that goes wrong are raised.
+    `kernel` is a tile kernel, or a Python function that calls some; it is called with the arguments
+    in the interpreter. `drawing.save("kernel.html")` writes the page; a notebook shows it.
+
+    `blocks` selects the blocks to show step by step: a number of blocks spread over the grid
+    (default 6), or a list of linear indices. `target` is the GPU architecture whose layouts and
+    bank conflicts are shown; no GPU is needed. UsageError if no kernel ran. Errors of the kernel
+    are raised.
     """
     find_target(target)
     # The log checks `blocks` as `tileprof.events` does.

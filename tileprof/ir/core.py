@@ -38,7 +38,7 @@ class Value:
     def buffer(self) -> BufferType:
         """The type of a buffer value; TypeError for a scalar."""
         if not isinstance(self.type, BufferType):
-            raise TypeError(f"%{self.name} is no buffer but {self.type}")
+            raise TypeError(f"%{self.name} is not a buffer but {self.type}")
         return self.type
 
 

@@ -129,7 +129,7 @@ def product_instruction(held: object) -> ProductInstruction:
         return Mma(*map(int, found.groups()))
     if found := _FMA.fullmatch(text):
         return Fma(*map(int, found.groups()))
-    raise ValueError(f"`{text:.80}` is no instruction for a matrix product")
+    raise ValueError(f"`{text:.80}` is not an instruction for a matrix product")
 
 
 def copy_instruction(held: object) -> CopyInstruction:
@@ -141,7 +141,7 @@ def copy_instruction(held: object) -> CopyInstruction:
         return CpAsync(int(found[1]))
     if text == str(Matrices()):
         return Matrices()
-    raise ValueError(f"`{text:.80}` is no instruction for a copy")
+    raise ValueError(f"`{text:.80}` is not an instruction for a copy")
 
 
 def pieces(n: int, *, integers: bool = False) -> tuple[int, ...] | None:

@@ -112,7 +112,7 @@ class _Parser:
         token, text = self._token, self._next("number")
         value = _number(text)
         if not isinstance(value, int):
-            self._fail(f"`{text:.80}` is no whole number of 64 bits", token)
+            self._fail(f"`{text:.80}` is not a whole number of 64 bits", token)
         return value
 
     def _string(self) -> str:
@@ -120,7 +120,7 @@ class _Parser:
         try:
             return str(json.loads(text))
         except ValueError:
-            self._fail(f"{text:.80} is no string", token)
+            self._fail(f"{text:.80} is not a string", token)
 
     def _expect(self, *texts: str) -> None:
         for text in texts:
@@ -188,7 +188,7 @@ class _Parser:
         number, token = self._integer(), self._token
         kind = self._next("word")
         if kind not in get_args(SiteKind):
-            self._fail(f"`{kind:.80}` is no kind of site", token)
+            self._fail(f"`{kind:.80}` is not a kind of site", token)
         name = self._string()
         parent = self._integer() if self._take("in") else None
         issues = self._string() if self._take("issues") else ""
@@ -351,7 +351,7 @@ class _Parser:
             case "number", text:
                 value = _number(self._next())
                 if value is None:
-                    self._fail(f"`{text:.80}` is no number of 64 bits", token)
+                    self._fail(f"`{text:.80}` is not a number of 64 bits", token)
                 return value
             case "word", "true" | "false":
                 return self._next() == "true"
@@ -361,13 +361,13 @@ class _Parser:
             case "word", _:
                 return self._next()
             case _:
-                self._fail(f"`{token.text:.80}` is no attribute", token)
+                self._fail(f"`{token.text:.80}` is not an attribute", token)
 
     def _type(self) -> Type:
         word = self._next("word")
         if self._peek() != "<":
             if word not in DTYPES and word not in HANDLES:
-                self._fail(f"`{word:.80}` is no type")
+                self._fail(f"`{word:.80}` is not a type")
             return DTYPES.get(word) or HANDLES[word]
         self._expect("<")
         dims: list[Dim] = []
@@ -385,11 +385,11 @@ class _Parser:
             elif token.kind == "number" and isinstance(extent := _number(text), int):
                 dims.append(extent)
             else:
-                self._fail(f"`{text:.80}` is no extent", token)
+                self._fail(f"`{text:.80}` is not an extent", token)
         if element is None:
             self._fail("a buffer type ends in its element type")
         if word not in get_args(Space):
-            self._fail(f"`{word:.80}` is no memory space")
+            self._fail(f"`{word:.80}` is not a memory space")
         if any(isinstance(d, int) and d < 0 for d in dims):
             self._fail("an extent is negative")
         made = BufferType(tuple(dims), element, cast(Space, word), strides)

@@ -84,6 +84,6 @@ def _schedule(kind: type[S], held: object) -> S:
     for pair in held if isinstance(held, tuple) else (held,):
         name, value = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
         if name not in known or type(value) is not known[name] or name in given:
-            raise ValueError(f"`{pair!r:.80}` is no decision of a schedule")
+            raise ValueError(f"`{pair!r:.80}` is not a decision of a schedule")
         given[name] = value
     return kind(**given)

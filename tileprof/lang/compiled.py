@@ -226,9 +226,12 @@ def compile(
     target: object = "",
     **options: Any,
 ) -> Kernel:
-    """Return the kernel of a `@T.prim_func`; `extents` fixes symbols at compile time.
+    """Compile a `@T.prim_func` and return the kernel, which is called with arrays.
 
-    With `debug` it runs as plain Python; `strict`, `controls` and `target` are as in `jit`.
+    `out_idx` numbers the parameters that a call allocates and returns. `extents` fixes symbols at
+    compile time, such as {"N": 4096}. `debug`, `strict`, `controls` and `target` mean the same as
+    in `tileprof.jit`. UsageError if `function` is not a `prim_func`; KernelError, with its line,
+    for a mistake in it.
     """
     made = options_of(strict, controls, target, options)
     if not isinstance(function, PrimFunc):

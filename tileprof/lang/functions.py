@@ -127,7 +127,7 @@ class PrimFunc(Kernelized):
 
 
 def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Return a kernel whose parameters are annotated: `def main(A: T.Tensor((M, K), dtype), …)`."""
+    """Declare a kernel with annotated parameters: `def main(A: T.Tensor((M, K), dtype), …)`."""
     # Names of the factory around it are needed where annotations are kept as text.
     names = dict(sys._getframe(1).f_locals)
     if function is None:
@@ -136,7 +136,7 @@ def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any
 
 
 def macro(function: Callable[..., Any] | None = None) -> Any:
-    """Return a helper whose body goes into the kernel that calls it, control flow included."""
+    """Declare a helper that is inlined into the kernels that call it, control flow included."""
     return Macro if function is None else Macro(function)
 
 

@@ -447,17 +447,32 @@ def jit(
     target: object = "",
     **options: Any,
 ) -> Any:
-    """Compile a function of tiles when it is called; as `@tileprof.jit` or with `out_idx=[-1]`, the
-    parameters of a `prim_func` that each call allocates and returns.
+    """Compile a function of tiles into kernels: a decorator, with or without arguments.
 
-    With `debug`, or under `TILEPROF_DEBUG=1`, a call runs the function itself as plain Python over
-    NumPy arrays: `print`, `breakpoint()` and `pdb` work on its lines.
+    The function is either a kernel whose body annotates its tensors, or it returns a
+    `@T.prim_func`. A call compiles a kernel for the extents and types of its arguments (NumPy
+    arrays, PyTorch tensors, anything with DLPack), keeps it for later calls, runs it on the device
+    of the arguments, and returns the results.
 
-    With `strict`, a faster form that a kernel misses is a KernelError with all reasons.
-    `controls` say what the lowering for GPUs may do, as `tileprof.Controls(tma=False)` or a dict.
-    With a `target` (`sm_90a`, `sm_80`), kernels are lowered when they are compiled, also without a
-    GPU. Raises immediately when the target cannot run the kernel; `remarks` and the source
-    describe that target.
+    - `out_idx`: numbers of the `prim_func` parameters that each call allocates and returns.
+    - `debug`: run the function itself as plain Python over NumPy arrays, so that `print`,
+      `breakpoint()` and `pdb` work on its lines; `TILEPROF_DEBUG=1` does the same.
+    - `strict`: raise KernelError, with all reasons, if an operation misses its fastest form.
+    - `controls`: what the GPU compiler may do, as `tileprof.Controls(tma=False)` or a dict.
+    - `target`: "sm_90a" or "sm_80": compile for that GPU, also on a machine without one; raise
+      immediately if it cannot run the kernel. `remarks` and the source then describe that target.
+
+        @tileprof.jit
+        def double(X, block: int = 64):
+            N = T.const("N")
+            X: T.Tensor((N,), T.float32)
+            Y = T.empty((N,), T.float32)
+            with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+                for i in T.Parallel(block):
+                    Y[bx * block + i] = X[bx * block + i] * 2
+            return Y
+
+        y = double(x)
     """
     made = options_of(strict, controls, target, options)
     names = dict(inspect.currentframe().f_back.f_locals)  # type: ignore[union-attr]

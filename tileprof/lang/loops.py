@@ -42,11 +42,11 @@ class Frame(AbstractContextManager[Any]):
 
 
 class Kernel(Frame):
-    """`with T.Kernel(gx, gy, threads=128) as (bx, by):`, the work of each block of a grid.
+    """Launch a grid of blocks: `with T.Kernel(gx, gy, threads=128) as (bx, by):`.
 
-    One to three extents; `threads` is the size of a block, one number or one for each axis.
-    `cluster_dims` is a wish: so many blocks along each axis (more than one along one axis) load the
-    tiles that they share once.
+    The body is the work of one block; `bx`, `by` are its indices. There are one to three extents.
+    `threads` is the number of threads per block, as one number or one per axis. `cluster_dims` is a
+    hint: blocks along one axis that load shared tiles only once.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ def _cluster(given: Sequence[int] | None, axes: int) -> str:
 
 
 class scope(Frame):
-    """`with T.scope("softmax"):`, a named part of the kernel whose time is measured."""
+    """Name a part of the kernel, whose time is measured: `with T.scope("softmax"):`."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
@@ -165,7 +165,10 @@ def Parallel(
     prefer_async: bool | None = None,
     annotations: dict[str, Any] | None = None,
 ) -> Loop:
-    """`for i, j in T.Parallel(M, N)`: every point of a box, in any order or at once."""
+    """Loop over all points of a box, in any order: `for i, j in T.Parallel(M, N)`.
+
+    No two points may write the same element. `continue` is allowed, `break` is not.
+    """
     if not extents:
         raise KernelError(
             "`T.Parallel` without extents", location=here(), hint="`for i in T.Parallel(n)`."
@@ -197,7 +200,10 @@ def Pipelined(
     group: Sequence[Sequence[int]] | None = None,
     annotations: dict[str, Any] | None = None,
 ) -> Loop:
-    """Loop like `serial`; copies of later iterations overlap with the work of earlier ones."""
+    """Loop like `serial`, in which copies of later iterations overlap with earlier work.
+
+    `num_stages` is the number of tiles in flight for each copied buffer.
+    """
     if stop is None:
         start, stop = 0, start
     hints = _hints(annotations, order=order, stage=stage, sync=sync, group=group)

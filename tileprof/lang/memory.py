@@ -17,12 +17,12 @@ REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
 
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
-    """Return a tile in shared memory: all threads of the block see it. Not initialised."""
+    """Return a tile in shared memory, visible to all threads of the block; not initialised."""
     return current().alloc("shared", shape_of(shape), dtype_of(dtype))
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
-    """Return a tile in the registers of the block's threads, used as one. Not initialised."""
+    """Return a tile distributed over the registers of the block's threads; not initialised."""
     return current().alloc("fragment", shape_of(shape), dtype_of(dtype))
 
 
@@ -42,14 +42,14 @@ def alloc_reducer(shape: Any, dtype: Any, op: Any = "sum", replication: str | No
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
-    """Return an array of one thread. Not initialised."""
+    """Return an array that is private to each thread; not initialised."""
     return current().alloc("local", shape_of(shape), dtype_of(dtype))
 
 
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
-    """Return a tensor in global memory for what one `T.Kernel` leaves to the next.
+    """Return a tensor in global memory, for data that one `T.Kernel` passes to the next.
 
-    Not initialised.
+    It is not initialised.
     """
     return current().alloc_global(shape_of(shape), dtype_of(dtype))
 
@@ -67,12 +67,12 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 
 
 def reshape(src: Any, shape: Any) -> Any:
-    """Return the same elements, row-major, under another shape of as many elements."""
+    """Return the same elements, in row-major order, with another shape of equal size."""
     return current().reinterpret(src, shape_of(shape), None)
 
 
 def view(src: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Return the same memory under another shape or element type of as many bytes."""
+    """Return the same memory with another shape or element type of equal total size."""
     kind = None if dtype is None else dtype_of(dtype)
     return current().reinterpret(src, None if shape is None else shape_of(shape), kind)
 
@@ -109,7 +109,7 @@ def make_swizzled_layout(buffer: Any, *args: Any, **options: Any) -> Layout:
 
 
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
-    """Ask for the layouts of buffers: `T.annotate_layout({A_shared: layout})`."""
+    """Ask for the layouts of buffers: `T.annotate_layout({A_shared: layout})`; a hint."""
     for buffer, layout in layout_map.items():
         if not isinstance(layout, Layout) and not callable(layout):
             raise KernelError(
@@ -129,13 +129,13 @@ def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
 
 
 def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
-    """Ask to keep a share of a tensor in the L2 cache."""
+    """Ask that a share of a tensor stays in the L2 cache; a hint."""
     for buffer, ratio in l2_hit_ratio_map.items():
         current().annotate("annotate_l2_hit_ratio", buffer, (("ratio", float(ratio)),))
 
 
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
-    """Run the blocks in panels of `panel_size` rows (or columns, by `order`), for the L2 cache."""
+    """Ask that blocks run in panels of `panel_size` rows (or columns, by `order`), to share L2."""
     if order not in ("row", "column", "mlx"):
         raise KernelError(
             f"`T.use_swizzle` with order {order!r}",
@@ -147,7 +147,7 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
 
 
 def assume(condition: Any) -> None:
-    """A wish that needs no answer: bounds are proved or guarded, whatever is promised here."""
+    """Accept a promise about values and ignore it: bounds are proved or guarded in any case."""
     current().annotate("assume", None, ())
 
 
@@ -157,8 +157,10 @@ def sync_threads(*barrier: Any) -> None:
 
 
 def sync_grid() -> None:
-    """Let all blocks of a launch come here before any goes on: what they wrote to tensors before is
-    there.  On-chip buffers do not keep their content."""
+    """Wait until all blocks of the launch arrive here; then all see what any wrote to tensors.
+
+    On-chip buffers lose their content.
+    """
     current().sync_grid()
 
 

@@ -15,11 +15,14 @@ from .spans import here
 
 
 def events(kernel: Callable[..., Any], *args: Any, blocks: Blocks = None, **kwargs: Any) -> Events:
-    """Call `kernel` with the arguments in the interpreter and return the accesses of its blocks.
+    """Return the accesses that the blocks of a kernel call make, as a table.
 
-    `kernel` may also be a Python function that calls kernels.  `blocks` chooses the blocks of each
-    launch: a number of blocks spread over the grid (64 by default), or their linear indices.
-    UsageError where no kernel ran.  Errors of a kernel that goes wrong are raised.
+    `kernel` is a tile kernel, or a Python function that calls some; it is called with the arguments
+    in the interpreter. The table has one row per access, with op, buffer, indices and bytes;
+    `events["bytes"]` is a column, `events.frame()` a pandas DataFrame.
+
+    `blocks` selects the blocks of each launch: a number of blocks spread over the grid (default
+    64), or a list of linear indices. UsageError if no kernel ran. Errors of the kernel are raised.
     """
     log = EventLog(blocks)
     with device("interpreter"), listening(log):

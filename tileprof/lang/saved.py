@@ -251,7 +251,7 @@ def _stated(path: Path, members: Mapping[str, bytes]) -> dict[str, Any]:
     ValueError where members are not those that it names."""
     held = json.loads(members[_JSON])
     if not isinstance(held, dict) or held.get("format") != "tileprof kernel":
-        raise UsageError(f"{path} is no kernel of tileprof", hint=_ADVICE)
+        raise UsageError(f"{path} is not a kernel of tileprof", hint=_ADVICE)
     version = read_as(int, held.get("version"), "version")
     if version > _VERSION:
         raise UsageError(
@@ -285,7 +285,7 @@ def _binary(
     from tileprof.runtime.cuda.launch import layout_of
 
     if not isinstance(held, dict):
-        raise ValueError("a variant is no object")
+        raise ValueError("a variant is not an object")
     general, ptx = (read_as(bool, held.get(name), name) for name in ("general", "ptx"))
     image = members.get(read_as(str, held.get("image"), "image"))
     if image is None:
@@ -308,7 +308,7 @@ def _traced(kernel: ir.Kernel, signature: _Signature) -> Traced:
     if not bound.issuperset(kernel.symbols) or not {*signature.derived} <= {*kernel.symbols}:
         raise ValueError("its extents do not follow from its arguments")
     if any(isinstance(p.type, ir.DType) and p.role == "out" for p in kernel.params):
-        raise ValueError("an output is no array")
+        raise ValueError("an output is not an array")
     derived = {n: _evaluator(n, text, kernel) for n, text in signature.derived.items()}
     return Traced(kernel, derived, signature.returned, signature.arguments)
 
@@ -338,12 +338,12 @@ def _evaluator(
 
 
 def load_kernel(path: str | Path, *, trust: bool = False) -> Kernel:
-    """Return the kernel in a file that `kernel.save(path)` wrote, to be called with arrays.
+    """Load a kernel that `kernel.save(path)` wrote, and return it, to be called with arrays.
 
-    The file is code. It is refused where others could have written it: where it belongs to another
-    user than this one or root, or where others can write to it or replace it in its folder;
-    `trust=True` skips that. UsageError for a file that is refused, is none, is damaged, or comes
-    from a version that is too different.
+    The file is code. It is refused if somebody else could have written it: if it belongs to a user
+    other than you or root, or if others can write to it or replace it in its folder. `trust=True`
+    skips this check. UsageError for a file that is refused, missing, damaged, or from an
+    incompatible version.
     """
     place = Path(path)
     try:
@@ -366,7 +366,7 @@ def load_kernel(path: str | Path, *, trust: bool = False) -> Kernel:
 
 
 def _damaged(place: Path, why: str) -> UsageError:
-    return UsageError(f"{place} is no kernel of tileprof, or damaged: {why:.400}", hint=_ADVICE)
+    return UsageError(f"{place} is not a kernel of tileprof, or damaged: {why:.400}", hint=_ADVICE)
 
 
 def read_trusted(place: Path, trust: bool) -> bytes:
@@ -377,7 +377,7 @@ def read_trusted(place: Path, trust: bool) -> bytes:
     with os.fdopen(os.open(place, flags), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is no file")
+            raise ValueError("it is not a file")
         if not trust:
             risk = file_risk(found)
             why = f"{place} {risk}" if risk else _folder_risk(place)

@@ -142,7 +142,7 @@ def _fold(function: Callable[[Any, Any], Any], values: tuple[Any, ...], name: st
 
 
 def fmod(a: Any, b: Any) -> Any:
-    """Return the rest of a division that rounds toward zero, of floats."""
+    """Return the remainder of a floating-point division that rounds toward zero."""
     if is_number(a) and is_number(b):
         return _static(lambda: math.fmod(as_number(a), as_number(b)), "fmod")
     quotient = trunc(a / b)
@@ -157,7 +157,7 @@ def ceildiv(a: Any, b: Any) -> Any:
 
 
 def clamp(x: Any, low: Any, high: Any) -> Any:
-    """`x`, or the bound that it passes."""
+    """Return `x` limited to the range from the lower to the upper bound."""
     return min(max(x, low), high)
 
 
@@ -199,7 +199,7 @@ def dp4a(a: Any, b: Any, c: Any) -> None:
 
 
 def if_then_else(condition: Any, then: Any, otherwise: Any) -> Any:
-    """`then` where `condition` holds, else `otherwise`; in a kernel only that one is computed."""
+    """Return `then` if `condition` holds, else `otherwise`; a kernel computes only that one."""
     if not isinstance(condition, Scalar):
         return then if condition else otherwise
     return current().select(condition, then, otherwise)
@@ -232,12 +232,12 @@ def _need_float(dtype: Any, name: str) -> None:
 
 
 def any_of(*conditions: Any) -> Any:
-    """Return whether one of the conditions holds; all are computed."""
+    """Return whether at least one condition holds; all of them are evaluated."""
     return _all(conditions, "or")
 
 
 def all_of(*conditions: Any) -> Any:
-    """Return whether all conditions hold; all are computed."""
+    """Return whether all conditions hold; all of them are evaluated."""
     return _all(conditions, "and")
 
 

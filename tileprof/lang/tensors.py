@@ -122,9 +122,10 @@ def _split(names: str) -> list[str]:
 
 
 def const(name: str, dtype: Any = None) -> Any:
-    """Extents that each call's arguments give: `M, N = T.const("M, N")`.
+    """Return extents that follow from the arguments of each call: `M, N = T.const("M, N")`.
 
-    A kernel is compiled for each combination of values.  One name gives one extent, more a tuple.
+    A kernel is compiled for each combination of values. One name gives one extent, several names
+    give a tuple.
     """
     names = _split(name)
     if not names or not all(n.isidentifier() for n in names):
@@ -138,7 +139,10 @@ def const(name: str, dtype: Any = None) -> Any:
 
 
 def dynamic(name: str, dtype: Any = None) -> Any:
-    """Extents that are known at launch: one compiled kernel serves all values."""
+    """Return extents that are known only at launch: `N = T.dynamic("N")`.
+
+    One compiled kernel serves all values.
+    """
     names = _split(name)
     made = tuple(Symbol(n) for n in names)
     return made[0] if len(made) == 1 else made
@@ -155,10 +159,10 @@ dyn = _Dyn()
 
 
 def empty(*shape: Any, dtype: Any = "float32") -> Any:
-    """Return a tensor that each call allocates and the function returns: `T.empty((M, N), dtype)`.
+    """Return a result tensor, which each call allocates: `Y = T.empty((M, N), T.float32)`.
 
-    Elements that the kernel does not write hold whatever was in that memory.  A call under
-    `with tileprof.device("interpreter"):` raises `UninitializedError` where the kernel reads one.
+    Elements that the kernel does not write have arbitrary values. Under
+    `with tileprof.device("interpreter"):`, a read of such an element raises `UninitializedError`.
     """
     dims: Sequence[Any] = shape
     if (len(shape) == 2 and isinstance(shape[1], str)) or (

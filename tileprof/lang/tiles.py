@@ -48,12 +48,14 @@ def copy(
     annotations: dict[str, Any] | None = None,
     loop_layout: Any = None,
 ) -> None:
-    """Copy a tile, converting elements where the types differ.
+    """Copy a tile, converting elements if the types differ.
 
     Each side is a buffer, a region (`A[0:64, k]`), or an element, which stands for the tile that
-    begins there and has the other side's shape.  Extents of 1 are left out when shapes are matched.
-    What lies outside of a global tensor is read as its safe value and not written.  The keywords
-    are wishes about how it is done.
+    begins there, in the other side's shape. Shapes must be equal, except for extents of 1. Elements
+    outside of a global tensor are read as the safe value (0) and are not written. The keywords are
+    hints about the instruction and change no result.
+
+        T.copy(A[by * 128, k * 64], A_shared)
     """
     if eviction_policy not in _POLICIES:
         raise KernelError(
@@ -129,12 +131,12 @@ def _patches(
 
 
 def fill(buffer: Any, value: Any, annotations: dict[str, Any] | None = None) -> None:
-    """Write `value` to every element of a buffer or region."""
+    """Set every element of a buffer or region to `value`."""
     current().fill(buffer, value)
 
 
 def clear(buffer: Any, annotations: dict[str, Any] | None = None) -> None:
-    """Write 0 to every element of a buffer or region."""
+    """Set every element of a buffer or region to 0."""
     current().fill(buffer, 0)
 
 
@@ -158,9 +160,10 @@ def gemm(
     wg_wait: int = 0,
     annotations: dict[str, Any] | None = None,
 ) -> None:
-    """`C += A @ B`, or `C = A @ B` with `clear_accum`, in the element type of `C`.
+    """Multiply tiles: `C += A @ B`, or `C = A @ B` with `clear_accum`, in the element type of `C`.
 
-    A: M×K (K×M where transposed), B: K×N (N×K where transposed), C: M×N.
+    Shapes: A is M×K (K×M if transposed), B is K×N (N×K if transposed), C is M×N. A and B have
+    elements of one width; C is usually a float32 fragment.
     """
     if not isinstance(policy, GemmWarpPolicy):
         raise KernelError(
@@ -193,8 +196,11 @@ def reduce(
     nan_propagate: bool = False,
     annotations: dict[str, Any] | None = None,
 ) -> None:
-    """Reduce dimension `dim` of `buffer` into `out`, whose shape leaves it out or has 1 there;
-    without `clear` the result is combined with what `out` holds."""
+    """Reduce dimension `dim` of `buffer` into `out`.
+
+    `out` has the shape of `buffer` without that dimension, or with 1 there. Without `clear`, the
+    result is combined with the content of `out`.
+    """
     if reduce_type not in _REDUCTIONS:
         raise KernelError(
             f"there is no reduction {reduce_type!r}",
@@ -243,7 +249,7 @@ def reducer_update(place: Any, value: Any) -> None:
 def finalize_reducer(
     reducer: Any, dst: Any = None, batch: int = 1, annotations: dict[str, Any] | None = None
 ) -> None:
-    """End the updates of a reducer, whose elements go to `dst` if there is one."""
+    """End the updates of a reducer, and copy its elements to `dst` if there is one."""
     current().finalize_reducer(reducer, dst)
 
 
@@ -254,8 +260,10 @@ def cumsum(
     reverse: bool = False,
     annotations: dict[str, Any] | None = None,
 ) -> None:
-    """Running sums of `src` along `dim` into `dst` (in place without it), from the end where
-    `reverse`."""
+    """Compute running sums of `src` along `dim` into `dst`, from the end with `reverse`.
+
+    Without `dst`, the sums replace `src`. Both have the same shape.
+    """
     current().scan("sum", src, dst, dim, builtins.bool(reverse))
 
 
@@ -278,8 +286,10 @@ def atomic_add(
     use_tma: bool = False,
     annotations: dict[str, Any] | None = None,
 ) -> Any:
-    """Add `value` to an element, or a tile to a tile, at once; with `return_prev` gives the element
-    from before."""
+    """Add `value` to an element, or a tile to a tile of the same shape, atomically.
+
+    On an element, `return_prev=True` returns the value from before.
+    """
     hints = _hints(annotations, memory_order=memory_order, use_tma=use_tma)
     return current().atomic("add", dst, value, return_prev, hints)
 
@@ -348,5 +358,5 @@ def print(obj: Any = None, msg: str = "", **options: Any) -> None:
 
 
 def device_assert(condition: Any, msg: str = "") -> None:
-    """Stop the kernel with an error where the condition does not hold."""
+    """Stop the kernel with an error if the condition does not hold."""
     current().device_assert(condition, msg)

@@ -189,7 +189,7 @@ def _not_a_kernel(function: Any, name: str, place: str) -> Failure | None:
                        f"Define it: `@tileprof.jit` above `def {name}(…):`.")  # fmt: skip
     if not isinstance(function, JitFunction):
         return Failure(
-            "kernel", f"`{name}` in {place} is no kernel", None,
+            "kernel", f"`{name}` in {place} is not a kernel", None,
             "It must be a function under `@tileprof.jit`: NumPy on the arguments does not count.",
         )  # fmt: skip
     if function.lazy:

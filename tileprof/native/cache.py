@@ -133,7 +133,7 @@ def _create(folder: Path) -> None:
             with contextlib.suppress(FileExistsError):
                 each.mkdir(0o700)
     if not folder.is_dir():
-        raise NotADirectoryError(20, "it is no folder", str(folder))
+        raise NotADirectoryError(20, "it is not a folder", str(folder))
 
 
 @contextlib.contextmanager
@@ -331,7 +331,7 @@ def limit_bytes() -> int | None:
     found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)I?B?", text.upper())
     if found is None:
         raise UsageError(
-            f"TILEPROF_CACHE_LIMIT is `{text:.40}`, which is no size",
+            f"TILEPROF_CACHE_LIMIT is `{text:.40}`, which is not a size",
             hint="Give it a size such as 500MB or 2GB, or 0 for no limit.",
         )
     return int(float(found[1]) * _UNITS[found[2]]) or None

@@ -46,22 +46,22 @@ def op(
     fake: Callable[..., Any] | None = None,
     vmap: Callable[..., Any] | None = None,
 ) -> Any:
-    """Make a kernel, or a Python function that calls kernels, an operator of PyTorch.
+    """Turn a kernel, or a Python function that calls kernels, into a PyTorch operator.
 
-    `name` is `namespace::name`; without it, the function's package and name.  A Python function
-    has annotations (`x: Tensor, epsilon: float = 1e-6) -> Tensor`); those of a `@tileprof.jit`
-    function are its own.
+    Use it as a decorator. The operator works with autograd, `torch.compile` and fake tensors. A
+    Python function needs PyTorch's annotations (`x: Tensor, epsilon: float = 1e-6) -> Tensor`).
 
-    `backward` takes the gradient of each result, then values by name: arguments of the operator,
-    and results, whose names are those in the function's `return`.  It returns a gradient for each
-    argument named in `gradients`, by default for all tensors.  Without it, an argument that
-    requires a gradient raises ArgumentError.
-
-    `keeps` names the last results that go to `backward` and not to the caller.
-    `mutates` names the arguments that the function writes.
-    `fake` gives the results' shapes, where they do not follow from the kernels' own signatures.
-    `vmap` is a rule of `torch.library.register_vmap`: `(info, in_dims, *args)` to
-    `(results, out_dims)`.
+    - `name`: `namespace::name`; by default the function's package and name.
+    - `backward`: takes the gradient of each result, then by name arguments of the operator and
+      results (with the names in the function's `return`). It returns a gradient for each argument
+      in `gradients`. Without it, an argument that requires a gradient raises ArgumentError.
+    - `gradients`: names of the arguments that `backward` returns gradients for; by default all
+      tensors.
+    - `keeps`: names of the last results, which are passed to `backward` and not returned.
+    - `mutates`: names of the arguments that the function writes.
+    - `fake`: returns the shapes of results, if they do not follow from the kernels' signatures.
+    - `vmap`: a rule of `torch.library.register_vmap`: `(info, in_dims, *args)` to
+      `(results, out_dims)`.
     """
     if find_spec("torch") is None:
         raise MissingDependencyError(
@@ -92,16 +92,16 @@ def jax_call(
     keeps: Sequence[str] = (),
     vmap: Callable[..., Any] | Literal["sequential"] | None = None,
 ) -> JaxFunction[P, R]:
-    """Make a `@tileprof.jit` kernel a function of JAX arrays, for `jit`, `grad` and `vmap`.
+    """Turn a `@tileprof.jit` kernel into a function of JAX arrays, for `jit`, `grad` and `vmap`.
 
-    Shapes and types of results follow from the kernel's signature.  Numbers among the arguments are
+    Shapes and types of results follow from the kernel's signature. Numbers among the arguments are
     constants of the traced program.
 
-    `backward`, `gradients` and `keeps` are those of `tileprof.op`; `backward` is a kernel or a
-    function of JAX arrays.  Without it, to differentiate the call raises ArgumentError.
-    `vmap` is "sequential", for a launch for each element of the batch, or a rule
-    `(axis_size, in_batched, *arrays, **numbers)` to `(results, out_batched)`, whose batches lie in
-    dimension 0, as `jax.custom_batching.custom_vmap` has it.
+    - `backward`, `gradients`, `keeps`: as for `tileprof.op`; `backward` is a kernel or a function
+      of JAX arrays. Without it, differentiating the call raises ArgumentError.
+    - `vmap`: "sequential" launches the kernel once per element of the batch; or a rule
+      `(axis_size, in_batched, *arrays, **numbers)` to `(results, out_batched)` with batches in
+      dimension 0, as for `jax.custom_batching.custom_vmap`.
     """
     if find_spec("jax") is None:
         raise MissingDependencyError(
@@ -124,7 +124,7 @@ def qualified(name: str | None, function: Any) -> str:
         found = f"{package}::{name or function.__name__}"
     if not re.fullmatch(r"[A-Za-z]\w*::[A-Za-z_]\w*", found):
         raise UsageError(
-            f"`{found}` is no name of an operator",
+            f"`{found}` is not the name of an operator",
             hint='Names are `namespace::name`: `@tileprof.op("shop::rms_norm")`.',
         )
     return found

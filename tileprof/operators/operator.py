@@ -330,7 +330,8 @@ class Operator(Generic[P, R]):
 
         def backward(ctx: Any, *_: Any) -> NoReturn:
             raise ArgumentError(
-                f"`{name}` has no second derivatives, because its backward is no operator with one",
+                f"`{name}` has no second derivatives, because its backward is not an operator with "
+                f"one",
                 location=self.location,
                 hint="Pass an operator: `@tileprof.op(backward=gradients)` of `gradients = "
                 "tileprof.op(backward=…)(…)`.",
@@ -358,7 +359,7 @@ class Operator(Generic[P, R]):
         for each in names:
             if each not in places or not self.parameters[places[each]].is_tensor:
                 raise UsageError(
-                    f"`gradients` names `{each}`, which is no tensor that `{self.name}` takes",
+                    f"`gradients` names `{each}`, which is not a tensor that `{self.name}` takes",
                     location=self.location,
                     hint=f"It takes: {', '.join(self._names_of_tensors())}.",
                 )

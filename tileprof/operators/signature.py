@@ -31,7 +31,7 @@ def schema_of(function: Callable[..., Any], mutates: Sequence[str]) -> str:
     for name in mutates:
         if name not in inspect.signature(prototype).parameters:
             raise UsageError(
-                f"`mutates` names `{name}`, which is no parameter of `{function.__name__}`",
+                f"`mutates` names `{name}`, which is not a parameter of `{function.__name__}`",
                 location=location_of(function),
                 hint="Name parameters that the function writes.",
             )

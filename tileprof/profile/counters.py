@@ -153,7 +153,7 @@ def metric_name(name: str, sets: Iterable[str]) -> str:
     if not _NAME.fullmatch(name) or "__" not in name:
         near = difflib.get_close_matches(name, list(sets), n=1)
         raise UsageError(
-            f"{name!r} is no name of a metric",
+            f"{name!r} is not the name of a metric",
             hint=(f"Did you mean `{near[0]}`? " if near else "")
             + f"Use {', '.join(sets)}, or a metric of CUPTI's like dram__bytes_read.sum.",
         )

@@ -107,7 +107,7 @@ def checked_value(metric: str, value: object) -> int | float:
     """Return a value that a user handed in as a finite number, else raise `UsageError`."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise UsageError(
-            f"the value of metric `{metric}` is {value!r}, which is no number",
+            f"the value of metric `{metric}` is {value!r}, which is not a number",
             hint="Metrics take integers and floats.",
         )
     number = value if isinstance(value, int) else float(value)

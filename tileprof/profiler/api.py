@@ -37,27 +37,53 @@ class Profiling:
 
 
 def profile(path: str | os.PathLike[str] | None = None, **options: Any) -> Profiling:
-    """Profile a `with` block, whose session is finalized at its end, or each call of a function.
+    """Record a `with` block, or each call of a decorated function.
 
-    Options and errors as for `start`.
+    `path` names the profile to write, by convention `NAME.tprof`; without it nothing is written.
+    The `with` statement gives the `Session`, and its `profile` attribute is the result after the
+    block. Several sessions may overlap.
+
+        with tileprof.profile("step.tprof", pc_sampling=True) as session:
+            step()
+        print(session.profile.text())
+
+        @tileprof.profile("train.tprof")
+        def train(): ...
+
+    Options, all optional, with details in `help(tileprof.start)`:
+
+    - `context`: "scopes", "python", "full" (default) or "native": what a call path contains
+    - `instrument`, `inside`: what to measure inside tile kernels, and how much of a launch
+    - `warm_up`, `duty`, `every`: which steps of the program to record
+    - `timeline`: also keep single events
+    - `metrics`, `pm_sampling`, `pc_sampling`, `pc_sampling_exact`: hardware counters and samples
+    - `memory`, `backward_ops`, `layers`: more about PyTorch
+    - `flush_interval`: seconds between updates of the file (default 10)
+
+    Raise `UsageError` for an unknown option or a wrong value, and `OutputError` for a path that
+    cannot be written.
     """
     return Profiling(path, options)
 
 
 def activate(session: Session | None = None) -> None:
-    """Let a session record again; all of them unless one is given."""
+    """Resume recording after `deactivate`: in one session, or without an argument in all."""
     for each in _chosen(session):
         each.activate()
 
 
 def deactivate(session: Session | None = None) -> None:
-    """Let a session pause; all of them unless one is given."""
+    """Pause recording: in one session, or without an argument in all open ones."""
     for each in _chosen(session):
         each.deactivate()
 
 
 def finalize(session: Session | None = None) -> Profile | None:
-    """End a session, or all of them, and return the profile (of the last one started, or None)."""
+    """End a session, write its file if it has a path, and return its profile.
+
+    Without an argument, end all open sessions and return the profile of the one started last, or
+    None if no session is open.
+    """
     profiles = [each.finalize() for each in _chosen(session)]
     return profiles[-1] if profiles else None
 

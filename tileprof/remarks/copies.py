@@ -16,7 +16,7 @@ class TmaLoad(Decision):
     policy: str = ""
 
 
-class CpAsync(Decision, text="cp.async, {width} bytes a thread"):
+class CpAsync(Decision, text="cp.async, {width} bytes per thread"):
     width: Bytes
 
 

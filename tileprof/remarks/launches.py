@@ -47,11 +47,11 @@ class SecondSlots(Decision):
     most: Bytes
 
 
-class TilesInTurn(Decision, text="tiles in turn, to the block that is free: {why}"):
+class TilesInTurn(Decision, text="each block takes the next tile when it is free: {why}"):
     why: Reason
 
 
-class TilesDealt(Decision, text="tiles dealt to blocks in advance"): ...
+class TilesDealt(Decision, text="tiles assigned to blocks in advance"): ...
 
 
 class EarlierWait(Decision):
@@ -214,13 +214,15 @@ class PairedBlocks(Decision):
     registers: Registers
 
 
-class StartsEarly(Decision, text="starts while the one before it runs, and waits for its end"): ...
+class StartsEarly(
+    Decision, text="starts while the previous launch runs, and waits for its end"
+): ...
 
 
 class StartsLate(Decision, text="starts when it may read"): ...
 
 
-class EarlyStart(Candidate, text="before the one before it ends"): ...
+class EarlyStart(Candidate, text="before the previous launch ends"): ...
 
 
 class TargetCannot(Reason, text="{target} cannot"):

@@ -10,13 +10,13 @@ from .statement import Candidate, Decision, Line, Reason, Registers, Share
 
 
 class RunsAhead(Decision):
-    text = "cp.async, {stages} stages[[refilled?, each loaded anew as soon as it was used]]"
+    text = "cp.async, {stages} stages[[refilled?, each refilled as soon as it was used]]"
     stages: int
     refilled: bool = False
     """Whether a slot is loaded again behind its last use, not an iteration later."""
 
 
-class WaitedAtOnce(Decision, text="cp.async, waited for at once"): ...
+class WaitedAtOnce(Decision, text="cp.async, waited for immediately"): ...
 
 
 # -- loops that need not run

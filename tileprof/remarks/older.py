@@ -14,8 +14,19 @@ from typing import Any
 from tileprof.errors import Location
 
 from .common import OtherCandidate, OtherDecision, OtherReason
-from .layouts import SharedLayoutOf, SumsEachTime
-from .loops import EveryHasMask, FirstHasMask, MaskFrom, MaskPeeled, TakeTurns
+from .copies import CpAsync
+from .launches import EarlyStart, StartsEarly, TilesDealt, TilesInTurn
+from .layouts import LoadedEarly, SharedLayoutOf, SumsEachTime
+from .loops import (
+    EveryHasMask,
+    FirstHasMask,
+    MaskFrom,
+    MaskPeeled,
+    RunsAhead,
+    TakeTurns,
+    WaitedAtOnce,
+)
+from .products import IssuedBehind
 from .ptxas import PtxasSaid
 from .remark import Rejection, Remark, Severity
 from .sentences import Wording, statement_of
@@ -54,6 +65,21 @@ _EARLIER = (
     Wording(SumsEachTime, "the parts of {threads} threads are added up each turn"),
     Wording(
         SharedLayoutOf, "layout {layout}[[, {ways:.3g} wavefronts for each that its bytes need]]"
+    ),
+    Wording(CpAsync, "cp.async, {width} bytes a thread"),
+    Wording(TilesInTurn, "tiles in turn, to the block that is free: {why}"),
+    Wording(TilesDealt, "tiles dealt to blocks in advance"),
+    Wording(EarlyStart, "before the one before it ends"),
+    Wording(StartsEarly, "starts while the one before it runs, and waits for its end"),
+    Wording(LoadedEarly, "before the product that it stands behind"),
+    Wording(
+        RunsAhead, "cp.async, {stages} stages[[refilled?, each loaded anew as soon as it was used]]"
+    ),
+    Wording(WaitedAtOnce, "cp.async, waited for at once"),
+    Wording(
+        IssuedBehind,
+        "issued behind the next iteration's product into `{buffer}`, to run while that one is"
+        " computed with",
     ),
 )
 """Sentences of earlier versions whose facts are those of today's codes."""

@@ -42,8 +42,8 @@ class RowSlices(Decision):
 
 class IssuedBehind(Decision):
     text = (
-        "issued behind the next iteration's product into `{buffer}`, to run while that one is"
-        " computed with"
+        "issued after the next iteration's product into `{buffer}`, to overlap with the arithmetic"
+        " on that one"
     )
     buffer: str
 

@@ -117,7 +117,7 @@ def parse_record_options(given: object) -> RecordOptions:
 def _pair(part: str) -> tuple[str, str]:
     name, equals, value = part.partition("=")
     if not equals:
-        raise UsageError(f"inside: {part!r} is no NAME=VALUE", hint=_HINT)
+        raise UsageError(f"inside: {part!r} is not of the form NAME=VALUE", hint=_HINT)
     return name.strip(), value.strip()
 
 

@@ -39,7 +39,13 @@ def environment_device() -> str:
 
 @contextmanager
 def device(name: str) -> Iterator[None]:
-    """Run the kernels that are called inside on `interpreter`, `cpu` or `cuda:N`."""
+    """Run the kernels that are called inside a `with` block on a device.
+
+    `name` is "interpreter" (checks every access), "cpu", "cuda" or "cuda:N".
+
+        with tileprof.device("cuda"):
+            y = kernel(x)   # host arrays are copied to the GPU and back
+    """
     token = chosen.set(parse_device(name))
     try:
         yield

@@ -140,7 +140,7 @@ def documents(path: Path) -> Iterator[Document]:
             schema = held["schema"]
         except (ValueError, TypeError, KeyError):
             raise ProfileFileError(
-                f"{path}:{number}: this is no line of a ledger of trials",
+                f"{path}:{number}: this is not a line of a ledger of trials",
                 hint="Remove the line, or name another file: --ledger FILE.",
             ) from None
         if schema != SCHEMA:

@@ -449,17 +449,22 @@ def autotune(
 ) -> Any:
     """Choose the tunable arguments of a `@tileprof.jit` function for the shapes of each call.
 
-    `configs` are dicts of arguments, with lowering controls under `controls`; a function that gives
-    them for the call's arguments; or None, where the tuner proposes.  At most `timed` of them are
-    timed, within `seconds`.  `table` is a file of results that `tileprof tune --table` wrote, and
-    `near` the factor by which extents known at launch may differ from those of a result.
+    The decorator stands above `@tileprof.jit`. The first call for new shapes searches; later calls
+    with the same or similar shapes use the result.
 
-    TileLang's keywords mean what they mean there: `ref_prog`, `rtol`, `atol`,
-    `max_mismatched_ratio`, `skip_check` and `manual_check_prog` say how results are checked
-    (without a reference, against those of the default), `supply_prog` makes the arguments of a
-    factory's kernel, `do_not_specialize` names arguments that make no difference, `timeout` is a
-    limit in s.  `warmup` and `rep` are accepted: how often a kernel runs follows from how sure its
-    time is.
+    - `configs`: the candidates: a list of dicts of arguments (with lowering controls under
+      `controls`), a dict of lists, or a function of the call's arguments that returns either. None
+      (default): the tuner proposes candidates.
+    - `timed`, `seconds`: limits of the search: number of timed configurations, and time in s.
+    - `table`: file of results that `tileprof tune --table` wrote.
+    - `near`: factor by which extents known at launch may differ from those of a stored result.
+
+    TileLang's keywords have TileLang's meaning. `ref_prog`, `rtol`, `atol`, `max_mismatched_ratio`,
+    `skip_check` and `manual_check_prog` set how results are checked; without a reference, they are
+    compared with those of the default configuration. `supply_prog` creates the arguments of a
+    factory's kernel, `do_not_specialize` names arguments that make no difference, and `timeout` is
+    a limit in s. `warmup` and `rep` are accepted and ignored, because the number of runs follows
+    from the certainty of the result.
     """
     del warmup, rep, supply_type, cache_input_tensors
     settings = Settings()

@@ -84,7 +84,7 @@ class Result:
     def from_json(cls, held: Any) -> Result:
         """Return the reverse of `as_json`; ValueError or UsageError for anything else."""
         if not isinstance(held, dict):
-            raise ValueError("a result is no object")
+            raise ValueError("a result is not an object")
         texts = {n: read_as(str, held.get(n), n) for n in ("kernel", "device", "date", "tileprof")}
         ns = held.get("ns")
         return cls(
@@ -212,7 +212,7 @@ def read_table(path: str | Path) -> list[Result]:
         ) from None
     except (ValueError, KeyError, TypeError, UsageError) as error:
         raise UsageError(
-            f"{path} is no table of tuned configurations: {error}",
+            f"{path} is not a table of tuned configurations: {error}",
             hint="Write it with `tileprof tune FILE:KERNEL --table FILE`.",
         ) from None
 

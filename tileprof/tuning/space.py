@@ -146,7 +146,7 @@ def listed_space(configurations: Sequence[Configuration], signature: inspect.Sig
     for each in configurations:
         for name in each.named.keys() - signature.parameters.keys():
             raise UsageError(
-                f"a configuration sets `{name}`, which is no argument",
+                f"a configuration sets `{name}`, which is not an argument",
                 hint=f"The arguments are: {', '.join(signature.parameters)}.",
             )
         if each.named.keys() != names:

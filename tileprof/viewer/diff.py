@@ -84,7 +84,7 @@ def _select(diff: Diff, metric: str, threshold: float, depth: int | None) -> _Sh
     """Return the nodes whose difference reaches the threshold, with the paths that lead to them."""
     if not 0 <= threshold <= 100:
         raise UsageError(
-            f"the threshold {threshold:g} is no percentage", hint="Give one from 0 to 100, as 1."
+            f"the threshold {threshold:g} is not a percentage", hint="Give one from 0 to 100, as 1."
         )
     whole = diff.whole(metric)
     floor = float(np.nanmax([abs(whole.old), abs(whole.new), 0])) * threshold / 100

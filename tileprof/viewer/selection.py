@@ -205,5 +205,6 @@ def _real_nodes(profile: Profile) -> int:
 def _check(threshold: float) -> None:
     if not 0 <= threshold <= 100:
         raise UsageError(
-            f"the threshold {threshold:g} is no percentage", hint="Give one from 0 to 100, as -t 1."
+            f"the threshold {threshold:g} is not a percentage",
+            hint="Give one from 0 to 100, as -t 1.",
         )

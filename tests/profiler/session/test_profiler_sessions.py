@@ -265,7 +265,7 @@ def test_scopes_from_before_and_after() -> None:
         (lambda: profiler.start(pc_sampling=10), "pc_sampling cannot be 10"),
         (lambda: profiler.start(pc_sampling="4us"), "pc_sampling cannot be '4us'"),
         (lambda: profiler.start(pc_sampling_exact=1), "pc_sampling_exact cannot be 1"),
-        (lambda: profiler.profile(metrics="s m"), "'s m' is no name of a metric"),
+        (lambda: profiler.profile(metrics="s m"), "'s m' is not the name of a metric"),
         (lambda: profiler.profile(every="5"), "every cannot be '5'"),
         (lambda: profiler.start(timeline=-1), "timeline is -1"),
         (lambda: profiler.start(timeline="all"), "timeline is 'all'"),
@@ -274,7 +274,7 @@ def test_scopes_from_before_and_after() -> None:
         (lambda: profiler.start(flush_interval=0), "flush_interval is 0"),
         (lambda: profiler.start(clock=5), "clock is 5"),
         (lambda: scope(""), "a scope is named ''"),
-        (lambda: scope("a", flops="many"), "no number"),  # type: ignore[arg-type]
+        (lambda: scope("a", flops="many"), "not a number"),  # type: ignore[arg-type]
         (lambda: scope("a", bytes=float("inf")), "`bytes` is inf"),
         (lambda: scope("a", cpu_time=3), "`cpu_time`: it is measured"),
         (lambda: scope("a")(5), "5 cannot be decorated"),  # type: ignore[type-var]

@@ -84,7 +84,7 @@ def _fewest_change(
 def _needs(after: tuple[int, int], before: tuple[int, int], limits: list[str]) -> tuple[str, float]:
     said, left = list[str](), 1.0
     if "registers" in limits:
-        said.append(f"at most {after[0]} registers a thread instead of {before[0]}")
+        said.append(f"at most {after[0]} registers per thread instead of {before[0]}")
         left = min(left, after[0] / before[0])
     if "shared memory" in limits:
         said.append(f"at most {after[1] / 1024:.1f} KB of shared memory instead of"

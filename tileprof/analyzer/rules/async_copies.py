@@ -1,4 +1,4 @@
-"""Tiles that go through registers to shared memory, so that warps wait for them.
+"""Tiles copied to shared memory through registers, so that warps wait for the loads.
 
 Static: the compiler left a copy to loads and stores, and why; of other code, a loop that stores to
 shared memory the register that it loaded, with a barrier and no asynchronous copy. Dynamic: samples
@@ -67,7 +67,8 @@ from tileprof.remarks.loops import WaitedAtOnce
 _LONG = ("long_scoreboard",)
 _COMPILER = "The faster lowering of this copy was rejected: {}."
 _FOREIGN = (
-    "Load by cp.async (16 bytes a thread, a ring of two to four tiles) or by TMA, so that the next"
+    "Load by cp.async (16 bytes per thread, a ring of two to four tiles) or by TMA, so that the "
+    "next"
     " tile is on its way while this one is used."
 )
 _REMOVE = "Remove what prevents it"

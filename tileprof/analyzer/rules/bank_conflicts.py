@@ -1,4 +1,4 @@
-"""Accesses to shared memory whose lanes meet in one bank, so that they go one after the other.
+"""Shared-memory accesses in which several lanes use one bank and are served one after the other.
 
 Static: what the compiler derived from the layout ("8-way bank conflict"), else what the addresses
 of lanes in the code come to. Dynamic: samples at accesses to shared memory whose queue is full, or

@@ -1,4 +1,4 @@
-"""Warps that wait at a barrier of their block for others, which arrive late.
+"""Warps that wait at a barrier of their block for slower warps.
 
 Static: barriers, and code between them that a branch lets some warps step over; two barriers with
 nothing between that they could order; loops that give work to fewer threads than the block has,
@@ -77,11 +77,11 @@ _ORDERED = (
     "RED", "REDG", "MEMBAR", "FENCE", "SYNCS", "HGMMA", "UTMALDG", "UTMASTG", "UBLKCP",
 )  # fmt: skip
 _LATE = (
-    "Distribute the work of that line evenly over the warps of the block, move it behind the "
+    "Distribute the work of that line evenly over the warps of the block, move it after the "
     "barrier, or let only the warps that need its result wait (a named barrier, an mbarrier)."
 )
 _UNKNOWN = (
-    "Have fewer barriers in the loop, or several independent blocks on a multiprocessor, so that"
+    "Use fewer barriers in the loop, or several independent blocks on a multiprocessor, so that"
     " one works while another waits. `tileprof run --instrument sample` shows which warps are late."
 )
 _DEAL = (
@@ -93,10 +93,10 @@ _REPLICATED = (
     "distributes the loop's iterations over warps would divide the work."
 )
 _LONE = (
-    "Leave the barriers out: nothing that threads share is read or written between them, so that"
-    " each warp could go on with its next load."
+    "Remove the barriers: nothing that threads share is read or written between them, so"
+    " each warp can continue with its next load."
 )
-_TWICE = "The second barrier orders nothing: leave it out."
+_TWICE = "The second barrier orders nothing: remove it."
 _COMPILER = "See which pass put the barrier there, and which accesses it orders."
 
 
@@ -242,7 +242,7 @@ def _twice(code: KernelCode, bars: list[int]) -> list[int]:
 
 def _redundant(case: KernelCase, code: KernelCode, twice: list[int]) -> Draft:
     place = case.at(code.instructions[twice[0]])
-    text = "a barrier behind the same barrier, with no access to memory between"
+    text = "a barrier directly after another one, with no access to memory between them"
     static, title = Evidence("static", text), "a barrier that orders nothing"
     cause = Cause(title, place, (static,), _TWICE, _COMPILER)
     if not code.whole:
@@ -250,7 +250,7 @@ def _redundant(case: KernelCase, code: KernelCode, twice: list[int]) -> Draft:
     taken = _waits(code, twice)
     seen = sampled(code, taken, "wait there")
     if code.share(taken) < COLD:
-        return cause.ignored(", and costs nothing", "Leave it: nobody waits there.", seen)
+        return cause.ignored(", and costs nothing", "Leave it: no warp waits there.", seen)
     # Who does not wait here is the sooner at its next wait: no more than these samples goes.
     return cause.costs(as_told(case, eliminated(taken, code.whole)), seen, confidence="high")
 

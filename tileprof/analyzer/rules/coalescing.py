@@ -1,5 +1,5 @@
-"""Accesses of global memory whose lanes lie apart, so that a request takes more sectors than its
-bytes need.
+"""Global-memory accesses with distant addresses in a warp, so that a request takes more sectors
+than its bytes need.
 
 Static: what the compiler counted from the layout ("8 sectors a request, 4 needed"), else what the
 addresses of lanes in the code come to. Dynamic: sectors and requests by instruction, else by
@@ -101,7 +101,7 @@ def _by_counts(case: KernelCase, all_: list[Requests], said: list[Told]) -> Iter
         return
     first = found[0]
     text = (
-        f"{first.sectors / first.count:.1f} sectors a request of {first.instruction.opcode},"
+        f"{first.sectors / first.count:.1f} sectors per request of {first.instruction.opcode},"
         f" {first.ideal:.0f} needed"
     )
     wasted = sum(each.wasted for each in found) / sum(each.sectors for each in all_)
@@ -137,7 +137,7 @@ def _by_addresses(case: KernelCase) -> Iterator[Draft]:
     first = max(apart, key=lambda each: (code.n([each.instruction.index]), each.ways))
     at, index = first.instruction, first.instruction.index
     text = (
-        f"{at.opcode}: {first.sectors} sectors a request, {first.needed} needed, by the addresses"
+        f"{at.opcode}: {first.sectors} sectors per request, {first.needed} needed, by the addresses"
         " of its lanes"
     )
     scattered = [Scattered(each.instruction.index, each.ways) for each in apart]

@@ -1,4 +1,4 @@
-"""Loops too long for the caches of instructions, and warps that wait for instructions.
+"""Loops too long for the instruction caches, and warps that wait for instructions.
 
 Static: bytes of the loop. Dynamic: samples at which the next instruction was not there yet.
 
@@ -74,13 +74,13 @@ def find(case: KernelCase) -> Iterator[Draft]:
         "samples", f"{percent(share)} of the samples wait for an instruction", count
     )
     if size > CODE_SIZE_NEXT and not code.whole:
-        yield Draft("warning", "a loop longer than the caches of instructions", place, (static,),
+        yield Draft("warning", "a loop longer than the instruction caches", place, (static,),
                     _UNROLLED, _COMPILER)  # fmt: skip
     elif size > CODE_SIZE_NEXT and share < COLD:
         yield Draft("ignore", "a long loop that costs nothing", place, (static, measured),
-                    "Leave it: its instructions are there in time.", confidence="high")  # fmt: skip
+                    "Leave it: its instructions arrive in time.", confidence="high")  # fmt: skip
     elif share >= CODE_SIZE_NOTABLE and size > CODE_SIZE_NEAREST:
-        yield Draft("suggestion", "a loop longer than the cache of instructions", place,
+        yield Draft("suggestion", "a loop longer than the instruction cache", place,
                     (static, measured), _UNROLLED, _COMPILER,
                     _saving(code, loop, late))  # fmt: skip
     elif share >= CODE_SIZE_MUCH:

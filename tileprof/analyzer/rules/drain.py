@@ -1,4 +1,4 @@
-"""Waiting until writes are through: fences, and the stores and atomics at a kernel's end.
+"""Waits for writes to complete: fences, and the stores and atomics at a kernel's end.
 
 Static: fences for the device or the system in the code; stores and atomics behind a loop that
 works, of a block or of each tile in turn, and why a tile's store is no copy by TMA. Dynamic:
@@ -90,7 +90,7 @@ _FENCE_COMPILER = (
     " in place of a fence of the device."
 )
 _TAIL_AUTHOR = (
-    "Store the tile through shared memory, by TMA or 16 bytes a thread, or let a block begin its"
+    "Store the tile through shared memory, by TMA or 16 bytes per thread, or let a block begin its"
     " next tile meanwhile (a persistent kernel)."
 )
 _ATOMIC_AUTHOR = (
@@ -214,7 +214,7 @@ def _tail(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     evidence = (*_static(case, code, stores), _seen(code, stores, shares, int(taken.sum())))
     part = 1.0 if atomic else DRAIN_MEANWHILE if hot.depth else DRAIN_ONCE
     yield Draft(
-        "suggestion", f"the end waits for its {'atomics' if atomic else 'stores'}",
+        "suggestion", f"the end of the kernel waits for its {'atomics' if atomic else 'stores'}",
         _place(case, code, hot.index), evidence, _ATOMIC_AUTHOR if atomic else _TAIL_AUTHOR, "",
         eliminated(taken, code.whole, part, sure=DRAIN_SURE if part > DRAIN_ONCE else 0.0),
         confidence="medium" if use else "low",
@@ -226,8 +226,8 @@ def _seen(code: KernelCode, stores: list[int], shares: list[float], samples: int
     left, full = code.n(reasons=_TAIL) / code.whole, code.n(stores, FULL) / code.whole
     text = f"{percent(sum(shares))} of the samples: {percent(left)} after the exit"
     text += f", {percent(full)} with their queue full"
-    also = {"until stores have left registers": sum(shares[1:])}
-    also |= {"behind them in it": shares[0] - left - full}
+    also = {"until stores have left the registers": sum(shares[1:])}
+    also |= {"behind them in the queue": shares[0] - left - full}
     text += "".join(f", {percent(part)} {who}" for who, part in also.items() if part >= COLD)
     return Evidence("samples", text, samples)
 
@@ -296,7 +296,7 @@ def _static(case: KernelCase, code: KernelCode, stores: list[int]) -> Iterator[E
     yield Evidence(
         "static",
         f"{len(stores) - len(atomics)} stores and {len(atomics)} atomics at the end, of"
-        f" {min(widths)} bytes a thread on",
+        f" {min(widths)} bytes per thread on",
     )
     for remark, chosen in case.decided(StoresFromRegisters, "copy"):
         against = "".join(f": not {each}" for each in remark.rejected[:1])

@@ -1,5 +1,5 @@
-"""Accesses of global memory by 1 to 8 bytes a thread, although neighbouring threads are at
-neighbouring addresses, so that one instruction could move 16.
+"""Global-memory accesses of 1 to 8 bytes per thread, although neighbouring threads use neighbouring
+addresses, so that one instruction could move 16.
 
 Static: what the compiler counted from the layout ("4-byte accesses, 4 sectors a request, 4
 needed": as many sectors as a thread has bytes are 32 lanes side by side), and why a copy got no
@@ -144,7 +144,8 @@ def _by_addresses(case: KernelCase) -> tuple[set[int], list[Evidence]]:
         return set(), []
     first = max(found, key=lambda each: each.ways)
     text = (
-        f"{first.instruction.opcode}: {first.sectors} sectors a request, {first.needed} needed, by"
+        f"{first.instruction.opcode}: {first.sectors} sectors per request, {first.needed} needed, "
+        f"by"
         " the addresses of its lanes"
     )
     return {each.instruction.index for each in found}, [Evidence("static", text)]
@@ -269,7 +270,7 @@ def _static(case: KernelCase, said: list[Told]) -> Iterator[Evidence]:
 def _title(code: KernelCode | None, where: Collection[int], said: list[Told] | None = None) -> str:
     widths = {width_of(code.instructions[i].opcode) for i in where} if code else set[int]()
     width = min(widths | {each.access.width for each in said or ()})
-    return f"accesses of {width} bytes a thread where 16 would do"
+    return f"accesses of {width} bytes per thread where 16 would do"
 
 
 def _place(case: KernelCase, code: KernelCode | None, where: Collection[int]) -> Place:

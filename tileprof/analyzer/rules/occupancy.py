@@ -1,4 +1,4 @@
-"""Too few warps to hide latency, where one step more is in reach.
+"""Too few warps to hide latency, if one more block per multiprocessor nearly fits.
 
 Static: what limits the blocks on a multiprocessor, and what one more needs. Dynamic: cycles in
 which schedulers issue nothing, and the latency that their warps wait for then.
@@ -188,7 +188,8 @@ def _static(case: KernelCase, launch: Launch, share: float, step: Step) -> str:
     blocks = "1 block" if launch.held == 1 else f"{launch.held} blocks"
     limit = case.attributes.get("limited_by", "")
     return (
-        f"{blocks} of {launch.threads} threads a multiprocessor, {percent(share, 0)} of its warps,"
+        f"{blocks} of {launch.threads} threads per multiprocessor, {percent(share, 0)} of its "
+        f"warps,"
         f" limited by {limit}; the next step needs {step.needs}"
     )
 

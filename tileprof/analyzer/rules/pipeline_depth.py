@@ -52,7 +52,7 @@ from tileprof.analyzer.tiles.rings import Ring, rings_of
 from tileprof.remarks import Remark
 from tileprof.remarks.loops import WaitedAtOnce
 
-_TITLE, _EACH = "loads do not run far enough ahead", "tiles are waited for at once"
+_TITLE, _EACH = "loads do not run far enough ahead", "tiles are waited for immediately"
 _NONE = "no load runs ahead of its use"
 _COMPILER = (
     "The ring has as many slots as `num_stages` says, and one product in flight holds one of them:"
@@ -60,8 +60,7 @@ _COMPILER = (
 )
 _TURNS = "warp groups that load their tiles themselves do not take turns with products"
 _PIPELINE = (
-    "Let the loads of the next tiles run while this one is used: a pipelined loop with"
-    " `num_stages` of 3 or more."
+    "Load the next tiles while this one is used: a pipelined loop with `num_stages` of 3 or more."
 )
 
 

@@ -34,7 +34,7 @@ _TENSOR = re.compile(
 )
 _OLD, _NEW = "fma_float32", "tensor_tf32"
 _ADVICE = (
-    "If 10 bits of mantissa will do, let products of 32-bit floats use tensor cores:"
+    "If 10 bits of mantissa suffice, let products of 32-bit floats use tensor cores:"
     ' torch.set_float32_matmul_precision("high"), torch.backends.cudnn.allow_tf32 = True for'
     " convolutions; or run the model under torch.autocast with bfloat16."
 )
@@ -58,7 +58,7 @@ def find(program: Program) -> Iterator[Draft]:
     text = f"{len(plain)} such kernels take {percent(share)} of {tree.whose}"
     evidence = [static, Evidence("activities", text)]
     if share < COLD:
-        yield Draft("ignore", "32-bit products without tensor cores that take no time", place,
+        yield Draft("ignore", "32-bit products without tensor cores that take little time", place,
                     tuple(evidence), "Leave it: they hardly run.", confidence="high")  # fmt: skip
         return
     saving, told = _saving(tree, plain)

@@ -1,4 +1,4 @@
-"""Turns of a loop that read, or write, what the turn before did; the same bytes loaded twice.
+"""Loop iterations that read or write what the previous one did; the same bytes loaded twice.
 
 Static: accesses of global memory in a loop whose addresses its turns do not change, by the machine
 code (`machine/repeats`); pairs of loads of one address. Dynamic: samples of the loop, of such
@@ -48,8 +48,8 @@ from tileprof.analyzer.rules.numbers import (
 )
 
 _PASS = (
-    "Run the loop once: each of its turns loads the same addresses, and begins anew, so that it"
-    " computes what the turn before did. Keep its results, or merge the passes into one."
+    "Run the loop once: each iteration starts anew and loads the same addresses, so it computes the"
+    " same as the previous one. Keep the results, or merge the passes into one."
 )
 _HOIST = (
     "Load it once, before the loop, and keep it in registers or shared memory: its address does not"
@@ -57,8 +57,8 @@ _HOIST = (
     " is written."
 )
 _STORE = (
-    "Store once, behind the loop: each iteration overwrites what the one before stored, so only the"
-    " last store counts."
+    "Store once, after the loop: each iteration overwrites what the previous one stored, so only"
+    " the last store counts."
 )
 _TWICE = "Load it once and use the value twice; a volatile load is not merged with another one."
 _COMPILER = (
@@ -89,14 +89,14 @@ def _passes(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Draf
     share, turns = samples / code.whole, turns_of(code, each.loop)
     hot = code.hottest(each.loads)
     assert hot is not None
-    text = f"{len(each.loads)} loads of the loop have the same addresses in each of its turns"
+    text = f"{len(each.loads)} loads of the loop have the same addresses in each iteration"
     evidence = (
-        Evidence("static", f"{text}, and nothing but its count is carried from turn to turn"),
+        Evidence("static", f"{text}, and only its counter is carried from iteration to iteration"),
         Evidence("samples", f"{percent(share)} of the samples are in the loop", samples),
     )
     gone = min(share * (1 - 1 / turns), LONGEST_SAVING)
     most = min(gone + REDUNDANT_TRAFFIC_OTHERS * (1 - gone), LONGEST_SAVING)
-    title = "each turn of a loop loads and computes what the turn before did"
+    title = "each iteration of a loop loads and computes the same as the one before"
     cause = Cause(title, case.at(hot), evidence, _PASS)
     yield cause.costs(
         Saving(REDUNDANT_TRAFFIC_WHOLE * gone, gone, most, None, samples), confidence="high"
@@ -119,9 +119,9 @@ def _accesses(case: KernelCase, code: KernelCode, each: Repeated) -> Iterator[Dr
             taken = np.maximum(taken, code.taken(code.rows(same)))
         if code.share(taken) < COLD:
             continue
-        text = f"{len(where)} {kind}s whose addresses no turn of the loop changes"
+        text = f"{len(where)} {kind}s whose addresses do not change in the loop"
         static = Evidence("static", text)
-        title = f"each turn of a loop {kind}s the same bytes again"
+        title = f"each iteration of a loop {kind}s the same bytes again"
         cause = Cause(title, case.at(hot), (static,), author, _COMPILER)
         seen = sampled(code, taken, "are at them or wait for them")
         own = _of_loads(code, each, taken) if kind == "load" else None

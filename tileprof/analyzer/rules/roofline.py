@@ -1,4 +1,4 @@
-"""Kernels that are as fast as their device: nothing is left to tune.
+"""Kernels that are as fast as their device allows: nothing is left to tune.
 
 Static: flops and bytes of the work. Dynamic: its time, beside what the device was measured to do at
 most. Within a tenth of a roof only less work helps: fusion, or smaller elements.

@@ -1,4 +1,4 @@
-"""Arithmetic that takes longer than it has to: doubles by accident, conversions, slow paths.
+"""Arithmetic that is slower than necessary: accidental doubles, conversions, slow paths.
 
 Static: opcodes, and constants that tell what they are part of; what the kernel's own ops are.
 Dynamic: samples at them whose pipe or queue was busy, and of what waits for their results.
@@ -179,11 +179,14 @@ def _special(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
         return
     hot = code.hottest(where)
     name = hot.opcode if hot else "MUFU"
-    text = f"{percent(share)} of the samples are at {name} and its like, or wait for their results"
+    text = (
+        f"{percent(share)} of the samples are at {name} and similar instructions, or wait for "
+        f"their results"
+    )
     yield Draft(
-        "symptom", "special functions are what the kernel waits for", _place(case, code, where),
+        "symptom", "the kernel waits for special functions", _place(case, code, where),
         (Evidence("samples", text, int(taken.sum())),),
-        "If the kernel can do with fewer of them, that is what helps: compute them once for several"
+        "Use fewer of them if possible: compute them once for several"
         " uses, in pairs of halves (`ex2` of f16x2), or some by a polynomial on the other units.",
         confidence="low",
     )  # fmt: skip

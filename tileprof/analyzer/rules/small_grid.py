@@ -1,4 +1,4 @@
-"""Launches of fewer blocks than there are multiprocessors: some of the device has nothing to do.
+"""Launches with fewer blocks than multiprocessors: part of the device is idle.
 
 Static: blocks of the grid, multiprocessors of the device. Dynamic: the time of a launch; cycles in
 which multiprocessors had work (counters), or warps (samples).
@@ -63,14 +63,14 @@ from tileprof.analyzer.rules.numbers import (
 )
 
 _AUTHOR = (
-    "Cut the work into more blocks: a smaller tile, or several blocks along the dimension that is"
+    "Split the work into more blocks: a smaller tile, or several blocks along the dimension that is"
     " summed over (split-K) whose parts are then added."
 )
 _MORE = (
     "Launch more blocks: as many as the multiprocessors hold at once, or one for each piece of"
     " work. The loop over pieces steps by the number of blocks, so that its result is the same."
 )
-_IN_TURN = "each block takes tiles in turn: more blocks take fewer each"
+_IN_TURN = "each block processes several tiles: with more blocks, each processes fewer"
 _COMPILER = "The choice of tiles did not consider the number of multiprocessors for this shape."
 
 

@@ -1,4 +1,4 @@
-"""Registers that are kept in memory: costly in a hot loop, harmless on a path that is never taken.
+"""Registers spilled to memory: costly in a hot loop, harmless on a path that is never taken.
 
 Static: loads and stores of local memory in the code. Dynamic: samples at them, of what waits for
 them, and of what else waits for a place in the queue that they fill. Nearly all of that time comes
@@ -134,7 +134,7 @@ def _place(case: KernelCase, code: KernelCode, spills: list[int]) -> Place:
 def _static(case: KernelCase, code: KernelCode, spills: list[int]) -> Evidence:
     looped = sum(code.instructions[index].depth > 0 for index in spills)
     registers = case.number("registers")
-    held = f"; {registers:.0f} registers a thread" if registers else ""
+    held = f"; {registers:.0f} registers per thread" if registers else ""
     text = f"{len(spills)} loads and stores of local memory, {looped} of them in loops{held}"
     return Evidence("static", text)
 
@@ -143,12 +143,12 @@ def _advice(case: KernelCase) -> str:
     registers = case.number("registers") or 0
     if registers >= 255:
         return (
-            "A thread has all 255 registers: keep less in each, by a smaller tile or by more"
-            " threads a block."
+            "Each thread has all 255 registers: keep less in them, by a smaller tile or by more"
+            " threads per block."
         )
     return (
-        "Let a thread have more registers (a higher bound, fewer blocks per multiprocessor), or"
-        " keep less in it: a smaller tile, or more threads a block."
+        "Give each thread more registers (a higher bound, fewer blocks per multiprocessor), or"
+        " keep less in them: a smaller tile, or more threads per block."
     )
 
 

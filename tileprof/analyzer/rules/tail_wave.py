@@ -1,4 +1,4 @@
-"""A last wave of blocks, or round of a persistent kernel's tiles, that fills a part of the device.
+"""A last wave of blocks, or of a persistent kernel's tiles, that fills only part of the device.
 
 Static: blocks of the grid, beside those that run at once; tiles, beside the blocks that take them
 in turn. Dynamic: the time of a launch, and the median of its blocks, where some were recorded; in
@@ -57,9 +57,9 @@ from tileprof.analyzer.rules.numbers import (
 
 _ASK = "See how long blocks take in either wave (`--instrument sample`)."
 _AUTHOR = (
-    "Let the tiles fit the device: tiles of another size, a persistent kernel (as many blocks "
-    "as run at once, each taking tile after tile), or the last tiles cut along the sum "
-    "(stream-K)."
+    "Fit the tiles to the device: another tile size, a persistent kernel (as many blocks "
+    "as run at once, each taking tile after tile), or the last tiles split along the "
+    "summed dimension (stream-K)."
 )
 _COMPILER = (
     "The choice of tiles and of a persistent grid did not consider how much of the device the last"

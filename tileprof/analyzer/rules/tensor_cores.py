@@ -1,4 +1,4 @@
-"""Matrix products that are not done by the fastest instruction the device has.
+"""Matrix products that do not use the device's fastest instruction.
 
 Static: the compiler chose `mma` or `fma` where the target has `wgmma`, or `fma` where it has `mma`,
 and says why; Triton's `tt.dot` whose result is in a blocked layout, which it does by `fma`, or
@@ -146,9 +146,9 @@ def _of_remark(
 
 def _draft(case: KernelCase, product: _Product) -> Draft:
     chosen, wanted = product.chosen, product.wanted
-    title = f"a matrix product is done by {chosen}, not by {wanted}"
+    title = f"a matrix product uses {chosen}, not {wanted}"
     static = product.evidence
-    compiler = f"The choice of instructions turned {wanted} down: {product.reason}."
+    compiler = f"The choice of instructions rejected {wanted}: {product.reason}."
     code, where = case.sampled, product.where
     hot = code.hottest(where) if code else None
     if code is None or hot is None:
@@ -159,7 +159,7 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
     taken = taken_by(code, where, told)
     times = _peak(case, wanted, product.dtype) / _peak(case, chosen)
     cause = Cause(title, place, (static,), product.author, compiler)
-    what = f"are the product's; {wanted} is up to {times:.1f} times as fast"
+    what = f"are at the product; {wanted} is up to {times:.1f} times as fast"
     seen = sampled(code, taken, what)
     if code.share(taken) * (1 - 1 / times) < COLD:
         leave = "Leave it: the product takes no time."
@@ -173,8 +173,10 @@ def _draft(case: KernelCase, product: _Product) -> Draft:
         saving = eliminated(taken, code.whole, least + HALFWAY * (most - least), HALFWAY)
         left = reach.left(case)
         if left is not None and left.mid > saving.mid and (copy := _in_part(case)):
-            text = f"{copy.subject}: {copy.decision}, as it fills a part of a shared tile:"
-            more = Evidence("static", f"{text} what the tile is made of keeps both", remark=copy)
+            text = f"{copy.subject}: {copy.decision}, because it fills a part of a shared tile:"
+            more = Evidence(
+                "static", f"{text} the parts of which the tile is made prevent both", remark=copy
+            )
             saving = Saving(min(saving.low, left.low), left.mid, left.high)
             return cause.costs(saving, seen, more, confidence=product.confidence)
         return cause.costs(saving, seen, confidence=product.confidence)
@@ -282,7 +284,8 @@ def _by_hand(case: KernelCase, code: KernelCode) -> _Product | None:
     text = f"a loop of {len(many)} FFMA multiplies registers by registers, read from shared memory"
     return _Product(
         "fma", "mma", reason, Evidence("static", text),
-        "If this is a product of matrices, do it by tensor cores (`mma`, `wgmma`, a library): tf32"
+        "If this is a product of matrices, compute it with tensor cores (`mma`, `wgmma`, a "
+        "library): tf32"
         " keeps 10 bits of mantissa; bfloat16 and float16 are faster still.",
         here, case.op_at(here), list(loop), "tf32", "low",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""More bytes from and to the device's memory than the work has: what was read is read again.
+"""More bytes from and to the device's memory than the work needs, because data are read again.
 
 Static: the bytes of a kernel's tensors, by its IR, and of what its blocks read in their order
 (`block_order`). Dynamic: bytes of DRAM and the hits of L2, by hardware counters, beside the time
@@ -144,7 +144,10 @@ def _modelled(case: KernelCase) -> Iterator[Draft]:
     if not at_all or now < TRAFFIC_FEWER * best or waits < TRAFFIC_WAITING:
         return
     rows, place = grouped(case)
-    title = f"the order of blocks has L2 read {traffic.now / traffic.best:.1f} times what it could"
+    title = (
+        f"because of the order of blocks, L2 reads {traffic.now / traffic.best:.1f} times as much "
+        f"as necessary"
+    )
     author = _order_of(traffic, rows)
     rate = traffic.now / case.time / now / 1e3
     roof = f"{percent(now, 0)} of the time at {rate:.3g} TB/s, as measured"
@@ -182,7 +185,7 @@ def _at_memory(case: KernelCase, moved: float) -> float:
 
 def _launched(case: KernelCase, traffic: Traffic) -> str:
     now, best = (each / case.launches / 1e9 for each in (traffic.now, traffic.best))
-    read = f"in the order of blocks {now:.3g} GB a launch come from memory, as what they share is"
+    read = f"in the order of blocks {now:.3g} GB per launch come from memory, as what they share is"
     if traffic.turned:
         return f"{read} read again; in another order of the grid's axes {best:.3g}"
     return f"{read} read again; in groups of {traffic.group} rows {best:.3g}"

@@ -1,4 +1,4 @@
-"""Work on nothing: tiles that reach beyond their tensors, instructions for a few of 32 lanes.
+"""Useless work: tiles that reach beyond their tensors, instructions for a few of 32 lanes.
 
 Static: extents of tensors beside those of the tiles that cover them; what the compiler says of an
 access that keeps its guard. Dynamic: samples of the kernel, or of its loops where a product is
@@ -103,7 +103,7 @@ def _outside(case: KernelCase) -> Iterator[Draft]:
         text += f"; its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"
     seen = Evidence("samples", text, samples)
     if saving.mid < COLD or samples < FEWEST_SAMPLES:
-        leave = "Leave it: it is not what takes the time."
+        leave = "Leave it: the time is spent elsewhere."
         yield cause.ignored(", where it costs nothing", leave, seen)
         return
     yield cause.costs(saving, seen)
@@ -120,7 +120,7 @@ def _masked(case: KernelCase) -> Iterator[Draft]:
         f"a launch has lanes to store {masked.stored / 1e6:.4g} MB, where all its tensors have"
         f" {masked.held / 1e6:.4g} MB: a guard leaves out {percent(outside, 0)} of them or more"
     )
-    title = f"{percent(outside, 0)} of the lanes work on elements that a guard leaves out"
+    title = f"{percent(outside, 0)} of the lanes work on elements that a guard excludes"
     cause = Cause(title, case.at(masked.first), (Evidence("static", text),), _FITTING)
     saving = Saving(
         WASTED_LANES_SURE * outside, WASTED_LANES_GUARDED * outside, outside, None, code.whole
@@ -184,7 +184,7 @@ def _idle_lanes(case: KernelCase) -> Iterator[Draft]:
         share[index] = each
     taken = code.taken(code.rows(list(unused))) * share[code.at]
     busy = percent(busy_share(code), 0)
-    seen = sampled(code, taken, f"are what these lanes take, of {busy} busy")
+    seen = sampled(code, taken, f"are spent on these lanes, of {busy} busy")
     if code.share(taken) < COLD:
         leave = "Leave it: this code takes no time."
         yield cause.ignored(", where it costs nothing", leave, seen)
@@ -235,7 +235,7 @@ def _part(code: KernelCode, unused: Mapping[int, float]) -> float:
 def _counted(code: KernelCode, hot: Instruction, lanes: Mapping[int, float]) -> Evidence:
     text = f"{WARP * lanes[hot.index]:.1f} lanes of 32 execute {hot.name} at {shown(hot)}"
     if more := len(lanes) - 1:
-        text += f", and {more} instructions more waste lanes"
+        text += f", and {more} more instructions waste lanes"
     return Evidence("counters", text)
 
 

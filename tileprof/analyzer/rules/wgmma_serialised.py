@@ -1,4 +1,4 @@
-"""Matrix products of a warp group that wait for one another instead of queueing up.
+"""Matrix products of a warp group that wait for one another instead of overlapping.
 
 Static: what ptxas says ("wgmma.mma_async instructions are serialized due to …"), or code in which
 each product of a loop is followed by a wait for all of them. Dynamic: samples of warps at these

@@ -143,7 +143,7 @@ class _Worker:
                 cases: list[Case] = engine.cases_of(name, found, self._wanted)
                 return cases
         if not callable(found):
-            raise Refused(f"`{name}` is no kernel and no function")
+            raise Refused(f"`{name}` is neither a kernel nor a function")
         values = {
             n: v
             for n, v in self._suite["values"].items()

@@ -35,22 +35,24 @@ def _parser() -> Parser:
     parser = Parser(
         "bisect",
         USAGE,
-        "Compile kernels of tileprof or Triton under two compilers, time both sides in turn, and "
-        "name the kernels that changed beyond noise, the first level that differs (Python, "
-        "options, IR and pass, code, PTX, SASS, resources, launch, clocks), and what brought it. "
-        "OLD and NEW are wheels (FILE.whl), commits of a git repository, source trees, "
+        "Compile kernels of tileprof or Triton with two compilers, time both alternately, and name "
+        "the kernels that changed beyond noise. For each, show the first level that differs "
+        "(Python, options, IR and pass, code, PTX, SASS, resources, launch, clocks) and the "
+        "commit, pass or option that caused it. OLD and NEW are wheels (FILE.whl), commits of a "
+        "git repository, source trees, "
         "environments (a folder or its python), options (NAME=VALUE,… or `default`), or folders "
-        "that Triton cached or dumped. Without a GPU kernels are compiled and not timed. With "
+        "that Triton cached or dumped. Without a GPU, kernels are compiled but not timed. With "
         "--fail-if, exit with status 1 if the expression holds for a kernel.",
     )
     add = parser.add_argument
-    add("old", metavar="OLD", help="the side to compare with")
-    add("new", metavar="NEW", help="the other side")
+    add("old", metavar="OLD", help="baseline compiler")
+    add("new", metavar="NEW", help="new compiler")
     add(
         "suite",
         metavar="SUITE",
         nargs="?",
-        help="kernels of a Python file, kernels or functions in it, or a script that launches some",
+        help="a Python file with kernels, kernels or functions in it, or a script that launches "
+        "some",
     )
     add_bindings(
         parser,
@@ -70,30 +72,31 @@ def _parser() -> Parser:
         metavar="TARGET",
         help="cpu, sm_90a or sm_80 (default: that of the GPU; sm_90a without one)",
     )
-    add("--compile-only", action="store_true", help="compare code, and time nothing")
+    add("--compile-only", action="store_true", help="compare code only; time nothing")
     add(
         "--floor",
         type=number(float),
         default=2.0,
         metavar="PERCENT",
-        help="least change of a time that counts, with its whole interval (default: 2)",
+        help="smallest change of a time that counts; its whole interval must exceed it (default: "
+        "2)",
     )
     add(
         "--repository",
         metavar="DIR",
         default="",
-        help="git repository of commits (default: that of the current folder)",
+        help="git repository for commits (default: that of the current folder)",
     )
     add(
         "--same-suite",
         action="store_true",
-        help="compile the suite's file as it is here on both sides, also where commits or trees "
+        help="compile this version of the suite's file on both sides, even if the commits or trees "
         "have their own",
     )
     add(
         "--no-walk",
         action="store_true",
-        help="do not look for the commits, passes and options that brought a change",
+        help="do not search for the commit, pass or option that caused a change",
     )
     add("--json", action="store_true", help="print the report as JSON")
     add(
@@ -245,5 +248,5 @@ def _fails(change: Change, gate: str) -> bool:
     return fail_if(_Compared(change), gate)
 
 
-COMMAND = Command("bisect", "what changed in kernels between two compilers, and why", main, _parser)
+COMMAND = Command("bisect", "find what changed in kernels between two compilers", main, _parser)
 """The command."""

@@ -36,9 +36,9 @@ def _parser() -> Parser:
         "bench",
         USAGE,
         "Time FUNCTION of FILE: a Python function that launches GPU work or computes on the host, "
-        "or a kernel of tileprof, for which random arrays are made. Rounds go on until the 95 % "
-        "interval of the median is narrow enough. With --against, both take turns and the ratio "
-        "of each pair counts.",
+        "or a tile kernel, which is called with random arrays. Rounds are repeated until the 95 % "
+        "interval of the median is narrow enough. With --against, both functions run alternately, "
+        "and the result is the median ratio of the pairs.",
     )
     add = parser.add_argument
     add("function", metavar="FILE:FUNCTION", help="Python file and a function or kernel in it")
@@ -51,23 +51,22 @@ def _parser() -> Parser:
     add(
         "--device",
         metavar="D",
-        help="where kernels of tileprof run: interpreter, cpu, cuda or cuda:N (default: cuda where "
-        "there is a GPU, else cpu)",
+        help="device for tile kernels: interpreter, cpu, cuda or cuda:N (default: cuda if there is "
+        "a GPU, else cpu)",
     )
     add(
         "--clock",
         type=one_of("auto", "gpu", "host"),
         default="auto",
         metavar="WHICH",
-        help="gpu: events on the current stream; host: from the call until the GPU is idle; auto "
-        "(default): gpu where the calls use a GPU",
+        help="gpu: CUDA events on the current stream; host: from the call until the GPU is idle; "
+        "auto (default): gpu if the calls use a GPU, else host",
     )
     add("--flush-l2", action="store_true", help="overwrite the GPU's L2 cache before each call")
     add(
         "--graph",
         action="store_true",
-        help="replay the calls from a CUDA graph (captured by PyTorch), so that no host is waited "
-        "for",
+        help="replay the calls from a CUDA graph (captured by PyTorch), to exclude the host's time",
     )
     add(
         "--within",
@@ -81,7 +80,7 @@ def _parser() -> Parser:
         type=number(float),
         default=10.0,
         metavar="S",
-        help="stop after this time at the latest, warm-up not counted (default: 10)",
+        help="stop after this time at the latest, excluding warm-up (default: 10)",
     )
     add("--json", action="store_true", help="print the result as JSON, with the time of each round")
     add(

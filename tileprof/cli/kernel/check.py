@@ -25,25 +25,29 @@ def _parser() -> Parser:
     parser = Parser(
         "check",
         USAGE,
-        "Look for races between blocks, reads of elements that were not written, and accesses out "
-        "of bounds in KERNEL of FILE. Each property of each launch is proved for all inputs, or "
-        "explored by a run in the interpreter. Races, missing fences and deadlocks inside blocks "
-        "are looked for in the code for a GPU, of which some blocks run on an emulated one. Exit "
-        "with status 1 if there is a finding. No GPU needed.",
+        "Check KERNEL of FILE for races between blocks, reads of uninitialized elements, and "
+        "accesses out of bounds. Each property of each launch is proved for all inputs, or else "
+        "tested by a run in the interpreter. To find races, missing fences and deadlocks inside "
+        "blocks, some blocks of the code generated for a GPU run in an emulator. Exit with status "
+        "1 if there is a finding. No GPU needed.",
     )
     add_kernel(parser)
     add = parser.add_argument
-    add("--no-run", action="store_true", help="only prove; without it, the kernel also runs")
-    add("--no-inside", action="store_true", help="leave out the inside of blocks")
-    add("--target", default="sm_90a", help="GPU that blocks are compiled for: sm_90a or sm_80")
+    add("--no-run", action="store_true", help="only prove; do not run the kernel")
+    add("--no-inside", action="store_true", help="do not check inside blocks")
+    add(
+        "--target",
+        default="sm_90a",
+        help="GPU architecture to compile for: sm_90a (default) or sm_80",
+    )
     add(
         "--schedules",
         type=_at_least(1),
         default=3,
         metavar="N",
-        help="orders in which threads run (3)",
+        help="number of thread orders to try inside blocks (default: 3)",
     )
-    add("--seed", type=_at_least(0), default=0, help="seed of the first of them (0)")
+    add("--seed", type=_at_least(0), default=0, help="seed of the first order (default: 0)")
     add("--json", action="store_true", help="print JSON")
     add("--sarif", metavar="OUT", help="also write the findings as SARIF, for editors")
     return parser

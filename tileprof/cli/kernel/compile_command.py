@@ -59,7 +59,7 @@ def _parser() -> Parser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="force or forbid a choice of the GPU compiler, for example --control tma=off",
+        help="force or forbid a decision of the GPU compiler, for example --control tma=off",
     )
     add(
         "--strict",

@@ -23,9 +23,9 @@ def _parser() -> Parser:
     parser = Parser(
         "events",
         USAGE,
-        "Run KERNEL of FILE in the interpreter and list what its blocks read and write: one row "
-        "for each access of a point or of a block. Without -o, print totals by source line. No GPU "
-        "needed.",
+        "Run KERNEL of FILE in the interpreter and list what its blocks read and write, one row "
+        "per "
+        "access of a point or block. Without -o, print totals by source line. No GPU needed.",
     )
     add = parser.add_argument
     add_kernel(parser)
@@ -46,7 +46,7 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     add(
         "--input",
         metavar="FILE.npz",
-        help="tensors by argument name; those not in it are made: random floats, integers 0",
+        help="tensors by argument name; missing ones are generated: random floats, integers 0",
     )
 
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     args = _parser().parse_args(arguments)
     if args.output is not None and not args.output.endswith((".parquet", ".npz")):
         raise UsageError(
-            f"{args.output} is no name of a Parquet file or of NumPy arrays",
+            f"{args.output} is not the name of a .parquet or .npz file",
             hint="End it in .parquet or .npz.",
         )
     kernel = compiled(find(args.kernel), bindings(args.bindings))

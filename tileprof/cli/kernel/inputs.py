@@ -50,7 +50,8 @@ def _read(path: str) -> Mapping[str, Any]:
     except (ValueError, zipfile.BadZipFile):
         pass
     raise UsageError(
-        f"{path} is no file of NumPy arrays", hint="Write it with numpy.savez(FILE, NAME=array, …)."
+        f"{path} is not a file of NumPy arrays",
+        hint="Write it with numpy.savez(FILE, NAME=array, …).",
     )
 
 

@@ -37,17 +37,17 @@ def _parser() -> Parser:
     parser = Parser(
         "inspect",
         USAGE,
-        "Show each kernel's resources, loops, spilled registers, instruction mix, and SASS "
-        "grouped by source line. FILE is a cubin, a Python file whose KERNEL is compiled "
-        "first, or a profile. From a profile with samples of program counters, show the SASS "
-        "of the sampled functions and what stalled instructions wait for, or the code that "
-        "Triton compiled them from.",
+        "Show the resources, loops, spilled registers and instruction mix of each kernel, and its "
+        "SASS grouped by source line. FILE is a cubin, a Python file whose KERNEL is compiled "
+        "first, or a profile. For a profile with instruction samples, show the SASS of the "
+        "sampled functions and what stalled instructions wait for, or the code from which Triton "
+        "compiled them.",
     )
     add = parser.add_argument
     add(
         "file",
         metavar="FILE",
-        help="a .cubin file of any compiler, a Python file and the name of a kernel in it, or a "
+        help="a .cubin file from any compiler, a Python file and the name of a kernel in it, or a "
         ".tprof file",
     )
     add("--target", metavar="TARGET", help="for FILE:KERNEL: sm_90a (default) or sm_80")
@@ -58,7 +58,7 @@ def _parser() -> Parser:
         metavar="NAME=VALUE",
         help="for FILE:KERNEL: bind a value known at compile time; may be repeated",
     )
-    add("-i", dest="include", metavar="RE", help="only functions whose name matches")
+    add("-i", dest="include", metavar="RE", help="show only functions whose name matches")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "-t",
@@ -73,7 +73,7 @@ def _parser() -> Parser:
         type=one_of("ttgir", "ptx"),
         metavar="WHAT",
         help="for a profile: show ttgir or ptx of Triton kernels instead of SASS, for the "
-        "kernel with the most samples, or with -i for those that match",
+        "kernel with the most samples, or with -i for matching ones",
     )
     add("--json", action="store_true", help="print JSON")
     return parser

@@ -22,10 +22,10 @@ def _parser() -> Parser:
     parser = Parser(
         "show",
         USAGE,
-        "Run KERNEL of FILE in the interpreter and write a page that shows what its blocks read "
-        "and write: the grid and each tensor, one block step by step, bytes against what must "
-        "move, and layouts with bank conflicts on a GPU. The page is one file and needs no "
-        "network. No GPU needed.",
+        "Run KERNEL of FILE in the interpreter and write an HTML page that shows what its blocks "
+        "read and write: the grid and each tensor, one block step by step, bytes moved and bytes "
+        "that must move, and layouts with bank conflicts on a GPU. The page is one file and needs "
+        "no network. No GPU needed.",
     )
     add_kernel(parser)
     add = parser.add_argument

@@ -36,16 +36,17 @@ def _parser() -> Parser:
     parser = Parser(
         "tune",
         USAGE,
-        "Find the fastest configuration of a kernel for the shapes that --set binds: of those that "
-        "`@tileprof.autotune` lists, else of all values of its tile sizes, stages and threads that "
-        "--set leaves open, and of lowering controls. A model ranks them from trial compiles; a "
-        "few are timed in pairs until the winner is sure. What is found is kept for later calls.",
+        "Find the fastest configuration of a kernel for the shapes that --set binds. Candidates "
+        "are "
+        "those of `@tileprof.autotune`; otherwise all tile sizes, stages and threads that --set "
+        "leaves open, and lowering controls. A model ranks the candidates from trial compiles. The "
+        "best few are timed in pairs until the winner is certain. Later calls use the result.",
     )
     add = parser.add_argument
     add("kernel", metavar="FILE:KERNEL", help="Python file and the name of a kernel in it")
     add_bindings(
         parser,
-        "an extent, an argument of the kernel or a scalar that is not to be tuned; may be repeated",
+        "fix an extent, an argument of the kernel or a scalar; may be repeated",
     )
     add(
         "--device",
@@ -56,8 +57,7 @@ def _parser() -> Parser:
     add(
         "--target",
         metavar="T",
-        help="rank by the model for a GPU that need not be there, and time nothing: sm_90a or "
-        "sm_80",
+        help="only rank by the model, for sm_90a or sm_80; times nothing and needs no GPU",
     )
     add(
         "--timed",
@@ -75,17 +75,17 @@ def _parser() -> Parser:
         "--seconds",
         type=number(float),
         metavar="S",
-        help="begin nothing new after this time; what is best then wins (default: no limit)",
+        help="start no new measurement after this time; the best so far wins (default: no limit)",
     )
     add("--input", metavar="FILE.npz", help="arrays to time with, by name (default: random ones)")
     add(
         "--explain",
         action="store_true",
-        help="say for each configuration what the model and the measurement say of it",
+        help="print the predicted and the measured time of each configuration",
     )
     add("--json", action="store_true", help="print everything as JSON")
     add("--table", metavar="FILE", help="add the result to a table that ships with the kernel")
-    add("--no-keep", action="store_true", help="do not keep the result in the cache")
+    add("--no-keep", action="store_true", help="do not store the result in the cache")
     return parser
 
 

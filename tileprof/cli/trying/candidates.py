@@ -65,7 +65,7 @@ def parse_change(text: str) -> Fix:
     try:
         return make(value)
     except ValueError:
-        raise UsageError(f"`{value}` is no number of workers", hint="workers=4") from None
+        raise UsageError(f"`{value}` is not a number of workers", hint="workers=4") from None
 
 
 def parse_function(text: str) -> Function:

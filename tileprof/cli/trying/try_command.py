@@ -33,28 +33,28 @@ def _parser() -> Parser:
     parser = Parser(
         "try",
         USAGE,
-        "Try the changes that a report suggests, in processes of their own: results are compared "
-        "with those of the program as it is, and steps of both are timed in turn. A change is kept "
-        "if it is faster beyond noise and results are the same. Your files are not changed without "
-        "--apply. The "
-        "program runs many times. Exit code: 0 if a change is worth keeping, 1 if none is, 2 for "
-        "wrong use.",
+        "Try the changes that a report suggests. Each runs in a separate process: its results are "
+        "compared with those of the unchanged program, and steps of both are timed alternately. A "
+        "change is kept if it is faster beyond noise and gives the same results. Your files are "
+        "changed only with --apply. The program runs many times. Exit code: 0 if a change is worth "
+        "keeping, 1 if none is, 2 for wrong use.",
     )
     add = parser.add_argument
-    add("--list", action="store_true", help="list the changes that would be tried, and try none")
+    add("--list", action="store_true", help="list the changes that would be tried; try none")
     add(
         "--only",
         action="append",
         default=[],
         metavar="ID",
-        help="try only this finding, by its id or rule, or the code of its change; repeatable",
+        help="try only this finding (its id or rule) or this change (its code); may be repeated",
     )
     add(
         "--change",
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="try this change, whatever the report says; may be repeated: fused, foreach, "
+        help="try this change even if the report does not suggest it; may be repeated: fused, "
+        "foreach, "
         "workers[=N], pinned, channels-last, tf32, autocast, cudnn-benchmark, zero-grad, "
         "no-checkpoints, sparse-gradients, "
         "compile=FILE:FUNCTION, env=NAME=VALUE, control=NAME=VALUE",
@@ -68,34 +68,34 @@ def _parser() -> Parser:
     add(
         "--compare",
         metavar="FILE:FUNCTION",
-        help="compare what this function returns (default: that of --step), beside losses, "
-        "gradients, updates of parameters, and printed numbers",
+        help="compare what this function returns (default: that of --step), in addition to losses, "
+        "gradients, parameter updates and printed numbers",
     )
     add(
         "--tolerance",
         type=number(float),
         metavar="X",
-        help="largest relative difference of results (default: 1e-6, 2e-5 or 1e-2, by how a "
-        "change may move them)",
+        help="largest relative difference of results (default: 1e-6, 2e-5 or 1e-2, depending on "
+        "how much the change may affect rounding)",
     )
     add(
         "--keep-uncompared",
         action="store_true",
-        help="keep a change that is faster also where no result could be compared",
+        help="keep a faster change even if no result could be compared",
     )
     add(
         "--least",
         type=number(float),
         default=1.0,
         metavar="PERCENT",
-        help="least gain that is worth keeping (default: 1)",
+        help="smallest gain worth keeping (default: 1)",
     )
     add(
         "--compared-steps",
         type=number(int),
         default=5,
         metavar="N",
-        help="compare results of this many first steps (default: 5)",
+        help="compare the results of the first N steps (default: 5)",
     )
     add(
         "--warm-up",
@@ -109,7 +109,7 @@ def _parser() -> Parser:
         type=number(float),
         default=180.0,
         metavar="S",
-        help="begin no further pair of processes for a change after this time (default: 180)",
+        help="start no further pair of processes for a change after this time (default: 180)",
     )
     add(
         "--seed",
@@ -121,12 +121,17 @@ def _parser() -> Parser:
     add(
         "--apply",
         action="store_true",
-        help="write what is worth keeping into the program's files, as in the printed diff; "
-        "FILE.orig keeps the old text",
+        help="write the changes that are worth keeping into the program's files, as in the printed "
+        "diff; FILE.orig keeps the old text",
     )
-    add("--ledger", default=_LEDGER, metavar="FILE", help=f"the ledger (default: {_LEDGER})")
-    add("--log", action="store_true", help="show the ledger, and try nothing")
-    add("--json", action="store_true", help="print lines of the ledger as they are, one a trial")
+    add(
+        "--ledger",
+        default=_LEDGER,
+        metavar="FILE",
+        help=f"file that records every trial (default: {_LEDGER})",
+    )
+    add("--log", action="store_true", help="show the ledger; try nothing")
+    add("--json", action="store_true", help="print the lines of the ledger as JSON, one per trial")
     return parser
 
 
@@ -323,5 +328,5 @@ def _show_ledger(args: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("try", "try suggested changes: compare results, time, keep", main, _parser)
+COMMAND = Command("try", "try suggested changes, compare results, and time them", main, _parser)
 """The command."""

@@ -56,7 +56,7 @@ def render(op: ir.OpBase, operands: Sequence[str]) -> str:
         case ir.Bitcast(operand=value, dtype=dtype):
             return _bitcast(value.dtype, dtype, operands[0])
         case _:
-            raise InternalError(f"{op!r} is no scalar computation")
+            raise InternalError(f"{op!r} is not a scalar computation")
 
 
 def _rounded(kind: str, dtype: ir.DType, text: str) -> str:

@@ -23,11 +23,17 @@ _CHOICES = {"tile_order": ("static", "dynamic")}
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """Lowering controls; the default of each is the compiler's own choice.  UsageError for a value
-    that a control cannot have."""
+    """Controls that force or forbid decisions of the GPU compiler for one kernel.
+
+    The default of each control leaves the decision to the compiler. Pass them to `tileprof.jit` or
+    `tileprof.compile` as `controls=`, as an object or a dict. Raise UsageError for a value that a
+    control cannot have.
+
+        kernel = tileprof.compile(function, target="sm_90a", controls=tileprof.Controls(stages=3))
+    """
 
     registers: int | None = None
-    """At most so many registers a thread (`maxrregcount`)."""
+    """Largest number of registers per thread (`maxrregcount`)."""
     stages: int | None = None
     """Stages of every pipelined loop, instead of its `num_stages`."""
     swizzle: bool = True
@@ -35,7 +41,7 @@ class Controls:
     async_copy: bool = True
     """Whether copies may be asynchronous (TMA and cp.async)."""
     synchronous: tuple[str, ...] = ()
-    """Tensors and shared buffers, by name: copies from and to them are not asynchronous."""
+    """Names of tensors and shared buffers whose copies must not be asynchronous."""
     tma: bool = True
     wgmma: bool = True
     tensor_cores: bool = True
@@ -46,10 +52,10 @@ class Controls:
     persistent: bool | None = None
     """Whether blocks loop over tiles of the grid."""
     tile_order: str | None = None
-    """Tiles that a block which loops over them takes: `static`, each so many further on than the
-    one before; `dynamic`, always the next that no block has taken."""
+    """How a block that loops over tiles gets them: `static`, at a fixed distance; `dynamic`, the
+    next tile that no block has taken."""
     cluster: int | None = None
-    """Blocks of a cluster, which load the tiles that they share once."""
+    """Number of blocks in a cluster, which load shared tiles once."""
     vectorize: bool = True
     """Whether accesses may be wider than one element."""
     rasterize: bool = True
@@ -57,20 +63,20 @@ class Controls:
     delayed_release: bool = True
     """Whether a wait may leave the youngest matrix product running."""
     overlap: bool | None = None
-    """Whether the last product of a loop's iteration runs beside the arithmetic of the next one, or
-    what uses that product beside the first one of the next."""
+    """Whether the last product of a loop's iteration overlaps with the arithmetic of the next one,
+    or the use of that product with the first product of the next one."""
     peel: bool = True
-    """Whether iterations that no mask changes may have a loop of their own."""
+    """Whether iterations that no mask changes may run in a separate loop."""
     late_sums: bool = True
-    """Whether sums of a loop may be added up across threads once, after it."""
+    """Whether sums of a loop may be reduced across threads once, after it."""
     ping_pong: bool | None = None
     """Whether consumer warp groups hand the tensor cores over to each other, so that products of
     one run under the exponentials of the other."""
     fast_math: bool = False
-    """Whether exponentials may be one instruction each: results that would be denormal are 0, and
-    `exp` is less exact."""
+    """Whether exponentials may use one instruction each: denormal results become 0, and `exp` is
+    less exact."""
     early_launch: bool = False
-    """Whether launches of a kernel after its first start while the one before them ends."""
+    """Whether a launch of this kernel, after its first one, starts while the previous one ends."""
 
     def __post_init__(self) -> None:
         if isinstance(self.synchronous, str | list):

@@ -96,7 +96,8 @@ def _check_threads(
         below = threads - threads % WARP
         ways = " or ".join(f"threads={n}" for n in (below, below + WARP) if n)
         raise KernelError(
-            f"`{spec.function}` has {threads} threads in a block, which is no multiple of {WARP}, "
+            f"`{spec.function}` has {threads} threads in a block, which is not a multiple of "
+            f"{WARP}, "
             "and its threads work together by warps",
             location=location,
             hint=f"Use {ways}.",

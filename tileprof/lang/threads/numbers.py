@@ -88,7 +88,7 @@ def comm_reducer(combine: Callable[[Any, Any], Any], identity: Any = None) -> Co
     kind = {(7, 10): "sum", (5, 7): "max", (2, 3): "min"}.get((found[0], found[1]))
     if kind is None:
         raise KernelError(
-            "`T.comm_reducer` of a function that is no sum, maximum or minimum",
+            "`T.comm_reducer` of a function that is not a sum, maximum or minimum",
             location=here(),
             hint="`T.comm_reducer(lambda x, y: x + y, [0.0])`.",
         )
@@ -127,4 +127,4 @@ def tvm_thread_allreduce(
 
 
 def evaluate(value: Any) -> None:
-    """Take what a call gives, and do nothing with it."""
+    """Evaluate a call and ignore its result."""

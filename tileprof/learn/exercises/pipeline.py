@@ -56,7 +56,7 @@ EXERCISE = Exercise(
         The compiler says what it decided, and why: tileprof compile pipeline.py:pipeline --target
         sm_90a --set M=512 --set N=512 --set K=512 --emit remarks.
     """,
-    uses=("language.md#loops", "language.md#copies", "gpu.md#how-a-kernel-was-compiled"),
+    uses=("language.md#loops", "language.md#copies", "gpu.md#see-how-a-kernel-was-compiled"),
     starter=STARTER,
     spec=spec,
     judge=KernelJudge(

@@ -97,7 +97,7 @@ EXERCISE = Exercise(
         Run: tileprof compile why_not_tma.py:scores --target sm_90a --set M=512 --set N=512 --set
         K=1001 --emit remarks. Then find out how much padding of the rows would help.
     """,
-    uses=("language.md#copies", "gpu.md#how-a-kernel-was-compiled"),
+    uses=("language.md#copies", "gpu.md#see-how-a-kernel-was-compiled"),
     starter=STARTER,
     judge=AnswerJudge(
         "why_not_tma",

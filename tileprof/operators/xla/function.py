@@ -275,7 +275,7 @@ class JaxFunction(Generic[P, R]):
         wanted = names if self._rules.gradients is None else self._rules.gradients
         if missing := [n for n in wanted if n not in names]:
             raise UsageError(
-                f"`gradients` names `{missing[0]}`, which is no array that `{self.name}` takes",
+                f"`gradients` names `{missing[0]}`, which is not an array that `{self.name}` takes",
                 location=self.location,
                 hint=f"It takes: {', '.join(names)}.",
             )

@@ -29,7 +29,7 @@ def from_literal(literal: object) -> Profile:
     tables = [element for element in elements if not _is_node(element)]
     if not trees or not all(isinstance(table, dict) for table in tables):
         raise ProfileFileError(
-            "this is no hatchet literal: a list of nodes with `frame` and `metrics` was expected"
+            "this is not a hatchet literal: a list of nodes with `frame` and `metrics` was expected"
         )
     reader = _Reader(proton=len(trees) == 1 and _name(trees[0]) == ROOT)
     for tree in trees:
@@ -78,7 +78,7 @@ class _Reader:
             index = self._node(parent, node)
             children = node.get("children") or []
             if not isinstance(children, list):
-                raise ProfileFileError(f"`children` of `{_name(node)}` is no list of nodes")
+                raise ProfileFileError(f"`children` of `{_name(node)}` is not a list of nodes")
             pending.extend((index, child) for child in reversed(children))
 
     def _node(self, parent: int, node: dict[str, Any]) -> int:

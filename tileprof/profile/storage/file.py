@@ -40,7 +40,10 @@ def save(profile: Profile, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Profile:
-    """Read a profile; raises `ProfileFileError` for anything that is not a whole one."""
+    """Read a profile from a `.tprof` file.
+
+    Raise `ProfileFileError` for a file that is missing, damaged, incomplete, or not a profile.
+    """
     name = os.fspath(path)
     size = _check_header(name)
     try:

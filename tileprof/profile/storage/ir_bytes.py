@@ -116,7 +116,7 @@ def _kernel(content: bytes, most_ops: int) -> TileKernel:
     try:
         held = json.loads(content)
     except (ValueError, RecursionError):
-        raise ProfileFileError("`kernel_ir.content` is no JSON") from None
+        raise ProfileFileError("`kernel_ir.content` is not JSON") from None
     try:
         parameters, blocks, ops = held["parameters"], held["blocks"], held["ops"]
         if len(ops) > most_ops:

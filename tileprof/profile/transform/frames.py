@@ -278,7 +278,7 @@ def _own_patterns() -> tuple[tuple[str, str], ...]:
         parts = line.partition("#")[0].split()
         if parts and len(parts) != 2:
             raise UsageError(
-                f"{path}, line {number}: `{line}` is no file and function",
+                f"{path}, line {number}: `{line}` is not a file and function",
                 hint="Write two regular expressions, as `my/wrappers\\.py  call_.*`.",
             )
         for part in parts:

@@ -163,7 +163,9 @@ class _Parser:
             return 1.0
         if word not in units:
             raise self.error(
-                f"`{word}` is no unit of `{metric.name}`", start, f"Use one of {', '.join(units)}."
+                f"`{word}` is not a unit of `{metric.name}`",
+                start,
+                f"Use one of {', '.join(units)}.",
             )
         return units[word]
 

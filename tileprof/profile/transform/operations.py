@@ -163,7 +163,7 @@ def regular(pattern: str) -> re.Pattern[str]:
     except re.error as error:
         place = f"\n    {pattern}\n    {' ' * (error.pos or 0)}^" if error.pos is not None else ""
         raise UsageError(
-            f"{pattern!r} is no regular expression: {error.msg}{place}",
+            f"{pattern!r} is not a regular expression: {error.msg}{place}",
             hint="Escape characters with a meaning of their own: \\( \\[ \\* \\+ \\?",
         ) from None
 

@@ -38,9 +38,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """A calling-context forest with metrics; build one with `TreeBuilder`, `build` or `load`.
+    """A calling-context tree with metrics, as `load`, `analyze` and the views use it.
 
-    Its `repr` is a summary of ten lines at most; `text()` has every node.
+    Nodes are numbered from 0; a parent's number is smaller than those of its children. For every
+    metric and node, own + absorbed + totals of the children = total. Times are in ns.
+
+        profile = tileprof.load("run.tprof")
+        (kernel,) = profile.find("matmul", kind="kernel")   # ids of matching nodes
+        profile.node(kernel).total("time")                   # ns, including everything below
+        profile.text()                                       # the tree, one line per node
+
+    `repr` is a summary of at most ten lines.
     """
 
     symbols: tuple[Symbol, ...]
@@ -127,7 +135,7 @@ class Profile:
         return levels(self.depths)
 
     def total(self, metric: str) -> Column:
-        """Return, per node, its value with the subtree; NaN where min, max, last have none."""
+        """Return the inclusive value of each node; NaN where min, max or last has no value."""
         self.metric(metric)
         if metric not in self._totals:
             self._totals[metric] = self._total(self.metrics[metric])

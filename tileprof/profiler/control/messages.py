@@ -57,7 +57,7 @@ def parse_request(text: str) -> Request | Refusal:
     """Return what a line asks for, or why it is no request."""
     found = _object(text)
     if found is None or found.get("command") not in COMMANDS:
-        return Refusal(f"this is no request; known are {', '.join(COMMANDS)}")
+        return Refusal(f"this is not a request; known are {', '.join(COMMANDS)}")
     kinds: dict[str, tuple[type, ...]] = {
         "command": (str,), "clear": (bool,), "seconds": (int, float), "file": (str,),
     }  # fmt: skip

@@ -165,7 +165,7 @@ class Server(threading.Thread):
 
     def _write(self, file: str) -> None:
         if not os.path.isabs(file):
-            raise UsageError("`file` is no absolute path")
+            raise UsageError("`file` is not an absolute path")
         self._session.write_copy(Path(file))
 
     def _state(self) -> State:

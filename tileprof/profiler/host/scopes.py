@@ -237,10 +237,17 @@ class _MakeScope(Protocol):
 
 @functools.lru_cache(maxsize=1024)
 def _scope(name: str, **metrics: Any) -> Scope:
-    """Name a piece of the program: `with scope("forward"):`, or `@scope("forward")` on a function.
+    """Name a part of the program: a `with` block, or a decorator of functions and coroutines.
 
-    `flops=` and `bytes=` say what one visit works on; further keywords are metrics of your own.
-    All are numbers that add up over visits. Raises `UsageError` for other values.
+    `flops=` and `bytes=` state the work of one visit, including everything inside it. Other
+    keywords are metrics of your own. All are numbers that are summed over visits. Without a
+    session, a scope costs next to nothing. Raise `UsageError` for a value that is not a number.
+
+        with tileprof.scope("forward", flops=2 * m * n * k):
+            y = model(x)
+
+        @tileprof.scope("load")
+        def load(): ...
     """
     return Scope(name, metrics)
 

@@ -284,20 +284,39 @@ class Recording:
 
 
 def start(path: str | os.PathLike[str] | None = None, **options: Any) -> Session:
-    """Start recording; the file is written by `finalize`, and now and then before.
+    """Start a session that records the program until `finalize`, and return it.
 
-    Options: `context` ("scopes", "python", "full", "native"), `instrument` ("off", "scopes",
-    "stages", "ops", "sample", "sample=PERIOD"), `inside` (how much of launches on GPUs is recorded,
-    as {"blocks": 16, "keep": "last"}), `backward_ops` (operations inside nodes of backward passes
-    too), `layers` (True: those of PyTorch's containers are told apart), `metrics` (hardware
-    counters of each launch: "memory", "tensor", "occupancy", or metrics of CUPTI's; or
-    "instructions", which are counted one by one), `pm_sampling` (True, or each how many µs they are
-    sampled over time instead), `pc_sampling` (True, or each how many cycles a GPU says where its
-    warps are) and `pc_sampling_exact` (by launch), `memory` (True: allocations of PyTorch's
-    allocator), `timeline` (True, or how many events of devices and of the host to keep at most),
-    `duty` (a share of the steps) or `every` (each n-th one), `flush_interval` in seconds, `clock`
-    (a function that returns ns).
-    Raises `UsageError` for others and `OutputError` for a path that cannot be written.
+    `path` names the profile to write, by convention `NAME.tprof`. The file is updated every
+    `flush_interval` seconds and completed by `finalize`. Without a path nothing is written;
+    `finalize` returns the profile in any case.
+
+    Options (all optional):
+
+    - `context`: what a call path contains. "scopes": your scopes; "python": also Python frames;
+      "full" (default): also operations of PyTorch; "native": also C and C++ frames.
+    - `instrument`: what to measure inside tile kernels: "off", "scopes" (default), "stages", "ops",
+      "sample" or "sample=PERIOD", such as "sample=4us".
+    - `inside`: how much of a GPU launch to record, such as {"blocks": 16, "keep": "last"}.
+    - `warm_up`: number of steps of PyTorch optimizers that count as set-up (default 0).
+    - `duty`: share of the steps to record, 0 to 1, chosen at random; or `every`: record each n-th.
+    - `timeline`: True, or the number of single events to keep, of devices and of the host each.
+    - `metrics`: hardware counters of each GPU launch: "memory", "tensor", "occupancy", or names of
+      CUPTI metrics. "instructions" counts how often each instruction is executed.
+    - `pm_sampling`: True, or an interval in µs: sample `metrics` over time instead.
+    - `pc_sampling`: True, or a period in cycles: sample at which instructions warps stall, and why.
+      `pc_sampling_exact` attributes samples to single launches; kernels then run one by one.
+    - `memory`: True: record allocations of PyTorch's CUDA allocator.
+    - `backward_ops`: True: record operations inside nodes of backward passes too.
+    - `layers`: True: keep the layers of PyTorch's containers apart.
+    - `flush_interval`: seconds between updates of the file (default 10).
+    - `clock`: a function that returns ns, for tests.
+
+    Raise `UsageError` for an unknown option, a wrong value, or options that exclude each other, and
+    `OutputError` for a path that cannot be written.
+
+        session = tileprof.start("run.tprof")
+        train()
+        profile = session.finalize()
     """
     global _current
     from tileprof.profiler.counters.control import prepare

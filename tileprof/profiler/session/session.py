@@ -81,7 +81,12 @@ class SharedRecording(Protocol):
 
 
 class Session:
-    """A part of a recording; made by `start`."""
+    """A recording in progress, as `start` or `profile` returns it.
+
+    `deactivate` and `activate` pause and resume it. `finalize` ends it, writes the file if there is
+    a path, and returns the profile, which is then also in `profile`. `write_copy` writes what was
+    recorded so far to another file.
+    """
 
     def __init__(
         self,

@@ -34,11 +34,11 @@ _open: list[MarkedSteps] = []
 
 
 def step() -> None:
-    """Say that a step of the program ends here, and the next one begins.
+    """Mark the end of a step of the program, such as one iteration of its main loop.
 
-    With `duty` or `every`, a session records a fraction of them; with `memory` it finds what grows
-    from step to step. Steps that PyTorch's optimizers make then count no more. Without such a
-    session this costs less than 0.1 µs.
+    With `duty` or `every`, a session records a fraction of the steps. With `memory`, it reports
+    memory that grows from step to step. Once it is called, steps of PyTorch's optimizers no longer
+    count. Without such a session, a call costs less than 0.1 µs.
     """
     if _open:
         for steps in _open[:]:

@@ -86,7 +86,7 @@ def _check(made: CudaBinary, kernel: ir.Kernel) -> None:
         raise ValueError("its host program gives fewer values than its grids have extents")
     hosted = [v.type for v in results[: len(results) - sum(made.axes)]]
     if any(v.type != ir.index for v in results[len(hosted) :]):
-        raise ValueError("an extent of its grid is no index")
+        raise ValueError("an extent of its grid is not an index")
     for spec in made.launches:
         if not (
             1 <= spec.threads <= target.threads_per_block

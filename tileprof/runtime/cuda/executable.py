@@ -428,7 +428,7 @@ class CudaExecutable:
         name, kind = self.kernel.params[at].name, self._widest[at]
         return ArgumentError(
             f"`{name}` is accessed as {kind} in `{self.kernel.name}`, and begins at an address that"
-            f" is no multiple of {kind.bytes}",
+            f" is not a multiple of {kind.bytes}",
             location=self.kernel.location,
             hint="Copy it, with `clone()` or `copy()`; copies are aligned.",
         )

@@ -78,7 +78,7 @@ def check_host(program: ir.Kernel, kernel: ir.Kernel) -> None:
     other = [op for op in ops if not isinstance(op, allowed)]
     last = program.body.ops[-1] if program.body.ops else None
     if other or not isinstance(last, ir.Yield) or len(ops) > _HOST_OPS_MOST:
-        raise ValueError("the program of the host is no list of scalars that ends in `yield`")
+        raise ValueError("the program of the host is not a list of scalars that ends in `yield`")
     if program.symbols != kernel.symbols or [p.type for p in program.params] != [
         p.type for p in kernel.params
     ]:

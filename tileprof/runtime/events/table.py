@@ -173,7 +173,7 @@ class Events:
                 np.savez_compressed(content, **arrays)
             case _:
                 raise UsageError(
-                    f"{path} is no name of a Parquet file or of NumPy arrays",
+                    f"{path} is not the name of a .parquet or .npz file",
                     hint="End it in .parquet or .npz.",
                 )
         try:

@@ -103,7 +103,7 @@ class TritonPruner:
     def _attached(self, tuner: Any) -> Any:
         if not (hasattr(tuner, "prune_configs") and hasattr(tuner, "configs")):
             raise ArgumentError(
-                f"triton_pruner: {type(tuner).__name__} is no autotuner of Triton",
+                f"triton_pruner: {type(tuner).__name__} is not an autotuner of Triton",
                 hint="Write @tileprof.triton_pruner() above @triton.autotune(…).",
             )
         tuner.early_config_prune = _Attached(self, tuner.fn, tuner.early_config_prune)

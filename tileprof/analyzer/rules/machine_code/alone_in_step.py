@@ -50,7 +50,7 @@ def alone_in_step(case: KernelCase, launch: Launch) -> Iterator[Draft]:
     mid = 1 - 1 / faster(demands(case, code), launch.held, min(2.0, launch.each))
     high = max(mid, left.high if left else mid)
     static = (
-        f"1 block of {launch.threads} threads a multiprocessor; a second one needs {step.needs};"
+        f"1 block of {launch.threads} threads per multiprocessor; a second one needs {step.needs};"
         f" {percent(issued, 0)} of what its loop of products issues computes on their results"
     )
     seen = (

@@ -1,4 +1,4 @@
-"""Loops that add up over threads in each turn what could be added up once, behind the loop.
+"""Reductions across threads in every iteration of a loop that could run once, after it.
 
 Static: registers that a loop adds to in each turn, whose addends are sums over threads
 (`machine/early_sums`). Dynamic: samples of exchanges between threads and of barriers among them,
@@ -52,18 +52,20 @@ def find(case: KernelCase) -> Iterator[Draft]:
         return
     text = (
         f"{len(found.sums)} sums that the loop carries take what {len(found.exchanges)} exchanges"
-        " and barriers add up over threads in each turn, and nothing else takes it"
+        " and barriers reduce across threads in each iteration, and nothing else uses them"
     )
     hot = code.hottest(found.exchanges)
     assert hot is not None
-    title = "a loop adds up over threads in each turn what is only added up"
+    title = (
+        "a loop reduces a sum across threads in each iteration, which could be done once after it"
+    )
     cause = Cause(title, case.at(hot), (Evidence("static", text),), _AUTHOR, _COMPILER)
-    seen = sampled(code, taken, "are exchanges and barriers for that, or wait for them")
+    seen = sampled(code, taken, "are at these exchanges and barriers, or wait for them")
     goes = (1 - 1 / _turns(code, found.loop)) * share
     likely, most = (left.mid, left.high) if left is not None else (1.0, 1.0)
     mid = min(goes, likely, LONGEST_SAVING)
     if mid < COOL:
-        leave = "Leave it: memory, or other work, takes as long."
+        leave = "Leave it: memory or other work takes as long."
         yield cause.ignored(", where it costs nothing", leave, seen)
         return
     saving = Saving(HALFWAY * mid, mid, max(mid, min(share, most)), samples=int(taken.sum()))

@@ -89,7 +89,8 @@ def few_products(case: KernelCase) -> Iterator[Draft]:
     hot = code.hottest([each.index for each in turn.loads])
     assert hot is not None
     static = (
-        f"a turn of the loop multiplies each element that it loads {turn.each:.0f} times; a tile of"
+        f"an iteration of the loop multiplies each element that it loads {turn.each:.0f} times; a "
+        f"tile of"
         f" 128 × 128 does so {FEW_PRODUCTS_EACH} times"
     )
     if again:

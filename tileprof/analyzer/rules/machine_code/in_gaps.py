@@ -24,11 +24,11 @@ from tileprof.analyzer.rules.machine_code.numbers import IN_GAPS_OF_L2, IN_GAPS_
 
 _AUTHOR = (
     "Store neighbouring elements by one instruction: let one statement store all of a thread's"
-    " elements, in the order of memory, with one condition for all of them; a condition that"
+    " elements, in memory order, with one condition for all of them; a condition that"
     " differs from element to element, or an index with a step, keeps the compiler from 16 bytes a"
     " thread."
 )
-_COMPILER = "See what keeps a thread's stores of neighbouring bytes from being one."
+_COMPILER = "See what prevents a thread's stores of neighbouring bytes from being merged."
 
 
 def in_gaps(case: KernelCase) -> Draft | None:
@@ -54,7 +54,7 @@ def in_gaps(case: KernelCase) -> Draft | None:
     evidence = (
         Evidence(
             "static",
-            f"{len(gapped.where)} stores of {gapped.width} bytes a thread, of which one thread's"
+            f"{len(gapped.where)} stores of {gapped.width} bytes per thread, of which one thread's"
             f" fill {gapped.chunk} bytes side by side: their sectors come to {touched:,.0f} MB a"
             f" launch, for {filled:,.0f} MB",
         ),

@@ -61,12 +61,12 @@ def moved_again(case: KernelCase, code: KernelCode) -> Iterator[Draft]:
     if share < COLD:
         return
     if found.loads:
-        title = "a result is stored, and loaded again"
+        title = "a result is stored and then loaded again"
         text = f"{len(found.loads)} loads of addresses that their thread stored to before"
         if found.stores:
             text += f", and {len(found.stores)} stores of them again"
     else:
-        title = "a result is stored again where it was stored before"
+        title = "a result is stored twice at the same address"
         text = f"{len(found.stores)} stores to addresses that their thread stored to before"
     if found.barriers:
         text += f"; barriers between: {len(found.barriers)}"

@@ -33,7 +33,7 @@ from tileprof.analyzer.rules.machine_code.numbers import (
 
 _AUTHOR = (
     "Give the block fewer threads, each with more elements (Triton: half of `num_warps`): each then"
-    " has several accesses under way, and barriers are waited at by fewer warps."
+    " has several accesses in flight, and fewer warps wait at barriers."
 )
 
 

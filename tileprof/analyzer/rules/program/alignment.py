@@ -24,8 +24,8 @@ from tileprof.analyzer.rules.program.numbers import ALIGNMENT_PARTS, ALIGNMENT_R
 
 _NARROW = re.compile(r"(tensorop|s16816|s1688|h16816|h1688).*align(1|2)(?!\d)")
 _ADVICE = (
-    "Pad the dimension that is odd (a vocabulary, classes, features, channels) to a multiple of 8,"
-    " better of 64, with rows that are never used: then tiles are read in accesses of 16 bytes."
+    "Pad the unaligned dimension (a vocabulary, classes, features, channels) to a multiple of 8,"
+    " better of 64, with rows that are never used. Then tiles are read in accesses of 16 bytes."
 )
 
 

@@ -1,4 +1,4 @@
-"""Compiling, and trying variants, after the program has warmed up.
+"""Compilation and autotuning after the program has warmed up.
 
 Static: none. Dynamic: what devices worked (trial runs) and waited for below the functions that
 compile, of torch.compile, Triton, JAX and others, or the driver; in steps, where the profile tells

@@ -1,4 +1,4 @@
-"""Convolutions of a library that are far from their roof, all together.
+"""A library's convolutions, taken together, that are far from their roof.
 
 Static: names of kernels below operations of convolutions: their type, the layout that they take,
 which gradient they compute. Dynamic: their time beside the least time of their work at measured
@@ -55,7 +55,7 @@ _LAST = (
     "keep the model and its input in torch.channels_last, the layout that kernels for tensor cores"
     " take"
 )
-_TYPES = "run it under torch.autocast with bfloat16, if 8 bits of mantissa will do"
+_TYPES = "run it under torch.autocast with bfloat16, if 8 bits of mantissa suffice"
 _CHANNELS = "make channels multiples of 8, the pictures' 3 for one"
 _FEW = (
     "Give the device more work at once: a larger batch, or one pass for several inputs. Where that"
@@ -139,7 +139,7 @@ def _of_few_blocks(tree: Contexts, few: list[_Slow]) -> Draft:
     mean = sum(each.blocks * each.time for each in few) / time
     text = (
         f"{_counted(few)} take {percent(tree.share(time))} of {tree.whose}, with {mean:,.0f} blocks"
-        f" a launch on average; {percent(tree.share(lost))} is of multiprocessors without one"
+        f" per launch on average; {percent(tree.share(lost))} is of multiprocessors without one"
     )
     return Draft(
         "suggestion", "convolutions have fewer blocks than the device has multiprocessors",

@@ -1,4 +1,4 @@
-"""Kernels that work on doubles, as NumPy makes them unless told otherwise.
+"""Kernels that compute in double precision, NumPy's default.
 
 Static: the only type of floats in a kernel's template arguments is `double`, or a library's name of
 a product of doubles; names in which another type of floats stands too are of kernels that take
@@ -21,9 +21,9 @@ from tileprof.analyzer.rules.program.numbers import DOUBLES_PARTS, DOUBLES_SHARE
 _DOUBLE = re.compile(r"<.*\bdouble\b.*>|dgemm|_d884|f64f64")
 _OTHER = re.compile(r"\bfloat\b|half|bfloat16|complex|tf32|f32|f16", re.IGNORECASE)
 _ADVICE = (
-    "If 24 bits of mantissa will do, make the arrays 32-bit floats where they begin:"
+    "If 24 bits of mantissa suffice, make the arrays 32-bit floats at their source:"
     " np.asarray(x, np.float32), torch.from_numpy(x).float(), dtype=torch.float32. NumPy's arrays"
-    " are doubles by default, and each operation on them stays so."
+    " are doubles by default, and operations on them stay in double precision."
 )
 
 

@@ -1,4 +1,4 @@
-"""Attention that is written out: a product, a softmax over its result, and another product.
+"""Attention written as separate operations: a product, a softmax of its result, another product.
 
 Static: names of operations: a softmax, and two batched products for each of it, in one function.
 Dynamic: their time. A fused kernel (`scaled_dot_product_attention`) keeps the scores on the chip:
@@ -70,13 +70,17 @@ def find(program: Program) -> Iterator[Draft]:
     )
     evidence = [Evidence("activities", text)]
     if late:
-        lost = f"another {percent(tree.share(late))} is lost in gaps before launches that go"
+        lost = (
+            f"another {percent(tree.share(late))} is lost in gaps before launches that would "
+            f"disappear"
+        )
         evidence += [Evidence("activities", lost), Evidence("activities", tree.recording)]
     pairs = zip(EAGER_ATTENTION_BETWEEN, EAGER_ATTENTION_PRODUCTS, strict=True)
     low, mid, high = (part * between + other * multiplied for part, other in pairs)
     likely = tree.unrecorded * late
     yield Draft(
-        "suggestion", f"Attention is written out at {tree.told(first)}, not one fused kernel",
+        "suggestion", f"Attention is written as separate operations at {tree.told(first)}, not as "
+        "one fused kernel",
         tree.place(first), tuple(evidence), _ADVICE, "",
         tree.saving(low, mid + likely, high + late, likely, late), confidence="low",
         nodes=nodes_of(of_attention), gaps=nodes_of(gaps),

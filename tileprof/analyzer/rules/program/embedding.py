@@ -1,4 +1,4 @@
-"""Tables of embeddings that get dense gradients although few of their rows were looked up.
+"""Embedding tables with dense gradients although few of their rows were looked up.
 
 Static: none. Dynamic: bytes of the tables that operations look rows up in, and of these rows, from
 shapes; time of the gradients of these operations and, of the optimizer's steps, the part that the
@@ -187,7 +187,9 @@ class _Tables:
         fixes: tuple[Fix, ...] = (SPARSE_GRADIENTS,) if self.is_plain else ()
         held = self.gradients | self.updates if self.part else self.gradients
         return Draft(
-            "suggestion", f"Whole tables get gradients for a few rows at {tree.told(most)}",
+            "suggestion",
+            "Embedding tables get dense gradients although few rows are used, at"
+            f" {tree.told(most)}",
             tree.place(most), tuple(self._evidence()), advice, "", self._saving(),
             confidence="medium" if self.is_plain else "low",
             nodes=nodes_of(held) if self.on_devices else (),

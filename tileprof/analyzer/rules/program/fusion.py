@@ -1,4 +1,4 @@
-"""Memory-bound kernels one after the other, each of which reads and writes whole tensors.
+"""Consecutive memory-bound kernels, each of which reads and writes whole tensors.
 
 Static: names of kernels and the operations of PyTorch that launch them: products, attention, sorts,
 what a compiler has fused already and kernels of the program's own are no part of it. Dynamic: times
@@ -173,10 +173,13 @@ def _draft(tree: Contexts, runs: list[_Run]) -> Draft:
     advice += (
         f"; for {first.name} there is {forms[0]}." if forms else ", or write it as one kernel."
     )
-    title = f"{count} memory-bound kernels where fused ones would do, most of it in {first.name}"
+    title = f"{count} memory-bound kernels could be fused, most of their time in {first.name}"
     between, most = _between(tree, runs)
     if tree.share(most) >= COLD:
-        told = f"another {percent(tree.share(most))} is lost in gaps before launches that go"
+        told = (
+            f"another {percent(tree.share(most))} is lost in gaps before launches that would "
+            f"disappear"
+        )
         evidence += [Evidence("activities", told), Evidence("activities", tree.recording)]
     low, mid, high = (part * above for part in FUSION_PARTS)
     saving = tree.saving(low + between / 2, mid + between, high + most, between, most)

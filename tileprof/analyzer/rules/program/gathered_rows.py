@@ -27,8 +27,8 @@ _SUM = re.compile(r"(aten|torch_scatter)::(index_add|scatter_add|scatter_reduce|
 _ADVICE = (
     "Multiply by a sparse matrix of the edges, whose values are the weights (torch.sparse.mm with a"
     " CSR tensor), or compile this function (torch.compile): either reads each row and adds it to"
-    " its sum at once, and neither sorts indices for the gradient. A layer of torch_geometric takes"
-    " such a matrix, transposed, in place of edge_index"
+    " its sum in one pass, and neither sorts indices for the gradient. A layer of torch_geometric"
+    " takes such a matrix, transposed, in place of edge_index"
     " (torch_geometric.utils.to_torch_csr_tensor(edge_index).t())."
 )
 
@@ -67,7 +67,7 @@ def find(tree: Contexts) -> Iterator[Draft]:
     saving = tree.saving(*(max(time - left * gathered, 0.0) for left in GATHERED_ROWS_LEFT))
     place = int(np.flatnonzero(most.gathers)[0])
     yield Draft(
-        "suggestion", f"Rows are gathered and added up by index at {tree.told(place)}",
+        "suggestion", f"Rows are gathered and summed by index at {tree.told(place)}",
         tree.place(place), (Evidence("activities", text),), _ADVICE, "", saving, confidence="low",
         nodes=nodes_of(kernels),
     )  # fmt: skip

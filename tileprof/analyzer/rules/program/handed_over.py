@@ -68,7 +68,7 @@ def _draft(
         f" {tree.whose}; what one kernel has to move takes {percent(tree.share(least))}"
     )
     yield Draft(
-        "suggestion", f"{pair.first} and {pair.second} hand {pair.tensor} over through memory",
+        "suggestion", f"{pair.first} and {pair.second} exchange {pair.tensor} through memory",
         tree.place(second[0]), (static, Evidence("activities", told)),
         f"Write them as one kernel, which keeps {pair.tensor} in registers; store it only if it is"
         " needed later on.",

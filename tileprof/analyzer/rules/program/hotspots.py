@@ -1,4 +1,4 @@
-"""Where the host's time goes in a program of which no device was timed.
+"""Lines that take most of the host's time, in a program without timed devices.
 
 Static: none; so these are symptoms. Dynamic: the host's time by the user's lines, operations and
 scopes, each with the innermost one that it is in, so that nothing counts twice. What faster parts
@@ -73,12 +73,12 @@ _LOADS = re.compile(r"enumerate\(.*\)#_SingleProcess")
 _WAITS = (
     (
         re.compile(r"(multiprocessing/\w+|concurrent/futures/process|subprocess)\.py$"),
-        "The program waits here for its workers. The work of processes is in files of their own,"
-        " which the last message of the run names: view them together.",
+        "The program waits here for its worker processes. Each of them has its own file, which the"
+        " last message of the run names: view them together.",
     ),
     (
         re.compile(r"(concurrent/futures/(_base|thread)|threading|queue)\.py$"),
-        "The program waits here for its other threads: their work is what takes the time.",
+        "The program waits here for its other threads: they take the time.",
     ),
     (
         re.compile(r"selectors\.py$"),

@@ -1,4 +1,4 @@
-"""Operations of JAX that a function of the user's calls one by one, outside of `jax.jit`.
+"""JAX operations that the user's code calls one by one, outside of `jax.jit`.
 
 Static: frames of JAX directly below lines of one function, outside of what traces or compiles.
 Dynamic: the host's time there, compiling left out: only what is called again after it was compiled
@@ -29,8 +29,8 @@ from tileprof.analyzer.rules.program.numbers import JIT_UPDATE_FEWEST, JIT_UPDAT
 _TREES = re.compile(r"\b(tree|map)(_|\b)")
 """Functions of JAX that call the user's for each leaf of a tree."""
 _ADVICE = (
-    "Put what this line calls under one jax.jit, best together with the gradient"
-    " (jax.jit of the whole step): one program is dispatched, and one compiled, in the place of"
+    "Put the calls of this line under one jax.jit, best together with the gradient (jax.jit of the"
+    " whole step): one program is then dispatched, and one compiled, instead of"
     " {count}. donate_argnums lets it reuse the memory of old values."
 )
 

@@ -1,4 +1,4 @@
-"""Devices that have nothing to do, by what they wait for: the launch, the data, the host.
+"""Idle devices, by what they wait for: the launch, the data, the host.
 
 Static: none. Dynamic: gaps by their reason, the host's time a launch beside that of a kernel. Where
 launches come late the host is the limit; a graph launches without it, and leaves the gap that was
@@ -41,7 +41,7 @@ _DATA = (
     "The next batch is not ready in time: use more workers (num_workers), pin_memory and"
     " prefetch_factor of the DataLoader, or less work for each element."
 )
-_HOST = "Move this work of the host to before the step, to another thread, or to the device."
+_HOST = "Do this host work before the step, in another thread, or on the device."
 
 
 def find(program: Program) -> Iterator[Draft]:

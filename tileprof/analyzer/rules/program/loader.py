@@ -1,4 +1,4 @@
-"""A program on the host that loads its data between its steps, in the thread that computes.
+"""A program without a GPU that loads its data between steps, in the thread that computes.
 
 Static: PyTorch's scope around the next batch of a loader without workers. Dynamic: its share p of
 the host's time. With n workers batches are made while steps compute: what is left is the longer one
@@ -51,7 +51,7 @@ def find(program: Program) -> Iterator[Draft]:
     low = min(low, share * (1 - 1 / _processors(program)))
     yield Draft(
         "suggestion",
-        f"The data loader takes {percent(share, 0)} of {host.whose}, while nothing computes",
+        f"The data loader takes {percent(share, 0)} of {host.whose}, while nothing else computes",
         tree.place(first), (Evidence("activities", text),), _ADVICE, "", Saving(low, mid, high),
         fixes=(LoaderWorkers(),),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Device memory of which more is alive after each step than after the one before.
+"""Device memory that grows from step to step.
 
 Static: none. Dynamic: bytes that were allocated at a place and are alive at the end of a step. The
 recorder compares the steps' ends, from the third on: what is made once, as optimizers' states, or
@@ -23,7 +23,8 @@ from tileprof.profile.units import format_value
 _ADVICE = (
     "See what keeps these tensors: a loss that is added up or put in a list keeps its graph and all"
     " activations (keep loss.item() or loss.detach()); so do hooks, caches without a limit, and"
-    " tensors in exceptions or closures. A cache that is meant to grow needs room for its end."
+    " tensors in exceptions or closures. A cache that is meant to grow needs memory for its final "
+    "size."
 )
 
 

@@ -1,4 +1,4 @@
-"""An optimizer that goes over its parameters once for each of its operations.
+"""An optimizer that passes over its parameters once per operation.
 
 Static: names of the operations of a step (`aten::_foreach_…`). Dynamic: their time. Each of them
 reads and writes whole lists of tensors, so its time is its number of passes over memory; a fused
@@ -89,7 +89,7 @@ def _find(tree: Contexts, form: _Form) -> Iterator[Draft]:
     )
     saving = tree.saving(*(time * part for part in parts))
     first = max(nodes, key=lambda node: float(tree.time[node]))
-    title = f"{form.name} goes over its parameters in {len(operations)} operations, not in one"
+    title = f"{form.name} passes over its parameters in {len(operations)} operations instead of one"
     advice = f"Pass fused=True to torch.optim.{form.name}: one kernel does the whole step."
     evidence = (Evidence("activities", text),)
     yield Draft("suggestion", title, tree.place(first), evidence, advice, "", saving,

@@ -1,4 +1,4 @@
-"""Batches whose rows are filled up to one length: work on what nobody asked for.
+"""Batches whose rows are padded to one length: work on elements that are not needed.
 
 Static: none. Dynamic: elements of batches of whole numbers that came from the host, as tokens and
 masks do, and those of them that fill rows up (one value at the ends of rows, or at their
@@ -37,10 +37,10 @@ _OUTSIDE = re.compile(rf"{OPTIMIZER_SCOPE}|{LOADER_SCOPE}|aten::_foreach_|aten::
 _ATTENTION = re.compile(r"attention|softmax|\bbmm|Bmm|baddbmm", re.IGNORECASE)
 """Operations on a square of each text's elements."""
 _ADVICE = (
-    "Put texts of like lengths into one batch, and make each batch as long as its longest text, not"
+    "Batch texts of similar length, and make each batch as long as its longest text, not as long"
     " as the longest of all (padding=True and group_by_length=True of transformers' trainers; a"
     " sampler that sorts by length). Or pack texts one after the other without padding, with"
-    " attention of variable lengths (torch.nn.attention.varlen, nested tensors)."
+    " variable-length attention (torch.nn.attention.varlen, nested tensors)."
 )
 
 
@@ -69,12 +69,12 @@ def find(program: Program) -> Iterator[Draft]:
     evidence = [
         Evidence(
             "activities",
-            f"{percent(part)} of the elements that rows are made of fill rows up, of"
+            f"{percent(part)} of the elements are padding, of"
             f" {slots[most] / max(tree.count[most], 1):,.0f} in a batch on average",
         ),
         Evidence(
             "activities",
-            f"what works on them takes {duration(time)}, {percent(time / whole)} of {whose}",
+            f"work on padding takes {duration(time)}, {percent(time / whole)} of {whose}",
         ),
     ]
     bound = tree.unrecorded_time - tree.host_least if on_devices else goes
@@ -86,7 +86,7 @@ def find(program: Program) -> Iterator[Draft]:
                 " for the rest: no step becomes shorter than its work",
             )
         )
-    title = f"{percent(part, 0)} of what is in the batches at {tree.told(most)} is padding"
+    title = f"{percent(part, 0)} of the elements in the batches at {tree.told(most)} are padding"
     yield Draft(
         "suggestion", title, tree.place(most), tuple(evidence), _ADVICE, "",
         _saving(tree, (goes, most_goes), bound, whole if not on_devices else 0.0), confidence="low",

@@ -1,4 +1,4 @@
-"""Forward passes that a backward pass runs again, as `torch.utils.checkpoint` has it.
+"""Forward passes that a backward pass runs again, as with `torch.utils.checkpoint`.
 
 Static: none. Dynamic: work below the function of PyTorch's that runs a forward pass again, and in a
 gradient of Python that calls the forward pass of a module which ran before; but for the gradients
@@ -52,13 +52,13 @@ _OF_PYTHON = re.compile(r".*Backward$")
 """Gradients of PyTorch's own end with a number."""
 _FORWARD = re.compile(r"(.+)\.forward$")
 _ADVICE = (
-    "Where memory allows, do without the checkpoint, or checkpoint fewer layers"
+    "If memory allows, remove the checkpoint, or checkpoint fewer layers"
     " (gradient_checkpointing_disable() of transformers' models). Selective checkpoints"
     " (torch.utils.checkpoint.create_selective_checkpoint_contexts) keep the results of products"
     " and attention, and run only cheap operations again."
 )
 _NEEDED = (
-    "Leave it: memory has no room for what would be kept. Selective checkpoints"
+    "Leave it: memory has no room for these results. Selective checkpoints"
     " (torch.utils.checkpoint.create_selective_checkpoint_contexts) keep a part of it."
 )
 
@@ -128,10 +128,10 @@ class _Again:
         sure, likely = self.parts
         place, evidence = self.tree.place(self.longest), tuple(self._evidence())
         if likely < RECOMPUTATION_LEAST_ROOM:
-            title = "the backward pass computes parts of the forward pass again, as memory is full"
+            title = "the backward pass recomputes parts of the forward pass, because memory is full"
             return Draft("ignore", title, place, evidence, _NEEDED)
         return Draft(
-            "suggestion", "the backward pass computes parts of the forward pass again",
+            "suggestion", "the backward pass recomputes parts of the forward pass",
             place, evidence, _ADVICE, "", self._saving(sure, likely),
             confidence="high" if sure > RECOMPUTATION_SURE else "medium",
             nodes=nodes_of(self.worked) if self.on_devices else (), gaps=nodes_of(self.gaps),
@@ -161,7 +161,7 @@ class _Again:
             f" {share} of {self.whose}",
         )
         if names := _modules(tree, self.inside):
-            yield Evidence("activities", f"what runs again: {listed(names)}")
+            yield Evidence("activities", f"recomputed: {listed(names)}")
         if self.late:
             lost = f"another {percent(tree.share(self.late))} is lost in gaps before them"
             yield Evidence("activities", lost)
@@ -172,7 +172,7 @@ class _Again:
                 f"{room.left / 1e9:.3g} GB of {room.whole / 1e9:.3g} GB of memory of {room.device}"
                 " were never taken"
             )
-            kept = f"; what would be kept takes {needed / 1e9:.3g} GB a step at most"
+            kept = f"; keeping the results takes {needed / 1e9:.3g} GB per step at most"
             yield Evidence("activities", text + (kept if needed else ""))
 
 

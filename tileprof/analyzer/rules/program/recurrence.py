@@ -1,4 +1,4 @@
-"""A recurrence written out as a loop: a small cell, called again with what it returned.
+"""A recurrence written as a loop: a small cell, called repeatedly with its own result.
 
 Static: the text of the program, as the profile keeps it: a `for` loop in a function calls always
 the same function with a name that it assigns the result to, so turns cannot run together. Layers in
@@ -32,7 +32,7 @@ from tileprof.analyzer.rules.program.numbers import (
 _PRODUCT = re.compile(r"mm\b|Mm|matmul|linear|conv", re.IGNORECASE)
 _ADVICE = (
     "Give the whole sequence to one call, where the cell is one that PyTorch has (nn.LSTM, nn.GRU);"
-    " else multiply the inputs of all turns at once before the loop, and compile the cell"
+    " else multiply the inputs of all iterations at once before the loop, and compile the cell"
     " (torch.compile){graph}."
 )
 _GRAPH = ", or capture the loop in a CUDA graph"
@@ -62,10 +62,10 @@ def _find(tree: Contexts, file: str, loop: Carried) -> Iterator[Draft]:
     count = float(tree.count[operations].sum())
     what = (
         f"{loop.call} runs {turns / visits:,.0f} times in a visit of the loop in line {loop.head},"
-        f" {count / turns:,.0f} operations each, one turn after the other"
+        f" {count / turns:,.0f} operations each, one iteration after the other"
     )
     node = int(np.flatnonzero(lines)[0])
-    title = f"a recurrence of {turns / visits:,.0f} small turns at {tree.told(node)}"
+    title = f"a recurrence of {turns / visits:,.0f} small iterations at {tree.told(node)}"
     yield from _draft(tree, inside, node, title, what)
 
 
@@ -94,7 +94,7 @@ def _draft(tree: Contexts, inside: Mask, node: int, title: str, what: str) -> It
         return
     text = (
         f"it takes {percent(whole / host.whole)} of {host.whose}, {percent(rest / host.whole)} in"
-        " what are no products"
+        " operations other than matrix products"
     )
     likely, most = (each / host.whole for each in (rest, RECURRENCE_MOST * whole))
     yield Draft(

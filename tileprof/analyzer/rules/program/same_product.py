@@ -1,4 +1,4 @@
-"""The same call twice: two statements in a row that call one function with the same names.
+"""The same call twice: two consecutive statements that call one function with the same names.
 
 Static: the text of the program, as the profile keeps it: both statements assign a call of the same
 plain names, and those in between assign others. Dynamic: below both lines the same operations ran

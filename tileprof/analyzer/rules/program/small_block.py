@@ -1,4 +1,4 @@
-"""Blocks that move so few bytes that a device mostly begins and ends them.
+"""Blocks that move so few bytes that a device spends most time starting and ending them.
 
 Static: none. Dynamic: bytes of a launch by its blocks, its waves of blocks, and how far it is from
 the time that moving the bytes takes. A multiprocessor holds 32 blocks at most, so few bytes are
@@ -60,7 +60,7 @@ def find(program: Program) -> Iterator[Draft]:
         Evidence(
             "activities",
             f"{listed([plain(case.name) for case in found])}: {percent(tree.share(time))} of"
-            f" {tree.whose}, where moving the bytes takes {percent(tree.share(floor))}",
+            f" {tree.whose}, although moving the bytes takes only {percent(tree.share(floor))}",
         ),
         Evidence(
             "activities",
@@ -74,7 +74,7 @@ def find(program: Program) -> Iterator[Draft]:
     likely = min(lost, max(time - floor / SMALL_BLOCK_REACHED, 0.0))
     count = len(found)
     yield Draft(
-        "suggestion", f"blocks of {count} kernel{'s' * (count > 1)} do too little work each",
+        "suggestion", f"blocks of {count} kernel{'s' * (count > 1)} do too little work",
         tree.place(first.nodes[0]), evidence, _ADVICE, "",
         tree.saving(likely / 2, likely, max(time - floor, likely)), nodes=nodes,
     )  # fmt: skip

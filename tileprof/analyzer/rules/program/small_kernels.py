@@ -1,4 +1,4 @@
-"""Short kernels one after the other where one kernel, or one graph, would do.
+"""Consecutive short kernels that one kernel, or one CUDA graph, could replace.
 
 Static: none. Dynamic: times, launches and gaps of kernels that are launched by one function, or
 scope, in the order of the tree; those of functions that it calls are in the chain where all it
@@ -50,8 +50,8 @@ from tileprof.once import cached_property
 _PRODUCT = re.compile(PRODUCT_NAMES + "|fmha|flash|attention|nccl|sort|fft", re.IGNORECASE)
 """Kernels that fusing their neighbours does not take in."""
 _GRAPH = (
-    " The device waits between them for the host: a CUDA graph (torch.compile with"
-    ' mode="reduce-overhead", torch.cuda.graph) launches them all at once.'
+    " The device waits for the host between them: a CUDA graph (torch.compile with"
+    ' mode="reduce-overhead", torch.cuda.graph) launches all of them at once.'
 )
 _FUSE = (
     "Fuse them: torch.compile the function around this line, write them as one kernel, or use the"

@@ -1,4 +1,4 @@
-"""The host waits for a device, or copies by way of memory that is not pinned.
+"""Waits of the host for a device, and copies through memory that is not pinned.
 
 Static: none. Dynamic: how long the host waited where, gaps of devices that end at a launch which
 came late after such a wait or copy; bytes and time of copies. A wait costs the device what passes
@@ -30,7 +30,7 @@ from tileprof.analyzer.program.masks import inclusive, nodes_of
 from tileprof.analyzer.rules.program.numbers import TRANSFERS_LARGE, TRANSFERS_SLOW_LINK
 
 _READ = (
-    "Do not read a number back from the device in each step: keep it there (sum losses on the"
+    "Do not read a value back from the device in each step: keep it there (sum losses on the"
     " device, read them every hundredth step), or copy it with non_blocking=True and read it one"
     " step later."
 )
@@ -39,8 +39,8 @@ _SIZE = (
     " a result of fixed size."
 )
 _WAIT = (
-    "Do not wait for the device in each step: take torch.cuda.synchronize out, order streams by"
-    " events, and make copies to the host non_blocking."
+    "Do not wait for the device in each step: remove torch.cuda.synchronize, synchronise streams"
+    " by events, and make copies to the host non_blocking."
 )
 _PIN = (
     "Copy from pinned memory without waiting: pin_memory=True of the DataLoader or .pin_memory(),"
@@ -180,8 +180,8 @@ class _Cost:
         evidence = [Evidence("activities", waits), Evidence("activities", self._gaps())]
         place, told = tree.place(wait.node), tree.told(wait.node)
         if self.most < COLD:
-            title = f"{why} at {told} waits for the device, which has enough work meanwhile"
-            advice = "Leave it: the device has work meanwhile."
+            title = f"{why} at {told} waits for the device, which still has enough work"
+            advice = "Leave it: the device has other work during the wait."
             return Draft("ignore", title, place, tuple(evidence), advice, confidence="medium")
         evidence.append(Evidence("activities", tree.recording))
         title = f"{why} at {told} leaves the device without work"

@@ -37,7 +37,7 @@ def walked_across(case: KernelCase) -> Iterator[Draft]:
         return
     names = " and ".join(f"`{each}`" for each in across.tensors)
     static = (
-        f"`{across.first}` is counted fastest, and goes across the rows of {names};"
+        f"`{across.first}` varies fastest and goes across the rows of {names};"
         f" `{across.along}` goes along them"
     )
     bytes_of = f"its bytes take {percent(case.roofs.copy_floor / case.time, 0)} of the time"

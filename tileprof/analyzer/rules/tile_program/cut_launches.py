@@ -1,4 +1,4 @@
-"""A tile kernel that does with several launches what one would do.
+"""Several launches of one tile kernel that a single launch could replace.
 
 Static: launches in a row that are alike, on parts of the same tensors (`tiles/cut_launches`).
 Dynamic: the time of a call.
@@ -30,9 +30,9 @@ def find(case: KernelCase) -> Iterator[Draft]:
     """Rows of launches that are alike."""
     for each in cut_launches(case.tiles):
         static = Evidence(
-            "static", f"{each.count} launches in a row do the same on parts of the same tensors"
+            "static", f"{each.count} consecutive launches do the same on parts of the same tensors"
         )
-        title = f"{each.count} launches where one would do"
+        title = f"{each.count} launches that one launch could replace"
         cause = Cause(title, case.place(case.line(each.first.line), "launch"), (static,), _AUTHOR)
         if not case.time or not case.launches:
             yield cause.warning()
@@ -41,7 +41,10 @@ def find(case: KernelCase) -> Iterator[Draft]:
         low, mid, high = (
             min((each.count - 1) * one / call, LONGEST_SAVING) for one in CUT_LAUNCHES_EACH
         )
-        text = f"a call takes {duration(call)}, of which each end and begin takes a part"
+        text = (
+            f"a call takes {duration(call)}, a part of which is spent on starting and ending "
+            f"launches"
+        )
         yield cause.costs(Saving(low, mid, high), Evidence("activities", text))
 
 

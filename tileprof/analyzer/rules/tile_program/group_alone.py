@@ -58,7 +58,8 @@ def group_alone(case: KernelCase, launch: Launch) -> Iterator[Draft]:
         f" {percent(products, 0)} of it"
     )
     yield Draft(
-        "suggestion", "one warp group multiplies alone, and stages take the room of another",
+        "suggestion", "one warp group multiplies alone, because its stages take the memory of a "
+        "second block",
         launch_place(case), (Evidence("static", static), Evidence("samples", seen, code.whole)),
         f"Write `num_stages={stages}`, so that two blocks share a multiprocessor, or let two warp"
         " groups share a tile (`threads=256`).", _COMPILER,

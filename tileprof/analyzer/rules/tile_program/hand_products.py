@@ -34,10 +34,10 @@ def hand_products(case: KernelCase) -> Iterator[Draft]:
 
 def _draft(case: KernelCase, product: Contraction) -> Draft:
     exact = product.dtype != "tf32"
-    title = "a matrix product is written as loops, and tensor cores have no part in it"
+    title = "a matrix product is written as loops and does not use tensor cores"
     text = (
         f"`{product.target}` adds {product.rows} × {product.columns} products of elements in each"
-        f" turn, of which each is used {min(product.rows, product.columns)} times or more"
+        f" iteration; each element is used {min(product.rows, product.columns)} times or more"
     )
     author = (
         "Write it as `T.gemm` of tiles in shared memory"
@@ -58,7 +58,7 @@ def _draft(case: KernelCase, product: Contraction) -> Draft:
         done = min(done, flops_issued(case, code) or done)
     if not math.isfinite(done):
         return cause.symptom()  # neither the program nor samples say how many there are
-    seen = sampled(code, taken, f"are the product's, {done / 1e9:,.3g} GFLOP a launch")
+    seen = sampled(code, taken, f"are at the product, {done / 1e9:,.3g} GFLOP per launch")
     if code.share(taken) < COLD:
         return cause.ignored(", off the critical path", "Leave it: it takes no time.", seen)
     saving = _saving(case, product, code.share(taken), done)

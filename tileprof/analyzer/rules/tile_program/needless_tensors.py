@@ -70,7 +70,7 @@ def _draft(case: KernelCase, writes: Sequence[Needless]) -> Draft:
     first, size = writes[0], sum(each.written for each in writes)
     names = {"tensor": first.tensor[1:], "instead": first.instead[1:]}
     place = case.place(case.line(first.op.line))
-    static = Evidence("static", f"{size / 1e6:,.3g} MB a launch are written there needlessly")
+    static = Evidence("static", f"{size / 1e6:,.3g} MB per launch are written there needlessly")
     way = _WAYS[first.how].format(**names)
     cause = Cause(_TITLES[first.how].format(**names), place, (static,), way, _COMPILER)
     shares = launch_shares(case)

@@ -1,4 +1,4 @@
-"""Work that is done again with the same result, and tiles that are copied again.
+"""Work repeated with the same result, and tiles copied repeatedly.
 
 Static: statements of a tile program that depend on nothing that the loop around them changes, that
 stand twice, or whose results are written over before they are read (`tiles/repeated`). Dynamic:
@@ -31,16 +31,17 @@ from tileprof.analyzer.tiles.repeated import Again, How, repeated
 from tileprof.kernel_ir import COPIES
 
 _TITLES: dict[How, str] = {
-    "each turn": "the same is {done} in each turn of a loop",
-    "whole loop": "all {turns:.0f} turns of a loop do the same",
+    "each turn": "the same is {done} in each iteration of a loop",
+    "whole loop": "all {turns:.0f} iterations of a loop do the same",
     "twice": "the same is {done} twice",
-    "overwritten": "a result is written in each turn of a loop, and only the last one stays",
+    "overwritten": "a result is written in each iteration of a loop, and only the last one is kept",
 }
 _WAYS: dict[How, str] = {
-    "each turn": "Move it in front of the loop: nothing that it depends on changes there.",
-    "whole loop": "Do it once: no turn depends on the loop's index, or on an earlier turn.",
+    "each turn": "Move it before the loop: nothing that it depends on changes in the loop.",
+    "whole loop": "Do it once: no iteration depends on the loop's index, or on an earlier "
+    "iteration.",
     "twice": "Remove one of them: nothing changes in between.",
-    "overwritten": "Move it behind the loop: nothing reads what the turns before the last write.",
+    "overwritten": "Move it after the loop: nothing reads what earlier iterations write.",
 }
 _COMPILER = "No pass moves out of a loop what does not change in it, or removes what is done twice."
 _LOADS = ("LDG", "LDGSTS", "LDS", "LD", *AHEAD)

@@ -53,7 +53,7 @@ def small_tiles(case: KernelCase) -> Iterator[Draft]:
     mid, high = (max(0.0, min(1 - each, LONGEST_SAVING)) for each in after)
     times = asked / case.roofs.needed_bytes if case.roofs.needed_bytes else 0.0
     static = (
-        f"tiles of {rows} × {columns} ask L2 for {asked / case.launches / 1e9:,.3g} GB a launch,"
+        f"tiles of {rows} × {columns} ask L2 for {asked / case.launches / 1e9:,.3g} GB per launch,"
         f" {times:,.1f} times the tensors; tiles of {best[0]} × {best[1]} for {1 / fewer:.2f} of it"
     )
     measured = (

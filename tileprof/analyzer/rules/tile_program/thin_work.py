@@ -1,4 +1,4 @@
-"""Loops of a tile program that leave most of a block's threads without work, or go in series.
+"""Loops of a tile program that leave most threads of a block idle, or run serially.
 
 Static: a parallel loop of fewer elements than the block has threads, or a serial loop around one
 whose turns are independent (`tiles/thin_loops`). Dynamic: samples at its lines.
@@ -35,8 +35,7 @@ from tileprof.analyzer.tiles.contractions import contractions
 from tileprof.analyzer.tiles.thin_loops import Thin, thin_loops
 
 _SIDE_BY_SIDE = (
-    "Make it an axis of the `T.Parallel` inside of it: its turns depend on nothing that other turns"
-    " write."
+    "Make it an axis of the `T.Parallel` inside of it: its iterations do not depend on one another."
 )
 _FEWER = "Launch blocks of fewer threads, or give each a larger tile, so that each has work."
 
@@ -53,7 +52,7 @@ def idle_threads(case: KernelCase) -> Iterator[Draft]:
     if left is None or code.share(taken) < THIN_WORK_NOTABLE:
         return
     text = f"a loop of {worst.elements} elements, for blocks of {worst.threads} threads"
-    title = f"{percent(worst.idle, 0)} of the threads have no element of a loop"
+    title = f"{percent(worst.idle, 0)} of the threads have no element to work on in a loop"
     cause = Cause(title, _place(case, worst), (Evidence("static", text),), _FEWER)
     seen = sampled(code, taken, "are in it")
     high = min(worst.idle, left.high) * code.share(taken)
@@ -79,7 +78,7 @@ def _find(case: KernelCase) -> Iterator[Draft]:
             f"{each.turns} turns of `{each.loop.arguments[0][1:]}` could be done at a time by"
             f" {each.threads} threads, of which a turn gives work for {each.elements} elements"
         )
-        title = "turns of a loop that are independent are done one after the other"
+        title = "independent iterations of a loop run one after the other"
         cause = Cause(title, _place(case, each), (Evidence("static", text),),
                       _SIDE_BY_SIDE)  # fmt: skip
         seen = sampled(code, taken, "are in it")

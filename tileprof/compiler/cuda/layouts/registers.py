@@ -233,7 +233,7 @@ def fragment_layout(value: ir.Value) -> RegisterLayout:
             raise InternalError(f"{owner!r} has no layout in registers")
         return made
     if not isinstance(owner, ir.Alloc):
-        raise InternalError(f"{value!r} is no fragment")
+        raise InternalError(f"{value!r} is not a fragment")
     return parse_layout(owner.layout, owner.shape)
 
 
@@ -243,7 +243,7 @@ def parse_layout(text: str, shape: Coordinates) -> RegisterLayout:
     parts = []
     for part, name in zip(text.split(" | "), _SHORT.values(), strict=True):
         if not part.startswith(name):
-            raise InternalError(f"`{text}` is no register layout")
+            raise InternalError(f"`{text}` is not a register layout")
         parts.append(
             tuple(
                 Digit(int(count or 2), tuple(int(s) for s in step.split(",") if s))
