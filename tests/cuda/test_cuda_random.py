@@ -169,7 +169,9 @@ FOUND = {
 """What random ones have shown."""
 
 
-OF_TMA = tuple(name for name in FOUND if "TMA" in name)
+OF_TMA = (
+    "rows known at launch that TMA cannot copy", "tiles stored by TMA at one place, turn by turn",
+)  # fmt: skip
 """Those that only a target with TMA takes another way for."""
 
 
