@@ -295,8 +295,8 @@ def test_what_a_point_wrote_is_gone_after_its_loop() -> None:
     )
     assert refusal(UninitializedError, text, X) == (
         "f.py:9:5: `v` is read before anything was written there, in block (0), point (i=0)\n"
-        "Each point of a `T.Parallel` has its own: what a point writes there is gone after its loop."
-        " Write it before it is read, or use a fragment, which all points share."
+        "Each point of a `T.Parallel` has its own: what a point writes there is gone after its"
+        " loop. Write it before it is read, or use a fragment, which all points share."
     )
 
 
