@@ -87,6 +87,55 @@ def test_condition_of_a_branch_decides_those_inside() -> None:
     np.testing.assert_array_equal(b, np.where(a < 100, a, -2))
 
 
+def test_mask_that_always_holds_leaves_no_loop() -> None:
+    """`s[i, j] = if_then_else(j < 64, s[i, j], …)` of 64 columns changes nothing."""
+
+    @T.prim_func
+    def masked(A: T.Tensor((8, 64), "float32"), B: T.Tensor((8, 64), "float32")) -> None:
+        with T.Kernel(1, threads=64):
+            s = T.alloc_fragment((8, 64), "float32")
+            T.copy(A, s)
+            for i, j in T.Parallel(8, 64):
+                s[i, j] = T.if_then_else(j < 64, s[i, j], -1.0)
+            T.copy(s, B)
+
+    kernel = tileprof.compile(masked).program.kernel
+    assert not [op for op in kernel.ops() if isinstance(op, ir.Parallel)]
+
+
+WRITTEN_BACK = """
+kernel @k(%x: global<64, float32>) {{
+  %zero = constant 0 : index
+  %one = constant 1 : index
+  %c64 = constant 64 : index
+  launch [%one] {{threads = [64]}} body(%bx: index) {{
+    for serial %zero, %c64, %one body(%i: index) {{
+      %v = load %x, [%i] : float32
+      {between}
+      store %v, %x, [{place}]
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "place", "stays"),
+    [
+        ("", "%i", False),
+        ("%w = load %x, [%zero] : float32", "%i", False),
+        ("", "%zero", True),
+        ("%w = load %x, [%zero] : float32\nstore %w, %x, [%one]", "%i", True),
+        ("%w = atomic add %v, %x, [%zero] : float32", "%i", True),
+    ],
+)
+def test_element_that_is_written_where_it_was_read(between: str, place: str, stays: bool) -> None:
+    """Such a store goes, unless something may have been written in between."""
+    kernel = simplify(ir.parse(WRITTEN_BACK.format(between=between, place=place)))
+    loads = {op.result for op in kernel.ops() if isinstance(op, ir.Load) and op.result.name == "v"}
+    assert stays == any(isinstance(op, ir.Store) and op.value in loads for op in kernel.ops())
+
+
 def test_guards_of_a_divided_extent_leave_whole_vectors() -> None:
     """A histogram whose tensor is a multiple of the block loads without a condition."""
 

@@ -1,9 +1,12 @@
 """Ops that somebody needs: those with an effect, and what they use.
 
-Not an effect: reading an element, and storing into a `local` buffer that nothing reads.
+Not an effect: reading an element, storing it where it was read, and storing into a `local` buffer
+that nothing reads.
 """
 
 from __future__ import annotations
+
+from collections.abc import Set
 
 from tileprof import ir
 
@@ -24,7 +27,7 @@ def live_ops(body: ir.Block) -> set[ir.OpBase]:
         for value in op.operand_values()
         if not (isinstance(op, ir.Store) and value is op.buffer)
     }
-    live = _Live(read)
+    live = _Live(read, _written_back(body))
     live.block(body)
     return live.ops
 
@@ -36,10 +39,38 @@ def live_in(block: ir.Block) -> set[ir.OpBase]:
     return live.ops
 
 
+def _written_back(block: ir.Block) -> set[ir.OpBase]:
+    """The stores of an element that was read there, and that nothing has written in between: what a
+    mask leaves that always holds, `s[i, j] = if_then_else(True, s[i, j], …)`."""
+    found: set[ir.OpBase] = set()
+    loaded: set[ir.Value] = set()
+    for op in block.ops:
+        match op:
+            case ir.Load():
+                loaded.add(op.result)
+            case ir.Store(value=value) if value in loaded and _is_same_element(op, value.owner):
+                found.add(op)
+            case _ if op.SPEC.effect or op.blocks():
+                loaded.clear()
+        for inner in op.blocks():
+            found |= _written_back(inner)
+    return found
+
+
+def _is_same_element(store: ir.Store, load: ir.OpBase | None) -> bool:
+    return (
+        isinstance(load, ir.Load)
+        and load.buffer is store.buffer
+        and list(load.indices) == list(store.indices)
+    )
+
+
 class _Live:
-    def __init__(self, read: set[ir.Value]) -> None:
+    def __init__(self, read: set[ir.Value], idle: Set[ir.OpBase] = frozenset()) -> None:
         self.ops: set[ir.OpBase] = set()
         self._read = read
+        self._idle = idle
+        """Stores that change nothing."""
         self._used: set[ir.Value] = set()
 
     def block(self, block: ir.Block) -> None:
@@ -55,6 +86,8 @@ class _Live:
     def _acts(self, op: ir.OpBase) -> bool:
         match op:
             case ir.Load():
+                return False
+            case ir.Store() if op in self._idle:
                 return False
             case ir.Store(buffer=buffer):
                 variable = isinstance(buffer.owner, ir.Alloc) and buffer.buffer.space == "local"
