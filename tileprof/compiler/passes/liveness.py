@@ -1,11 +1,13 @@
 """Which ops somebody needs: those with an effect, and what they use.
 
-Not an effect: reading an element, and storing into a `local` buffer that nothing reads.
+Not an effect: reading an element, storing into a `local` buffer that nothing reads, and a wish
+about a buffer on the chip that nothing accesses.
 """
 
 from __future__ import annotations
 
 from tileprof import ir
+from tileprof.ir.memory import base
 
 
 def keep_live(block: ir.Block, live: set[ir.OpBase]) -> None:
@@ -24,7 +26,7 @@ def live_ops(body: ir.Block) -> set[ir.OpBase]:
         for value in op.operand_values()
         if not (isinstance(op, ir.Store) and value is op.buffer)
     }
-    live = _Live(read)
+    live = _Live(read, {base(a.value) for op in ir.walk(body) for a in op.accesses()})
     live.block(body)
     return live.ops
 
@@ -37,9 +39,11 @@ def live_in(block: ir.Block) -> set[ir.OpBase]:
 
 
 class _Live:
-    def __init__(self, read: set[ir.Value]) -> None:
+    def __init__(self, read: set[ir.Value], accessed: set[ir.Value] | None = None) -> None:
         self.ops: set[ir.OpBase] = set()
         self._read = read
+        self._accessed = accessed
+        """The buffers that are accessed anywhere; None where that is not known."""
         self._used: set[ir.Value] = set()
 
     def block(self, block: ir.Block) -> None:
@@ -59,6 +63,8 @@ class _Live:
             case ir.Store(buffer=buffer):
                 variable = isinstance(buffer.owner, ir.Alloc) and buffer.buffer.space == "local"
                 return buffer in self._read or not variable
+            case ir.Annotate(target=ir.Value() as target) if self._accessed is not None:
+                return target.buffer.space == "global" or base(target) in self._accessed
             case ir.For() | ir.Parallel() | ir.If():
                 inner = [o for block in op.blocks() for o in block.ops]
                 return any(self._acts(o) for o in inner if not isinstance(o, ir.Yield))
