@@ -854,7 +854,7 @@ _REST = (
             "    p, q = z.view(b, -1, 2, half).unbind(2)\n"
             "    z = torch.stack((p + q, p - q), 2)\n"
             "torch.testing.assert_close(y, z.reshape(b, n), atol=1e-2, rtol=1e-2)",
-            (64, 32768), (4096, 4096), (65536, 512),
+            (64, 8192), (4096, 4096), (65536, 512),
         ),
     ),
     Example(

@@ -110,6 +110,25 @@ def test_products_of_bytes() -> None:
     same(dots, [a, b], right, debug=False)
 
 
+@tileprof.jit
+def wishes_for_nothing(A):
+    """A wish about a tile that no statement touches."""
+    A: T.Tensor((8,), T.int32)
+    out = T.empty((8,), T.int32)
+    with T.Kernel(1, threads=32) as _:
+        unused = T.alloc_shared((8, 8), T.int32)
+        T.annotate_layout({unused: T.make_swizzled_layout(unused)})
+        for i in T.Parallel(8):
+            out[i] = A[i] + 1
+    return out
+
+
+def test_a_wish_about_an_unused_tile_is_left_out() -> None:
+    """The tile takes no shared memory on a GPU."""
+    a = np.arange(8, dtype="i4")
+    same(wishes_for_nothing, [a], a + 1)
+
+
 def test_names_of_types_below_a_byte() -> None:
     """They can be compared; a buffer of them is an error that says what to do."""
     assert T.int4 == "int4"

@@ -1,7 +1,7 @@
 """Ops that somebody needs: those with an effect, and what they use.
 
-Not an effect: reading an element, storing it where it was read, and storing into a `local` buffer
-that nothing reads.
+Not an effect: reading an element, storing it where it was read, storing into a `local` buffer that
+nothing reads, and a wish about a buffer on the chip that nothing accesses.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from tileprof import ir
+from tileprof.ir.memory import base
 
 
 def keep_live(block: ir.Block, live: set[ir.OpBase]) -> None:
@@ -27,7 +28,8 @@ def live_ops(body: ir.Block) -> set[ir.OpBase]:
         for value in op.operand_values()
         if not (isinstance(op, ir.Store) and value is op.buffer)
     }
-    live = _Live(read, _written_back(body))
+    accessed = {base(a.value) for op in ir.walk(body) for a in op.accesses()}
+    live = _Live(read, accessed, _written_back(body))
     live.block(body)
     return live.ops
 
@@ -66,9 +68,16 @@ def _is_same_element(store: ir.Store, load: ir.OpBase | None) -> bool:
 
 
 class _Live:
-    def __init__(self, read: set[ir.Value], idle: Set[ir.OpBase] = frozenset()) -> None:
+    def __init__(
+        self,
+        read: set[ir.Value],
+        accessed: set[ir.Value] | None = None,
+        idle: Set[ir.OpBase] = frozenset(),
+    ) -> None:
         self.ops: set[ir.OpBase] = set()
         self._read = read
+        self._accessed = accessed
+        """The buffers that are accessed anywhere; None where that is not known."""
         self._idle = idle
         """Stores that change nothing."""
         self._used: set[ir.Value] = set()
@@ -92,6 +101,8 @@ class _Live:
             case ir.Store(buffer=buffer):
                 variable = isinstance(buffer.owner, ir.Alloc) and buffer.buffer.space == "local"
                 return buffer in self._read or not variable
+            case ir.Annotate(target=ir.Value() as target) if self._accessed is not None:
+                return target.buffer.space == "global" or base(target) in self._accessed
             case ir.For() | ir.Parallel() | ir.If():
                 inner = [o for block in op.blocks() for o in block.ops]
                 return any(self._acts(o) for o in inner if not isinstance(o, ir.Yield))

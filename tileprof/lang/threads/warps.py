@@ -19,8 +19,6 @@ __all__ = [
 
 _WARP = 32
 """Threads of a warp."""
-_GROUP = 128
-"""Threads of a warp group."""
 _ALL = 0xFFFFFFFF
 """Mask of all threads of a warp."""
 

@@ -16,8 +16,6 @@ from .threads import barriers
 from .threads.barriers import Barrier, BarrierElement, BarrierUse
 from .threads.slots import run_ahead
 
-WARP = 32
-
 
 class Warps(Control):
     """What a kernel says of the warps of its blocks."""
@@ -80,7 +78,7 @@ class Warps(Control):
                 "Each is how many threads arrive in a phase, 1 or more, known at compile time: "
                 "`T.alloc_barrier([128] * 2)`.",
             )
-        return Barrier(known, self.location())
+        return Barrier(known)
 
     def use_barrier(self, kind: Any, place: Any, parity: Any = None) -> None:
         """Arrive at a barrier, or wait for the end of its phase with a parity."""

@@ -27,7 +27,6 @@ from typing import Literal, NoReturn
 
 from tileprof import ir
 from tileprof.compiler.passes.folding import Number, fold
-from tileprof.errors import Location
 from tileprof.ir.memory import base
 
 from .known import KnownValues
@@ -43,9 +42,8 @@ _REFUSED = "the barriers of a kernel cannot be checked"
 class Barrier:
     """What `T.alloc_barrier` gives: one barrier for each count of arrivals."""
 
-    def __init__(self, counts: Sequence[int], location: Location | None) -> None:
+    def __init__(self, counts: Sequence[int]) -> None:
         self.counts = tuple(counts)
-        self.location = location
 
     def __getitem__(self, index: object) -> BarrierElement:
         return BarrierElement(self, index)
