@@ -51,6 +51,21 @@ def test_a_step_is_to_the_next_block() -> None:
     assert finding.kernel_gain.high <= highest(4 / 3) + 1e-9
 
 
+def test_blocks_that_wait_longer_than_a_load_takes_are_a_symptom() -> None:
+    """Memory has as many loads under way as it takes: more warps may wait the longer."""
+    three = launch(13200, held=3, threads=128, registers=168, limited_by="registers")
+    one = launch(1320, held=1, threads=256, registers=132, limited_by="registers")
+    use = {"selected": 8, "long_scoreboard": 10_000, "long_scoreboard_not_issued": 8500}
+    other = {"selected": 1250, "wait": 1250}
+    code = [("FADD R0, R0, R1", use, 1, 5), ("IADD3 R2, R2, R3, RZ", other, 1, 6)]
+    finding = only(on_h200(Made(attributes=three, code=code, metrics=SOME), ROOF), RULE)
+    assert (finding.severity, finding.kernel_gain) == ("symptom", None)
+    assert any("1,250 cycles for a load" in each.text for each in finding.evidence)
+    # A block alone loads in bursts, between which nothing is under way.
+    finding = only(on_h200(Made(attributes=one, code=code, metrics=SOME), ROOF), RULE)
+    assert finding.severity == "suggestion"
+
+
 def test_the_grid_has_blocks_for_it() -> None:
     """1.5 waves of blocks become 1.5 blocks a multiprocessor; less than one leaves room already."""
     some = FEW | launch(198, threads=256, registers=132)

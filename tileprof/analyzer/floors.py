@@ -100,8 +100,12 @@ class Floors:
         rate, memory = roofs.peaks.get("tensor_tf32"), roofs.memory_peak
         if rate is None:
             return float("inf")
-        moved = float(self._tree.bytes[node]) / memory.value * 1e9 if memory else 0.0
-        return max(moved, float(self._tree.flops[node]) / rate.value * 1e9)
+        computed = float(self._tree.flops[node]) / rate.value * 1e9
+        if memory is None:
+            return computed
+        moved = float(self._tree.bytes[node]) / memory.value * 1e9
+        beyond = self._beyond_sums(case, node, 1e9 / memory.value, 1e9 / rate.value)
+        return max(moved, computed) + beyond
 
     def _work_floors(self, case: KernelCase, roofs: Roofs, node: int) -> Mapping[Limit, float]:
         if case.ir:

@@ -539,3 +539,7 @@ CALIBRATED_NOMINAL = 0.8
 
 CALIBRATED_NARROWEST = 0.02
 """Least distance of an end of an interval to its middle, of the logarithm of a gain."""
+
+LOAD_LATENCY_LEAST = 0.02
+"""Share of a kernel's samples that wait for memory at an instruction, from which on its mean wait
+counts: others have too few samples that issue. By hand."""

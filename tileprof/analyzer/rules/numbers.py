@@ -184,6 +184,13 @@ OCCUPANCY_SURE = 0.5
 OCCUPANCY_ALIKE = 0.75
 """Of registers or memory, what the next step has to leave so that it is likely within reach."""
 
+OCCUPANCY_QUEUED = 1100.0
+"""Mean wait for a load, in cycles, from which on memory has as many requests under way as it takes:
+twice that of a load alone. On an H200 eight defects of blocks side by side that waited for less,
+330 to 980 cycles, gained 1.10 to 1.72 from more warps; of six that waited longer five gained at
+most 1.16, and 17 kernels without such a defect waited longer too (`plant-dev-1`, `plant-test-1`,
+`plant-test-2`)."""
+
 OCCUPANCY_SMALL_STEP = 0.85
 """Share of registers or memory that the next step has to leave so that it is reported where nothing
 was measured."""

@@ -24,6 +24,9 @@ A warp that has some 60 loads under way waits before the next one until one of t
 Samples have no name of their own for that (`misc`, at loads): it is a wait for memory like that of
 who needs a value. (On an H200 it began at the 58th load in a row.)
 
+Nor do more warps help for sure where blocks side by side wait much longer for a load than memory
+takes (`load_latency`): it has as many under way as it takes, and that is a symptom.
+
 Nor does it help where registers are spilled already (a step to more warps takes some away). Where
 blocks share a multiprocessor and the queues of memory are full of accesses, these have causes of
 their own; a block alone fills them by itself when it begins to load, while nobody computes.
@@ -53,6 +56,7 @@ from tileprof.analyzer.kernel.launches import (
 )
 from tileprof.analyzer.kernel.next_step import Step, next_step
 from tileprof.analyzer.kernel.side_by_side import demands, faster
+from tileprof.analyzer.kernel.threads.load_latency import load_latency
 from tileprof.analyzer.machine.code import KernelCode
 from tileprof.analyzer.numbers import FEWEST_SAMPLES, MOST_WARPS
 from tileprof.analyzer.rules.machine_code.alone_in_step import alone_in_step
@@ -63,6 +67,7 @@ from tileprof.analyzer.rules.numbers import (
     OCCUPANCY_NOTABLE,
     OCCUPANCY_OF_IDLE,
     OCCUPANCY_OTHER,
+    OCCUPANCY_QUEUED,
     OCCUPANCY_SMALL_STEP,
     OCCUPANCY_SURE,
     OCCUPANCY_WAITING,
@@ -134,6 +139,10 @@ def _seen(
     idle = code.n(idle=True)
     enough = max(OCCUPANCY_FEWEST * code.whole, OCCUPANCY_OF_IDLE * idle)
     least = OCCUPANCY_WAITING * code.whole
+    if not alone and load_latency(code) >= OCCUPANCY_QUEUED:
+        if waiting >= max(min(least, enough), FEWEST_SAMPLES) and saving.mid >= OCCUPANCY_NOTABLE:
+            yield _queued(case, code, static, waiting, step)
+        return
     if (
         waiting >= max(least if alone else min(least, enough), FEWEST_SAMPLES)
         and saving.mid >= OCCUPANCY_NOTABLE
@@ -149,6 +158,17 @@ def _seen(
         evidence = (static, _waits(code, waiting, "memory"))
         title = "the warps of one block wait for memory"
         yield Draft("symptom", title, launch_place(case), evidence, _advice(step), _COMPILER)
+
+
+def _queued(
+    case: KernelCase, code: KernelCode, static: Evidence, waiting: int, step: Step
+) -> Draft:
+    """Where loads wait for one another: whether more of them at a time help is not known."""
+    text = f"a warp waits {load_latency(code):,.0f} cycles for a load on average"
+    more = "; a load alone takes half of that or less, so requests wait for one another"
+    evidence = (static, _waits(code, waiting, "memory"), Evidence("samples", text + more))
+    title = "warps wait for memory, which has many of their loads under way already"
+    return Draft("symptom", title, launch_place(case), evidence, _advice(step), _COMPILER)
 
 
 def _has_other_cause(code: KernelCode, launch: Launch) -> bool:
