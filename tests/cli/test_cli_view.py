@@ -189,6 +189,10 @@ def test_ascii_streams_get_ascii(cli: Any, sample: str, monkeypatch: pytest.Monk
         ("--group kernel --flat", "`--group` and `--flat` are two views\nChoose one.\n"),
         ("--group rank --bottom-up", "`--group` and `--bottom-up` are two views\n"),
         ("--group stream", "the profile does not know the stream of any kernel or copy\n"),
+        (
+            "--group module",
+            "the profile has no forward pass of a module\nTry `--group line` or `--group thr",
+        ),
         ("--group tread", "argument --group: invalid choice: 'tread' (choose module, phase, "),
         ("--lines --csv", "`--lines` has no `--csv`\nUse `--json`.\n"),
         ("--sass --csv", "`--sass` has no `--csv`\nUse `--json`.\n"),

@@ -27,6 +27,7 @@ from tileprof.profile import (
 )
 from tileprof.profile.imports import below_imports
 from tileprof.profile.transform.frames import Shown, of_libraries
+from tileprof.profile.transform.groups import OUTSIDE
 from tileprof.profile.transform.operations import leave_out
 from tileprof.profile.transform.regroup import HIDDEN, cut
 from tileprof.viewer.columns import default_metric, require
@@ -160,6 +161,22 @@ def waiting(profile: Profile, metric: str, share: float) -> npt.NDArray[np.bool_
 def _kernels_whole(profile: Profile) -> Profile:
     """The tree without places inside kernels: a kernel apart from its scopes has no true rates."""
     return cut(profile, ~inside_kernels(profile))
+
+
+_MEMBERS = {
+    "module": "forward pass of a module",
+    "kernel": "kernel, copy or fill",
+    "line": "line of the user's files",
+}
+"""What is in each group; the others say themselves that there is nothing."""
+
+
+def check_groups(profile: Profile, options: ViewOptions) -> None:
+    """Raise UsageError where all of a profile that is shown by a group is in none."""
+    group, tops = options.group, [profile.names[top] for top in profile.roots()]
+    if group in _MEMBERS and tops and all(name in OUTSIDE for name in tops):
+        others = " or ".join(f"`--group {each}`" for each in ("line", "thread") if each != group)
+        raise UsageError(f"the profile has no {_MEMBERS[group]}", hint=f"Try {others}.")
 
 
 def _imports_whole(profile: Profile, frames: Frames) -> Profile:

@@ -31,6 +31,7 @@ from tileprof.viewer.selection import (
     Framed,
     Selection,
     arranged,
+    check_groups,
     select,
     shown_metrics,
 )
@@ -82,6 +83,7 @@ def render(profile: Profile, options: ViewOptions, width: int, color: bool, unic
         return nothing
     profile = with_facts(profile, options.metrics)
     selection = _selected(profile, options)
+    check_groups(selection.profile, options)
     columns = columns_of(profile, selection, options)
     rows = tree_rows(selection, columns, options, glyphs)
     # Columns that were asked for go last; those by default make room for deep paths.
@@ -109,6 +111,7 @@ def rows_of(
     """
     profile = with_facts(profile, options.metrics)
     selection = arranged(profile, options, "user", framed)
+    check_groups(selection.profile, options)
     return tree_rows(selection, columns_of(profile, selection, options), options, glyphs)
 
 

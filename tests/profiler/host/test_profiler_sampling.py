@@ -287,6 +287,55 @@ def test_threads_of_libraries_that_rest_are_left_out() -> None:
     assert any(name.endswith("waits") for name in at_top)
 
 
+def test_a_thread_that_goes_on_meanwhile_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its frames would be a path that never was; the next sample has the time."""
+    first, second, over = threading.Lock(), threading.Lock(), threading.Lock()
+    locks, reached, gone = (first, second, over), threading.Event(), list[int]()
+
+    def returns() -> None:
+        first.acquire()
+
+    def work() -> None:
+        returns()
+        reached.set()
+        second.acquire()
+        over.acquire()
+
+    def program(sampled: Sampled) -> None:
+        for lock in locks:
+            lock.acquire()
+        thread = threading.Thread(target=work)
+        thread.start()
+        time.sleep(0.05)
+        sampled.at(10)
+        find = Sampler._node_of
+
+        def goes_on(self: Sampler, entry: Any, ident: int, frame: FrameType) -> Any:
+            if ident == thread.ident and not gone:
+                gone.append(ident)
+                first.release()
+                assert reached.wait(10)
+            return find(self, entry, ident, frame)
+
+        monkeypatch.setattr(Sampler, "_node_of", goes_on)
+        sampled.at(100)
+        sampled.at(1000)
+        second.release()
+        over.release()
+        thread.join()
+
+    profile = _run(program)
+    found = {
+        profile.node(each).location: profile.node(each).own("cpu_time")
+        for each in profile.find(kind="frame")
+        if profile.node(each).own("cpu_time") and "test_a_thread_that" in profile.names[each]
+    }
+    line = work.__code__.co_firstlineno
+    assert {place.line - line: time for place, time in found.items() if place} == {3: 1100}
+
+
 RUNS = 5
 """Runs of which one has to be as expected: a busy machine may keep the thread that takes samples
 from them."""

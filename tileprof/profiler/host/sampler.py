@@ -44,6 +44,8 @@ _POOL_HANDLERS = {"_handle_tasks", "_handle_results", "_handle_workers"}
 """Functions of the pool's own threads, which wait in a queue or a pipe that C code reads."""
 _AT_REST = 0.02
 """Share of the time up to which a thread that used a processor is at rest."""
+_AT_ONCE_NS = 100_000
+"""Time of a look in which no other thread can have asked for the GIL."""
 _SCHEDULED_OF_THREAD = 6
 """Kind of clock, in Linux: processor time of one thread (`CPUCLOCK_PERTHREAD_MASK | _SCHED`)."""
 _POOL_READS = "get()"
@@ -186,7 +188,8 @@ class Sampler:
             self._find_running(state, frame, now)
         if not self._recorder.frames:
             return
-        entry = state.current
+        entry, stood = state.current, frame.f_lasti
+        before = state.seen, state.credited, state.claimed
         elapsed, state.seen = now - state.seen, now
         if state.launching:
             if self._in_launch(frame):
@@ -204,12 +207,28 @@ class Sampler:
         trail = self._trail if ident == self._main else None
         if elapsed > 0 or trail is not None:
             node = self._node_of(entry, ident, frame)
+            if self._went_on(ident, frame, stood, now):
+                # Its frames do not belong together. The next sample has the time.
+                state.seen, state.credited, state.claimed = before
+                return
             if trail is not None:
                 trail.add(now, node)
             if elapsed > 0:
                 _add(node, state.key, elapsed)
                 if outside:
                     state.where = node
+
+    def _went_on(self, ident: int, frame: FrameType, stood: int, now: int) -> bool:
+        """Tell whether a thread ran while its frames were looked at.
+
+        This thread may have had to give the GIL away, after 5 ms on a busy machine. Frames that
+        returned since show their last lines: a path that never was.
+        """
+        if frame.f_lasti != stood:
+            return True
+        if self._recorder.clock() - now < _AT_ONCE_NS:
+            return False
+        return sys._current_frames().get(ident) is not frame
 
     def _in_operations(self, state: ThreadState) -> int:
         """Return the time of the thread's operations since the last sample; they have nodes of

@@ -57,9 +57,8 @@ class Link(Generic[_Node]):
         self.at_top: _Node | None = None
         """The same, where the chain ran to the thread's first frame and met no scope's frame."""
 
-    def further(self, frame: FrameType) -> Link[_Node]:
+    def further(self, code: CodeType, lasti: int) -> Link[_Node]:
         """Return the link of a calling frame, made where it is new."""
-        code, lasti = frame.f_code, frame.f_lasti
         last, key = self.ahead, (id(code), lasti)
         if last.code is code and last.lasti == lasti:
             return last
@@ -88,12 +87,11 @@ class PathCache(Generic[_Node]):
         self.samples: dict[tuple[int, int], Link[_Node]] = {}
         """Anchors of lines in which threads were seen, by identity of code and line."""
 
-    def sampled(self, frame: FrameType) -> Link[_Node]:
-        """Return the anchor of a frame's line, made where it is new: the point before its caller.
+    def sampled(self, code: CodeType, line: int) -> Link[_Node]:
+        """Return the anchor of a line, made where it is new: the point before its frame's caller.
 
         A sample may fall on any instruction of a line, each of which would have a chain of its own.
         """
-        code, line = frame.f_code, line_of(frame)
         key = id(code), line
         link = self.samples.get(key)
         if link is None:

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 from tileprof.errors import Location
 from tileprof.profile import FOLDED_NAME
 from tileprof.profile.node_names import CALL_SUFFIX
 from tileprof.profiler.tree.module_names import Call, called_as, calls_modules
-from tileprof.profiler.tree.path_cache import Link, follow, line_of
+from tileprof.profiler.tree.path_cache import Link, follow, line_at, line_of
 from tileprof.profiler.tree.sources import of_user
 from tileprof.profiler.tree.tree import Node, Tree
 
@@ -75,6 +76,14 @@ def runs_kernels(code: CodeType) -> bool:
     return ours(code) and not code.co_filename.startswith(_PROFILER)
 
 
+class _Stand(NamedTuple):
+    """A frame, and the instruction at which it stood when it was looked at."""
+
+    frame: FrameType
+    code: CodeType
+    lasti: int
+
+
 class Paths:
     """Finds and learns the nodes of call paths in one tree."""
 
@@ -103,10 +112,11 @@ class Paths:
         """Return the node of the path from `scope` to a frame that is interrupted anywhere."""
         if frame is stop:
             return scope
-        anchor = scope.cache.sampled(frame)
+        line = line_of(frame)
+        anchor = scope.cache.sampled(frame.f_code, line)
         node = follow(anchor, frame.f_back, stop)
         if node is None:
-            node, _ = self._learn(anchor, frame, scope, stop, _itself, inner=1)
+            node, _ = self._learn(anchor, frame, scope, stop, _itself, line)
         return node
 
     def _learn(
@@ -116,15 +126,20 @@ class Paths:
         scope: Node,
         stop: FrameType | None,
         finish: Finish,
-        inner: int = 0,
+        line: int = 0,
     ) -> tuple[Node, bool]:
-        """Make the node of a path; `inner`: how many of its frames the anchor stands for."""
-        chain: list[FrameType] = []
+        """Make the node of a path; `line` is that of the first frame, where the anchor stands for
+        it.
+
+        Where each frame is, is read once: another thread may go on meanwhile, and what is learned
+        of its frames must belong together.
+        """
+        chain: list[_Stand] = []
         outer: FrameType | None = frame
         while outer is not stop and outer is not None:
-            chain.append(outer)
+            chain.append(_Stand(outer, outer.f_code, outer.f_lasti))
             outer = outer.f_back
-        places = self._places(chain)
+        places = self._places(chain, line)
         met = outer is stop
         above = scope
         for place in reversed(places if met else _beyond(places, scope)):
@@ -132,28 +147,32 @@ class Paths:
         node = finish(above, places[0] if places else place_of(frame))
         kept = FOLDED_NAME not in (node.name, above.name)
         if kept:
-            self._keep(anchor, chain[inner:], node, met)
+            self._keep(anchor, chain[1:] if line else chain, node, met)
         return node, kept
 
-    def _places(self, chain: list[FrameType]) -> list[Location]:
-        """Return the visible frames of a chain, innermost first."""
-        end = next((at for at, frame in enumerate(chain) if frame is self.base), len(chain))
+    def _places(self, chain: list[_Stand], line: int) -> list[Location]:
+        """Return the visible frames of a chain, innermost first, which is at `line` where given."""
+        end = next((at for at, each in enumerate(chain) if each.frame is self.base), len(chain))
         places = []
         for_us = False
         for at in reversed(range(end)):
-            visible, for_us = shows(chain[at].f_code, for_us)
+            code, lasti = chain[at].code, chain[at].lasti
+            visible, for_us = shows(code, for_us)
             if visible:
-                places.append(_locate(chain[at], chain[at + 1 : end]))
+                callers = ((each.code, each.lasti) for each in chain[at + 1 : end])
+                places.append(
+                    _located(code, line if line and not at else line_at(code, lasti), callers)
+                )
         return places[::-1]
 
-    def _keep(self, anchor: Link[Node], chain: list[FrameType], node: Node, met: bool) -> None:
+    def _keep(self, anchor: Link[Node], chain: list[_Stand], node: Node, met: bool) -> None:
         if self._links > MAX_LINKS:
             self._links = 0
             self._tree.forget_paths()
         self._links += len(chain) + 1
         link = anchor
-        for frame in chain:
-            link = link.further(frame)
+        for each in chain:
+            link = link.further(each.code, each.lasti)
         if met:
             link.at_stop = node
         else:
@@ -166,13 +185,11 @@ def _itself(node: Node, place: Location | None) -> Node:
 
 def place_of(frame: FrameType) -> Location | None:
     """Return where a frame stands; None for one that does not show."""
-    return None if hidden(frame.f_code) else _locate(frame)
+    return None if hidden(frame.f_code) else _located(frame.f_code, line_of(frame))
 
 
-def _locate(frame: FrameType, callers: Sequence[FrameType] = ()) -> Location:
-    code = frame.f_code
-    around = ((each.f_code, each.f_lasti) for each in callers)
-    return Location(code.co_filename, line_of(frame), function=function_of(code, around))
+def _located(code: CodeType, line: int, callers: Iterable[Call] = ()) -> Location:
+    return Location(code.co_filename, line, function=function_of(code, callers))
 
 
 def function_of(code: CodeType, callers: Iterable[Call]) -> str:
