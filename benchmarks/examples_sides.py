@@ -435,6 +435,10 @@ class Profiler:
             call(self.kernel)
         return 1.0
 
+    def run_once(self) -> Any:
+        """Call the kernel once on random inputs."""
+        return self.kernel(*supply(self.kernel))
+
     def assert_allclose(
         self, reference: Callable[..., Any], rtol: float = 1e-2, atol: float = 1e-2, **rest: Any
     ) -> None:
