@@ -332,7 +332,7 @@ def install() -> None:
     tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx, testing=testing)
     tvm.__spec__ = importlib.machinery.ModuleSpec("tvm", None)
     sys.modules.update({"tvm": tvm, "tvm.tirx": tirx, "tvm.testing": testing})
-    if importlib.util.find_spec("scipy") is None:
+    if "scipy" not in sys.modules and importlib.util.find_spec("scipy") is None:
         linalg = types.SimpleNamespace(hadamard=hadamard_matrix)
         sys.modules["scipy"] = _Standin("scipy", linalg=linalg)
     whole._names["tvm"] = tvm

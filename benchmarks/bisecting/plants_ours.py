@@ -100,9 +100,9 @@ PLANTS: tuple[Plant, ...] = (
     _pass("buffers share no bytes", "memory", "compiler/cuda/passes/memory.py",
           "placed if p.meets(span)", "placed", _ATTENTION, _HEADS),
     _pass("each barrier twice", "barriers", "compiler/cuda/passes/barriers.py",
-          "        made.ops.append(ir.Barrier(reason, span=op.span))\n        state.read",
+          "        made.ops.append(ir.Barrier(reason, span=op.span))\n        state.pass_barrier",
           "        made.ops.append(ir.Barrier(reason, span=op.span))\n"
-          "        made.ops.append(ir.Barrier(reason, span=op.span))\n        state.read",
+          "        made.ops.append(ir.Barrier(reason, span=op.span))\n        state.pass_barrier",
           _ATTENTION, _HEADS),
     _off("turns", "hand_over", _ATTENTION, _HEADS),
     Plant("a pass is left out", "tileprof", _ATTENTION, "ir", ("masks",),

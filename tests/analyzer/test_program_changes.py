@@ -22,7 +22,7 @@ from tileprof.profile.transform.join import side_by_side
 from tileprof.viewer import diff_json
 
 
-def product(columns: int = 128, stages: int = 2, scale: float = 1.0, extra: bool = False) -> Any:
+def product(columns: int = 128, stages: int = 2, scale: float = 0.5, extra: bool = False) -> Any:
     """A · B in tiles of 128 rows."""
 
     @T.prim_func
@@ -70,7 +70,7 @@ def renamed(
             T.copy(Right[step * 64, column * 128], right)
             T.gemm(left, right, total)
         for y, x in T.Parallel(128, 128):
-            total[y, x] = total[y, x] * 1.0
+            total[y, x] = total[y, x] * 0.5
         T.copy(total, Out[row * 128, column * 128])
 
 
@@ -104,7 +104,7 @@ def test_names_and_lines_are_no_change() -> None:
     ("new", "expected"),
     [
         ({"stages": 3}, ["for in line 14: num_stages 2 → 3"]),
-        ({"scale": 2.0}, ["mul `%6` in line 21: added", "store in line 21: operand 1 %4 → %6"]),
+        ({"scale": 2.0}, ["mul `%6` in line 21: operand 2 0.5 → 2.0"]),
         ({"extra": True}, ["fill in line 19: added"]),
         (
             {"columns": 256},
@@ -115,7 +115,7 @@ def test_names_and_lines_are_no_change() -> None:
                 "mul `%3` in line 16: operand 2 128 → 256",
                 "view `%B_tile` in line 16: sizes 64×128 → 64×256, shape 64×128 → 64×256",
                 "parallel in line 20: index 2 128 → 256",
-                "mul `%6` in line 22: operand 2 128 → 256",
+                "mul `%8` in line 22: operand 2 128 → 256",
                 "view `%C_tile` in line 22: sizes 128×128 → 128×256, shape 128×128 → 128×256",
             ],
         ),

@@ -81,16 +81,16 @@ def test_pages_of_edges_are_what_machine_code_asks_for(
 @pytest.mark.parametrize(
     ("right", "wrong", "opcode"),
     [
-        (r"tp_tma_store\(&map0, x \+ 128", "tp_tma_store(&map0, x + 96", "UTMASTG"),
+        (r"tp_tma_store\(&map0, x \+ 640", "tp_tma_store(&map0, x + 608", "UTMASTG"),
         (r"tp_put_shared<2>\(\(\(float \*\)\(x \+", r"\g<0> 4 +", "STS"),
-        (r"tp_get_global<2>\(X_in, X \+", r"\g<0> 1 +", "LDG"),
+        (r"tp_get_global<4>\(X_in[^,]*, X \+", r"\g<0> 1 +", "LDG"),
     ],
 )
 def test_misaligned_addresses_end_a_run(right: str, wrong: str, opcode: str) -> None:
     """A box between two multiples of 128 bytes, a vector between two of its width."""
     need_machine_code()
-    program = boxes.lowered(boxes.doubled, M=6, N=40, rows=3)
-    x = np.ones((6, 40), np.float32)
+    program = boxes.lowered(boxes.doubled, M=34, N=40, rows=17)
+    x = np.ones((34, 40), np.float32)
     ran(program, [x, np.zeros_like(x)], [], "")
     text, count = re.subn(right, wrong, program.source.text)
     assert count

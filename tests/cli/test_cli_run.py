@@ -285,7 +285,7 @@ def test_a_mistake_in_a_kernel(cli: Any, folder: Path, write: Any) -> None:
         f"{path}:17:13: tileprof.lang has no operation `reduce_summ`\n"
         "    T.reduce_summ(rows, sums)\n"
         "    ^^^^^^^^^^^^^\n"
-        "Did you mean `T.reduce_sum` or `T.reduce_abssum` or `T.reduce_min`?\n"
+        "Did you mean `T.reduce_sum` or `T.reduce_abssum` or `T.warp_reduce_sum`?\n"
     )
     load("prog.tprof").check()
 

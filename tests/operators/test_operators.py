@@ -223,7 +223,7 @@ def test_names_that_clash() -> None:
         tileprof.op("tests::taken")(kernels.norm_rows)
     with pytest.raises(UsageError, match="already, not one of tileprof's"):
         tileprof.op("aten::relu")(SCALE)
-    with pytest.raises(UsageError, match="no name of an operator"):
+    with pytest.raises(UsageError, match="not the name of an operator"):
         tileprof.op("a b")(SCALE)
 
 

@@ -135,7 +135,7 @@ def test_tables_hold_many_results(tmp_path: Path) -> None:
     assert held[0] == result(64, block=256)
     for spoilt in ("{}", "[1]", '{"format": "tileprof tuned table", "schema": 1, "results": [3]}'):
         table.write_text(spoilt)
-        with pytest.raises(UsageError, match="no table of tuned configurations"):
+        with pytest.raises(UsageError, match="not a table of tuned configurations"):
             read_table(table)
     with pytest.raises(UsageError, match="cannot be read"):
         read_table(tmp_path / "missing.json")

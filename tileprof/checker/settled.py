@@ -1,4 +1,4 @@
-"""Which accesses are the same in every run that has the same integers.
+"""Accesses that are the same in every run with the same integers.
 
 A run of a launch visits all blocks, points and iterations.  Where indices, conditions and bounds of
 loops come from extents, scalars and tensors of integers that nobody writes, and from nothing else,
@@ -36,17 +36,17 @@ _UNKNOWN: Deciding = frozenset({UNKNOWN})
 
 @dataclass(eq=False)
 class Deciders:
-    """What decides the accesses of a kernel."""
+    """Parameters and extents that decide the accesses of a kernel."""
 
     kernel: ir.Kernel
     _numbers: dict[ir.Value, Deciding] = field(default_factory=dict)
-    """What decides a scalar, or which elements a view has."""
+    """Deciders of a scalar, or of the elements that a view has."""
     _contents: dict[ir.Value, Deciding] = field(default_factory=dict)
-    """What decides the elements of a buffer, and which of them were written."""
+    """Deciders of the elements of a buffer, and of which of them were written."""
     _around: dict[ir.OpBase, Deciding] = field(default_factory=dict)
-    """What decides whether and how often an op runs, with the numbers of its loops."""
+    """Deciders of whether and how often an op runs, with the numbers of its loops."""
     _leaving: dict[ir.OpBase, Deciding] = field(default_factory=dict)
-    """What decides when iterations of a loop, or its points, are left early."""
+    """Parameters that decide when iterations of a loop, or its points, are left early."""
     _changed: bool = True
 
     def __post_init__(self) -> None:

@@ -53,7 +53,7 @@ class SharedRequests:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What one block does at an op, each time that it runs."""
+    """Work of one block at an op, each time that it runs."""
 
     requests: tuple[SharedRequests, ...] = ()
     shuffles: int = 0

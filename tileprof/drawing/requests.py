@@ -48,7 +48,7 @@ class Requests:
         self._held: dict[tuple[ir.OpBase, Hashable], tuple[Ints, Ints]] = {}
         """Blocks, and what they asked for last, of loads that a loop around repeats."""
         self.exchanges: dict[ir.OpBase, Exchange | None] = {}
-        """How threads exchange values at an op, if they do."""
+        """Exchanges of values between threads, by op; None for an op without one."""
         self._requests: dict[SharedRequests, Moved] = {}
         self._sunk: dict[ir.OpBase, ir.Store] = {}
         """Sums over warps whose parts are loaded in the branch of a store, with that store."""
@@ -148,7 +148,7 @@ class Requests:
                         self._add(op, "read", buffer, "shared", "threads", moved)
 
     def _asked(self, each: SharedRequests) -> Moved:
-        """What one block's requests of an exchange take."""
+        """Return what one block's requests of an exchange take."""
         held = self._requests.get(each)
         if held is None:
             lanes = each.lanes[(each.lanes >= 0).any(axis=1)]

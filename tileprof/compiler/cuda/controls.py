@@ -52,8 +52,8 @@ class Controls:
     persistent: bool | None = None
     """Whether blocks loop over tiles of the grid."""
     tile_order: str | None = None
-    """How a block that loops over tiles gets them: `static`, at a fixed distance; `dynamic`, the
-    next tile that no block has taken."""
+    """Order in which a block that loops over tiles gets them: `static`, at a fixed distance;
+    `dynamic`, the next tile that no block has taken."""
     cluster: int | None = None
     """Number of blocks in a cluster, which load shared tiles once."""
     vectorize: bool = True

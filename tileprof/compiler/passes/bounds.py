@@ -132,7 +132,7 @@ class Walk:
             asked += [part for part in parts if part not in asked][: MOST_CONDITIONS - len(asked)]
 
     def _apart(self, a: Linear, b: Linear, facts: tuple[Linear, ...]) -> Iterator[Linear]:
-        """What is at least 0 where two numbers differ: `i ≥ 0` that is not 0 is `i ≥ 1`."""
+        """Yield what is at least 0 where two numbers differ: `i ≥ 0` that is not 0 is `i ≥ 1`."""
         if is_nonnegative(a - b, facts, self._effort):
             yield (a - b).plus(-1)
         elif is_nonnegative(b - a, facts, self._effort):

@@ -18,7 +18,7 @@ from .threads.slots import run_ahead
 
 
 class Warps(Control):
-    """What a kernel says of the warps of its blocks."""
+    """Statements of a kernel about the warps of its blocks."""
 
     barrier_uses: dict[ir.OpBase, BarrierUse]
     role_loads: set[ir.Block]
@@ -51,7 +51,7 @@ class Warps(Control):
 
     @contextmanager
     def role(self, groups: Sequence[int], size: int) -> Iterator[None]:
-        """What only some groups of `size` threads do."""
+        """Run a part in some groups of `size` threads only."""
         self.need_tile_place("`T.ws`")
         group = self.linear_thread() // size
         condition: Any = False

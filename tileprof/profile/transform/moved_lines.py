@@ -1,4 +1,4 @@
-"""Where places of an old program are in a new one: files in other folders, lines that have moved.
+"""Places of an old program in a new one: files in other folders, lines that have moved.
 
 In: two profiles with the texts of their files.  Out: for the places of each, keys that are equal
 where they are the same place. An edit above a line, or a checkout in another folder, would

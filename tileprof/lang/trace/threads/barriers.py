@@ -40,7 +40,7 @@ _REFUSED = "the barriers of a kernel cannot be checked"
 
 
 class Barrier:
-    """What `T.alloc_barrier` gives: one barrier for each count of arrivals."""
+    """Result of `T.alloc_barrier`: one barrier for each count of arrivals."""
 
     def __init__(self, counts: Sequence[int]) -> None:
         self.counts = tuple(counts)
@@ -71,7 +71,7 @@ class BarrierUse:
 
 
 Uses = Mapping[ir.OpBase, BarrierUse]
-"""What each mark stands for."""
+"""Operation on a barrier that each mark stands for."""
 
 
 def is_mark(op: ir.OpBase) -> bool:

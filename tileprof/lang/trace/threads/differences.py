@@ -34,7 +34,7 @@ def is_combined(op: ir.OpBase) -> TypeGuard[ir.Reduce]:
 
 
 class Differences:
-    """What differs between the threads of a block.
+    """Values and ops that differ between the threads of a block.
 
     `numbers` has the axis that each thread's number counts along; `threads` are the extents.
     """

@@ -236,7 +236,7 @@ class _Distribution:
         found: list[ir.Store] = []
         for block in _all_blocks(op):
             kept: dict[ir.Value, ir.Value] = {}
-            """What was stored in a variable last, in this block."""
+            """Last value stored in a variable, in this block."""
             places: set[ir.Value] = set()
             for each in block.ops:
                 match each:

@@ -13,7 +13,7 @@ PerThread = tuple[Number, ...]
 
 
 class KnownValues:
-    """What values are for each thread of a block.
+    """Numbers that values are for each thread of a block.
 
     `numbers` has the axis that each thread's number counts along; `threads` are the extents.
     """

@@ -1,4 +1,4 @@
-"""How many threads a block gets: those asked for, but for two reasons.
+"""Number of threads of a block: those asked for, but for two reasons.
 
 More of them for products whose sums do not fit into the registers of those asked for:
 
