@@ -26,7 +26,7 @@ class Address:
 
     terms: Terms
     constant: int
-    fixed: Hashable = ()
+    fixed: tuple[Hashable, ...] = ()
     """What has to be the same for neighbours, beside the terms."""
 
 
@@ -62,11 +62,11 @@ def linear(value: ir.Value) -> tuple[dict[ir.Value, int], int]:
     return {value: 1}, 0
 
 
-def address_of(op: Access, strides: Sequence[int | str], fixed: Hashable = ()) -> Address:
+def address_of(op: Access, strides: Sequence[int | str], fixed: Sequence[Hashable] = ()) -> Address:
     """Return where an access is.  strides: elements between neighbours of each dimension; a text
     for a dimension along which nothing is known, whose indices neighbours share."""
     total: tuple[dict[ir.Value, int], int] = {}, 0
-    shared: list[Hashable] = [fixed]
+    shared = [*fixed]
     for index, stride in zip(op.indices, strides, strict=True):
         held = linear(index)
         if isinstance(stride, int):

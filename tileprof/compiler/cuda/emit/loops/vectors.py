@@ -420,13 +420,13 @@ class Planner:
             for op in alone
             if self.vectorize
             and isinstance(op, ir.Load | ir.Store)
-            and (address := self._address(op)) is not None
+            and (address := self.address(op)) is not None
             # What all points ask for stays in a register.
             and not self.varying.isdisjoint(address.terms)
         ]
         return {op: made[w] for w in windows(known, fits) for op in made[w].ops}
 
-    def _address(self, op: ir.Load | ir.Store) -> Address | None:
+    def address(self, op: ir.Load | ir.Store) -> Address | None:
         """Return where an access is; None where its elements do not follow each other."""
         buffer = self.buffers.get(op.buffer)
         guards = tuple((g.condition, g.holds) for g in self.guards.get(op, ()))
@@ -470,6 +470,14 @@ class Planner:
                 )  # fmt: skip
             points //= 2
         return None
+
+    def for_each_point(self, access: VectorAccess) -> VectorAccess | None:
+        """Return an access of several elements of a point as one for each point alone; None where
+        it is not aligned in all launches."""
+        assert isinstance(access.buffer, GlobalBuffer | SharedBuffer)
+        if self._aligned(access.op, access.buffer, access.step, 1) != []:
+            return None
+        return replace(access, width=access.step, conditions=())
 
     def _uniform(self, guards: Iterable[Guard], width: int) -> list[Multiple] | None:
         """Conditions under which guards are the same for `width` points; None for never known."""
@@ -614,15 +622,24 @@ def slow_accesses(
     a vector is inside or outside as a whole, else one by one.  inside: accesses that are known to
     be inside."""
 
-    loads, stores = taken_apart(planner, loads, stores, inside)
-
     def holds(access: VectorAccess) -> bool:
         return not access.conditions and (_is_inside(access, inside) or planner.is_whole(access))
 
-    parts = [p for a in loads for p in ([a] if holds(a) else _apart(a))]
-    moved = [a if holds(a) else replace(a, width=1) for a in parts]
-    single = {a.op.buffer for a in stores if not holds(a)}
-    return _in_front(moved), [a for a in stores if a.op.buffer not in single]
+    def held(access: VectorAccess) -> VectorAccess | None:
+        """Return the access as it is, or as one for each point; None where it is neither."""
+        if holds(access) or not access.members:
+            return access if holds(access) else None
+        each = planner.for_each_point(access)
+        return each if each is not None and holds(each) else None
+
+    moved: list[VectorAccess] = []
+    for access in loads:
+        made = held(access)
+        for each in [made] if made else _apart(access):
+            moved.append(each if holds(each) else replace(each, width=1))
+    late = [(a, held(a)) for a in stores]
+    single = {a.op.buffer for a, made in late if made is None}
+    return _in_front(moved), [made for a, made in late if made and a.op.buffer not in single]
 
 
 def taken_apart(
