@@ -179,7 +179,7 @@ class Forms:
                         self._numbers.visit(each.loop, around.varying)
                     self._plan(each)
                     self._meet(each)
-                    front = {op for access in each.loads for op in access.ops}
+                    front: set[ir.OpBase] = {op for access in each.loads for op in access.ops}
                     self._meet_before(each.loop.body, front, set())
         fast, is_only = self._ways[op].fast, self._ways[op].slow is None
         if fast.loop is not op:
@@ -189,9 +189,9 @@ class Forms:
             loaded, around = set(loaded), replace(around, certain=())
         own: set[Hashable] = set()
         for access in fast.loads:
-            for each in access.ops[1:]:
-                self._texts.setdefault(each, {})[around.texts] = self._of[each]
-                self._written[each] = around.written
+            for other in access.ops[1:]:
+                self._texts.setdefault(other, {})[around.texts] = self._of[other]
+                self._written[other] = around.written
             held = loaded if self._numbers.is_fixed(access.op.buffer) else own
             made = self._loaded(fast.planner, access, around, held)
             self._texts.setdefault(access.op, {})[around.texts] = made

@@ -21,6 +21,7 @@ from typing import TypeGuard
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.codegen.types import is_narrow
 from tileprof.compiler.cuda.emit.access import converts, manner
 from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
@@ -430,8 +431,9 @@ class Planner:
         """Return where an access is; None where its elements do not follow each other."""
         buffer = self.buffers.get(op.buffer)
         guards = tuple((g.condition, g.holds) for g in self.guards.get(op, ()))
-        # Elements of one access are converted alike.
-        fixed = guards, converts(op), manner(op)
+        # Narrow elements of one access are converted alike.
+        narrow = is_narrow(op.buffer.dtype)
+        fixed = guards, narrow and converts(op), narrow and manner(op)
         strides: Sequence[Extent]
         if isinstance(buffer, GlobalBuffer):
             strides = buffer.strides

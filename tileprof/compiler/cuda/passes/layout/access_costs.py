@@ -72,7 +72,7 @@ def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) 
     planner = Planner(op, layout, buffers, lambda value: "x", lowering.aliased, vectorize, adds)
     loads = planner.loads()
     moved = (*loads, *planner.stores(loads, lambda store: False))
-    made = {op: a for a in moved for op in a.ops}
+    made: dict[ir.OpBase, VectorAccess] = {op: a for a in moved for op in a.ops}
     apart = _apart(planner, made)
     for each in ir.walk(op.body):
         if isinstance(each, ir.Load | ir.Store | ir.Atomic) and each.indices:
