@@ -205,6 +205,14 @@ def under_condition(
 
 
 @T.prim_func
+def asked_twice(X: T.Tensor((4096,), "float32"), Y: T.Tensor((4096,), "float32")) -> None:
+    """Each element is read twice."""
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(4096):
+            Y[i] = X[i] * T.exp(X[i])
+
+
+@T.prim_func
 def kept_apart(X: T.Tensor((2050,), "float32"), Y: T.Tensor((2048,), "float32")) -> None:
     """Pairs that do not begin at an even element, are read between stores, or under conditions."""
     with T.Kernel(1, threads=128):
@@ -235,6 +243,7 @@ def kept_apart(X: T.Tensor((2050,), "float32"), Y: T.Tensor((2048,), "float32"))
             "get_global<2>:1 get_global<8>:1 put_global<2>:1 put_global<8>:1",
         ),
         (kept_apart, ""),
+        (asked_twice, "get_global<4>:1 put_global<4>:1"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
@@ -249,6 +258,8 @@ def test_remarks_say_what_is_one_access_and_what_keeps_others_apart() -> None:
     """The first access of a window stands for its neighbours; each other pair names its reason."""
     remarks = [str(each) for each in _lowered(rotated).remarks]
     assert sum("one access with its neighbours" in each for each in remarks) == 2
+    twice = [str(each) for each in _lowered(asked_twice).remarks]
+    assert sum("loaded once, with the same element of line" in each for each in twice) == 1
     apart = "\n".join(str(each) for each in _lowered(kept_apart).remarks)
     assert apart.count("nothing says that the first of them is at a multiple of 2") == 2
     assert apart.count("`Y` is accessed between it and its neighbour of line") == 2

@@ -143,6 +143,10 @@ class WithNeighbours(Decision, text="one access with its neighbours[[ of line {l
     """Line of the access that stands for all of them."""
 
 
+class LoadedBefore(Decision, text="loaded once, with the same element[[ of line {line}]]"):
+    line: Line
+
+
 class OneAccess(Candidate, text="one access of {elements} neighbouring elements"):
     elements: int
 

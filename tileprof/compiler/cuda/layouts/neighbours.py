@@ -4,8 +4,8 @@
     b = x[2 * j + 1]        and of 2p elements for p consecutive points
 
 In: accesses of one loop body that may stand in one place.  Out: windows of them.  The elements of
-a window are consecutive and fill a power of two.  Whether a window may be made at once, which
-depends on its alignment, is the caller's to say.
+a window are consecutive and fill a power of two; loads of one element are a window, too.  Whether a
+window may be made at once, which depends on its alignment, is the caller's to say.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def address_of(op: Access, strides: Sequence[int | str], fixed: Sequence[Hashabl
 def windows(
     accesses: Iterable[tuple[Access, Address]], fits: Callable[[Window], bool]
 ) -> Iterator[Window]:
-    """Yield windows of at least two elements, each access in one of them at most; the widest that
-    fit, from low addresses to high ones.  Loads of the same element share a window; stores to the
-    same element stand in none, because their order matters."""
+    """Yield windows of at least two accesses, each access in one of them at most; the widest that
+    fit, from low addresses to high ones.  Loads of the same element share a window, which may have
+    no other one; stores to the same element stand in none, because their order matters."""
     alike: dict[Hashable, list[tuple[Access, Address]]] = {}
     for op, address in accesses:
         terms = frozenset(address.terms.items())
@@ -105,11 +105,11 @@ def _windows(
         if start <= taken:
             continue
         size = WIDEST_ACCESS // at[start][0].buffer.dtype.bytes
-        while size > 1:
+        while size > 0:
             if all(start + k in at for k in range(size)):
                 members = tuple((op, k) for k in range(size) for op in at[start + k])
                 made = Window(members, size, Address(like.terms, start, like.fixed))
-                if fits(made):
+                if len(members) > 1 and fits(made):
                     yield made
                     taken = start + size - 1
                     break

@@ -70,7 +70,8 @@ class VectorAccess:
     follows: bool = True
     """Whether the elements of the next point come next."""
     members: tuple[Member, ...] = ()
-    """What is made together, where that is more than `op`, which is the first of them."""
+    """What is made together, where that is more than `op`, which is the first of them: neighbours,
+    and loads of the same element."""
 
     @property
     def ops(self) -> tuple[Access, ...]:
@@ -422,8 +423,6 @@ class Planner:
             if self.vectorize
             and isinstance(op, ir.Load | ir.Store)
             and (address := self.address(op)) is not None
-            # What all points ask for stays in a register.
-            and not self.varying.isdisjoint(address.terms)
         ]
         return {op: made[w] for w in windows(known, fits) for op in made[w].ops}
 
@@ -452,6 +451,12 @@ class Planner:
         """Return how a window is accessed at once, for as many points as possible; None where it is
         not aligned."""
         first, terms = window.first, window.address.terms
+        members = tuple(Member(alone[op], k) for op, k in window.members)
+        if window.size == 1:
+            return replace(alone[first], members=members)
+        if self.varying.isdisjoint(terms):
+            # What all points ask for stays in registers.
+            return None
         variable = self.op.body.args[self.dim]
         moving = self.moving & {*terms, *(v for i in first.indices for v in linear(i)[0])}
         follows = moving == {variable} and terms.get(variable) == window.size
@@ -465,7 +470,6 @@ class Planner:
             same = self._uniform(self.guards.get(first, ()), points) if points > 1 else []
             if needed is not None and same is not None and (follows or _of_address(needed)):
                 conditions = tuple(dict.fromkeys(needed + same))
-                members = tuple(Member(alone[op], k) for op, k in window.members)
                 return replace(
                     alone[first], width=width, conditions=conditions, repeats=1,
                     step=window.size, follows=follows, members=members,
@@ -477,7 +481,7 @@ class Planner:
         """Return an access of several elements of a point as one for each point alone; None where
         it is not aligned in all launches."""
         assert isinstance(access.buffer, GlobalBuffer | SharedBuffer)
-        if self._aligned(access.op, access.buffer, access.step, 1) != []:
+        if access.step > 1 and self._aligned(access.op, access.buffer, access.step, 1) != []:
             return None
         return replace(access, width=access.step, conditions=())
 
@@ -651,10 +655,11 @@ def taken_apart(
     inside: Collection[ir.OpBase],
 ) -> tuple[list[VectorAccess], list[VectorAccess]]:
     """Return loads and stores without those of several elements of a point of which some may be
-    outside while others are not: each of these is made by itself.  inside: see `slow_accesses`."""
+    outside while others are not: each access of these is made by itself.  inside: see
+    `slow_accesses`."""
 
     def holds(access: VectorAccess) -> bool:
-        return not access.members or _is_inside(access, inside) or planner.is_whole(access)
+        return access.step == 1 or _is_inside(access, inside) or planner.is_whole(access)
 
     parts = [p for a in loads for p in ([a] if holds(a) else _apart(a))]
     single = {base(a.op.buffer) for a in stores if not holds(a)}

@@ -32,6 +32,7 @@ from tileprof.remarks.layouts import (
     FewerSectors,
     GlobalAccess,
     KeptConflicts,
+    LoadedBefore,
     LosingConflicts,
     NoConflicts,
     NotAligned,
@@ -80,8 +81,10 @@ def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) 
             if not isinstance(buffer, GlobalBuffer | SharedBuffer):
                 continue
             if access is not None and access.op is not each:
-                name, line = buffer_name(each.buffer), _line(access.op)
-                lowering.remarks.add(each.SPEC.name, name, each.span, WithNeighbours(line))
+                name = buffer_name(each.buffer)
+                same = dict(access.places)[each] == 0
+                held = (LoadedBefore if same else WithNeighbours)(_line(access.op))
+                lowering.remarks.add(each.SPEC.name, name, each.span, held)
                 continue
             turn = None
             whole = access is not None and access.width == planner.width and not access.members
@@ -105,12 +108,12 @@ def _apart(
     def fits(window: Window) -> bool:
         terms = window.address.terms
         moving = [factor for value, factor in terms.items() if value in planner.varying]
-        return bool(moving) and math.gcd(*moving) % window.size == 0
+        return window.size > 1 and bool(moving) and math.gcd(*moving) % window.size == 0
 
     found: dict[ir.OpBase, tuple[Candidate, Reason]] = {}
     for window in windows(known, fits):
         ops = [op for op, _ in window.members]
-        if any(op in made and made[op].members for op in ops):
+        if any(op in made and made[op].step > 1 for op in ops):
             continue
         read_first = all(isinstance(op, ir.Store) or op in planner.movable for op in ops)
         read = _read(planner) if isinstance(window.first, ir.Store) else set[ir.Value]()
