@@ -198,6 +198,23 @@ def pairs(X):
 
 
 @tileprof.jit
+def interleaved(X):
+    """Exchanges neighbours in shared memory and in the result; the last row has no vector."""
+    M, J = T.const("M, J")
+    X: T.Tensor((M, J), T.float16)
+    Y = T.empty((M, J), T.float16)
+    with T.Kernel(T.ceildiv(M, 2), threads=128) as bx:
+        s = T.alloc_shared((J,), T.float16)
+        for j in T.Parallel(J // 2):
+            s[2 * j + 1] = X[2 * bx, 2 * j]
+            s[2 * j] = X[2 * bx, 2 * j + 1]
+        for i, j in T.Parallel(2, J // 2):
+            Y[2 * bx + i, 2 * j] = s[2 * j + 1]
+            Y[2 * bx + i, 2 * j + 1] = s[2 * j]
+    return Y
+
+
+@tileprof.jit
 def kept(X):
     """Rows without their first element, which is kept where all threads see it."""
     M, N = T.const("M, N")

@@ -28,6 +28,7 @@ from tests.drawing.kernels import (
     clashing,
     doubled,
     from_registers,
+    interleaved,
     kept,
     large,
     left_early,
@@ -182,6 +183,16 @@ def test_points_that_share_an_element_load_it_once() -> None:
     assert held["read", "X", "threads"].bytes == halves.nbytes
 
 
+def test_neighbours_of_a_point_are_asked_for_together() -> None:
+    """Pairs of 4 points are 16 bytes a lane: of 3 blocks, each loads a row of 2048 halves, and
+    writes two, of which the last block has one."""
+    halves = np.ones((5, 2048), np.float16)
+    found = traffic(interleaved, halves)
+    assert found.total("global", "read") == Moved(3 * 8, 3 * 128, 3 * 128, 3 * 4096)
+    assert found.total("shared", "write") == Moved(3 * 8, 3 * 32, 3 * 32, 3 * 4096)
+    assert found.total("global", "write") == Moved(5 * 8, 5 * 128, 5 * 128, 5 * 4096)
+
+
 ROW, SHORT = np.ones(2048, np.float32), np.ones(512, np.float32)
 
 
@@ -192,6 +203,7 @@ def held() -> list[tuple[LaunchRun, binary.Function, int]]:
     calls: list[tuple[Any, tuple[Any, ...], int]] = [
         (repeated, (np.ones((8, 512), np.float32), SHORT), 4),
         (pairs, (np.ones((4, 2048), np.float16),), 1),
+        (interleaved, (np.ones((4, 2048), np.float16),), 1),
         (norm_in_parts, (np.ones((256, 2048), np.float32),), 1),
         (neighbours, (np.ones((4, 9 * 512), np.float32),), 1),
         (neighbours, (np.ones((4, 17 * 512), np.float32),), 2),

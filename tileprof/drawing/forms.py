@@ -179,7 +179,7 @@ class Forms:
                         self._numbers.visit(each.loop, around.varying)
                     self._plan(each)
                     self._meet(each)
-                    front: set[ir.OpBase] = {access.op for access in each.loads}
+                    front: set[ir.OpBase] = {op for access in each.loads for op in access.ops}
                     self._meet_before(each.loop.body, front, set())
         fast, is_only = self._ways[op].fast, self._ways[op].slow is None
         if fast.loop is not op:
@@ -189,6 +189,9 @@ class Forms:
             loaded, around = set(loaded), replace(around, certain=())
         own: set[Hashable] = set()
         for access in fast.loads:
+            for other in access.ops[1:]:
+                self._texts.setdefault(other, {})[around.texts] = self._of[other]
+                self._written[other] = around.written
             held = loaded if self._numbers.is_fixed(access.op.buffer) else own
             made = self._loaded(fast.planner, access, around, held)
             self._texts.setdefault(access.op, {})[around.texts] = made
@@ -201,7 +204,9 @@ class Forms:
         shape = planner.layout.shape
         widths: dict[ir.OpBase, int] = {each.op: each.width for each in (*way.loads, *way.stores)}
         front = {each.op: each for each in way.loads}
-        behind = {each.op for each in way.stores}
+        behind: set[ir.OpBase] = {op for each in way.stores for op in each.ops}
+        moved_at = {each.op: each for each in (*way.loads, *way.stores)}
+        with_others = {op for each in moved_at.values() for op in each.ops if op is not each.op}
         written = [
             each
             for each in ir.walk(op.body)
@@ -211,12 +216,16 @@ class Forms:
         for each in ir.walk(op.body):
             if isinstance(each, ir.Load | ir.Store | ir.Atomic):
                 width, moved = widths.get(each, 1), front.get(each)
-                step = max(width, moved.repeats if moved else 1)
+                parts = moved_at[each].step if each in moved_at else 1
+                step = max(width // parts, moved.repeats if moved else 1)
                 points = points_of(planner.layout, step, each in once)
                 if isinstance(each, ir.Store) and (turn := self._turn(way, each, width)):
                     points = in_turns(points, planner.layout, turn, width)
                 form = Form(shape, points, width)
-                if moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
+                if each in with_others:
+                    # The instruction is that of the first of these.
+                    form = Form(shape, points[:0], 1)
+                elif moved is None and behind.issuperset(written) and isinstance(each, ir.Load):
                     form = self._joined(planner, each, form, through=not written)
                 elif moved is not None and (way.is_fast or each.in_bounds) and not _is_cut(planner):
                     # Under different conditions the same address is asked for each time.
@@ -228,16 +237,19 @@ class Forms:
         """Return the lanes of a store that begin with another register; None where none do."""
         layout = self.layout(store.buffer)
         moved = [each for each in way.stores if each.op is store]
-        if layout is None or not moved or moved[0].guards or width != way.planner.width:
+        if layout is None or not moved or moved[0].guards or moved[0].members:
+            return None
+        if width != way.planner.width:
             return None
         return turn_of(way.loop, way.planner.layout, layout, width)
 
     def _meet(self, way: Way) -> None:
         """Leave out loads of single elements of shared memory that ask for what another one of the
         loop does, or of the same vector under guards, where nothing is written between."""
-        planner, behind = way.planner, {each.op for each in way.stores}
+        planner, behind = way.planner, {op for each in way.stores for op in each.ops}
         # Those of the fast way are met where loops around are known.
-        front = {each.op for each in way.loads} if way.is_fast else set()
+        loads = way.loads if way.is_fast else [each for each in way.loads if each.members]
+        front = {op for each in loads for op in each.ops}
         ops = list(ir.walk(way.loop.body))
         writes = {each for each in ops if _writes_shared(each)}
         # What is written in its place parts the points of a vector, too.
@@ -316,7 +328,7 @@ class Forms:
         keys = [(op.buffer, form.width, each) for each in found]
         if _is_cut(planner):
             # Each vector stands in a branch of its own.
-            step = planner.width // max(form.width, access.repeats)
+            step = planner.width // max(form.width // access.step, access.repeats)
             parts = [(key, at // step) for at, key in enumerate(keys)]
             new = np.array([each not in parts[:at] for at, each in enumerate(parts)], np.bool_)
             new &= np.array([(loop, each) not in loaded for each in parts], np.bool_)

@@ -26,6 +26,7 @@ from tileprof.compiler.cuda.emit.loops.vectors import (
     Planner,
     VectorAccess,
     slow_accesses,
+    taken_apart,
 )
 from tileprof.compiler.cuda.emit.statements import range_of
 from tileprof.compiler.cuda.layouts import parse_layout
@@ -133,11 +134,10 @@ class Finder:
             self._values.bound(loop)
         planner = planned(loop) if branches else general
         loads = planner.loads()
-        fast = Way(loop, planner, loads, planner.stores(loads, lambda store: False))
-        inside, _ = hoisted(self._values, loop, self._shape, _as_it_is)
-        aligned = dict.fromkeys(
-            each for access in (*fast.loads, *fast.stores) for each in access.conditions
-        )
+        stores = planner.stores(loads, lambda store: False)
+        inside, proved = hoisted(self._values, loop, self._shape, _as_it_is)
+        aligned = dict.fromkeys(c for access in (*loads, *stores) for c in access.conditions)
+        fast = Way(loop, planner, *taken_apart(planner, loads, stores, proved))
         conditions: list[Condition] = [*taken, *inside, *aligned]
         if not conditions:
             return Ways(fast)

@@ -138,6 +138,34 @@ class SharedAccess(Decision):
     needed: int
 
 
+class WithNeighbours(Decision, text="one access with its neighbours[[ of line {line}]]"):
+    line: Line
+    """Line of the access that stands for all of them."""
+
+
+class LoadedBefore(Decision, text="loaded once, with the same element[[ of line {line}]]"):
+    line: Line
+
+
+class OneAccess(Candidate, text="one access of {elements} neighbouring elements"):
+    elements: int
+
+
+class OtherBranch(Reason, text="line {line} accesses its neighbour under another condition"):
+    line: Line
+
+
+class TouchedBetween(Reason):
+    text = "`{buffer}` is accessed between it and its neighbour of line {line}"
+    buffer: str
+    line: Line
+
+
+class NotAligned(Reason):
+    text = "nothing says that the first of them is at a multiple of {elements} elements"
+    elements: int
+
+
 class FewerSectors(Candidate, text="{sectors:sector} a request"):
     sectors: int
 

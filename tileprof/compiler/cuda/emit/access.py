@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from tileprof import ir
 from tileprof.compiler.codegen.access import ATOMICS, bounds, element_place
-from tileprof.compiler.codegen.buffers import Extent, paren, plus
-from tileprof.compiler.codegen.ranges import saturated
+from tileprof.compiler.codegen.buffers import Extent, paren
+from tileprof.compiler.codegen.ranges import fits, saturated
 from tileprof.compiler.codegen.types import is_narrow, is_pair, literal, storage, stored, value_type
 from tileprof.compiler.cuda.target import ADDED_TOGETHER
 from tileprof.errors import InternalError
@@ -44,10 +44,10 @@ def emit_load(ctx: Context, op: ir.Load) -> None:
 def _take(ctx: Context, frame: Frame, op: ir.Load) -> None:
     """The element was loaded before."""
     held = frame.early[op]
-    element = f"{held.name}[{plus(held.base, frame.position)}]"
+    element = held.element(frame.position)
     ctx.raw[op.result] = element
     if held.values:
-        ctx.values[op.result] = f"{held.values}[{frame.position}]"
+        ctx.values[op.result] = held.value(frame.position)
     else:
         ctx.values[op.result] = f"tp_value({element})" if is_narrow(op.result.dtype) else element
 
@@ -61,7 +61,9 @@ def emit_store(ctx: Context, op: ir.Store) -> None:
             text = ctx.bare(inner)
         else:
             text = _unrounded(ctx, op.value) if held.values else stored_text(ctx, op.value)
-        ctx.writer.line(f"{held.values or held.name}[{ctx.points.position}] = {text};")
+        position = ctx.points.position
+        element = held.value(position) if held.values else held.element(position)
+        ctx.writer.line(f"{element} = {text};")
         return
     buffer = ctx.buffer(op.buffer)
     indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)
@@ -80,6 +82,25 @@ def is_element(op: ir.OpBase | None) -> bool:
     """Whether the op's narrow float is at hand as it lies in memory: it was loaded, or its bits
     were computed."""
     return isinstance(op, ir.Load) or (isinstance(op, ir.Bitcast) and is_narrow(op.dtype))
+
+
+def converts(op: ir.OpBase) -> bool:
+    """Whether the elements of a store or sum are values that are converted together: not where they
+    are stored as they were loaded."""
+    return isinstance(op, ir.Atomic) or (
+        isinstance(op, ir.Store) and not is_element(op.value.owner)
+    )
+
+
+def manner(op: ir.OpBase) -> str:
+    """Return how a store's elements of 8 bits are made: of numbers that are surely not too large,
+    or of any, the largest where they are; '' where neither is known."""
+    made = op.value.owner if isinstance(op, ir.Store) else None
+    if not isinstance(made, ir.Cast):
+        return ""
+    if saturated_value(op) is not None:
+        return "saturated"
+    return "within" if fits(made.operand, made.dtype) else ""
 
 
 def stored_text(ctx: Context, value: ir.Value) -> str:
@@ -101,7 +122,7 @@ def emit_atomic(ctx: Context, op: ir.Atomic) -> None:
     is kept for the sum of a vector."""
     if ctx.points is not None and op in ctx.points.late:
         held = ctx.points.late[op]
-        ctx.writer.line(f"{held.values}[{ctx.points.position}] = {_unrounded(ctx, op.value)};")
+        ctx.writer.line(f"{held.value(ctx.points.position)} = {_unrounded(ctx, op.value)};")
         return
     buffer = ctx.buffer(op.buffer)
     indices, guard = checked(ctx, op, buffer, op.indices, op.in_bounds)

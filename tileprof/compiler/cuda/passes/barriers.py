@@ -5,6 +5,9 @@ share bytes (see `memory.py`) conflict as one.  What tensor cores and TMA read m
 by the threads that wrote it, before the barrier.  Global tensors that a launch both writes and
 reads, or writes by several ops, are treated alike, as wholes.
 
+Threads do not meet where each touches nothing but elements at its own points of loops with one
+layout.
+
 Slots of rings need none of this: their barriers are the ring's.
 
 One thread waits until TMA has read a tile that it stores, and a barrier lets the others know.  In a
@@ -21,7 +24,7 @@ from typing import NamedTuple
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
-from tileprof.compiler.cuda.layouts import parse_shared
+from tileprof.compiler.cuda.layouts import parse_layout, parse_shared
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.tuning import READ_STEPS
 from tileprof.instrument.placement.stages import buffer_name
@@ -131,6 +134,17 @@ def _moved(launch: ir.Launch, wait: ir.Wait, place: ir.OpBase, pending: int) -> 
     return with_originals(launch, rule)
 
 
+class _Owner(NamedTuple):
+    """Elements of a buffer by the threads that touch them: each has those at its points."""
+
+    buffer: ir.Value
+    layout: str
+    shape: tuple[int, ...]
+    """Extents of the loop."""
+    dims: tuple[int, ...]
+    """Which loop variable each index is; -1 for one that all points share."""
+
+
 class _Place(NamedTuple):
     """Bytes of shared memory, or a global tensor (`tensor` is its value, start and end are 0)."""
 
@@ -138,9 +152,13 @@ class _Place(NamedTuple):
     end: int
     tensor: ir.Value | None
     name: str
+    owner: _Owner | None = None
+    """Which thread touches which element; None where that is not known."""
 
     def meets(self, other: _Place) -> bool:
-        """Whether some byte is in both."""
+        """Whether some byte is in both, of which not each is one thread's."""
+        if self.owner is not None and self.owner == other.owner:
+            return False
         if self.tensor is not None or other.tensor is not None:
             return self.tensor is other.tensor
         return self.start < other.end and other.start < self.end
@@ -211,6 +229,7 @@ class _Barriers(Flow[_State]):
         # A fence costs little beside a barrier: where some unit reads a buffer, every barrier
         # after a write of it has one, and no second barrier is needed.
         self.units: set[_Place] = set()
+        self.owners = _owners(launch)
         self.used = {v for op in ir.walk(launch.body) for v in op.operand_values()}
         for op in ir.walk(launch.body):
             use = _Use()
@@ -238,6 +257,8 @@ class _Barriers(Flow[_State]):
             place = self._place(touch.value)
             if place is None:
                 continue
+            if place.tensor is None:
+                place = place._replace(owner=self.owners.get(op))
             if isinstance(op, ir.Atomic) and op.result not in self.used:
                 use.joined.add((place, op.kind))
             else:
@@ -329,7 +350,8 @@ class _Barriers(Flow[_State]):
             state.arriving |= use.written
         else:
             state.written |= use.written
-            state.unfenced |= {p for p in use.written if p.tensor is None}
+            # Units read what any thread wrote.
+            state.unfenced |= {p._replace(owner=None) for p in use.written if p.tensor is None}
         if isinstance(op, ir.AsyncCopy) and op.ring is None and not arriving:
             state.storing |= use.fetched
         if isinstance(op, ir.AsyncGemm):
@@ -402,6 +424,33 @@ class _Barriers(Flow[_State]):
         consumer = self.block(op.consumer, _State())
         producer = self.copied(op.producer)
         self.emit(op, made, {"producer": producer, "consumer": consumer})
+
+
+def _owners(launch: ir.Launch) -> dict[ir.OpBase, _Owner]:
+    """Return the loads and stores of shared memory at the points of their loops, of which each is
+    one thread's."""
+    found: dict[ir.OpBase, _Owner] = {}
+    for loop in ir.walk(launch.body):
+        if not isinstance(loop, ir.Parallel) or not loop.layout or loop.static_extents is None:
+            continue
+        layout = parse_layout(loop.layout, loop.static_extents)
+        if any(d.is_copy and d.radix > 1 for d in (*layout.lanes, *layout.warps)):
+            continue
+        apart = {*loop.body.args}
+        for op in ir.walk(loop.body):
+            if not is_pure(op) or not apart.isdisjoint(op.all_operand_values()):
+                apart |= {*op.results, *(arg for block in op.blocks() for arg in block.args)}
+        apart -= {*loop.body.args}
+        for op in ir.walk(loop.body):
+            if not isinstance(op, ir.Load | ir.Store) or not isinstance(op.buffer.owner, ir.Alloc):
+                continue
+            if not apart.isdisjoint(op.indices):
+                continue
+            variables = loop.body.args
+            dims = tuple(variables.index(i) if i in variables else -1 for i in op.indices)
+            if sorted(d for d in dims if d >= 0) == [*range(len(variables))]:
+                found[op] = _Owner(op.buffer, loop.layout, loop.static_extents, dims)
+    return found
 
 
 def _unfenced(use: _Use, state: _State) -> str:

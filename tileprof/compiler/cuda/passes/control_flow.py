@@ -3,6 +3,7 @@ reached.
 
 In a loop the state at the start of an iteration is that of every one: as the loop was entered, as
 an iteration ended, and as a `continue` left it; behind the loop it is also that of every `break`.
+Behind a loop that runs once it is that of its iteration.
 In: a block and a state.  Out: a copy of the block; the state becomes that at its end.
 """
 
@@ -69,6 +70,12 @@ class Flow(ABC, Generic[S]):
 
     def loop(self, op: ir.OpBase, made: ir.Block, state: S) -> None:
         """`for` and `while`."""
+        if isinstance(op, ir.For) and op.static_range is not None and len(op.static_range) == 1:
+            # Nothing holds at its start that an iteration before left: peeled ones are such loops.
+            regions, again, left = self._iteration(op, state)
+            self.emit(op, made, regions)
+            state.become(state, *again, *left)
+            return
         entry = state.copy()
         # Two iterations show everything that can hold at the start of one, and the first does where
         # it adds nothing.

@@ -34,6 +34,21 @@ class Held:
     """Place in it at which the vector at hand begins."""
     values: str = ""
     """An array of the elements of the vector as values; '' where there is none."""
+    step: int = 1
+    """Elements of each point."""
+    place: int = 0
+    """Place of this access's element among them."""
+
+    def element(self, position: Extent) -> str:
+        """Return the element of a point of the vector."""
+        return f"{self.name}[{plus(self.base, self._within(position))}]"
+
+    def value(self, position: Extent) -> str:
+        """Return the element of a point of the vector as a value."""
+        return f"{self.values}[{self._within(position)}]"
+
+    def _within(self, position: Extent) -> Extent:
+        return plus(times(position, self.step), self.place)
 
 
 @dataclass

@@ -26,7 +26,7 @@ from tileprof.compiler.codegen.buffers import paren, plus, times
 from tileprof.compiler.codegen.expressions import bare, is_pure
 from tileprof.compiler.codegen.inlining import flat
 from tileprof.compiler.codegen.types import is_narrow
-from tileprof.compiler.cuda.emit.access import checked, is_element
+from tileprof.compiler.cuda.emit.access import checked, converts, is_element
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.emit.swizzled import swizzled_steps
 from tileprof.compiler.cuda.layouts.turns import turn_of
@@ -36,8 +36,8 @@ from tileprof.once import cached_property
 
 from .digit_runs import Run, points, runs_of
 from .points import Held, thread_coordinates
-from .vector_accesses import VectorAccesses, converts
-from .vectors import Multiple, VectorAccess, slow_accesses
+from .vector_accesses import VectorAccesses
+from .vectors import Multiple, VectorAccess, slow_accesses, taken_apart
 
 CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 
@@ -109,7 +109,8 @@ class RegisterLoops(VectorAccesses):
 
     def _takes_turns(self, op: ir.Load | ir.Store | ir.Atomic) -> bool:
         """Whether a store moves all its vectors whole, so that their order does not matter."""
-        whole = [a for a in self.stores if a.op is op and a.width == self.planner.width]
+        width = self.planner.width
+        whole = [a for a in self.stores if a.op is op and a.width == width and not a.members]
         return bool(whole) and not whole[0].guards
 
     def conditions(self) -> list[Multiple]:
@@ -168,7 +169,7 @@ class RegisterLoops(VectorAccesses):
     def _used(self, moved: Sequence[VectorAccess]) -> set[ir.Value]:
         """Return what the text of a point mentions, without what only moved accesses need."""
         used: set[ir.Value] = set()
-        self._use(self.op.body, {a.op for a in moved}, used)
+        self._use(self.op.body, {op for a in moved for op in a.ops}, used)
         return used
 
     def _use(self, block: ir.Block, elsewhere: Set[ir.OpBase], used: set[ir.Value]) -> None:
@@ -196,7 +197,7 @@ class RegisterLoops(VectorAccesses):
 
     def fast(self) -> None:
         """All accesses are inside and aligned."""
-        self._loops(self.loads, self.stores)
+        self._loops(*taken_apart(self.planner, self.loads, self.stores, self.ctx.inside))
 
     def slow(self) -> None:
         """Accesses that may be outside are made whole where a vector is inside or outside as a
@@ -218,16 +219,16 @@ class RegisterLoops(VectorAccesses):
         ctx, ops = self.ctx, self.planner.ops
         stores = tuple(op for op in ops if isinstance(op, ir.Store))
         late = [a for a in moved if a.op in stores]
-        if not stores or len(late) not in (0, len(stores)):
+        if not stores or sum(len(a.ops) for a in late) not in (0, len(stores)):
             return ()
         if self.planner.guards or self.planner.leaves:
             return ()
-        if any(a.width != self.planner.width for a in late):
+        if any(a.width != self.planner.width * a.step for a in late):
             return ()
         guards = [self._compared(op) for op in stores]
         if not guards[0] or any(each != guards[0] for each in guards):
             return ()
-        far = {a.op for a in loads if isinstance(a.buffer, GlobalBuffer)}
+        far = {op for a in loads if isinstance(a.buffer, GlobalBuffer) for op in a.ops}
         near = False
         for op in ops:
             if isinstance(op, ir.Load):
@@ -270,7 +271,8 @@ class RegisterLoops(VectorAccesses):
         far = [a for a in loads if isinstance(a.buffer, GlobalBuffer)]
         near = [a for a in loads if isinstance(a.buffer, SharedBuffer)]
         width = self.planner.width
-        size = sum(-(-a.buffer.dtype.bytes * width // 4) * 4 for a in far if not self._settles(a))
+        sizes = (a.buffer.dtype.bytes * a.step for a in far if not self._settles(a))
+        size = sum(-(-each * width // 4) * 4 for each in sizes)
         whole = points(self.groups) if far else 1
         inner, outer = _divided(self.groups, BYTES_IN_FLIGHT // size if size else whole)
         with self.ctx.scope():
@@ -285,7 +287,10 @@ class RegisterLoops(VectorAccesses):
 
     def _settles(self, access: VectorAccess) -> bool:
         """Whether what is loaded is a fragment's from then on, so that it takes no registers."""
-        users = self.ctx.uses.get(access.op.results[0], []) if access.op.results else []
+        return all(self._settles_one(op) for op in access.ops)
+
+    def _settles_one(self, op: ir.OpBase) -> bool:
+        users = self.ctx.uses.get(op.results[0], []) if op.results else []
         targets = [u.buffer for u in users if isinstance(u, ir.Store)]
         fragments = [t for t in targets if isinstance(self.ctx.buffers.get(t), FragmentBuffer)]
         return len(users) == len(fragments) == 1
@@ -297,8 +302,10 @@ class RegisterLoops(VectorAccesses):
             base.append(times(run.name, width))
             width *= run.count
         for access in loads:
-            name = self._array(access, width, "in")
-            self.frame.early[access.op] = Held(name, plus(*base))
+            name = self._array(access, width * access.step, "in")
+            held = Held(name, times(plus(*base), access.step), step=access.step)
+            for op, place in access.places:
+                self.frame.early[op] = replace(held, place=place)
         if loads:
             with self._nest(inner), self._vector_begins():
                 for access in loads:
@@ -314,7 +321,7 @@ class RegisterLoops(VectorAccesses):
         stores: Sequence[VectorAccess],
     ) -> None:
         """The points of one vector, with its loads from shared memory and its stores."""
-        moved = next((a for a in stores if self.sunk and a.op is self.sunk[0]), None)
+        moved = next((a for a in stores if self.sunk and self.sunk[0] in a.ops), None)
         if moved is None:
             self._points(far, near, stores)
             return
@@ -330,20 +337,24 @@ class RegisterLoops(VectorAccesses):
         stores: Sequence[VectorAccess],
     ) -> None:
         for access in near:
-            self.frame.early[access.op] = Held(self._array(access, self.planner.width, "in"))
+            name = self._array(access, self.planner.width * access.step, "in")
+            for op, place in access.places:
+                self.frame.early[op] = Held(name, step=access.step, place=place)
             with self.ctx.writer.at(access.op.span):
                 self._load(access)
         for access in (*far, *near):
             self._widen(access)
         for access in stores:
-            name = self._array(access, self.planner.width, "out")
-            self.frame.late[access.op] = Held(name, 0, name if converts(access.op) else "")
+            name = self._array(access, self.planner.width * access.step, "out")
+            values = name if converts(access.op) else ""
+            for op, place in access.places:
+                self.frame.late[op] = Held(name, 0, values, access.step, place)
         runs = self._named(self.vector, "e")
         with self._nest(runs):
             position = plus(*(times(r.name, r.step[self.planner.dim]) for r in runs))
             with self._at(position, self._used([*far, *near, *stores])):
                 self.ctx.inline |= self._stored
-                with self._led(), self._sunk({a.op for a in stores}):
+                with self._led(), self._sunk({op for a in stores for op in a.ops}):
                     self.point()
         for access in stores:
             with self.ctx.writer.at(access.op.span):

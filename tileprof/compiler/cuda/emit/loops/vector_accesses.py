@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import plus
-from tileprof.compiler.codegen.ranges import fits
+from tileprof.compiler.codegen.buffers import plus, times
 from tileprof.compiler.codegen.types import is_narrow, literal, storage, stored, value_type
-from tileprof.compiler.cuda.emit.access import is_element, saturated_value
+from tileprof.compiler.cuda.emit.access import converts, manner
 from tileprof.compiler.cuda.emit.buffers import FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.target import WORD
 
@@ -40,19 +39,20 @@ class VectorAccesses(VectorLoops):
 
     def _widen(self, access: VectorAccess) -> None:
         """Elements that are computed with are converted together."""
-        op, width = access.op, self.planner.width
+        width = self.planner.width * access.step
         if not is_narrow(access.buffer.dtype) or width == 1:
             return
-        users = self.ctx.uses.get(op.result, []) if isinstance(op, ir.Load) else []
+        users = [u for op in access.ops for v in op.results for u in self.ctx.uses.get(v, [])]
         if all(isinstance(u, ir.Store) for u in users):
             return
-        held = self.frame.early[op]
+        held = self.frame.early[access.op]
         name = self.ctx.names.fresh(f"{access.buffer.name}_values")
         at = plus(held.name, held.base)
         self.ctx.headers.add("elementwise.cuh")
         self.ctx.writer.line(f"float {name}[{width}];")
         self.ctx.writer.line(f"tp_widen_vector<{width}>({name}, {at});")
-        self.frame.early[op] = replace(held, values=name)
+        for op in access.ops:
+            self.frame.early[op] = replace(self.frame.early[op], values=name)
 
     def _load(self, access: VectorAccess) -> None:
         buffer, held = access.buffer, self.frame.early[access.op]
@@ -61,7 +61,7 @@ class VectorAccesses(VectorLoops):
             self._load_where(access, held)
             return
         with self._piece(access) as (address, guard, count):
-            at = plus(held.base, self.frame.position)
+            at = plus(held.base, times(self.frame.position, access.step))
             to = plus(held.name, at)
             safe = _element(buffer.safe if isinstance(buffer, GlobalBuffer) else 0, buffer.dtype)
             if count == 1:
@@ -85,10 +85,10 @@ class VectorAccesses(VectorLoops):
     def _may_be_left_out(self, access: VectorAccess) -> bool:
         """Whether a whole vector of narrow elements of global memory is read under a condition."""
         buffer, width = access.buffer, self._elements(access)
-        inside = access.op.in_bounds or access.op in self.ctx.inside
+        inside = all(op.in_bounds or op in self.ctx.inside for op in access.ops)
         narrow = buffer.dtype.bytes < WORD and width * buffer.dtype.bytes % WORD == 0
         conditional = bool(access.guards) or not inside
-        whole = width == self.planner.width
+        whole = width == self.planner.width * access.step
         return isinstance(buffer, GlobalBuffer) and narrow and conditional and whole
 
     def _load_where(self, access: VectorAccess, held: Held) -> None:
@@ -98,7 +98,7 @@ class VectorAccesses(VectorLoops):
         name = self.ctx.names.fresh(f"{buffer.name}_from")
         line(f"const {storage(buffer.dtype)} *{name} = nullptr;")
         with self._piece(access) as (address, guard, count):
-            to = plus(held.name, plus(held.base, self.frame.position))
+            to = plus(held.name, plus(held.base, times(self.frame.position, access.step)))
             line(f"{f'if ({guard}) ' if guard else ''}{name} = {address};")
         self.ctx.headers.add("elementwise.cuh")
         safe = _element(buffer.safe, buffer.dtype)
@@ -111,39 +111,20 @@ class VectorAccesses(VectorLoops):
         alone = "" if isinstance(buffer, FragmentBuffer) else self.frame.leader
         self.ctx.headers.add("elementwise.cuh")
         with self._piece(access) as (address, guard, count):
-            source = plus(held.name, self.frame.position)
+            source = plus(held.name, times(self.frame.position, access.step))
             if isinstance(access.op, ir.Atomic):
                 self.ctx.headers.add("atomics.cuh")
                 text = f"tp_atomic_add_vector<{count}>({address}, {source});"
             elif isinstance(buffer, FragmentBuffer):
-                how = _manner(access.op) or "vector"
+                how = manner(access.op) or "vector"
                 text = f"tp_narrow_{how}<{count}>({address}, {source});"
             elif held.values and is_narrow(buffer.dtype):
-                how = _manner(access.op) or "values"
+                how = manner(access.op) or "values"
                 text = f"tp_put_{how}_{_space(buffer)}<{count}>({address}, {source});"
             else:
                 text = f"tp_put_{_space(buffer)}<{count}>({address}, {source});"
             when = " && ".join(p for p in (alone, guard) if p)
             self.ctx.writer.line(f"if ({when}) {text}" if when else text)
-
-
-def converts(op: ir.Load | ir.Store | ir.Atomic) -> bool:
-    """Whether the elements of a store or sum are values that are converted together: not where they
-    are stored as they were loaded."""
-    return isinstance(op, ir.Atomic) or (
-        isinstance(op, ir.Store) and not is_element(op.value.owner)
-    )
-
-
-def _manner(op: ir.OpBase) -> str:
-    """Return how a store's elements of 8 bits are made: of numbers that are surely not too large,
-    or of any, the largest where they are; '' where neither is known."""
-    made = op.value.owner if isinstance(op, ir.Store) else None
-    if not isinstance(made, ir.Cast):
-        return ""
-    if saturated_value(op) is not None:
-        return "saturated"
-    return "within" if fits(made.operand, made.dtype) else ""
 
 
 def _element(number: float | int, dtype: ir.DType) -> str:

@@ -171,7 +171,7 @@ class VectorLoops:
         ctx, width = self.ctx, self.planner.width
         count = self._elements(access)
         # Points of which the first one's element is that of all, too.
-        points = max(count, access.repeats)
+        points = max(count // access.step, access.repeats)
         if points == width:
             with self._at(0), self._guarded(access, keep=True), ctx.writer.at(access.op.span):
                 yield self._place(access, count)
@@ -189,11 +189,11 @@ class VectorLoops:
 
     def _elements(self, access: VectorAccess) -> int:
         """Elements that are moved at each place where an instruction begins."""
-        width, op = self.planner.width, access.op
-        inside = op.in_bounds or op in self.ctx.inside
+        width = self.planner.width * access.step
+        inside = all(op.in_bounds or op in self.ctx.inside for op in access.ops)
         widest = min(width, WIDEST_ACCESS // access.buffer.dtype.bytes)
         whole = inside and access.width == widest and self.planner.decides_once(access.guards)
-        return width if whole else access.width
+        return width if whole and access.follows else access.width
 
     @contextmanager
     def _guarded(self, access: VectorAccess, *, keep: bool) -> Iterator[None]:

@@ -5,8 +5,10 @@ that a thread's consecutive registers follow, its other indices do not, and the 
 element is a multiple of the access.  What that needs of numbers that are known at launch only
 becomes a condition of the fast path.  Loads move in front of all points, stores behind a vector's,
 where nothing between touches the memory; out of an `if` they take its condition with them, which
-must be the same for all elements (`guards.py`).  Sums in global memory move as stores do, where the
-target adds several neighbours at once and nobody asks what was there before.
+must be the same for all elements (`guards.py`).  Neighbours that a point asks for one by one, such
+as `x[2 * j]` and `x[2 * j + 1]`, are one access (`layouts/neighbours.py`).  Sums in global memory
+move as stores do, where the target adds several neighbours at once and nobody asks what was there
+before.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from typing import TypeGuard
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, paren
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.codegen.types import is_narrow
+from tileprof.compiler.cuda.emit.access import converts, manner
 from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
+from tileprof.compiler.cuda.layouts.neighbours import Address, Window, address_of, linear, windows
 from tileprof.compiler.cuda.lowering import stride_divisors
 from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
 from tileprof.ir.memory import base
@@ -60,6 +65,34 @@ class VectorAccess:
     """Guards that decide whether it is made, outermost first."""
     repeats: int = 1
     """Consecutive points that ask for the same element, of which the first one loads it."""
+    step: int = 1
+    """Elements of each point, which lie next to each other."""
+    follows: bool = True
+    """Whether the elements of the next point come next."""
+    members: tuple[Member, ...] = ()
+    """What is made together, where that is more than `op`, which is the first of them: neighbours,
+    and loads of the same element."""
+
+    @property
+    def ops(self) -> tuple[Access, ...]:
+        """Return the accesses that are made."""
+        return tuple(m.alone.op for m in self.members) or (self.op,)
+
+    @property
+    def places(self) -> tuple[tuple[Access, int], ...]:
+        """Return the accesses that are made, and where among those of its point each one's
+        element is."""
+        return tuple((m.alone.op, m.place) for m in self.members) or ((self.op, 0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An access that is made together with its neighbours."""
+
+    alone: VectorAccess
+    """It as it is made by itself."""
+    place: int
+    """Place of its element among those of its point."""
 
 
 @dataclass
@@ -99,6 +132,8 @@ class Planner:
         """Points of a vector: what the first `digits` register digits count."""
         self.leaves = _leaves(self.op.body)
         """Whether a point may end before its last op."""
+        self.varying = set[ir.Value]().union(*map(self._dependents, self.op.body.args))
+        """Everything that follows from the point."""
         self.moving = self._dependents(self.op.body.args[self.dim])
         self.movable = set(self._movable())
         """Loads that read in front of all points what they read in their place."""
@@ -146,49 +181,116 @@ class Planner:
     def loads(self) -> list[VectorAccess]:
         """Loads that are made in front of all points, in order; of width 1 where they are no
         vectors, for global memory only."""
-        found: list[VectorAccess] = []
+        alone: dict[Access, VectorAccess] = {}
         for op in self.ops:
             if isinstance(op, ir.Load) and op in self.movable:
                 access = self._access(op, self.movable)
                 if access is None:
                     continue
-                if access.width > 1:
-                    found.append(access)
-                elif self._is_global(op.buffer) and not access.guards:
-                    found.append(replace(access, repeats=self._repeats(op.indices)))
-        return found
+                if access.width == 1 and self._is_global(op.buffer) and not access.guards:
+                    access = replace(access, repeats=self._repeats(op.indices))
+                alone[op] = access
+        joined = self._joined(alone)
+        found: list[VectorAccess] = []
+        for op, access in alone.items():
+            made = joined.get(op, access)
+            if made.width > 1 or (self._is_global(op.buffer) and not made.guards):
+                found.append(made)
+        return list(dict.fromkeys(found))
 
     def stores(
         self, loads: Iterable[VectorAccess], packs: Callable[[ir.Store], bool]
     ) -> list[VectorAccess]:
         """Stores and sums of vectors, in order; `loads` are those in front, `packs` says which
         stores to fragments convert a vector at once."""
-        found: list[VectorAccess] = []
         if self.leaves:
-            return found
-        held: set[ir.OpBase] = {a.op for a in loads}
+            return []
+        held: set[ir.OpBase] = {op for a in loads for op in a.ops}
         written = set().union(*map(self._written, self.ops))
         free = held | {m for m in self.movable if self._memory(m.buffer) not in written}
+        alone: dict[Access, VectorAccess] = {
+            op: access
+            for op in self.ops
+            if isinstance(op, ir.Store) and (access := self._access(op, free)) is not None
+        }
+        joined = self._joined(alone)
+        while True:
+            found = self._behind(held, free, packs, joined)
+            kept = {
+                op: access
+                for op, access in joined.items()
+                if found.keys() >= {*access.ops} and self._in_order(access)
+            }
+            if len(kept) == len(joined):
+                return list(dict.fromkeys(found.values()))
+            # Those that stay with their points keep others in their places.
+            joined = kept
+
+    def _behind(
+        self,
+        held: Collection[ir.OpBase],
+        free: Collection[ir.OpBase],
+        packs: Callable[[ir.Store], bool],
+        joined: Mapping[Access, VectorAccess],
+    ) -> dict[ir.OpBase, VectorAccess]:
+        """Return what can be made behind a vector's points, in order: how, for each op.  joined:
+        what is made together as far as nothing behind it touches the memory."""
+        found: list[tuple[ir.OpBase, VectorAccess]] = []
         touched: set[object] = set()
         for op in reversed(self.ops):
             if self._may_follow(op) and self._memory(op.buffer) not in touched:
-                access = self._access(op, free)
+                access = joined.get(op) or self._access(op, free)
                 if access is None and self.width > 1 and isinstance(op, ir.Store) and packs(op):
                     access = self._packed(op, free)
                 if access is not None and access.width > 1:
-                    found.insert(0, access)
+                    found.insert(0, (op, access))
                     continue
             if op not in held:
                 touched |= {self._memory(t.value) for t in op.all_accesses()}
-        return found
+        return dict(found)
+
+    def _in_order(self, access: VectorAccess) -> bool:
+        """Return whether no other op between stores that are made together changes the memory."""
+        at = [self.ops.index(op) for op in access.ops]
+        memory = self._memory(access.op.buffer)
+        between = (op for op in self.ops[min(at) : max(at)] if op not in access.ops)
+        return all(memory not in self._written(op) for op in between)
 
     def is_whole(self, access: VectorAccess) -> bool:
         """Whether each vector of the access is inside or outside of its buffer as a whole."""
+        if access.members:
+            return self._is_whole_window(access)
         if not isinstance(access.buffer, GlobalBuffer):
             return True
         last, extent = access.op.indices[-1], access.buffer.shape[-1]
         fits = isinstance(extent, int) and extent % access.width == 0
         return fits and self._multiple(last, access.width) == []
+
+    def _is_whole_window(self, access: VectorAccess) -> bool:
+        """Do so for accesses of several elements of a point: along each dimension that tells their
+        elements apart, these fill a multiple of what an instruction takes."""
+        assert isinstance(access.buffer, GlobalBuffer | SharedBuffer)
+        points = max(access.width // access.step, 1)
+        variable = self.op.body.args[self.dim]
+        for dim, (first, extent) in enumerate(
+            zip(access.op.indices, access.buffer.shape, strict=True)
+        ):
+            size = 1
+            numbers = [ir.constant_of(op.indices[dim]) for op in access.ops]
+            if any(op.indices[dim] is not first for op in access.ops):
+                if all(isinstance(n, int) and isinstance(extent, int) and 0 <= n < extent
+                       for n in numbers):  # fmt: skip
+                    continue
+                size = access.step
+            if points > 1:
+                size = max(linear(first)[0].get(variable, 0) * points, size)
+            if size == 1:
+                continue
+            if not isinstance(extent, int) or extent % size:
+                return False
+            if self._multiple(first, size, points) != []:
+                return False
+        return True
 
     def decides_once(self, guards: Iterable[Guard]) -> bool:
         """Whether the guards are the same for all points of a vector, whatever is launched."""
@@ -303,6 +405,86 @@ class Planner:
             width //= 2
         return 1, []
 
+    # -- neighbours of a point
+
+    def _joined(self, alone: Mapping[Access, VectorAccess]) -> dict[Access, VectorAccess]:
+        """Return which of the accesses are made together with others, and how."""
+        made: dict[Window, VectorAccess] = {}
+
+        def fits(window: Window) -> bool:
+            access = self._together(window, alone)
+            if access is not None:
+                made[window] = access
+            return access is not None
+
+        known = [
+            (op, address)
+            for op in alone
+            if self.vectorize
+            and isinstance(op, ir.Load | ir.Store)
+            and (address := self.address(op)) is not None
+        ]
+        return {op: made[w] for w in windows(known, fits) for op in made[w].ops}
+
+    def address(self, op: ir.Load | ir.Store) -> Address | None:
+        """Return where an access is; None where its elements do not follow each other."""
+        buffer = self.buffers.get(op.buffer)
+        guards = tuple((g.condition, g.holds) for g in self.guards.get(op, ()))
+        # Narrow elements of one access are converted alike.
+        narrow = is_narrow(op.buffer.dtype)
+        fixed = guards, narrow and converts(op), narrow and manner(op)
+        strides: Sequence[Extent]
+        if isinstance(buffer, GlobalBuffer):
+            strides = buffer.strides
+        elif isinstance(buffer, SharedBuffer):
+            strides = _shared_strides(buffer)
+            if buffer.layout.swizzle:
+                # Rows are exchanged in parts, and panels are apart.
+                strides = [*map(str, strides[:-1]), 1]
+        else:
+            return None
+        return address_of(op, strides, fixed) if strides[-1] == 1 else None
+
+    def _together(
+        self, window: Window, alone: Mapping[Access, VectorAccess]
+    ) -> VectorAccess | None:
+        """Return how a window is accessed at once, for as many points as possible; None where it is
+        not aligned."""
+        first, terms = window.first, window.address.terms
+        members = tuple(Member(alone[op], k) for op, k in window.members)
+        if window.size == 1:
+            return replace(alone[first], members=members)
+        if self.varying.isdisjoint(terms):
+            # What all points ask for stays in registers.
+            return None
+        variable = self.op.body.args[self.dim]
+        moving = self.moving & {*terms, *(v for i in first.indices for v in linear(i)[0])}
+        follows = moving == {variable} and terms.get(variable) == window.size
+        buffer = alone[first].buffer
+        assert isinstance(buffer, GlobalBuffer | SharedBuffer)
+        most = min(self.width, WIDEST_ACCESS // buffer.dtype.bytes // window.size)
+        points = most if follows else 1
+        while points:
+            width = points * window.size
+            needed = self._aligned(first, buffer, width, points)
+            same = self._uniform(self.guards.get(first, ()), points) if points > 1 else []
+            if needed is not None and same is not None and (follows or _of_address(needed)):
+                conditions = tuple(dict.fromkeys(needed + same))
+                return replace(
+                    alone[first], width=width, conditions=conditions, repeats=1,
+                    step=window.size, follows=follows, members=members,
+                )  # fmt: skip
+            points //= 2
+        return None
+
+    def for_each_point(self, access: VectorAccess) -> VectorAccess | None:
+        """Return an access of several elements of a point as one for each point alone; None where
+        it is not aligned in all launches."""
+        assert isinstance(access.buffer, GlobalBuffer | SharedBuffer)
+        if access.step > 1 and self._aligned(access.op, access.buffer, access.step, 1) != []:
+            return None
+        return replace(access, width=access.step, conditions=())
+
     def _uniform(self, guards: Iterable[Guard], width: int) -> list[Multiple] | None:
         """Conditions under which guards are the same for `width` points; None for never known."""
         found: list[Multiple] = []
@@ -366,10 +548,14 @@ class Planner:
         return None
 
     def _aligned(
-        self, op: Access, buffer: GlobalBuffer | SharedBuffer, width: int
+        self,
+        op: Access,
+        buffer: GlobalBuffer | SharedBuffer,
+        width: int,
+        points: int | None = None,
     ) -> list[Multiple] | None:
         """Conditions under which the first element of `width` is at a multiple of them; None where
-        nothing says so."""
+        nothing says so.  points: of how many each access is, if not of `width`."""
         conditions: list[Multiple] = []
         if isinstance(buffer, GlobalBuffer):
             size = width * buffer.dtype.bytes
@@ -384,7 +570,7 @@ class Planner:
         for index, stride, step in zip(op.indices, strides, divisors, strict=True):
             if ir.constant_of(index) == 0:
                 continue
-            needed = self._multiple(index, width // math.gcd(width, step))
+            needed = self._multiple(index, width // math.gcd(width, step), points)
             if not isinstance(stride, int) and needed != []:
                 # The stride may be a multiple, too, and is the same for all points.
                 needed = [Multiple(stride, width)]
@@ -393,8 +579,11 @@ class Planner:
             conditions += needed
         return conditions
 
-    def _multiple(self, value: ir.Value, of: int) -> list[Multiple] | None:
-        """Conditions under which an index is a multiple of a power of two; None for never known."""
+    def _multiple(
+        self, value: ir.Value, of: int, points: int | None = None
+    ) -> list[Multiple] | None:
+        """Conditions under which an index is a multiple of a power of two; None for never known.
+        points: of how many each access is, if not of as many as fit into a vector."""
         if of == 1:
             return []
         owner = value.owner
@@ -402,28 +591,28 @@ class Planner:
             return [] if int(owner.value) % of == 0 else None
         if value in self.op.body.args:
             dim = self.op.body.args.index(value)
-            return [] if self._steps(dim, of) else None
+            return [] if self._steps(dim, of, points or self.width) else None
         found: list[Multiple] | None = None
         match owner:
             case ir.Binary(kind="add" | "sub", left=left, right=right):
-                a, b = self._multiple(left, of), self._multiple(right, of)
+                a, b = self._multiple(left, of, points), self._multiple(right, of, points)
                 found = None if a is None or b is None else a + b
             case ir.Binary(kind="mul", left=left, right=right):
                 for one, other in ((left, right), (right, left)):
                     if isinstance(other.owner, ir.Constant) and found is None:
                         factor = math.gcd(of, int(other.owner.value))
-                        found = self._multiple(one, of // factor)
+                        found = self._multiple(one, of // factor, points)
         if found == [] or value in self.inner:
             return found
         text = self.text(value)
         return found if text is None else [Multiple(text, of)]
 
-    def _steps(self, dim: int, of: int) -> bool:
-        """Whether the first coordinates of vectors along `dim` are multiples of `of`."""
+    def _steps(self, dim: int, of: int, points: int) -> bool:
+        """Whether the first coordinates along `dim` of so many points are multiples of `of`."""
         layout = self.layout
         registers = [d for d in layout.registers if not d.is_copy]
         if dim == self.dim:
-            if of > self.width:
+            if of > points:
                 return False
             registers = registers[self.digits :]
         return all(d.step[dim] % of == 0 for d in (*registers, *layout.lanes, *layout.warps))
@@ -440,15 +629,63 @@ def slow_accesses(
     be inside."""
 
     def holds(access: VectorAccess) -> bool:
-        known = access.op.in_bounds or access.op in inside
-        return not access.conditions and (known or planner.is_whole(access))
+        return not access.conditions and (_is_inside(access, inside) or planner.is_whole(access))
 
-    moved = [a if holds(a) else replace(a, width=1) for a in loads]
-    moved = [
-        a for a in moved if a.width > 1 or (isinstance(a.buffer, GlobalBuffer) and not a.guards)
+    def held(access: VectorAccess) -> VectorAccess | None:
+        """Return the access as it is, or as one for each point; None where it is neither."""
+        if holds(access) or not access.members:
+            return access if holds(access) else None
+        each = planner.for_each_point(access)
+        return each if each is not None and holds(each) else None
+
+    moved: list[VectorAccess] = []
+    for access in loads:
+        made = held(access)
+        for each in [made] if made else _apart(access):
+            moved.append(each if holds(each) else replace(each, width=1))
+    late = [(a, held(a)) for a in stores]
+    single = {a.op.buffer for a, made in late if made is None}
+    return _in_front(moved), [made for a, made in late if made and a.op.buffer not in single]
+
+
+def taken_apart(
+    planner: Planner,
+    loads: Iterable[VectorAccess],
+    stores: Sequence[VectorAccess],
+    inside: Collection[ir.OpBase],
+) -> tuple[list[VectorAccess], list[VectorAccess]]:
+    """Return loads and stores without those of several elements of a point of which some may be
+    outside while others are not: each access of these is made by itself.  inside: see
+    `slow_accesses`."""
+
+    def holds(access: VectorAccess) -> bool:
+        return access.step == 1 or _is_inside(access, inside) or planner.is_whole(access)
+
+    parts = [p for a in loads for p in ([a] if holds(a) else _apart(a))]
+    single = {base(a.op.buffer) for a in stores if not holds(a)}
+    if single and planner.aliased:
+        return _in_front(parts), []
+    return _in_front(parts), [a for a in stores if base(a.op.buffer) not in single]
+
+
+def _apart(access: VectorAccess) -> list[VectorAccess]:
+    return [m.alone for m in access.members] or [access]
+
+
+def _is_inside(access: VectorAccess, inside: Collection[ir.OpBase]) -> bool:
+    return all(op.in_bounds or op in inside for op in access.ops)
+
+
+def _in_front(loads: Iterable[VectorAccess]) -> list[VectorAccess]:
+    """Return the loads that stand in front of all points."""
+    return [
+        a for a in loads if a.width > 1 or (isinstance(a.buffer, GlobalBuffer) and not a.guards)
     ]
-    single = {a.op.buffer for a in stores if not holds(a)}
-    return moved, [a for a in stores if a.op.buffer not in single]
+
+
+def _of_address(conditions: Iterable[Multiple]) -> bool:
+    """Return whether nothing but where a buffer begins is asked for."""
+    return all(c.is_address for c in conditions)
 
 
 def _shared_strides(buffer: SharedBuffer) -> list[int]:

@@ -7,6 +7,8 @@ What is known at launch only counts as 0, a stride as a multiple of a sector.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +17,10 @@ import numpy.typing as npt
 from tileprof import ir
 from tileprof.compiler.codegen.buffers import Extent, row_major
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer, buffers_of
-from tileprof.compiler.cuda.emit.loops.vectors import Planner
+from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.layouts import RegisterLayout, SharedLayout, parse_layout, parse_shared
 from tileprof.compiler.cuda.layouts.cost import Accesses, sectors, wavefronts
+from tileprof.compiler.cuda.layouts.neighbours import Window, windows
 from tileprof.compiler.cuda.layouts.turns import Turn, turn_of
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.cuda.target import SECTOR
@@ -29,10 +32,16 @@ from tileprof.remarks.layouts import (
     FewerSectors,
     GlobalAccess,
     KeptConflicts,
+    LoadedBefore,
     LosingConflicts,
     NoConflicts,
+    NotAligned,
+    OneAccess,
+    OtherBranch,
     ScatteredLanes,
     SharedAccess,
+    TouchedBetween,
+    WithNeighbours,
 )
 
 from .index import evaluate
@@ -64,17 +73,71 @@ def _loop(op: ir.Parallel, buffers: dict[ir.Value, Buffer], lowering: Lowering) 
     planner = Planner(op, layout, buffers, lambda value: "x", lowering.aliased, vectorize, adds)
     loads = planner.loads()
     moved = (*loads, *planner.stores(loads, lambda store: False))
-    widths: dict[ir.OpBase, int] = {a.op: a.width for a in moved}
-    whole = {a.op: a.width == planner.width and not a.guards for a in moved}
+    made: dict[ir.OpBase, VectorAccess] = {op: a for a in moved for op in a.ops}
+    apart = _apart(planner, made)
     for each in ir.walk(op.body):
         if isinstance(each, ir.Load | ir.Store | ir.Atomic) and each.indices:
-            buffer = buffers.get(each.buffer)
-            if isinstance(buffer, GlobalBuffer | SharedBuffer):
-                turn = None
-                if isinstance(buffer, SharedBuffer) and whole.get(each):
-                    turn = turn_of(op, layout, buffer.layout, planner.width)
-                indices = _indices(op, layout, each, turn)
-                _tell(each, buffer, indices, widths.get(each, 1), lowering)
+            buffer, access = buffers.get(each.buffer), made.get(each)
+            if not isinstance(buffer, GlobalBuffer | SharedBuffer):
+                continue
+            if access is not None and access.op is not each:
+                name = buffer_name(each.buffer)
+                same = dict(access.places)[each] == 0
+                held = (LoadedBefore if same else WithNeighbours)(_line(access.op))
+                lowering.remarks.add(each.SPEC.name, name, each.span, held)
+                continue
+            turn = None
+            whole = access is not None and access.width == planner.width and not access.members
+            if isinstance(buffer, SharedBuffer) and whole and access and not access.guards:
+                turn = turn_of(op, layout, buffer.layout, planner.width)
+            indices = _indices(op, layout, each, turn)
+            width = access.width if access is not None else 1
+            _tell(each, buffer, indices, width, lowering, apart.get(each))
+
+
+def _apart(
+    planner: Planner, made: Mapping[ir.OpBase, VectorAccess]
+) -> dict[ir.OpBase, tuple[Candidate, Reason]]:
+    """Return what keeps neighbours of a point from being one access, for each of them; nothing for
+    those that neighbouring points access, too."""
+    known = []
+    for op in planner.ops:
+        if isinstance(op, ir.Load | ir.Store) and (address := planner.address(op)) is not None:
+            known.append((op, replace(address, fixed=address.fixed[1:])))
+
+    def fits(window: Window) -> bool:
+        terms = window.address.terms
+        moving = [factor for value, factor in terms.items() if value in planner.varying]
+        return window.size > 1 and bool(moving) and math.gcd(*moving) % window.size == 0
+
+    found: dict[ir.OpBase, tuple[Candidate, Reason]] = {}
+    for window in windows(known, fits):
+        ops = [op for op, _ in window.members]
+        if any(op in made and made[op].step > 1 for op in ops):
+            continue
+        read_first = all(isinstance(op, ir.Store) or op in planner.movable for op in ops)
+        read = _read(planner) if isinstance(window.first, ir.Store) else set[ir.Value]()
+        branches = [planner.guards.get(op, ()) for op in ops]
+        for op in ops:
+            other = next(each for each in ops if each is not op)
+            reason: Reason = NotAligned(window.size)
+            if any(branch != branches[0] for branch in branches):
+                reason = OtherBranch(_line(other))
+            elif not read_first or window.first.buffer in read:
+                reason = TouchedBetween(buffer_name(op.buffer), _line(other))
+            found[op] = OneAccess(window.size), reason
+    return found
+
+
+def _read(planner: Planner) -> set[ir.Value]:
+    """Return the buffers that points read in their place."""
+    return {
+        op.buffer for op in planner.ops if isinstance(op, ir.Load) and op not in planner.movable
+    }
+
+
+def _line(op: ir.OpBase) -> int:
+    return op.span.line if op.span is not None else 0
 
 
 def _indices(op: ir.Parallel, layout: RegisterLayout, access: Access, turn: Turn | None) -> Array:
@@ -101,6 +164,7 @@ def _tell(
     indices: Array,
     width: int,
     lowering: Lowering,
+    apart: tuple[Candidate, Reason] | None,
 ) -> None:
     size = width * buffer.dtype.bytes
     counted = _count(buffer, indices, size)
@@ -108,9 +172,9 @@ def _tell(
     made = decision(size, counted.transactions, counted.ideal)
     op, name = access.SPEC.name, buffer_name(access.buffer)
     if counted.ways < WASTEFUL_ACCESS:
-        lowering.remarks.add(op, name, access.span, made)
+        lowering.remarks.add(op, name, access.span, made, *([apart] if apart else []))
         return
-    rejected = _better(buffer, indices, size, counted, lowering.controls.swizzle)
+    rejected = apart or _better(buffer, indices, size, counted, lowering.controls.swizzle)
     missed = counted.ways >= MISSED_ACCESS[access.buffer.buffer.space]
     severity: Severity = "missed" if missed else "info"
     lowering.remarks.add(op, name, access.span, made, rejected, severity=severity)

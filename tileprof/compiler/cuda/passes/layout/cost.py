@@ -77,7 +77,16 @@ def requests(access: Access, loop: Loop, layout: RegisterLayout) -> Requests:
     lanes = tuple(_delta(access, loop, d) for d in layout.lanes)
     rest = gcd(form.constant, form.divisor, *lanes)
     rest = gcd(rest, *(_delta(access, loop, d) for d in layout.warps))
-    return _linear(size, tuple(digits), lanes, rest, access.is_shared, access.widest)
+    joined, times = access.neighbours, 1
+    if joined > 1:
+        if gcd(rest, *(delta for _, delta in digits)) % joined == 0:
+            # Elements that are accessed together are as one that is larger.
+            digits = [(radix, delta // joined) for radix, delta in digits]
+            lanes, rest, size = tuple(d // joined for d in lanes), rest // joined, size * joined
+        else:
+            times = joined
+    made = _linear(size, tuple(digits), lanes, rest, access.is_shared, access.widest)
+    return replace(made, count=made.count * times)
 
 
 @lru_cache(maxsize=4096)
@@ -175,7 +184,7 @@ class Placed:
         row = self.layout.panel if not self.layout.swizzle else self.layout.columns
         strides = [*(s // size for s in self.layout.lead_strides()), row, 1]
         kept = tuple(strides[len(strides) - len(self.access.strides) :])
-        return Access(self.access.op, self.access.forms, kept)
+        return replace(self.access, strides=kept)
 
     def requests(self, loop: Loop, layout: RegisterLayout) -> Requests:
         """The requests when the loop has this layout."""

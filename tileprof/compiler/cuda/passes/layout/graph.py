@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from tileprof import ir
+from tileprof.compiler.cuda.emit.loops.guards import unfolded
 from tileprof.compiler.cuda.layouts.exchange import unreduced
+from tileprof.compiler.cuda.layouts.neighbours import Window, address_of, windows
 from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
 from tileprof.compiler.cuda.tuning import UNKNOWN_EXTENT, UNKNOWN_TRIPS
 from tileprof.ir.memory import base
@@ -36,6 +38,8 @@ class Access:
     """Strides in elements; rows of shared memory are taken to be unpadded."""
     aligned: bool = True
     """Whether the buffer starts at a multiple of 16 bytes."""
+    neighbours: int = 1
+    """Elements of a point, from this one on, that one instruction can access."""
 
     @property
     def buffer(self) -> ir.Value:
@@ -209,6 +213,7 @@ class _Survey:
                 self._access(loop, each, forms, links)
             elif not isinstance(each, ir.Constant | ir.Yield | ir.If | ir.For | ir.Alloc):
                 loop.work += 1
+        loop.accesses = _joined(loop)
         for link in links.values():
             self.graph.link(link)
 
@@ -235,6 +240,28 @@ class _Survey:
         links[key].uses.append(op)
         links[key].reads |= not isinstance(op, ir.Store)
         links[key].writes |= not isinstance(op, ir.Load)
+
+
+def _joined(loop: Loop) -> list[Access]:
+    """Return the accesses of a loop, those of neighbours of a point as one."""
+    guards = unfolded(loop.op.body)[1]
+    held = {access.op: access for access in loop.accesses}
+
+    def fits(window: Window) -> bool:
+        form = held[window.first].address
+        factors = gcd(form.constant, form.divisor, *form.terms.values())
+        return form.is_linear and bool(form.terms) and factors % window.size == 0
+
+    known = []
+    for access in loop.accesses:
+        branch = tuple((g.condition, g.holds) for g in guards.get(access.op, ()))
+        if not isinstance(access.op, ir.Atomic) and access.strides and access.strides[-1] == 1:
+            known.append((access.op, address_of(access.op, access.strides, [branch])))
+    others: set[ir.OpBase] = set()
+    for window in windows(known, fits):
+        held[window.first].neighbours = window.size
+        others |= {op for op, _ in window.members if op is not window.first}
+    return [access for access in loop.accesses if access.op not in others]
 
 
 def _strides(buffer: ir.Value) -> tuple[int, ...]:

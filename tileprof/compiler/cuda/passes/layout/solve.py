@@ -151,7 +151,7 @@ def _vectors(
         for access in loop.accesses:
             smallest = min(smallest, access.buffer.dtype.bytes)
             for variable, factor in access.address.terms.items():
-                if abs(factor) == 1 and variable in loop.variables:
+                if abs(factor) == access.neighbours and variable in loop.variables:
                     dims.add(loop.variables[variable])
     limit = _wished(nodes, WIDEST_ACCESS // smallest if smallest < WIDEST_ACCESS else 4)
     return limit if vectorize else 1, sorted(dims, reverse=True)
