@@ -27,7 +27,7 @@ from tests.draw_expressions import (
     Tile,
     special_numbers,
 )
-from tests.draw_statements import Drawing
+from tests.draw_updates import Updates
 from tileprof import ir
 
 __all__ = ["Case", "cases", "kernels", "random_case"]
@@ -118,7 +118,7 @@ def _signature(choices: Choices, special: bool) -> _Signature:
     least = 0 if special and choices.number(0, 3) == 0 else 1
     shape = tuple(choices.number(least, 9) for _ in range(rank))
     tile = tuple(choices.number(1, 5) for _ in range(rank))
-    symbols = {at: "mno"[at] for at in range(rank) if choices.number(0, 1)}
+    symbols = {at: "pqr"[at] for at in range(rank) if choices.number(0, 1)}
     inputs = [choices.pick([*FLOATS, *INTEGERS]) for _ in range(choices.number(1, 2))]
     made = [choices.pick([*FLOATS[:4], *INTEGERS[:1]]) for _ in range(choices.number(1, 2))]
     return _Signature(shape, tile, symbols, tuple(inputs), tuple(made))
@@ -145,7 +145,10 @@ def _case(choices: Choices, special: bool = False) -> Case:
     builder = ir.Builder(body)
     taken, (*_, counters, given) = len(signature.inputs), args
     sizes = [choices.number(1, 6) for _ in range(2)]
-    drawing = Drawing(choices, builder, args[:taken], counters, given, sizes, special=special)
+    if choices.number(0, 3) == 0:
+        sizes = [choices.pick([1, 8, 16, 17, 32]) for _ in range(2)]
+    threads = choices.pick([32, 32, 64, 96, 128, 256])
+    drawing = Updates(choices, builder, args[:taken], counters, given, sizes, special=special)
     extents = dict(zip(signature.symbols, named, strict=True))
     grid = [
         _blocks(drawing, extents.get(at) or drawing.index(size), signature.tile[at])
@@ -162,7 +165,7 @@ def _case(choices: Choices, special: bool = False) -> Case:
         for shown in drawing.tiles[-SHOWN:]:
             exact.append(shown.exact)
             params.append(_show(drawing, shown, signature, launch.args, args))
-    builder.emit(ir.Launch(grid, (32,), launch))
+    builder.emit(ir.Launch(grid, (threads,), launch))
     body.args += [*args, *named]
     kernel = ir.Kernel("k", tuple(params), symbols, body)
     known = tuple(signature.shape[at] for at in signature.symbols)
@@ -170,7 +173,7 @@ def _case(choices: Choices, special: bool = False) -> Case:
 
 
 def _show(
-    drawing: Drawing,
+    drawing: Updates,
     tile: Tile,
     signature: _Signature,
     block: list[ir.Value],
@@ -187,12 +190,12 @@ def _show(
     return ir.Param(value.name, dtype, "out")
 
 
-def _blocks(drawing: Drawing, extent: ir.Value, tile: int) -> ir.Value:
+def _blocks(drawing: Updates, extent: ir.Value, tile: int) -> ir.Value:
     up = drawing.binary("add", extent, drawing.index(tile - 1))
     return drawing.binary("floordiv", up, drawing.index(tile))
 
 
-def _write(drawing: Drawing, out: ir.Value, signature: _Signature) -> bool:
+def _write(drawing: Updates, out: ir.Value, signature: _Signature) -> bool:
     """Write the block's tile of an output, from a tile or element by element; whether exactly."""
     fit = [
         t

@@ -199,14 +199,20 @@ JOIN: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [("float32", "float32"), ("bfloat16", "float32"), ("float16", "float16"), ("int8", "int32")],
+    [
+        ("float32", "float32"),
+        ("bfloat16", "float32"),
+        ("float16", "float16"),
+        ("int8", "int32"),
+        ("bool", "int32"),
+    ],
 )
 def test_reduce(source: str, target: str) -> None:
     """Rows and columns of any length, joined with the target unless it is cleared; NaN loses
     against any number, and rows of nothing but NaN or infinity keep it.  All shapes are of one
     type, since how a loop walks a shape is no matter of its type."""
     cases = Cases()
-    whole = source == "int8"
+    whole = source in ("int8", "bool")
     every = [
         ((16, 200), 1),
         ((16, 200), 0),

@@ -186,6 +186,15 @@ def python_with(A, B, n, bx):
         pass
 
 
+def python_open(A, B, n, bx):
+    with open("/no folder/of this name.txt", "w") as nothing:
+        pass
+
+
+def text_as_extent(A, B, n, bx):
+    T.ceildiv(64, "32")
+
+
 def python_match(A, B, n, bx):
     match n:
         case 1:
@@ -452,7 +461,8 @@ BODIES = {
         scalar_from_buffer, scalar_from_text, infinite_integer,
     ],
     "python": [
-        python_try, python_del, python_class, python_yield, python_with, python_match, walrus,
+        python_try, python_del, python_class, python_yield, python_with, python_open,
+        text_as_extent, python_match, walrus,
         plain_helper, index_of_list, python_float, length, while_true, staged_assert,
         staged_return, staged_raise, one_branch_only, used_after_loop, escapes_in_list,
         buffer_changes, carried_in_parallel, break_in_parallel, break_of_unrolled, loop_else,

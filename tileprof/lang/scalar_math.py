@@ -151,6 +151,13 @@ def fmod(a: Any, b: Any) -> Any:
 
 def ceildiv(a: Any, b: Any) -> Any:
     """`a / b` rounded up, of integers: how many tiles of `b` cover `a`."""
+    for each in (a, b):
+        if isinstance(each, str):
+            raise KernelError(
+                f"`T.ceildiv` takes numbers, not the text {each!r}",
+                location=here(),
+                hint="Pass a number; `int` makes one of a text.",
+            )
     if is_number(a) and is_number(b):
         return _static(lambda: -(-as_number(a) // as_number(b)), "ceildiv")
     return (a + (b - 1)) // b

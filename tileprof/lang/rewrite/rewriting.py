@@ -139,7 +139,11 @@ class ControlRewriter(NameRewriter):
         for item in node.items:
             shape = target_names(item.optional_vars) if item.optional_vars else ast.Constant(None)
             value = item.context_expr
-            item.context_expr = self._at(self._hook("enter", self.visit(value), shape), value)
+            made = self.visit(value)
+            if isinstance(made, ast.Call) and made is value:
+                # What is no part of a kernel is refused before it runs: `open` makes files.
+                made.func = self._at(self._hook("manager", made.func), value)
+            item.context_expr = self._at(self._hook("enter", made, shape), value)
         node.body = self.block(node.body)
         # Python 3.13 reports an error of entering there, earlier ones on the whole head.
         return self._at(node, node.items[0].context_expr)

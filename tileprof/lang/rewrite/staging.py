@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+from types import BuiltinFunctionType, TracebackType
+from typing import Any, NoReturn
 
 from tileprof import ir
 from tileprof.errors import UnsupportedPython
@@ -121,15 +121,26 @@ class Staging:
         """Return the start of a function."""
         return Entry(len(current().regions))
 
+    def manager(self, function: Any) -> Any:
+        """`with function(…):`, before the call: builtin functions and foreign classes make no part
+        of a kernel."""
+        builtin = isinstance(function, BuiltinFunctionType)
+        if builtin or (isinstance(function, type) and not issubclass(function, Frame)):
+            self._no_frame(function.__name__)
+        return function
+
     def enter(self, manager: Any, names: Any) -> Entered:
         """`with manager as names:`."""
         if not isinstance(manager, Frame):
-            current().fail(
-                UnsupportedPython,
-                f"`with` of {type(manager).__name__}",
-                "In a kernel, `with` takes `T.Kernel(…)` and `T.scope(name)`.",
-            )
+            self._no_frame(type(manager).__name__)
         return Entered(manager, names)
+
+    def _no_frame(self, name: str) -> NoReturn:
+        current().fail(
+            UnsupportedPython,
+            f"`with` of {name}",
+            "In a kernel, `with` takes `T.Kernel(…)` and `T.scope(name)`.",
+        )
 
     def check(self, condition: Any) -> bool:
         """`assert condition`: for what is known at compile time."""

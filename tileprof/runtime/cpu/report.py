@@ -71,7 +71,7 @@ def _outside(place: Place, index: list[int], shape: tuple[int, ...], inside: str
         return BoundsError(
             f"{what}: the index is negative (shape {list(shape)}){inside}",
             location=place.location,
-            hint="A negative index never counts from the end in a kernel;"
+            hint="Only a number known at compile time counts from the end, as in `A[-1]`;"
             " guard the access with `if`.",
         )
     return BoundsError(

@@ -38,7 +38,8 @@ def negative(
     raise BoundsError(
         f"`{name}` is {access} at {list(index)}: the index is negative{_in(state, lane)}",
         location=op.span,
-        hint="A negative index never counts from the end in a kernel; guard the access with `if`.",
+        hint="Only a number known at compile time counts from the end, as in `A[-1]`;"
+        " guard the access with `if`.",
     ).at(_element(state, name, index, lane))
 
 

@@ -39,7 +39,8 @@ struct TpBitXor : TpPlain {
 template <class D, class S> struct TpWorking {
   typedef decltype(tp_value(D{})) To;
   typedef decltype(tp_value(S{})) From;
-  enum { to = (To)0.5 == (To)0 ? 0 : sizeof(To), from = (From)0.5 == (From)0 ? 0 : sizeof(From) };
+  // Half is one half of floats only: it is true as a bool.
+  enum { to = (To)0.5 == 0.5 ? sizeof(To) : 0, from = (From)0.5 == 0.5 ? sizeof(From) : 0 };
   template <bool, class A, class> struct Choose { typedef A type; };
   template <class A, class B> struct Choose<false, A, B> { typedef B type; };
   typedef typename Choose<(from > to), From, To>::type type;

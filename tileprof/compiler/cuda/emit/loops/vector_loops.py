@@ -192,6 +192,9 @@ class VectorLoops:
         width = self.planner.width * access.step
         inside = all(op.in_bounds or op in self.ctx.inside for op in access.ops)
         widest = min(width, WIDEST_ACCESS // access.buffer.dtype.bytes)
+        if isinstance(access.buffer, SharedBuffer) and access.buffer.layout.swizzle:
+            # What follows a chunk of a row lies elsewhere.
+            return access.width
         whole = inside and access.width == widest and self.planner.decides_once(access.guards)
         return width if whole and access.follows else access.width
 
