@@ -41,8 +41,9 @@ _TEXT_FLAGS = (
     # Linking what compilers add by themselves takes longer than the rest of linking a text.
     "-nodefaultlibs",
 )
-_LIBRARIES = ("-lm", "-lc", "-lgcc")
-"""Besides the machine's functions, which are there when a text is loaded."""
+_LIBRARIES = ("-lm", "-lgcc")
+"""Besides functions of the machine and of the C library, which are there when a text is loaded: to
+look into the C library takes a sixth of the time in which most texts are compiled."""
 _WATCHED_FLAGS = (
     *_TEXT_FLAGS,
     "-g1",
