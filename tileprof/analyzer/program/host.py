@@ -17,6 +17,7 @@ import numpy as np
 from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
 from tileprof.analyzer.program.masks import Column, Mask, below, kind, outermost, where
 from tileprof.analyzer.program.steady import Steps
+from tileprof.analyzer.program.threads import Threads
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol, is_installed
 from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
@@ -90,6 +91,11 @@ class HostTime:
         return self._work
 
     @cached_property
+    def threads(self) -> Threads:
+        """The threads that `column` is the time of."""
+        return Threads(self.profile, self.column, self._all)
+
+    @cached_property
     def whole(self) -> float:
         """The sum of `column`: what shares are of, ns."""
         return float(self.column.sum())
@@ -100,6 +106,13 @@ class HostTime:
         if self._knows_steps:
             return "the host's time in its steps"
         return "the host's time without imports" if self.imports else "the host's time"
+
+    @property
+    def wall(self) -> str:
+        """What shares of the longest thread are of, as texts say it."""
+        if self._knows_steps:
+            return "the wall time of its steps"
+        return "the wall time without imports" if self.imports else "the wall time"
 
     @property
     def part(self) -> str:
