@@ -112,6 +112,7 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         counted = f" {count_text(findings)}." if findings else ""
         yield from paper.sentence(_without_kernels(program.host) + counted)
         yield from _training(program, paper)
+        yield from _phases(program, paper)
         return
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
@@ -144,6 +145,29 @@ def _training(program: Program, paper: Paper) -> Iterator[str]:
     first = "" if program.steps.knows_setup else ", the first included"
     mean = f"takes {time}{whose} on average{first}"
     yield from paper.sentence(f"A step ({where}) {mean}: {parts}.")
+
+
+def _phases(program: Program, paper: Paper) -> Iterator[str]:
+    """Yield which parts of the time were training, generation, evaluation and so on."""
+    whole = sum(each.time_ns for each in program.phases)
+    told = [
+        f"{each.name} {format_percent(each.time_ns / whole)} %"
+        + (f" ({short_place(each.location)})" if each.location and each.name in _AT else "")
+        for each in program.phases
+        if each.time_ns >= _LEAST_PHASE * whole
+    ]
+    if len(told) > 1 or any(each.name == "generation" for each in program.phases):
+        imports = " without imports" * bool(program.host.imports)
+        time = format_value(whole, "ns")
+        yield from paper.sentence(
+            f"Phases of the host's time{imports} ({time}): {', '.join(told)}."
+        )
+
+
+_LEAST_PHASE = 0.005
+"""Least share of the host's time of a phase that is named."""
+_AT = ("generation", "loading", "evaluation")
+"""Phases that are named with the line that has most of them."""
 
 
 def _without_kernels(host: HostTime) -> str:

@@ -213,10 +213,8 @@ def _draft(tree: Contexts, each: _Hot, time: Column) -> Draft:
         f"{percent(share)} of {host.whose} ({duration(host.whole)}){often}, most of it at"
         f" {tree.told(each.node)}"
     )
-    measured = Evidence("activities", text)
-    table = Evidence(
-        "activities", f"by Amdahl's law, all else unchanged: {_table(share, host.part)}"
-    )
+    measured = Evidence("host", text)
+    table = Evidence("host", f"by Amdahl's law, all else unchanged: {_table(share, host.part)}")
     outside = ", outside of operations" if each.kind == "line" else ""
     title = f"{each.name} takes {percent(share, 0)} of {host.whose}{outside}"
     advice = _advice(tree, each, time)
@@ -235,16 +233,16 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
         f"{duration(most)} of {host.wall} ({duration(threads.wall)}) in {where}{often}, most of it"
         f" at {tree.told(each.node)}"
     )
-    measured = Evidence("activities", text)
+    measured = Evidence("host", text)
     outside = ", outside of operations" if each.kind == "line" else ""
     title = f"{each.name} takes up to {percent(share, 0)} of {host.wall}, in {where}{outside}"
     advice = _advice(tree, each, time)
     if each.kind == "line" and _waits(tree, each, time):
-        waits = Evidence("activities", "what it waits for takes the time, not this code")
+        waits = Evidence("host", "what it waits for takes the time, not this code")
         return Draft("symptom", title, tree.place(each.node), (measured, waits), advice,
                      confidence="high")  # fmt: skip
     if threads.gain(each.inside, np.inf) < NOISE:
-        rest = Evidence("activities", _NO_GAIN)
+        rest = Evidence("host", _NO_GAIN)
         title += ", but other threads work all the while"
         return Draft("ignore", title, tree.place(each.node), (measured, rest), _LEAVE,
                      confidence="high")  # fmt: skip
@@ -255,7 +253,7 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     if np.isfinite(least := threads.gain(each.inside, np.inf)) and least * (1 - HOTSPOTS_ALL) < 1:
         told.append(f"no time here, {least:.2f}×")
     bounds = "at most, as the other threads' work stays"
-    table = Evidence("activities", f"by Amdahl's law over {host.wall}, {bounds}: {'; '.join(told)}")
+    table = Evidence("host", f"by Amdahl's law over {host.wall}, {bounds}: {'; '.join(told)}")
     return Draft("symptom", title, tree.place(each.node), (measured, table), advice,
                  confidence="high", fixes=_fixes(tree, each))  # fmt: skip
 
@@ -319,4 +317,4 @@ def _gain(share: float, times: float) -> float:
     return 1 / (1 - share * (1 - 1 / times))
 
 
-RULE = ProgramRule("hotspot", find)
+RULE = ProgramRule("hotspot", find, sharper=("host",))
