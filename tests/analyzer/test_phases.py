@@ -15,6 +15,7 @@ from tileprof.analyzer.cases import Program
 from tileprof.errors import Location
 from tileprof.profile import TreeBuilder
 from tileprof.viewer.findings import ReportOptions, render_reports
+from tileprof.viewer.html import report_data
 
 PROGRAM = """\
 import json, time
@@ -103,3 +104,39 @@ def test_generation_of_a_model_that_was_read_from_a_file() -> None:
     ]  # fmt: skip
     places = [each.location.line for each in phases[:2] if each.location is not None]
     assert places == [4, 3]
+
+
+def line_of(file: str, seconds: float = 1.0) -> TreeBuilder:
+    """A program that spends its time in a library that one line calls."""
+    builder = TreeBuilder()
+    at = builder.child(-1, "frame", "main", Location("/home/me/run.py", 4, function="main"))
+    inner = builder.child(at, "frame", "f", Location(file, 9, function="f"))
+    builder.add(inner, "cpu_time", seconds * 1e9)
+    return builder
+
+
+@pytest.mark.parametrize(("library", "runs"), [("numpy/linalg.py", 0), ("jax/_src/core.py", 1)])
+def test_a_run_on_a_gpu_is_no_advice_without_a_library_for_gpus(library: str, runs: int) -> None:
+    """Nothing that runs on a GPU is in a NumPy program; and a GPU confirms no line of the host."""
+    made = analyze(line_of(LIBRARY + library).snapshot())
+    assert [each.rule for each in made.findings] == ["hotspot"]
+    assert len(made.runs) == runs
+    assert not any("hotspot" in rules for _, _, rules in made.runs)
+
+
+def test_evidence_of_the_hosts_time_is_recorded() -> None:
+    """The mark beside a fact is a kind of evidence that there was: no launch was timed."""
+    made = analyze(line_of(LIBRARY + "numpy/linalg.py").snapshot())
+    assert made.tiers == ("host",)
+    for finding in made.findings:
+        assert {each.tier for each in finding.evidence} <= set(made.tiers)
+    header = report_data.header_of(made)
+    chips = {name: on for name, on, _ in header["tiers"]}
+    assert chips["host"]
+    assert not chips["activities"]
+    with_devices = Step()
+    with_devices.launch(with_devices.op(with_devices.top, "aten::mm"), "gemm", 5 * MS)
+    chips = {
+        name: on for name, on, _ in report_data.header_of(analyze(with_devices.profile()))["tiers"]
+    }
+    assert "host" not in chips

@@ -417,7 +417,7 @@ class Program:
         tables, metrics = self.profile.tables, self.profile.metrics
         present = {
             "static": bool(tables.kernels),
-            "host": self.host.total > 0,
+            "host": self.only_host,
             "activities": self.kernel_time > 0,
             "scopes": bool(_SITE_TIMES & metrics.keys()),
             "samples": bool(tables.pc.recordings),

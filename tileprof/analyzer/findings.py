@@ -50,9 +50,9 @@ def plain(name: str) -> str:
 
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
-"""Kinds of evidence: what the compiler and the machine code say; time of the host's threads; launches
-and their times; time by scope inside kernels, or samples that the compiler put there; samples of program counters; hardware
-counters and counts of instructions."""
+"""Kinds of evidence: what the compiler and the machine code say; time of the host's threads, where
+no device was timed; launches and their times; time by scope inside kernels, or samples that the
+compiler put there; samples of program counters; hardware counters and counts of instructions."""
 
 
 @dataclass(frozen=True, slots=True)

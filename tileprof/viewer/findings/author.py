@@ -28,7 +28,6 @@ BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
 _BARELY = 0.05
 """Part of a kernel's time below which what findings of the program take of it is no suggestion."""
-_HOST = "the host's time"
 
 
 def author_text(
@@ -82,13 +81,11 @@ def _fitting(entries: list[list[str]], room: int | None) -> int:
     return len(entries)
 
 
-def tiers_text(tiers: tuple[Tier, ...], only_host: bool) -> str:
-    """Return which kinds of evidence there are, and which there are not.
-
-    `only_host`: whether what is known is the host's time by line, scope and operation.
-    """
-    seen = ", ".join(WORDS[each] for each in tiers) or (_HOST if only_host else "nothing")
-    missed = ", ".join(WORDS[each] for each in TIERS if each not in tiers)
+def tiers_text(tiers: tuple[Tier, ...]) -> str:
+    """Return which kinds of evidence there are, and which there are not."""
+    seen = ", ".join(WORDS[each] for each in tiers) or "nothing"
+    # Where devices were timed, the host's time is in the account of theirs.
+    missed = ", ".join(WORDS[each] for each in TIERS if each not in (*tiers, "host"))
     return f"Recorded: {seen}." + (f" Not recorded: {missed}." if missed else "")
 
 
@@ -98,7 +95,7 @@ def _title(name: str, report: Report, paper: Paper, many: bool) -> Iterator[str]
     if many or not titles:
         yield paper.line(name, "1")
     yield from titles
-    yield from paper.sentence(tiers_text(report.tiers, report.program.only_host))
+    yield from paper.sentence(tiers_text(report.tiers))
     yield from missing_from(profile, paper.width, paper.glyphs, paper.color)
 
 
