@@ -88,6 +88,8 @@ def test_threads_that_take_turns_are_no_bound_for_each_other() -> None:
     lines: Times = {"join": {"main": 2.0}, "a": {"t1": 2.0}, "b": {"t2": 2.0}}
     in_turn = finding_at(made(lines, {"t1": 1.0, "t2": 1.0}), "a")
     assert "no time here, 2.00×" in in_turn.evidence[1].text
+    assert "use a processor in 50 % of their time" in in_turn.evidence[0].text
+    assert "interpreter's lock (GIL)" in in_turn.evidence[0].text
     beside = finding_at(made(lines, {"t1": 2.0, "t2": 2.0}), "a")
     assert beside.severity == "ignore"
 

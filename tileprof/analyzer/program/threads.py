@@ -60,6 +60,13 @@ class Threads:
         most = float(times.max(initial=0.0))
         return most, int((times > THREADS_SEVERAL * most).sum())
 
+    def processor_share(self, part: Mask) -> float:
+        """Return the share of their time in which the threads of a part used a processor, 0 to 1;
+        NaN where that is not known. It is that of all their time, in this part or not."""
+        here = self._by_thread(self._time * part[self._node]) > 0
+        busy, whole = self._processor[here], self._by_thread(self._time)[here]
+        return float(busy.sum() / whole.sum()) if self._processor.any() else float("nan")
+
     def most(self, part: Mask) -> float:
         """Return the most wall time in ns in which any thread can be in a part."""
         return min(self.wall, float(self._time[part[self._node]].sum()))

@@ -32,6 +32,7 @@ from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_LEAST_OF_HOST,
     HOTSPOTS_THE_SAME,
     HOTSPOTS_TIMES,
+    HOTSPOTS_WAITING,
     HOTSPOTS_WAITS,
 )
 from tileprof.profile import is_installed, optimizers_work
@@ -238,8 +239,8 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     title = f"{each.name} takes up to {percent(share, 0)} of {host.wall}, in {where}{outside}"
     advice = _advice(tree, each, time)
     if each.kind == "line" and _waits(tree, each, time):
-        waits = Evidence("host", "what it waits for takes the time, not this code")
-        return Draft("symptom", title, tree.place(each.node), (measured, waits), advice,
+        others = Evidence("host", "what it waits for takes the time, not this code")
+        return Draft("symptom", title, tree.place(each.node), (measured, others), advice,
                      confidence="high")  # fmt: skip
     if threads.gain(each.inside, np.inf) < NOISE:
         rest = Evidence("host", _NO_GAIN)
@@ -252,6 +253,12 @@ def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
     ]
     if np.isfinite(least := threads.gain(each.inside, np.inf)) and least * (1 - HOTSPOTS_ALL) < 1:
         told.append(f"no time here, {least:.2f}×")
+    if (used := threads.processor_share(each.inside)) < HOTSPOTS_WAITING:
+        waits = (
+            "and wait in the rest, for the interpreter's lock (GIL), a processor, files or timers"
+        )
+        text += f". Its threads use a processor in {percent(used, 0)} of their time, {waits}"
+        measured = Evidence("host", text)
     bounds = "at most, as the other threads' work stays"
     table = Evidence("host", f"by Amdahl's law over {host.wall}, {bounds}: {'; '.join(told)}")
     return Draft("symptom", title, tree.place(each.node), (measured, table), advice,
