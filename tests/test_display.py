@@ -180,3 +180,22 @@ def test_a_summary_takes_imports_for_lines_of_the_program() -> None:
     assert repr(session) == "Session(paused; .finalize() ends it)"
     session.finalize()
     assert repr(session) == "Session(ended; its profile: .profile)"
+
+
+def test_text_leaves_the_plumbing_out() -> None:
+    """Frames of libraries between a program's lines and what they call have no line."""
+    library = "/env/lib/python3.12/site-packages/torch/nn/modules/"
+    profile = profile_of(
+        with_children(
+            node("frame", "main", "/w/a.py:1", cpu_time=1),
+            with_children(
+                node("frame", "Module._call_impl", f"{library}module.py:9", cpu_time=1),
+                node("op", "aten::linear", cpu_time=7),
+            ),
+        )
+    )
+    lines = profile.text().splitlines()
+    assert [line.split()[2:] for line in lines] == [
+        ["main", "frame", "a.py:1"],
+        ["aten::linear", "op"],
+    ]

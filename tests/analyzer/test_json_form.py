@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tileprof
@@ -17,7 +18,8 @@ from tests.analyzer.test_account import claim, made
 from tests.analyzer.test_account import steps as device_steps
 from tileprof.analyzer import analyze
 from tileprof.analyzer.cases import Program
-from tileprof.analyzer.json_form import account_json, steps_json, to_json
+from tileprof.analyzer.json_form import account_json, phases_json, steps_json, to_json
+from tileprof.analyzer.program.phases import Phase
 from tileprof.analyzer.program.training_steps import Parts, TrainingSteps
 from tileprof.analyzer.reasons import reasons
 from tileprof.errors import Location
@@ -48,8 +50,11 @@ def test_the_page_names_every_field() -> None:
     """No more, no less."""
     document = to_json(report_with(finding("suggestion", gain=1.5)))
     assert document["steps"] is None
-    steps = TrainingSteps(3, 8.0, "host", Parts(1.0, 2.0, 4.0, 1.0), Location("train.py", 8))
+    place, inside = Location("train.py", 8), np.zeros(1, bool)
+    steps = TrainingSteps(3, 8.0, "host", Parts(1.0, 2.0, 4.0, 1.0), place, inside)
     document["steps"] = steps_json(steps)
+    assert document["phases"] == []
+    document["phases"] = phases_json([Phase("training", 24.0, place)])
     assert document["account"] is None
     held, nodes = device_steps()
     document["account"] = account_json(made(held, claim(0.1, nodes["memory"])))

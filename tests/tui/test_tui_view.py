@@ -78,9 +78,9 @@ def test_groups_metrics_and_views_are_chosen_from_lists() -> None:
             "end enter", "t", "home enter")  # fmt: skip
     *_, by_kernel, _, refused, _, by_cpu, _, flat, _, everything = play(OneProfile(matmul()), *keys)
     assert "grouped by kernel" in by_kernel
-    assert "▾ matmul  scope" in by_kernel
+    assert "▾ matmul  kernel" in by_kernel
     assert "the profile does not know the stream of any kernel" in refused
-    assert "▾ matmul  scope" in refused
+    assert "▾ matmul  kernel" in refused
     assert "sorted by cpu_time" in by_cpu
     assert by_cpu.splitlines()[1].split()[0] == "cpu_time"
     assert " flat" in flat

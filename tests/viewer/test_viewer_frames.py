@@ -318,7 +318,7 @@ def test_phases_of_a_program_that_samples_and_has_losses() -> None:
         "imports": 900, "forward": 100, "loss": 11, "sampling": 33, "others": 7,
     }  # fmt: skip
     text = render_view(profile, ViewOptions(group="phase", depth=1), width=100).splitlines()
-    order = [line.split()[-2] for line in text if line.endswith("scope")]
+    order = [line.split()[-2] for line in text if line.endswith("  phase")]
     assert order == ["forward", "sampling", "loss", "others", "imports"]
 
 
@@ -349,7 +349,7 @@ def test_lines_of_files_of_one_name_are_told_apart() -> None:
 def test_what_is_in_no_module_comes_last() -> None:
     """Who groups by modules looks for modules; the rest folds by what it is of all."""
     text = render_view(net(), ViewOptions(group="module"), width=100)
-    assert text.index("Net  scope") < text.index("(no module)")
+    assert text.index("Net  module") < text.index("(no module)")
 
 
 def test_paths_in_a_group_begin_below_it() -> None:
@@ -463,7 +463,7 @@ def test_a_module_of_the_users_is_one_line() -> None:
     assert made.total("cpu_time")[0] == 252
     module = made.names.index("Net.forward")
     assert made.total("cpu_time")[module] == 243
-    for group, known in (("line", "n.py:10"), ("module", "Net  scope")):
+    for group, known in (("line", "n.py:10"), ("module", "Net  module")):
         assert known in render_view(net(), ViewOptions(group=cast(Group, group)), width=100)
     assert "n.py:10" in render_view(net(), ViewOptions(frames="library"), width=100)
 

@@ -17,7 +17,7 @@ from tileprof.errors import Location, UsageError
 from tileprof.profile import STANDARD, Metric, Profile, Symbol, Tables, TreeBuilder, build
 from tileprof.profile.units import format_value
 from tileprof.profiler.tree.metrics import BLOCK_TIME, MARK_TIME, MARKS
-from tileprof.viewer import ViewOptions, render, render_view
+from tileprof.viewer import ViewOptions, export, render, render_view
 from tileprof.viewer.selection import select
 from tileprof.viewer.text import width_of
 
@@ -345,3 +345,60 @@ def test_files_that_every_package_has_are_named_with_their_folder(name: str) -> 
     """`__main__.py:9` says nothing; `pytest/__main__.py:9` does."""
     profile = profile_of(node("frame", "<module>", f"/x/pytest/{name}:9", cpu_time=5))
     assert f"pytest/{name}:9" in render_view(profile, ViewOptions(), width=100)
+
+
+def recursive(names: list[str]) -> Profile:
+    """Functions that call each other in turn, the last of which works."""
+    builder, at = TreeBuilder(), -1
+    for name in names:
+        place = Location("/w/a.py", 3 + len(name), function=name)
+        at = builder.child(at, "frame", name, place)
+    builder.add(at, "cpu_time", 1e9)
+    return builder.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["main", *["f"] * 1000, "end"], "main a.py:7 → f a.py:4 ×1,000 → end"),
+        (["main", *["f", "gg"] * 50, "end"], "main a.py:7 → (f a.py:4 → gg a.py:5) ×50 → end"),
+        (["main", "f", "f", "end"], "main a.py:7 → f a.py:4 → f a.py:4 → end"),
+    ],
+)
+def test_a_recursion_says_how_deep_it_is(names: list[str], told: str) -> None:
+    """One name with its turns, not hundreds that are left out of a line."""
+    assert told in render_view(recursive(names), ViewOptions(), width=120)
+    plain = render_view(recursive(names), ViewOptions(), width=120, unicode=False)
+    assert told.replace("→", ">").replace("×", "x") in plain
+
+
+ESTIMATES = ("table_bytes", "row_bytes", "shared_table_bytes", "slots", "padding", "op_bytes")
+
+
+@pytest.mark.parametrize("view", ["tree", "json", "csv"])
+def test_estimates_of_rules_are_no_metrics_of_views(view: str) -> None:
+    """They are known from a sample of visits, and mean nothing without the rule that reads them."""
+    builder = TreeBuilder()
+    at = builder.child(-1, "op", "aten::embedding")
+    builder.add(at, "cpu_time", 1e9)
+    for name in ESTIMATES:
+        builder.declare(Metric(name, "1"))
+        builder.add(at, name, 5)
+    profile = builder.snapshot()
+    text = render_view(profile, ViewOptions(), view)
+    assert not [name for name in ESTIMATES if name in text]
+    with pytest.raises(UsageError) as raised:
+        render_view(profile, ViewOptions(metrics=("nosuch",)))
+    assert raised.value.hint == "It has: cpu_time."
+    for name in ("speedscope", "hatchet", "chrome"):
+        exported = export(profile, name)
+        assert isinstance(exported, str)
+        assert "cpu_time" in exported or name == "chrome"
+        assert not [each for each in ESTIMATES if each in exported]
+
+
+def test_a_group_is_marked_as_what_it_is() -> None:
+    """No row of a group is a scope of the program."""
+    text = render_view(matmul(), ViewOptions(group="kernel"), width=100)
+    assert re.search(r" matmul +kernel$", text, re.MULTILINE)
+    assert not re.search(r" (matmul|\(no kernel\)) +scope", text)

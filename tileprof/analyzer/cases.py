@@ -22,8 +22,9 @@ from tileprof.analyzer.machine.reloads import reloaded_bytes
 from tileprof.analyzer.machine.repeats import repetition, turns_of
 from tileprof.analyzer.numbers import HALFWAY, SCHEDULERS
 from tileprof.analyzer.program.host import HostTime
+from tileprof.analyzer.program.phases import Phase, phases
 from tileprof.analyzer.program.steady import Steps
-from tileprof.analyzer.program.training_steps import TrainingSteps, training_steps
+from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.analyzer.program.work_of_ops import WorkOfOps
 from tileprof.analyzer.roofs import Roofs
 from tileprof.analyzer.tiles.conditions import products_by_data
@@ -389,10 +390,16 @@ class Program:
         """The host's time, and which part of it is the program's work."""
         return HostTime(self.profile)
 
-    @cached_property
+    @property
     def training(self) -> TrainingSteps | None:
         """Its training steps, found by the loop around its optimizer; None where there are none."""
-        return training_steps(self.profile, self.steps, self.host)
+        return self.host.training
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """Its phases by the host's time; none where it neither trains nor generates, or devices
+        were timed, which work while the host goes on."""
+        return phases(self.host) if self.only_host else ()
 
     @cached_property
     def work(self) -> WorkOfOps:
@@ -410,6 +417,7 @@ class Program:
         tables, metrics = self.profile.tables, self.profile.metrics
         present = {
             "static": bool(tables.kernels),
+            "host": self.only_host,
             "activities": self.kernel_time > 0,
             "scopes": bool(_SITE_TIMES & metrics.keys()),
             "samples": bool(tables.pc.recordings),

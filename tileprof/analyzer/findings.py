@@ -21,7 +21,7 @@ from tileprof.remarks import Remark
 
 Severity: TypeAlias = Literal["suggestion", "symptom", "warning", "stop", "ignore"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
-Tier: TypeAlias = Literal["static", "activities", "scopes", "samples", "counters"]
+Tier: TypeAlias = Literal["static", "host", "activities", "scopes", "samples", "counters"]
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -50,9 +50,9 @@ def plain(name: str) -> str:
 
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
-"""Kinds of evidence: what the compiler and the machine code say; launches and their times; time by
-scope inside kernels, or samples that the compiler put there; samples of program counters; hardware
-counters and counts of instructions."""
+"""Kinds of evidence: what the compiler and the machine code say; time of the host's threads, where
+no device was timed; launches and their times; time by scope inside kernels, or samples that the
+compiler put there; samples of program counters; hardware counters and counts of instructions."""
 
 
 @dataclass(frozen=True, slots=True)

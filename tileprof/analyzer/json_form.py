@@ -13,6 +13,7 @@ from typing import Any
 from tileprof.analyzer.account import Account
 from tileprof.analyzer.findings import Evidence, Finding, Place
 from tileprof.analyzer.fixes import fix_json
+from tileprof.analyzer.program.phases import Phase
 from tileprof.analyzer.program.training_steps import TrainingSteps
 from tileprof.analyzer.reasons import TurnedDown, reasons
 from tileprof.analyzer.report import Answers, Report
@@ -33,6 +34,7 @@ def to_json(report: Report) -> dict[str, Any]:
             {"tier": tier, "run": run, "rules": list(rules)} for tier, run, rules in report.runs
         ],
         "steps": steps_json(report.program.training),
+        "phases": phases_json(report.program.phases),
         "reasons": [_reason(each) for each in reasons(each.case for each in report.kernels)],
     }
 
@@ -87,6 +89,18 @@ def steps_json(steps: TrainingSteps | None) -> dict[str, Any] | None:
             "optimizer": parts.optimizer,
         },
     }
+
+
+def phases_json(phases: Iterable[Phase]) -> list[dict[str, Any]]:
+    """Return the document of a program's phases."""
+    return [
+        {
+            "name": each.name,
+            "time_ns": each.time_ns,
+            "location": each.location and each.location.to_json(),
+        }
+        for each in phases
+    ]
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

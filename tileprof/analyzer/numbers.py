@@ -543,3 +543,9 @@ CALIBRATED_NARROWEST = 0.02
 LOAD_LATENCY_LEAST = 0.02
 """Share of a kernel's samples that wait for memory at an instruction, from which on its mean wait
 counts: others have too few samples that issue. By hand."""
+
+# -- threads of the host
+
+THREADS_SEVERAL = 0.05
+"""Share of the longest thread's time from which another thread counts as running beside it. By
+hand."""

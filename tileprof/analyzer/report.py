@@ -10,6 +10,7 @@ no less than the noise of a measurement. Gains are never added up.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -284,9 +285,9 @@ def _of_work(case: KernelCase, gain: Gain) -> float:
 
 def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
     """The finding, with the time that it is about; nothing where its gain is noise."""
-    saving = draft.saving
+    saving, only_host = draft.saving, tree.program.only_host
     if saving is None:
-        yield Claim(_finding(rule, draft, None, None), draft.nodes, draft.gaps)
+        yield Claim(_finding(rule, draft, None, None, only_host), draft.nodes, draft.gaps)
         return
     if capped(gain_of(saving), draft.most).mid < NOISE:
         return
@@ -298,9 +299,9 @@ def _of_program(rule: str, draft: Draft, tree: Contexts) -> Iterator[Claim]:
         draft = replace(draft, evidence=(*draft.evidence, slack))
     gain = capped(gain_of(_without_slack(saving, exposed)), draft.most)
     if gain.mid >= NOISE:
-        found = _finding(rule, draft, None, gain)
+        found = _finding(rule, draft, None, gain, only_host)
     else:
-        found = _finding(rule, _of_slack(draft), None, None)
+        found = _finding(rule, _of_slack(draft), None, None, only_host)
     yield Claim(
         found, draft.nodes, draft.gaps, saving.gaps, of_work, exposed, draft.launches_go
     )  # fmt: skip
@@ -330,12 +331,19 @@ def _of_slack(draft: Draft) -> Draft:
     )  # fmt: skip
 
 
-def _finding(rule: str, draft: Draft, kernel: Gain | None, program: Gain | None) -> Finding:
-    severity = draft.severity
+def _finding(
+    rule: str, draft: Draft, kernel: Gain | None, program: Gain | None, host: bool = False
+) -> Finding:
+    severity, evidence = draft.severity, draft.evidence
+    if host:
+        # What a rule knows of launches is there the time of the host's operations and lines.
+        evidence = tuple(
+            replace(each, tier="host") if each.tier == "activities" else each for each in evidence
+        )
     if severity == "suggestion" and kernel is None and program is None:
         severity = "warning"  # a cause that nothing was measured of, or by too few samples
     return Finding(
-        rule, severity, draft.title, draft.place, draft.evidence, draft.author, draft.compiler,
+        rule, severity, draft.title, draft.place, evidence, draft.author, draft.compiler,
         draft.confidence, kernel, program, () if severity in ("stop", "ignore") else draft.fixes,
     )  # fmt: skip
 
@@ -357,8 +365,24 @@ def _runs(
         runs["samples"] = _ON_A_GPU
     if program.only_host:
         # What looks into kernels tells nothing of a program that ran none.
-        runs = {"activities": _WITH_KERNELS}
+        runs = {"activities": _WITH_KERNELS} if _may_use_a_gpu(program) else {}
     for tier in TIERS:
         if tier in runs and tier not in program.tiers:
             surer = [rule.name for rule in rules if tier in rule.sharper and rule.name in named]
             yield tier, runs[tier], tuple(surer)
+
+
+def _may_use_a_gpu(program: Program) -> bool:
+    """Tell whether a program that ran on the host alone has a library that runs on GPUs."""
+    profile = program.profile
+    files = {place.file for symbol in profile.symbols if (place := symbol.location) is not None}
+    return bool(
+        _GPU_LIBRARIES & profile.tables.provenance.keys()
+        or any(_OF_GPU_LIBRARIES.search(file) for file in files)
+        or "op" in profile.kinds
+    )
+
+
+_GPU_LIBRARIES = frozenset({"torch", "triton", "jax"})
+"""Keys of the provenance that name the version of a library that runs on GPUs."""
+_OF_GPU_LIBRARIES = re.compile(r"(^|[/\\])(torch|jax|cupy|tensorflow|numba|triton)[/\\]")

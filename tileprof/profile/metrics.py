@@ -88,6 +88,16 @@ FLOPS_AT, BYTES_AT = "flops_at_", "bytes_at_"
 """Beginnings of the names of metrics that keep an operation's work by octave of flops per byte; the
 least number of it follows."""
 
+_ESTIMATES = frozenset(
+    {"op_bytes", "padding", "row_bytes", "shared_table_bytes", "slots", "table_bytes"}
+)
+
+
+def is_estimate(name: str) -> bool:
+    """Return whether a metric is an estimate that rules of reports work with, from a sample of
+    visits: lists of metrics and exports leave it out."""
+    return name in _ESTIMATES
+
 
 def agree(known: Metric, other: Metric) -> None:
     """Raise `UsageError` where two declarations of one name contradict each other."""

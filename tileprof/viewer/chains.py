@@ -85,6 +85,7 @@ def joined(profile: Profile, label: Label, before: tuple[int, ...], glyphs: Glyp
     arrow = f" {glyphs.arrow} "
     parts = [_named(profile, node, glyphs) for node in before if profile.kinds[node] != "api"]
     if parts:
+        parts = _without_repeats(parts, glyphs)
         # The first name is what somebody wrote; those between it and the node are worth least.
         more = f"{glyphs.ellipsis}{len(parts) - 1}{arrow}" if len(parts) > 1 else ""
         starts = (arrow.join(parts) + arrow, parts[0] + arrow + more)
@@ -96,6 +97,33 @@ def joined(profile: Profile, label: Label, before: tuple[int, ...], glyphs: Glyp
     phase = profile.phases[first]
     begins = above < 0 or profile.phases[above] != phase
     return replace(label, mark=phase) if begins else label
+
+
+_CYCLE = 4
+"""Most functions that call each other in turn and are told as one recursion."""
+_TURNS = 3
+"""Least number of turns of a recursion that are told as one."""
+
+
+def _without_repeats(parts: list[str], glyphs: Glyphs) -> list[str]:
+    """Return names where a recursion stands once, with how often it turns: `(a → b) ×100`."""
+    found, at = list[str](), 0
+    times = "x" if glyphs.arrow.isascii() else "×"
+    while at < len(parts):
+        for length in range(1, _CYCLE + 1):
+            turns = 1
+            while parts[at : at + length] == parts[at + turns * length : at + (turns + 1) * length]:
+                turns += 1
+            if turns >= _TURNS:
+                break
+        else:
+            found.append(parts[at])
+            at += 1
+            continue
+        names = f" {glyphs.arrow} ".join(parts[at : at + length])
+        found.append(f"({names}) {times}{turns:,}" if length > 1 else f"{names} {times}{turns:,}")
+        at += length * turns
+    return found
 
 
 def _named(profile: Profile, node: int, glyphs: Glyphs) -> str:

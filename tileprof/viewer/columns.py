@@ -17,6 +17,7 @@ from tileprof.profile import Profile, inside_kernels
 from tileprof.profile.counters import RATES as COUNTER_RATES
 from tileprof.profile.counters import Rate, rate_of
 from tileprof.profile.counters import is_part as is_part_of_counter
+from tileprof.profile.metrics import is_estimate
 from tileprof.profile.sketch import quantiles
 from tileprof.viewer.kernel_facts import fact_names, is_part, mean_of, unit_of
 from tileprof.viewer.sample_shares import share_column, share_names
@@ -79,7 +80,7 @@ def available(profile: Profile) -> list[str]:
     metrics = {
         name: metric
         for name, metric in profile.metrics.items()
-        if not (is_part(name) or is_part_of_counter(name))
+        if not (is_part(name) or is_part_of_counter(name) or is_estimate(name))
     }
     rates = [name for name, rate in _rates(profile).items() if rate.below in profile.metrics]
     usual = [f"{name}_p{percent}" for name in sketched(profile) for percent in PERCENTS]

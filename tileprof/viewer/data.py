@@ -15,6 +15,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tileprof.profile import Diff, Profile, diff_to_json, to_json
+from tileprof.profile.metrics import is_estimate
+from tileprof.profile.transform.operations import without_estimates
 from tileprof.viewer.columns import RATES, Column, column
 from tileprof.viewer.kernel_facts import with_facts
 from tileprof.viewer.options import ViewOptions
@@ -39,7 +41,7 @@ def view_json(profile: Profile, options: ViewOptions) -> str:
 def view_document(profile: Profile, options: ViewOptions) -> dict[str, Any]:
     """Return the same before it is text."""
     shown = select(with_facts(profile, options.metrics), options, 0).profile
-    document = to_json(shown)
+    document = to_json(without_estimates(shown) if not options.metrics else shown)
     if options.metrics:
         _keep_metrics(document, _columns(shown, options))
     return document
@@ -69,7 +71,8 @@ def view_csv(profile: Profile, options: ViewOptions) -> str:
 
 
 def _columns(profile: Profile, options: ViewOptions) -> list[Column]:
-    names = shown_metrics(profile, options) if options.metrics else tuple(profile.metrics)
+    everything = [name for name in profile.metrics if not is_estimate(name)]
+    names = shown_metrics(profile, options) if options.metrics else everything
     return [column(profile, name, per_visit=options.mode != "bottom-up") for name in names]
 
 

@@ -168,7 +168,7 @@ _MEMBERS = {
     "kernel": "kernel, copy or fill",
     "line": "line of the user's files",
 }
-"""Contents of each group; the others say themselves that there is nothing."""
+"""Contents of each group; other groups say themselves that there is nothing."""
 
 
 def check_groups(profile: Profile, options: ViewOptions) -> None:

@@ -6,6 +6,7 @@ In: a profile, options, a width and what the terminal can show.  Out: the whole 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -139,9 +140,14 @@ def tree_rows(
     ranking = profile.total(metric) if metric else first.total
     at_top = [symbol.name == HIDDEN.name and symbol == HIDDEN for symbol in profile.symbols]
 
+    tops = frozenset(profile.roots()) if options.mode == "top-down" else frozenset()
+
     def labels(line: int, drawn: str) -> Label:
         node = int(lines.nodes[line])
         label = label_of(profile, node, drawn, averages, glyphs)
+        if options.group and node in tops:
+            # A group is no scope of the program, whatever stands for it in the tree.
+            label = replace(label, notes=() if label.name in OUTSIDE else (options.group,))
         return joined(profile, label, lines.before.get(node, ()), glyphs)
 
     return TreeRows(

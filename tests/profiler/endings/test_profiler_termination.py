@@ -43,6 +43,12 @@ libc.pthread_mutex_lock(mutex)
 """Waits for itself, whatever signals come."""
 
 
+SAID = (
+    "tileprof: the program was ended by SIGTERM; wrote out.tprof; see it with"
+    " `tileprof view out.tprof`\n"
+)
+
+
 def _start(folder: Path, program: str) -> subprocess.Popen[str]:
     (folder / "user.py").write_text(BEFORE + dedent(program))
     (folder / "driver.py").write_text(DRIVER)
@@ -74,7 +80,7 @@ def test_a_call_that_goes_on_after_signals(tmp_path: Path) -> None:
     process = _start(tmp_path, STUCK)
     time.sleep(0.2)
     process.terminate()
-    assert _end(process, 60) == (-signal.SIGTERM, "", "")
+    assert _end(process, 60) == (-signal.SIGTERM, "", SAID)
     assert _steps(tmp_path / "out.tprof") == 50
 
 
@@ -91,7 +97,7 @@ def test_a_signal_that_does_not_interrupt_the_main_thread(tmp_path: Path) -> Non
         time.sleep(10_000)
         """,
     )
-    assert _end(process, 60) == (-signal.SIGTERM, "", "")
+    assert _end(process, 60) == (-signal.SIGTERM, "", SAID)
     assert _steps(tmp_path / "out.tprof") == 50
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from tileprof.analyzer.numbers import STEADY_FEWEST, STEADY_NEARLY_ALL
 from tileprof.analyzer.program.masks import Column, Mask, below, kind, outermost, where
 from tileprof.analyzer.program.steady import Steps
+from tileprof.analyzer.program.threads import Threads
+from tileprof.analyzer.program.training_steps import TrainingSteps, training_steps
 from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol, is_installed
 from tileprof.profile.node_names import LOADER_SCOPE, OPTIMIZER_SCOPE
@@ -90,6 +92,27 @@ class HostTime:
         return self._work
 
     @cached_property
+    def training(self) -> TrainingSteps | None:
+        """The program's training steps, found by the loop around its optimizer."""
+        return training_steps(self.profile, self._steps, self.column)
+
+    @property
+    def in_training(self) -> Mask:
+        """Nodes of its training steps; none where there are none."""
+        training = self.training
+        return np.zeros(len(self.profile), bool) if training is None else training.inside
+
+    @property
+    def work(self) -> Column:
+        """By node, its own host time that is neither import nor the recorder's work, ns."""
+        return np.where(self.importing | self.recording, 0.0, self._all)
+
+    @cached_property
+    def threads(self) -> Threads:
+        """The threads that `column` is the time of."""
+        return Threads(self.profile, self.column, self._all)
+
+    @cached_property
     def whole(self) -> float:
         """The sum of `column`: what shares are of, ns."""
         return float(self.column.sum())
@@ -97,16 +120,36 @@ class HostTime:
     @property
     def whose(self) -> str:
         """What shares are of, as texts say it."""
+        if self._more_than_steps:
+            return "the host's time after set-up"
         if self._knows_steps:
             return "the host's time in its steps"
         return "the host's time without imports" if self.imports else "the host's time"
 
     @property
+    def wall(self) -> str:
+        """What shares of the longest thread are of, as texts say it."""
+        if self._more_than_steps:
+            return "the wall time after set-up"
+        if self._knows_steps:
+            return "the wall time of its steps"
+        return "the wall time without imports" if self.imports else "the wall time"
+
+    @property
     def part(self) -> str:
         """What becomes faster where shares of `whole` become faster, as texts say it."""
+        if self._more_than_steps:
+            return "the program after set-up"
         if self._knows_steps:
             return "a step"
         return "the program without imports" if self.imports else "the program"
+
+    @cached_property
+    def _more_than_steps(self) -> bool:
+        """Whether much of what came after set-up is not of training steps, as a generation is."""
+        if self.step_scopes.any() or not self._knows_phases or self.training is None:
+            return False
+        return float(self.column[self.in_training].sum()) < STEADY_NEARLY_ALL * self.whole
 
     @property
     def _knows_steps(self) -> bool:

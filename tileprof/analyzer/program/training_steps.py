@@ -7,15 +7,15 @@ innermost function is taken that all parts of a step are called from. Where no o
 because a program updates parameters itself, calls of the backward engine stand for the steps.
 First uses within it (imports, compiling, operations that ran but once) are no part of a step.
 
-In: a profile with its steps and the host's time.  Out: `TrainingSteps`, or None where no optimizer
-stepped in a loop of the user's files.
+In: a profile with its steps, and by node the host's time that counts, ns.  Out:
+`TrainingSteps`, or None where no optimizer stepped in a loop of the user's files.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -23,8 +23,7 @@ import numpy as np
 from tileprof.analyzer.numbers import STEADY_FEWEST, TRAINING_STEPS_NEARLY_ALL
 from tileprof.analyzer.program.calls import parsed
 from tileprof.analyzer.program.compilers import compiles
-from tileprof.analyzer.program.host import HostTime
-from tileprof.analyzer.program.masks import Mask, backward, below, kind, outermost, where
+from tileprof.analyzer.program.masks import Column, Mask, backward, below, kind, outermost, where
 from tileprof.analyzer.program.steady import Steps
 from tileprof.errors import Location
 from tileprof.profile import Profile, Symbol, is_installed, optimizers_work, step_times
@@ -62,9 +61,11 @@ class TrainingSteps:
     parts: Parts
     location: Location
     """First line of the loop; where a library has it, the user's line that calls the library."""
+    inside: Mask = field(compare=False, repr=False)
+    """Nodes of the steps."""
 
 
-def training_steps(profile: Profile, steps: Steps, host: HostTime) -> TrainingSteps | None:
+def training_steps(profile: Profile, steps: Steps, host: Column) -> TrainingSteps | None:
     """Return the steps of the optimizer that stepped most often; None where none was found."""
     if "count" not in profile.metrics:
         return None
@@ -77,7 +78,7 @@ def training_steps(profile: Profile, steps: Steps, host: HostTime) -> TrainingSt
 
 
 def _of_users_loop(
-    profile: Profile, steps: Steps, host: HostTime, ends: Mask
+    profile: Profile, steps: Steps, host: Column, ends: Mask
 ) -> TrainingSteps | None:
     """Return the steps of the loop of the user's with most visits of such nodes, one a step."""
     found = dict[tuple[int, str, tuple[int, int]], dict[int, float]]()
@@ -100,14 +101,14 @@ def _of_users_loop(
 
 
 def _of_library(
-    profile: Profile, steps: Steps, host: HostTime, optimizers: Mask
+    profile: Profile, steps: Steps, host: Column, optimizers: Mask
 ) -> TrainingSteps | None:
     """Return the steps that a library's trainer makes, at the user's line that calls it."""
     visits = np.where(optimizers, steps.count, 0)
     most = int(visits.argmax())
     count = float(visits[most])
     often = _loaders(profile, steps) & _as_often(steps, count)
-    backwards = np.where(below(profile, backward(profile)) & steps.late, host.column, 0.0)
+    backwards = np.where(below(profile, backward(profile)) & steps.late, host, 0.0)
     for above in profile.path(most)[-2::-1]:
         place = profile.locations[above]
         if profile.kinds[above] != "frame" or place is None:
@@ -163,7 +164,7 @@ def _is_users(profile: Profile, node: int) -> bool:
 
 
 def _measured(
-    profile: Profile, steps: Steps, host: HostTime, body: Mask, visits: int, location: Location
+    profile: Profile, steps: Steps, host: Column, body: Mask, visits: int, location: Location
 ) -> TrainingSteps | None:
     """Return what is in such lines of a step's function, by their visits."""
     # A set-up that an optimizer's step has ended: the visit under way then is counted at its end.
@@ -175,7 +176,7 @@ def _measured(
     body = _without_evaluation(profile, steps, body, count)
     inside = below(profile, body) & ~below(profile, once | where(profile, compiles)) & steps.late
     on_devices = bool((steps.work * (inside & steps.inside)).any())
-    column = np.where(inside, host.column, 0.0)
+    column = np.where(inside, host, 0.0)
     whole = float(column.sum())
     if on_devices:
         column = np.where(inside & steps.inside, steps.work, 0.0)
@@ -192,7 +193,7 @@ def _measured(
     each = [float(column[mask].sum()) / count for mask in (data, rest, backwards, optimizer)]
     return TrainingSteps(
         count, whole / count, "devices" if on_devices else "host", Parts(*each),
-        Location(location.file, location.line),
+        Location(location.file, location.line), inside,
     )  # fmt: skip
 
 

@@ -191,3 +191,17 @@ def with_ancestors(profile: Profile, found: Mask) -> Mask:
 
 def _sums(profile: Profile) -> list[str]:
     return [metric.name for metric in profile.metrics.values() if metric.adds == "sum"]
+
+
+def without_estimates(profile: Profile) -> Profile:
+    """Return the profile without metrics that are estimates for rules of reports alone."""
+    kept = {name: each for name, each in profile.metrics.items() if not law.is_estimate(name)}
+    if len(kept) == len(profile.metrics):
+        return profile
+    return replace(
+        profile,
+        metrics=kept,
+        own={name: each for name, each in profile.own.items() if name in kept},
+        absorbed={name: each for name, each in profile.absorbed.items() if name in kept},
+        whole={name: each for name, each in profile.whole.items() if name in kept},
+    )

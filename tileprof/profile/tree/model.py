@@ -78,7 +78,10 @@ class Profile:
         return card_of(self).html()
 
     def text(self, metric: str | None = None) -> str:
-        """Return the whole tree as plain text, a line per node; `metric` is `time` by default."""
+        """Return the tree as plain text, a line per node; `metric` is `time` by default.
+
+        Frames of libraries are left out: `frame()` and `tileprof view --frames all` have them.
+        """
         from tileprof.profile.tree.overview import tree_text
 
         return tree_text(self, metric)

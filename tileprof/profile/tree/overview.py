@@ -97,7 +97,13 @@ def _hottest(profile: Profile) -> list[tuple[str, ...]]:
 
 
 def tree_text(profile: Profile, metric: str | None = None) -> str:
-    """Return all nodes, a line each with its value, those with the most first among siblings."""
+    """Return the tree, a line a node with its value, those with the most first among siblings.
+
+    Frames of libraries are left out as in views, but for those of a tree that has no others.
+    """
+    from tileprof.profile.transform.frames import with_frames
+
+    profile = with_frames(profile, "user").profile
     name = main_metric(profile) if metric is None else profile.metric(metric).name
     unit = profile.metrics[name].unit if name else ""
     total = profile.total(name).astype(np.float64) if name else np.zeros(len(profile))
@@ -107,7 +113,9 @@ def tree_text(profile: Profile, metric: str | None = None) -> str:
         indent = "  " * depth if depth <= _MOST_INDENT else f"{'  ' * _MOST_INDENT}({depth}) "
         symbol = profile.symbols[int(profile.symbol[node])]
         place = symbol.location
-        at = f"  {short(place.file.rpartition('/')[2])}:{place.line}" if place else ""
+        at = f"  {short(place.file.rpartition('/')[2])}" if place else ""
+        if place and place.line:
+            at += f":{place.line}"
         value = format_value(float(total[node]), unit)
         lines.append(f"{value:>9}  {indent}{short(symbol.name)}  {symbol.kind}{at}")
         pending += [(each, depth + 1) for each in _order(profile.children(node), total)]

@@ -78,8 +78,12 @@ class EndingSession(Protocol):
         """Recording that the session belongs to."""
 
 
-def finalize_on_terminate(session: EndingSession) -> Termination | None:
+def finalize_on_terminate(
+    session: EndingSession, written: Callable[[str], None] | None = None
+) -> Termination | None:
     """Let a signal that would kill the process write the profiles first.
+
+    `written` writes them, and says how the program ended; given by `tileprof run`.
 
     None where the signals are the program's own affair, or there is no file to write.
     """
@@ -88,7 +92,7 @@ def finalize_on_terminate(session: EndingSession) -> Termination | None:
     free = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     if not free:
         return None
-    termination = Termination(session.recording, free)
+    termination = Termination(session.recording, free, written)
     termination.install()
     return termination
 
@@ -96,8 +100,11 @@ def finalize_on_terminate(session: EndingSession) -> Termination | None:
 class Ending:
     """The end of a process that was asked for by a signal; it happens once."""
 
-    def __init__(self, recording: EndingRecording) -> None:
+    def __init__(
+        self, recording: EndingRecording, written: Callable[[str], None] | None = None
+    ) -> None:
         self._recording = recording
+        self._written = written
         self._free = threading.Lock()
         self._over = threading.Lock()
         self._over.acquire()
@@ -107,29 +114,33 @@ class Ending:
         """Whether the process is about to end."""
         return self._free.locked()
 
-    def begin(self, die: Callable[[], None], seconds: float) -> bool:
+    def begin(self, die: Callable[[], None], seconds: float, how: str = "") -> bool:
         """Write the profiles and call `die`, in other threads; False where that is under way.
 
+        `how` is a sentence's begin that says how the program ends.
         `die` is called after `seconds` at the latest.
         """
         if not self._free.acquire(blocking=False):
             return False
         try:
-            _thread.start_new_thread(self._finish, (die,))
+            _thread.start_new_thread(self._finish, (die, how))
         except RuntimeError:
             # No thread can be made: the interpreter ends, or there are too many of them.
             if locks.held():
                 self._free.release()
                 return False
-            self._finish(die)
+            self._finish(die, how)
         with suppress(RuntimeError):
             _thread.start_new_thread(self._watch, (die, seconds))
         return True
 
-    def _finish(self, die: Callable[[], None]) -> None:
+    def _finish(self, die: Callable[[], None], how: str) -> None:
         # The signal may have come in the middle of anything, and no finalizer was to run any more.
         gc.disable()
-        finalize_each(self._recording.sessions)
+        if self._written is not None and how:
+            self._written(how)
+        else:
+            finalize_each(self._recording.sessions)
         with suppress(RuntimeError):
             self._over.release()
         die()
@@ -143,11 +154,17 @@ class Ending:
 class Termination:
     """Handling of signals that end a process while a recording writes files."""
 
-    def __init__(self, recording: EndingRecording, numbers: list[int]) -> None:
+    def __init__(
+        self,
+        recording: EndingRecording,
+        numbers: list[int],
+        written: Callable[[str], None] | None = None,
+    ) -> None:
         self._recording = recording
         self._numbers = numbers
         self._handler = self._handle
-        self._ending = Ending(recording)
+        self._written = written
+        self._ending = Ending(recording, written)
         self._holds = False
         """Whether the main thread sleeps in its handler, or has done so."""
         self._bell: SignalSocket | None = None
@@ -193,7 +210,7 @@ class Termination:
 
     def after_fork(self) -> None:
         """Have a bell of its own in a forked child, where that of the parent was in use."""
-        self._ending, self._holds = Ending(self._recording), False
+        self._ending, self._holds = Ending(self._recording, self._written), False
         inherited, self._bell, self._listener = self._bell, None, None
         if inherited is not None:
             if self._swap(inherited, -1):
@@ -227,7 +244,7 @@ class Termination:
         return number in self._numbers and signal.getsignal(number) is self._handler
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._ending.begin(lambda: die_of(number), SAVE_S)
+        self._ending.begin(lambda: die_of(number), SAVE_S, _how(number))
         if not self._holds and not locks.held():
             self._holds = True
             time.sleep(HOLD_S)
@@ -237,7 +254,12 @@ class Termination:
         if number & _CRASH and native is not None:
             self._ending.begin(native.crash_written, CRASH_S)
         elif self._handles(number):
-            self._ending.begin(lambda: die_of(number), SAVE_S)
+            self._ending.begin(lambda: die_of(number), SAVE_S, _how(number))
+
+
+def _how(number: int) -> str:
+    """Return a sentence's begin that says by which signal the program ends."""
+    return f"the program was ended by {signal.Signals(number).name}"
 
 
 def die_of(number: int) -> None:

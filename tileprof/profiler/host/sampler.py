@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import cast
@@ -84,6 +84,10 @@ class Sampler:
         self._trail: Trail | None = None
         self._used: dict[int, tuple[int, int]] = {}
         """Processor time that threads of libraries had used, and when that was looked at, in ns."""
+        self.processor: dict[int, int] = {}
+        """Processor time of each thread while it was recorded, in ns, by the thread's number."""
+        self._clocks: dict[int, int] = {}
+        """Processor time of threads at the last look since they began, in ns, by identity."""
         self.alone = False
         """Whether one thread at most was running at the last look, others waiting for work."""
         self._parked: dict[int, list[Entry]] = {}
@@ -108,9 +112,10 @@ class Sampler:
                 if ident != self._main and (_waits(frame) or self._rests(ident, frame))
             }
             self.alone = len(frames) - len(idle) <= 1
+            self._add_processor_times(frames, now)
             for ident, frame in frames.items():
                 self._look(ident, frame, now, ident in idle)
-        for known in (self._strangers, self._recorder.threads, self._used):
+        for known in (self._strangers, self._recorder.threads, self._used, self._clocks):
             for ident in [each for each in list(known) if each not in frames]:
                 known.pop(ident, None)
 
@@ -152,6 +157,9 @@ class Sampler:
     def skip(self) -> None:
         """Count nothing of what has passed until now."""
         now = self._recorder.clock()
+        for ident in [each.ident for each in threading._enumerate() if each.ident]:  # type: ignore[attr-defined]
+            if (used := _processor_ns(ident)) is not None:
+                self._clocks[ident] = used
         for state in self._states():
             state.seen = now
             state.credited += state.outside(now)
@@ -181,6 +189,29 @@ class Sampler:
         before, at = self._used.get(ident, (used, now))
         self._used[ident] = used, now
         return used - before <= (now - at) * _AT_REST
+
+    def _add_processor_times(self, idents: Iterable[int], now: int) -> None:
+        """Add the processor time since the last look; all of it for a thread that is new."""
+        for ident in idents:
+            if (used := _processor_ns(ident)) is None:
+                continue
+            before = self._clocks.get(ident, 0)
+            self._clocks[ident] = used
+            key = self._state(ident, now).key
+            # The system gives the number of a thread that has ended to a new one.
+            self.processor[key] = self.processor.get(key, 0) + (
+                used - before if used >= before else used
+            )
+
+    def processor_times(self) -> dict[int, int]:
+        """Return the processor time of each thread until now, in ns, by the thread's number."""
+        times = dict(self.processor)
+        for ident, before in list(self._clocks.items()):
+            state = self._recorder.threads.get(ident) or self._strangers.get(ident)
+            used = _processor_ns(ident)
+            if state is not None and used is not None and used > before:
+                times[state.key] = times.get(state.key, 0) + used - before
+        return times
 
     def _look(self, ident: int, frame: FrameType, now: int, idle: bool) -> None:
         state = self._state(ident, now)

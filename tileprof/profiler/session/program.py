@@ -123,10 +123,11 @@ def run_program(
     """
     check_target(target)
     body = prepare(target, argv, compiler)
-    finalize_on_terminate(session)
+    written = _writer(session, quiet)
+    finalize_on_terminate(session, written)
     follow_spawned(session)
     try:
-        written, late = _writer(session, quiet), lambda: say_unwritten(open_sessions(), SAVE_S)
+        late = lambda: say_unwritten(open_sessions(), SAVE_S)  # noqa: E731
         with writing_at_exit(written, late):
             return _run(body, session)
     finally:

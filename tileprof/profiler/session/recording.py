@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from tileprof.errors import UsageError
+from tileprof.profile.thread_times import thread_provenance
 from tileprof.profiler.endings.termination import Termination
 from tileprof.profiler.frameworks import layers
 from tileprof.profiler.host import scopes
@@ -199,7 +200,15 @@ class Recording:
         events = self.recorder.events
         sampling = any(each.options.sampling for each in self.sessions) and not self._exact
         seen = self._native_side.missing(sampling) if events is None else events.facts()
-        return {**self._facts, **seen, **self.recorder.lost()}
+        return {**self._facts, **seen, **self.recorder.lost(), **self._processor_times()}
+
+    def _processor_times(self) -> dict[str, str]:
+        """Return what provenance tells of the processor time of threads."""
+        if self._sampler is None:
+            return {}
+        names = self.recorder.thread_names.all()
+        times = self._sampler.processor_times()
+        return thread_provenance({names[key]: time for key, time in times.items() if key in names})
 
     def tick(self) -> None:
         """Look at the threads and flush what is due; called every few milliseconds."""

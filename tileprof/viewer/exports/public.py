@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tileprof.errors import UsageError, suggestion
 from tileprof.profile import Profile
+from tileprof.profile.transform.operations import without_estimates
 from tileprof.viewer.exports.chrome import to_chrome
 from tileprof.viewer.exports.collapsed import to_collapsed
 from tileprof.viewer.exports.hatchet import to_hatchet_json
@@ -39,7 +40,7 @@ def export(profile: Profile, format_name: str) -> str | bytes:
             f"`{format_name}` is a folder, not one file", hint="Use export_folder(profiles, name)."
         )
     _check(format_name)
-    return EXPORTS[format_name](profile)
+    return EXPORTS[format_name](without_estimates(profile))
 
 
 def export_folder(profiles: Mapping[str, Profile], format_name: str) -> dict[str, bytes]:
@@ -52,7 +53,8 @@ def export_folder(profiles: Mapping[str, Profile], format_name: str) -> dict[str
             f"`{format_name}` is one file, not a folder", hint="Use export(profile, name)."
         )
     _check(format_name)
-    return FOLDER_EXPORTS[format_name](profiles)
+    shown = {name: without_estimates(profile) for name, profile in profiles.items()}
+    return FOLDER_EXPORTS[format_name](shown)
 
 
 def _check(format_name: str) -> None:

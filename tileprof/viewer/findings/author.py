@@ -28,7 +28,6 @@ BELOW = 3
 """Lines of a screen for what does not fit, and for the prompt."""
 _BARELY = 0.05
 """Part of a kernel's time below which what findings of the program take of it is no suggestion."""
-_HOST = "the host's time"
 
 
 def author_text(
@@ -82,13 +81,11 @@ def _fitting(entries: list[list[str]], room: int | None) -> int:
     return len(entries)
 
 
-def tiers_text(tiers: tuple[Tier, ...], only_host: bool) -> str:
-    """Return which kinds of evidence there are, and which there are not.
-
-    `only_host`: whether what is known is the host's time by line, scope and operation.
-    """
-    seen = ", ".join(WORDS[each] for each in tiers) or (_HOST if only_host else "nothing")
-    missed = ", ".join(WORDS[each] for each in TIERS if each not in tiers)
+def tiers_text(tiers: tuple[Tier, ...]) -> str:
+    """Return which kinds of evidence there are, and which there are not."""
+    seen = ", ".join(WORDS[each] for each in tiers) or "nothing"
+    # Where devices were timed, the host's time is in the account of theirs.
+    missed = ", ".join(WORDS[each] for each in TIERS if each not in (*tiers, "host"))
     return f"Recorded: {seen}." + (f" Not recorded: {missed}." if missed else "")
 
 
@@ -98,7 +95,7 @@ def _title(name: str, report: Report, paper: Paper, many: bool) -> Iterator[str]
     if many or not titles:
         yield paper.line(name, "1")
     yield from titles
-    yield from paper.sentence(tiers_text(report.tiers, report.program.only_host))
+    yield from paper.sentence(tiers_text(report.tiers))
     yield from missing_from(profile, paper.width, paper.glyphs, paper.color)
 
 
@@ -112,6 +109,7 @@ def _about(report: Report, options: ReportOptions, paper: Paper) -> Iterator[str
         counted = f" {count_text(findings)}." if findings else ""
         yield from paper.sentence(_without_kernels(program.host) + counted)
         yield from _training(program, paper)
+        yield from _phases(program, paper)
         return
     count = len(program.kernels)
     time = format_value(program.kernel_time, "ns") if program.kernel_time else "not timed"
@@ -144,6 +142,29 @@ def _training(program: Program, paper: Paper) -> Iterator[str]:
     first = "" if program.steps.knows_setup else ", the first included"
     mean = f"takes {time}{whose} on average{first}"
     yield from paper.sentence(f"A step ({where}) {mean}: {parts}.")
+
+
+def _phases(program: Program, paper: Paper) -> Iterator[str]:
+    """Yield which parts of the time were training, generation, evaluation and so on."""
+    whole = sum(each.time_ns for each in program.phases)
+    told = [
+        f"{each.name} {format_percent(each.time_ns / whole)} %"
+        + (f" ({short_place(each.location)})" if each.location and each.name in _AT else "")
+        for each in program.phases
+        if each.time_ns >= _LEAST_PHASE * whole
+    ]
+    if len(told) > 1 or any(each.name == "generation" for each in program.phases):
+        imports = " without imports" * bool(program.host.imports)
+        time = format_value(whole, "ns")
+        yield from paper.sentence(
+            f"Phases of the host's time{imports} ({time}): {', '.join(told)}."
+        )
+
+
+_LEAST_PHASE = 0.005
+"""Least share of the host's time of a phase that is named."""
+_AT = ("generation", "loading", "evaluation")
+"""Phases that are named with the line that has most of them."""
 
 
 def _without_kernels(host: HostTime) -> str:

@@ -68,8 +68,7 @@ def _title(reports: Mapping[str, Report], whole: float, paper: Paper) -> Iterato
     time = format_value(whole, "ns") if whole else "not timed"
     yield paper.line(names, "1")
     tiers = {tier for each in reports.values() for tier in each.tiers}
-    only_host = any(each.program.only_host for each in reports.values())
-    yield from paper.sentence(tiers_text(tuple(tier for tier in TIERS if tier in tiers), only_host))
+    yield from paper.sentence(tiers_text(tuple(tier for tier in TIERS if tier in tiers)))
     count = sum(len(each.program.kernels) for each in reports.values())
     of = f" of {len(reports)} profiles" if len(reports) > 1 else ""
     if count:

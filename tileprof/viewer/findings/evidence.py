@@ -6,6 +6,7 @@ from tileprof.analyzer.findings import Tier
 
 WORDS: dict[Tier, str] = {
     "static": "the compiler's code and remarks",
+    "host": "the host's time",
     "activities": "launch times",
     "scopes": "time inside kernels",
     "samples": "instruction samples",
@@ -14,6 +15,7 @@ WORDS: dict[Tier, str] = {
 MEANINGS: dict[Tier, str] = {
     "static": "known without a run: what the compiler decided and why, and what the machine code"
     " holds",
+    "host": "time of the host's threads, by line, scope and operation",
     "activities": "launches of kernels, copies and waits, with their times",
     "scopes": "time of parts of a kernel, by scopes in it or by samples that the compiler put"
     " there",

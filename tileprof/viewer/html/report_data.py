@@ -45,7 +45,12 @@ def header_of(report: Report) -> dict[str, Any]:
         "launches": sum(case.launches for case in program.kernels),
         "nodes": len(program.profile),
         "told": [[key, _told(key, provenance[key])] for key in _HEAD if provenance.get(key)],
-        "tiers": [[tier, tier in report.tiers, MEANINGS[tier]] for tier in TIERS],
+        "tiers": [
+            [tier, tier in report.tiers, MEANINGS[tier]]
+            for tier in TIERS
+            # Where devices were timed, the host's time is in the account of theirs.
+            if tier != "host" or tier in report.tiers
+        ],
     }
 
 

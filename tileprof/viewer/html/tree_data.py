@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tileprof.profile import KINDS, Column, Metric, Profile, Symbol, cut
+from tileprof.profile.metrics import is_estimate
 from tileprof.profile.transform.operations import with_ancestors
 from tileprof.profile.tree.forest import nearest
 from tileprof.profile.tree.overview import main_metric
@@ -57,7 +58,7 @@ def tree_of(profile: Profile) -> dict[str, Any]:
                 "own": _own(profile, metric),
             }
             for metric in metrics
-            if np.any(np.nan_to_num(profile.total(metric.name)))
+            if not is_estimate(metric.name) and np.any(np.nan_to_num(profile.total(metric.name)))
         ],
     }
 

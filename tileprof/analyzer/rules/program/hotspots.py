@@ -5,6 +5,9 @@ scopes, each with the innermost one that it is in, so that nothing counts twice.
 would be worth is Amdahl's law, 1 / (1 - p (1 - 1 / k)) for a part p of the time that becomes k
 times as fast (AFIPS 1967), a table and no promise.
 
+Where several threads ran, shares are of the wall time, and gains are at most what the other threads
+leave of it (`analyzer/program/threads.py`).
+
 Where devices were timed this rule reports nothing: the account says where their time goes.
 """
 
@@ -21,7 +24,7 @@ from tileprof.analyzer.contexts import Column, Contexts, Ids, Mask
 from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST, Fix, OptimizerForm, compiled_at
-from tileprof.analyzer.numbers import MOST_OF_A_KIND
+from tileprof.analyzer.numbers import MOST_OF_A_KIND, NOISE
 from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_ALL,
     HOTSPOTS_EVERYTHING,
@@ -29,6 +32,7 @@ from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_LEAST_OF_HOST,
     HOTSPOTS_THE_SAME,
     HOTSPOTS_TIMES,
+    HOTSPOTS_WAITING,
     HOTSPOTS_WAITS,
 )
 from tileprof.profile import is_installed, optimizers_work
@@ -66,6 +70,8 @@ _ADVICE_FOR_LOADERS = (
     " from epoch to epoch (persistent_workers=True: each start imports the program's libraries"
     " again), or make each item cheaper."
 )
+_NO_GAIN = "a faster one gains nothing: the program ends when its other threads do"
+_LEAVE = "Leave it: first shorten what the other threads do meanwhile."
 _WORKERS = re.compile(r"enumerate\(.*\)#_MultiProcessing")
 """Scope in which a program waits for processes that load its data, as PyTorch names it."""
 _LOADS = re.compile(r"enumerate\(.*\)#_SingleProcess")
@@ -125,7 +131,14 @@ def find(program: Program) -> Iterator[Draft]:
         for each in _hottest(tree, kind, at, time):
             if not _stands_for(told, each, time, program.host.whole):
                 told.append(each)
-    for each in sorted(told, key=lambda hot: (_only_surrounds(hot), -hot.time)):
+    threads = program.host.threads
+    if threads.several:
+        told.sort(
+            key=lambda hot: (_only_surrounds(hot), -threads.gain(hot.inside, np.inf), -hot.time)
+        )
+    else:
+        told.sort(key=lambda hot: (_only_surrounds(hot), -hot.time))
+    for each in told:
         yield _draft(tree, each, time)
 
 
@@ -155,9 +168,17 @@ def _hottest(tree: Contexts, kind: str, at: Ids, time: Column) -> Iterator[_Hot]
         name = tree.told(node) if kind == "line" else tree.profile.names[node]
         by_name.setdefault(name, []).append(node)
     times = {name: float(sums[nodes].sum()) for name, nodes in by_name.items()}
-    for rank, name in enumerate(sorted(times, key=lambda each: -times[each])[:MOST_OF_A_KIND]):
+    shares = {name: time / host.whole for name, time in times.items()} if host.whole else {}
+    if host.threads.several:
+        # A place where one thread is all the while counts as much as one where 200 are.
+        shares = {
+            name: host.threads.in_part(np.isin(at, nodes))[0] / host.threads.wall
+            for name, nodes in by_name.items()
+        }
+    order = sorted(shares, key=lambda each: (-shares[each], -times[each]))
+    for rank, name in enumerate(order[:MOST_OF_A_KIND]):
         least = HOTSPOTS_LEAST_OF_HOST if kind == "op" and not rank else HOTSPOTS_HOT
-        if host.whole and times[name] / host.whole >= least:
+        if shares[name] >= least:
             nodes = by_name[name]
             most = max(nodes, key=lambda node: float(sums[node]))
             own = np.isin(at, nodes)
@@ -185,19 +206,61 @@ def _stands_for(told: list[_Hot], each: _Hot, time: Column, whole: float) -> boo
 
 def _draft(tree: Contexts, each: _Hot, time: Column) -> Draft:
     host = tree.program.host
+    if host.threads.several:
+        return _draft_of_threads(tree, each, time)
     share = each.time / host.whole
     often = f", {each.count:,.0f} times {duration(each.time / each.count)}" if each.count else ""
     text = (
         f"{percent(share)} of {host.whose} ({duration(host.whole)}){often}, most of it at"
         f" {tree.told(each.node)}"
     )
-    measured = Evidence("activities", text)
-    table = Evidence(
-        "activities", f"by Amdahl's law, all else unchanged: {_table(share, host.part)}"
-    )
+    measured = Evidence("host", text)
+    table = Evidence("host", f"by Amdahl's law, all else unchanged: {_table(share, host.part)}")
     outside = ", outside of operations" if each.kind == "line" else ""
     title = f"{each.name} takes {percent(share, 0)} of {host.whose}{outside}"
     advice = _advice(tree, each, time)
+    return Draft("symptom", title, tree.place(each.node), (measured, table), advice,
+                 confidence="high", fixes=_fixes(tree, each))  # fmt: skip
+
+
+def _draft_of_threads(tree: Contexts, each: _Hot, time: Column) -> Draft:
+    """Return the draft of a place in a program whose threads ran side by side."""
+    host, threads = tree.program.host, tree.program.host.threads
+    most, count = threads.in_part(each.inside)
+    share = most / threads.wall
+    often = f", {each.count:,.0f} times" if each.count else ""
+    where = f"{count:,} threads" if count > 1 else "one thread"
+    text = (
+        f"{duration(most)} of {host.wall} ({duration(threads.wall)}) in {where}{often}, most of it"
+        f" at {tree.told(each.node)}"
+    )
+    measured = Evidence("host", text)
+    outside = ", outside of operations" if each.kind == "line" else ""
+    title = f"{each.name} takes up to {percent(share, 0)} of {host.wall}, in {where}{outside}"
+    advice = _advice(tree, each, time)
+    if each.kind == "line" and _waits(tree, each, time):
+        others = Evidence("host", "what it waits for takes the time, not this code")
+        return Draft("symptom", title, tree.place(each.node), (measured, others), advice,
+                     confidence="high")  # fmt: skip
+    if threads.gain(each.inside, np.inf) < NOISE:
+        rest = Evidence("host", _NO_GAIN)
+        title += ", but other threads work all the while"
+        return Draft("ignore", title, tree.place(each.node), (measured, rest), _LEAVE,
+                     confidence="high")  # fmt: skip
+    told = [
+        f"{times:g}× faster here makes {host.part} {threads.gain(each.inside, times):.2f}× faster"
+        for times in HOTSPOTS_TIMES
+    ]
+    if np.isfinite(least := threads.gain(each.inside, np.inf)) and least * (1 - HOTSPOTS_ALL) < 1:
+        told.append(f"no time here, {least:.2f}×")
+    if (used := threads.processor_share(each.inside)) < HOTSPOTS_WAITING:
+        waits = (
+            "and wait in the rest, for the interpreter's lock (GIL), a processor, files or timers"
+        )
+        text += f". Its threads use a processor in {percent(used, 0)} of their time, {waits}"
+        measured = Evidence("host", text)
+    bounds = "at most, as the other threads' work stays"
+    table = Evidence("host", f"by Amdahl's law over {host.wall}, {bounds}: {'; '.join(told)}")
     return Draft("symptom", title, tree.place(each.node), (measured, table), advice,
                  confidence="high", fixes=_fixes(tree, each))  # fmt: skip
 
@@ -221,9 +284,13 @@ def _is_convolution(each: _Hot) -> bool:
 def _waits(tree: Contexts, each: _Hot, time: Column) -> str:
     """Return what a line waits for that mostly waits; "" for others."""
     files = [place.file if (place := symbol.location) else "" for symbol in tree.profile.symbols]
+    symbol = tree.profile.symbol
+    of_user = np.array([bool(file) and not is_installed(file) for file in files], bool)[symbol]
     for pattern, advice in _WAITS:
-        known = [is_installed(file) and bool(pattern.search(file)) for file in files]
-        waiting = tree.below(np.array(known, bool)[tree.profile.symbol]) & each.inside
+        known = np.array([is_installed(file) and bool(pattern.search(file)) for file in files])
+        # What a library calls, as a pool of threads does its tasks, is not the library's waiting.
+        around = tree.nearest(known[symbol] | (of_user & tree.kind("frame")))
+        waiting = (around >= 0) & known[symbol][around] & each.inside
         if float(time[waiting].sum()) >= HOTSPOTS_WAITS * each.time:
             return advice
     return ""
@@ -257,4 +324,4 @@ def _gain(share: float, times: float) -> float:
     return 1 / (1 - share * (1 - 1 / times))
 
 
-RULE = ProgramRule("hotspot", find)
+RULE = ProgramRule("hotspot", find, sharper=("host",))

@@ -235,6 +235,10 @@ for its disappearance."""
 HOTSPOTS_EVERYTHING = 0.95
 """Share of the host's time from which a scope says no more than what was found within it."""
 
+HOTSPOTS_WAITING = 0.8
+"""Share of their time below which threads that used a processor are said to wait in the rest. By
+hand."""
+
 HOTSPOTS_WAITS = 0.8
 """Share of a line's time in files of libraries that wait from which the line is a wait. By hand."""
 

@@ -1,0 +1,102 @@
+"""Phases of a program that trains or generates with PyTorch, as far as its tree shows them.
+
+- training: the lines of the loop around the optimizer (`training_steps`)
+- generation: below a function called `generate`, as models of Hugging Face have it
+- loading: data loaders outside of the training's loop, and functions that read models from files
+- evaluation: forward passes of modules outside of these, of which no backward pass was seen
+- set-up: what came before the recorder's first step
+- other: the rest
+
+A node is in the first of these that it fits. Imports and the recorder's own work are in none.
+
+In: the host's time of a program.  Out: `Phase` of those that took time, in this order.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from tileprof.analyzer.program.host import HostTime
+from tileprof.analyzer.program.masks import Mask, below, inclusive, outermost, where
+from tileprof.errors import Location
+from tileprof.profile import SETUP, Profile, Symbol, is_installed
+from tileprof.profile.node_names import LOADER_SCOPE
+from tileprof.profile.transform.frames import is_module
+
+PhaseName: TypeAlias = Literal["training", "generation", "loading", "evaluation", "set-up", "other"]
+_LOADER = re.compile(LOADER_SCOPE)
+_READS = re.compile(r"(^|\.)(from_pretrained|load_dataset)$")
+"""Functions that read a model, a tokenizer or a data set, in any library."""
+_LOADS = re.compile(r"(torch/serialization|safetensors/torch)\.py$")
+"""Files whose functions `load` and `load_file` read tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of a program."""
+
+    name: PhaseName
+    time_ns: float
+    """Time of the host's threads in it."""
+    location: Location | None
+    """The user's line with the most of it; None where no line is known."""
+
+
+def phases(host: HostTime) -> tuple[Phase, ...]:
+    """Return the phases of a program; empty where it shows neither training nor generation."""
+    profile = host.profile
+    named: dict[PhaseName, Mask] = {
+        "training": host.in_training,
+        "generation": below(profile, where(profile, _generates)),
+        "loading": below(profile, where(profile, _is_loading)),
+        "evaluation": _evaluation(profile),
+        "set-up": where(profile, lambda symbol: symbol.phase.startswith(SETUP)),
+    }
+    time, left = host.work, np.ones(len(profile), bool)
+    found = list[Phase]()
+    for name in get_args(PhaseName):
+        inside = left & named.get(name, left)
+        left &= ~inside
+        if whole := float(time[inside].sum()):
+            found.append(Phase(name, whole, _place(profile, np.where(inside, time, 0.0))))
+    told = {each.name for each in found}
+    return tuple(found) if told & {"training", "generation"} else ()
+
+
+def _evaluation(profile: Profile) -> Mask:
+    """Return what is in forward passes of modules without nodes of a backward pass below."""
+    backwards = where(profile, lambda symbol: symbol.phase.endswith("backward"))
+    trains = inclusive(profile, backwards.astype(np.float64)) > 0
+    modules = outermost(profile, where(profile, is_module))
+    return below(profile, modules & ~trains)
+
+
+def _place(profile: Profile, time: np.ndarray) -> Location | None:
+    """Return the user's line with the most of some time."""
+    whole = inclusive(profile, time)
+    node, found = -1, None
+    while below_it := profile.children(node):
+        node = max(below_it, key=lambda each: float(whole[each]))
+        place = profile.locations[node]
+        if profile.kinds[node] == "frame" and place is not None and not is_installed(place.file):
+            found = place
+    return found
+
+
+def _generates(symbol: Symbol) -> bool:
+    name = symbol.name.rpartition(".")[2]
+    return symbol.kind == "frame" and name == "generate"
+
+
+def _is_loading(symbol: Symbol) -> bool:
+    if symbol.kind == "scope":
+        return bool(_LOADER.match(symbol.name))
+    place = symbol.location
+    if symbol.kind != "frame" or place is None or not is_installed(place.file):
+        return False
+    loads = symbol.name in ("load", "load_file") and _LOADS.search(place.file)
+    return bool(loads or _READS.search(symbol.name))
