@@ -70,8 +70,8 @@ class VectorAccess:
     follows: bool = True
     """Whether the elements of the next point come next."""
     members: tuple[Member, ...] = ()
-    """What is made together, where that is more than `op`, which is the first of them: neighbours,
-    and loads of the same element."""
+    """Accesses that are made together, neighbours and loads of the same element, with `op` as the
+    first; none where `op` is alone."""
 
     @property
     def ops(self) -> tuple[Access, ...]:
@@ -90,7 +90,7 @@ class Member:
     """An access that is made together with its neighbours."""
 
     alone: VectorAccess
-    """It as it is made by itself."""
+    """The access as it is made by itself."""
     place: int
     """Place of its element among those of its point."""
 
@@ -267,8 +267,8 @@ class Planner:
         return fits and self._multiple(last, access.width) == []
 
     def _is_whole_window(self, access: VectorAccess) -> bool:
-        """Do so for accesses of several elements of a point: along each dimension that tells their
-        elements apart, these fill a multiple of what an instruction takes."""
+        """Return the same for accesses of several elements of a point: along each dimension that
+        tells their elements apart, these fill a multiple of what an instruction takes."""
         assert isinstance(access.buffer, GlobalBuffer | SharedBuffer)
         points = max(access.width // access.step, 1)
         variable = self.op.body.args[self.dim]
