@@ -213,6 +213,16 @@ def asked_twice(X: T.Tensor((4096,), "float32"), Y: T.Tensor((4096,), "float32")
 
 
 @T.prim_func
+def scaled(X: T.Tensor((2048, 2), "float32")) -> None:
+    """Scales numbers in place, one part after the other."""
+    with T.Kernel(2, threads=128) as bx:
+        for i in T.Parallel(1024):
+            n = bx * 1024 + i
+            X[n, 0] = X[n, 0] * 2.0
+            X[n, 1] = X[n, 1] * 3.0
+
+
+@T.prim_func
 def kept_apart(X: T.Tensor((2050,), "float32"), Y: T.Tensor((2048,), "float32")) -> None:
     """Pairs that do not begin at an even element, are read between stores, or under conditions."""
     with T.Kernel(1, threads=128):
@@ -243,6 +253,7 @@ def kept_apart(X: T.Tensor((2050,), "float32"), Y: T.Tensor((2048,), "float32"))
             "get_global<2>:1 get_global<8>:1 put_global<2>:1 put_global<8>:1",
         ),
         (kept_apart, ""),
+        (scaled, "get_global<4>:1 put_global<4>:1"),
         (asked_twice, "get_global<4>:1 put_global<4>:1"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

@@ -27,7 +27,7 @@ class Address:
     terms: Terms
     constant: int
     fixed: tuple[Hashable, ...] = ()
-    """What has to be the same for neighbours, beside the terms."""
+    """Facts that have to be the same for neighbours, beside the terms."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -142,7 +142,7 @@ class _Owner(NamedTuple):
     shape: tuple[int, ...]
     """Extents of the loop."""
     dims: tuple[int, ...]
-    """Which loop variable each index is; -1 for one that all points share."""
+    """Number of the loop variable that each index is; -1 for one that all points share."""
 
 
 class _Place(NamedTuple):
@@ -153,10 +153,10 @@ class _Place(NamedTuple):
     tensor: ir.Value | None
     name: str
     owner: _Owner | None = None
-    """Which thread touches which element; None where that is not known."""
+    """Rule by which threads touch elements; None where it is not known."""
 
     def meets(self, other: _Place) -> bool:
-        """Whether some byte is in both, of which not each is one thread's."""
+        """Return whether two threads may touch a byte that is in both."""
         if self.owner is not None and self.owner == other.owner:
             return False
         if self.tensor is not None or other.tensor is not None:

@@ -33,6 +33,8 @@ from tileprof.ir.memory import base
 from .guards import Guard, Place, changes_at, unfolded
 
 Access = ir.Load | ir.Store | ir.Atomic
+_SHARED = 3
+"""Facts of an access that neighbours share beside their address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,8 @@ class VectorAccess:
     follows: bool = True
     """Whether the elements of the next point come next."""
     members: tuple[Member, ...] = ()
-    """What is made together, where that is more than `op`, which is the first of them: neighbours,
-    and loads of the same element."""
+    """Accesses that are made together, neighbours and loads of the same element, with `op` as the
+    first; none where `op` is alone."""
 
     @property
     def ops(self) -> tuple[Access, ...]:
@@ -90,7 +92,7 @@ class Member:
     """An access that is made together with its neighbours."""
 
     alone: VectorAccess
-    """It as it is made by itself."""
+    """The access as it is made by itself."""
     place: int
     """Place of its element among those of its point."""
 
@@ -267,8 +269,8 @@ class Planner:
         return fits and self._multiple(last, access.width) == []
 
     def _is_whole_window(self, access: VectorAccess) -> bool:
-        """Do so for accesses of several elements of a point: along each dimension that tells their
-        elements apart, these fill a multiple of what an instruction takes."""
+        """Return the same for accesses of several elements of a point: along each dimension that
+        tells their elements apart, these fill a multiple of what an instruction takes."""
         assert isinstance(access.buffer, GlobalBuffer | SharedBuffer)
         points = max(access.width // access.step, 1)
         variable = self.op.body.args[self.dim]
@@ -322,16 +324,28 @@ class Planner:
     def _movable(self) -> Iterator[ir.Load]:
         if self.leaves:
             return
-        written: set[object] = set()
+        written: dict[object, list[ir.OpBase]] = {}
         found: set[ir.OpBase] = set()
         for op in self.ops:
-            if isinstance(op, ir.Load) and self._memory(op.buffer) not in written:
+            before = written.get(self._memory(op.buffer), []) if isinstance(op, ir.Load) else []
+            if isinstance(op, ir.Load) and all(self._are_apart(op, each) for each in before):
                 local = op.buffer.buffer.space == "local"
                 bound = self._slice(op.indices, found) is None or self._guards(op, found) is None
                 if not local and not bound:
                     found.add(op)
                     yield op
-            written |= self._written(op)
+            for memory in self._written(op):
+                written.setdefault(memory, []).append(op)
+
+    def _are_apart(self, load: ir.Load, other: ir.OpBase) -> bool:
+        """Return whether a point writes another element of a buffer than it loads: a neighbour."""
+        if not isinstance(other, ir.Store) or other.buffer is not load.buffer:
+            return False
+        one, two = self.address(load), self.address(other)
+        if one is None or two is None or one.terms != two.terms:
+            return False
+        # Behind what accesses must share stand the indices without known strides.
+        return one.fixed[_SHARED:] == two.fixed[_SHARED:] and one.constant != two.constant
 
     def _may_follow(self, op: ir.OpBase) -> TypeGuard[ir.Store | ir.Atomic]:
         """Whether it is a store, or a sum that can be made together with its neighbours'."""
@@ -433,6 +447,7 @@ class Planner:
         # Narrow elements of one access are converted alike.
         narrow = is_narrow(op.buffer.dtype)
         fixed = guards, narrow and converts(op), narrow and manner(op)
+        assert len(fixed) == _SHARED
         strides: Sequence[Extent]
         if isinstance(buffer, GlobalBuffer):
             strides = buffer.strides
