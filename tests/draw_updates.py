@@ -30,7 +30,7 @@ class Updates(Drawing):
         """One statement of either kind."""
         kinds = [self.rewrite, self.update, self.moved, self.row, self.element, self.along]
         kinds += [self.part, self.part, self.alias, self.histogram, self.taken, self.scan_again]
-        kinds += [self.bits, self.narrow, self.carry, self.some, self.private]
+        kinds += [self.bits, self.narrow, self.carry, self.some, self.private, self.several]
         if self.depth < 2:
             kinds += [self.counted, self.while_data]
         if self.number(0, 2):
@@ -264,10 +264,8 @@ class Updates(Drawing):
                 self.builder.emit(ir.Fill(self.view(tile.value, sizes), number))
             case "copy":
                 source = self.there()
-                if (
-                    source.value is tile.value
-                    or len(source.shape) != len(sizes)
-                    or (source.value.dtype.is_float and not tile.value.dtype.is_float)
+                if len(source.shape) != len(sizes) or (
+                    source.value.dtype.is_float and not tile.value.dtype.is_float
                 ):
                     return
                 sizes = tuple(map(min, sizes, source.shape))
@@ -295,7 +293,7 @@ class Updates(Drawing):
                     there = self.view(tile.value, sizes)
                     self.builder.emit(ir.Copy(self.builder.emit(view).result, there))
             case "within" if tile.shape[0] >= 2:
-                half = (tile.shape[0] // 2, *tile.shape[1:])
+                half = (self.number(1, tile.shape[0] - 1), *tile.shape[1:])
                 zero = [self.index(0) for _ in tile.shape]
                 first = self.builder.emit(ir.View(tile.value, zero, half)).result
                 starts = [self.index(tile.shape[0] - half[0]), *zero[1:]]
@@ -434,6 +432,37 @@ class Updates(Drawing):
 
         self.builder.emit(ir.Parallel(extents, self.inside(len(shape), point)))
         self.tiles = tiles
+
+    def several(self) -> None:
+        """Points write elements of two or three tiles, of different types, and read them again."""
+        shape = (self.pick(self.extents), self.pick(self.extents))
+        turned = [self.maybe() for _ in range(self.number(2, 3))]
+        made: list[tuple[Tile, bool]] = []
+        for each in turned:
+            dtype = self.pick([*FLOATS, *INTEGERS])
+            tile = self.tile_of(shape[::-1] if each else shape, dtype)
+            if all(t.value is not tile.value for t, _ in made):
+                made.append((tile, each))
+        written = {t.value for t, _ in made}
+        kept, self.tiles = self.tiles, [t for t in self.tiles if t.value not in written]
+
+        def point(at: list[ir.Value]) -> None:
+            for tile, each in made:
+                place = at[::-1] if each else at
+                dtype = tile.value.dtype
+
+                def do(tile: Tile = tile, place: list[ir.Value] = place) -> None:
+                    self.store(self.expression(tile.value.dtype, at, shape), tile.value, place)
+
+                self.guarded(at, shape, do)
+                if self.maybe():
+                    seen = self.builder.emit(ir.Load(tile.value, place)).result
+                    least = self.binary("max", seen, self.leaf(dtype, at, shape))
+                    self.store(least, tile.value, place)
+
+        extents = [self.index(s) for s in shape]
+        self.builder.emit(ir.Parallel(extents, self.inside(2, point)))
+        self.tiles = kept
 
     def private(self) -> None:
         """Each point has an array of its own, filled and read in loops."""

@@ -10,7 +10,7 @@ from tileprof.errors import UsageError
 from tileprof.instrument import Mode, insert
 
 from .cuda.controls import Controls
-from .passes import decide, prove_bounds, simplify
+from .passes import decide, prove_bounds, set_aside, simplify
 
 __all__ = ["FRONTEND", "PASSES", "Mode", "Options", "Pass", "run"]
 
@@ -46,7 +46,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("simplify", lambda kernel, options: simplify(kernel)),
     # After simplify, which makes indices affine; before bounds, which then have fewer conditions.
     Pass("decide", lambda kernel, options: decide(kernel)),
-    # After both, on the index expressions that are left; the backend then drops guards.
+    # After simplify, which tells constant distances; before bounds, which prove the new copies too.
+    Pass("overlaps", lambda kernel, options: set_aside(kernel)),
+    # After all of them, on the index expressions that are left; the backend then drops guards.
     Pass("bounds", lambda kernel, options: prove_bounds(kernel)),
     # Last: every pass before it sees the kernel that the user would run without measurement.  The
     # lowering for a GPU takes these records out again and has marks of its own.

@@ -2,6 +2,7 @@
 
 from .bounds import prove_bounds
 from .decisions import decide
+from .overlaps import set_aside
 from .simplification import simplify
 
-__all__ = ["decide", "prove_bounds", "simplify"]
+__all__ = ["decide", "prove_bounds", "set_aside", "simplify"]
