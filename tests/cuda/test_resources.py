@@ -100,7 +100,7 @@ def test_threads() -> None:
     odd = replace(SPEC, threads=100)
     check(odd, H200)
     assert refusal(odd, whole_warps=True) == (
-        "`matmul` has 100 threads in a block, which is no multiple of 32, and its threads work "
+        "`matmul` has 100 threads in a block, which is not a multiple of 32, and its threads work "
         "together by warps\nUse threads=96 or threads=128."
     )
     assert refusal(replace(SPEC, threads=8), whole_warps=True).endswith("\nUse threads=32.")
