@@ -11,7 +11,7 @@ from tileprof.compiler.codegen import prelude
 from tileprof.instrument.records import c_struct
 
 PROGRAMS = Path(__file__).parent / "sanitized"
-ADDRESS, THREAD, UNDEFINED = "address,undefined", "thread", "undefined"
+THREAD, UNDEFINED = "thread", "undefined"
 READERS = (
     "records/activities", "records/framework_memory", "records/idle", "records/memory",
     "records/totals", "records/variants", "host/contexts",
