@@ -90,7 +90,7 @@ def test_no_line_is_wider_than_asked(profile: Profile, width: int, unicode: bool
 
 
 def test_time_in_libraries_is_that_of_the_line_that_calls_them() -> None:
-    """As in the tree; lines of libraries, whose texts no profile holds, come with `--frames all`."""
+    """As in the tree; `--frames all` shows lines of libraries, whose texts no profile holds."""
     library = "/env/lib/python3.12/site-packages/torch/nn/modules/"
     profile = profile_of(
         with_children(
