@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("textual")
 
+from tests.analyzer.test_host_programs import recordings
 from tests.tui.screens import play
 from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.analyzer import analyze
@@ -203,3 +204,14 @@ def test_the_help_and_the_page_name_every_key() -> None:
     page = (Path(__file__).parents[2] / "docs" / "interactive.md").read_text()
     table = page.partition("| --- | --- |\n")[2].partition("\n\n")[0]
     assert table.splitlines() == [f"| {key} | {meaning} |" for key, meaning in keys]
+
+
+@pytest.mark.parametrize("name", ["transformer", "loader"])
+def test_recordings_of_trainings_are_browsed(name: str) -> None:
+    """Each view and pane of a real recording, findings and groups included, draws without fault."""
+    profile = recordings()[name]
+    keys = ("3", "1", "g", "escape", "v", "down enter", "question_mark", "escape")
+    first, findings, source, *_ = play(OneProfile(profile), *keys, size=(120, 40))
+    assert "total" in first
+    assert "Findings: 1 of" in findings
+    assert "Source: " in source or "does not hold the text" in source

@@ -23,9 +23,9 @@ from tests.viewer.html_reports import (
     sited,
     small,
 )
-from tests.viewer.samples import matmul, profile_of
+from tests.viewer.samples import matmul, node, profile_of, with_children
 from tileprof.analyzer import Place, Report, analyze
-from tileprof.profile import TreeBuilder, with_frames
+from tileprof.profile import Tables, TreeBuilder, with_frames
 from tileprof.viewer.html import write_html
 
 Shown = Callable[..., Browser]
@@ -520,3 +520,42 @@ def test_a_narrow_window_has_room_for_names(shown: Shown, browser: Browser) -> N
                 assert page.run(wide) > 250
     finally:
         browser.resize(0, 0)
+
+
+def on_the_host() -> Report:
+    """A program without a device: a line of a file whose text is known calls a module."""
+    library = "/env/lib/python3.12/site-packages/torch/nn/modules/"
+    profile = profile_of(
+        with_children(
+            node("frame", "<module>", "/w/train.py:2", cpu_time=1),
+            with_children(
+                node("frame", "Module._call_impl", f"{library}module.py:9", cpu_time=1),
+                with_children(
+                    node("frame", "Linear.forward", f"{library}linear.py:9", cpu_time=1),
+                    node("op", "aten::linear", cpu_time=97),
+                ),
+            ),
+        ),
+        tables=Tables(sources={"/w/train.py": "import torch\nmodel(x)\n"}),
+    )
+    return analyze(profile)
+
+
+def test_a_program_on_the_host_has_its_source_and_tree(shown: Shown) -> None:
+    """No empty panels of kernels and machine code; a finding leads to its text and its node."""
+    made = on_the_host()
+    page = shown(made)
+    assert not [text for text in page.texts("#tabs a") if "Kernels" in text]
+    (facts,) = page.texts("#facts")
+    assert "launches" not in facts
+    assert "device time" not in facts
+    assert "host time" in facts
+    links = page.texts(".finding .links a") or page.texts(".links a")
+    assert links[:2] == ["Source", "In the call tree"]
+    page.click(".links a:nth-child(2)")
+    assert page.run("location.hash").startswith("#node-")
+    page = shown(made, "#code")
+    assert "model(x)" in " ".join(page.texts(".lines.source .row"))
+    assert page.run("document.querySelectorAll('.code .half').length") == 2
+    shares = "document.querySelector('.half').getBoundingClientRect().width / innerWidth"
+    assert page.run(shares) > 0.95

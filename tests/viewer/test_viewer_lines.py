@@ -14,6 +14,7 @@ from tests.viewer.samples import node, profile_of, with_children
 from tileprof.errors import UsageError
 from tileprof.profile import KernelInfo, Profile, Tables
 from tileprof.viewer import ViewOptions, render_lines, render_view
+from tileprof.viewer.code.line_costs import line_costs
 from tileprof.viewer.text import width_of
 
 KERNEL = """\
@@ -86,3 +87,27 @@ def test_no_line_is_wider_than_asked(profile: Profile, width: int, unicode: bool
     """Lines fit whatever a profile holds."""
     text = render_lines(profile, ViewOptions(threshold=0), width, False, unicode)
     assert max(map(width_of, text.splitlines())) <= width
+
+
+def test_time_in_libraries_is_that_of_the_line_that_calls_them() -> None:
+    """As in the tree; `--frames all` shows lines of libraries, whose texts no profile holds."""
+    library = "/env/lib/python3.12/site-packages/torch/nn/modules/"
+    profile = profile_of(
+        with_children(
+            node("frame", "<module>", "/w/train.py:2", cpu_time=3),
+            with_children(
+                node("frame", "Module._call_impl", f"{library}module.py:1790", cpu_time=10),
+                with_children(
+                    node("frame", "Linear.forward", f"{library}linear.py:134", cpu_time=20),
+                    node("op", "aten::linear", cpu_time=67),
+                ),
+            ),
+        ),
+        tables=Tables(sources={"/w/train.py": "import torch\nmodel(x)\n"}),
+    )
+    held = line_costs(profile, ViewOptions()).costs
+    assert held == {"/w/train.py": {2: (100.0,)}}
+    every = line_costs(profile, ViewOptions(frames="all")).costs
+    assert {file.rpartition("/")[2]: lines for file, lines in every.items()} == {
+        "train.py": {2: (3.0,)}, "module.py": {1790: (10.0,)}, "linear.py": {134: (87.0,)}
+    }  # fmt: skip

@@ -429,6 +429,27 @@ class Program:
         """The names from the top down to a node: of the user's frames, modules, operations."""
         return tuple(filter(None, (self._names[each] for each in self.profile.path(node))))
 
+    def node_at(self, path: tuple[str, ...], location: Location | None = None) -> int:
+        """Return the node with that path of names, of several the one of the line, or else with
+        the most time; -1 for none."""
+        ends = [node for node, name in enumerate(self._names) if path and name == path[-1]]
+        found = [node for node in ends if self.path(node) == path]
+        time = self._ranking
+        line = location and (location.file, location.line)
+
+        def rank(node: int) -> tuple[bool, float]:
+            places = (self.profile.locations[each] for each in self.profile.path(node))
+            here = any(place and (place.file, place.line) == line for place in places)
+            return here, float(time[node])
+
+        return max(found, key=rank, default=-1)
+
+    @cached_property
+    def _ranking(self) -> Column:
+        metric = "time" if self.kernel_time else "cpu_time"
+        profile = self.profile
+        return profile.total(metric) if metric in profile.metrics else np.zeros(len(profile))
+
     @cached_property
     def _names(self) -> list[str]:
         """Name in paths for each node, `""` for frames of libraries that pass calls on."""

@@ -116,7 +116,11 @@ def test_sigterm_writes_the_profile_and_still_kills(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "going\n"
     process.terminate()
-    assert _end(process) == (-signal.SIGTERM, "")
+    said = (
+        "the program was ended by SIGTERM; wrote out.tprof; see it with `tileprof view out.tprof`"
+    )
+    assert _end(process) == (-signal.SIGTERM, f"tileprof: {said}\n")
+    assert load(tmp_path / "out.tprof").tables.provenance["ended early"] == "by SIGTERM"
     assert _count(_load(tmp_path / "out.tprof"), "step") == 50
 
 

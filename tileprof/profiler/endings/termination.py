@@ -83,7 +83,8 @@ def finalize_on_terminate(
 ) -> Termination | None:
     """Let a signal that would kill the process write the profiles first.
 
-    `written` writes them, and says how the program ended; given by `tileprof run`.
+    `written` writes them, is given the signal's name, and says how the program ended; `tileprof
+    run` has one.
 
     None where the signals are the program's own affair, or there is no file to write.
     """
@@ -117,7 +118,7 @@ class Ending:
     def begin(self, die: Callable[[], None], seconds: float, how: str = "") -> bool:
         """Write the profiles and call `die`, in other threads; False where that is under way.
 
-        `how` is a sentence's begin that says how the program ends.
+        `how` is the name of the signal that ends the program; empty for a crash.
         `die` is called after `seconds` at the latest.
         """
         if not self._free.acquire(blocking=False):
@@ -258,8 +259,8 @@ class Termination:
 
 
 def _how(number: int) -> str:
-    """Return a sentence's begin that says by which signal the program ends."""
-    return f"the program was ended by {signal.Signals(number).name}"
+    """Return the name of a signal that ends the program."""
+    return signal.Signals(number).name
 
 
 def die_of(number: int) -> None:

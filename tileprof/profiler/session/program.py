@@ -124,7 +124,12 @@ def run_program(
     check_target(target)
     body = prepare(target, argv, compiler)
     written = _writer(session, quiet)
-    finalize_on_terminate(session, written)
+
+    def terminated(name: str) -> None:
+        session.ended = f"by {name}"
+        written(f"the program was ended by {name}")
+
+    finalize_on_terminate(session, terminated)
     follow_spawned(session)
     try:
         late = lambda: say_unwritten(open_sessions(), SAVE_S)  # noqa: E731

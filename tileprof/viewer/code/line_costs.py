@@ -120,7 +120,7 @@ def line_costs(profile: Profile, options: ViewOptions) -> LineCosts:
                 f"`{name}` does not add up over the visits of a line",
                 hint=f"With --lines use: {', '.join(adding)}.",
             )
-    kept = select(profile, replace(options, mode="top-down", depth=None), 0).profile
+    kept = select(profile, replace(options, mode="top-down", depth=None), 0, "user").profile
     floor = DEFAULT_THRESHOLD if options.threshold is None else options.threshold
     places, index = _places(kept)
     seen = {} if options.metrics else line_texts(kept, places, index)

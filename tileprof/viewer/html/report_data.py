@@ -6,16 +6,15 @@ In: a report.  Out: lists and dictionaries; columns for kernels, of which there 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tileprof.analyzer.cases import KernelCase
+from tileprof.analyzer.cases import KernelCase, Program
 from tileprof.analyzer.findings import TIERS, Finding, Gain, Place
 from tileprof.analyzer.report import Report
-from tileprof.profile import Profile
+from tileprof.profile.units import format_percent
 from tileprof.viewer.findings.evidence import MEANINGS
 from tileprof.viewer.html.code_data import CodeData
 from tileprof.viewer.html.tree_data import number
@@ -44,7 +43,10 @@ def header_of(report: Report) -> dict[str, Any]:
         "host_time": number(program.host.total),
         "launches": sum(case.launches for case in program.kernels),
         "nodes": len(program.profile),
-        "told": [[key, _told(key, provenance[key])] for key in _HEAD if provenance.get(key)],
+        "told": [
+            *([["phases", _phases(program)]] if program.phases else []),
+            *([key, _told(key, provenance[key])] for key in _HEAD if provenance.get(key)),
+        ],
         "tiers": [
             [tier, tier in report.tiers, MEANINGS[tier]]
             for tier in TIERS
@@ -52,6 +54,14 @@ def header_of(report: Report) -> dict[str, Any]:
             if tier != "host" or tier in report.tiers
         ],
     }
+
+
+def _phases(program: Program) -> str:
+    """Return the phases of the host's time with their shares."""
+    whole = sum(each.time_ns for each in program.phases)
+    return ", ".join(
+        f"{each.name} {format_percent(each.time_ns / whole)} %" for each in program.phases
+    )
 
 
 def _told(key: str, value: str) -> str:
@@ -67,12 +77,12 @@ def runs_of(report: Report) -> list[list[Any]]:
 
 def findings_of(report: Report, code: CodeData, moved: _Ids) -> list[dict[str, Any]]:
     """Return the findings in order, each with where its code and its node are on the page."""
-    profile = report.program.profile
-    return [_finding(each, profile, code, moved) for each in report.findings]
+    return [_finding(each, report.program, code, moved) for each in report.findings]
 
 
-def _finding(each: Finding, profile: Profile, code: CodeData, moved: _Ids) -> dict[str, Any]:
-    place, node = each.place, _node_at(profile, each.place.path)
+def _finding(each: Finding, program: Program, code: CodeData, moved: _Ids) -> dict[str, Any]:
+    place = each.place
+    node = program.node_at(place.path, place.location)
     return {
         "rule": each.rule,
         "severity": each.severity,
@@ -100,18 +110,6 @@ def _at(place: Place, code: CodeData) -> list[Any] | None:
 
 def _gain(gain: Gain | None) -> list[float | int | None] | None:
     return [number(gain.low), number(gain.mid), number(gain.high)] if gain else None
-
-
-def _node_at(profile: Profile, path: Iterable[str]) -> int:
-    """Return the node that names lead to from the top; -1 for none."""
-    node = -1
-    for name in path:
-        below = (each for each in profile.children(node) if profile.names[each] == name)
-        found = next(below, None)
-        if found is None:
-            return -1
-        node = found
-    return node
 
 
 def kernels_of(report: Report, code: CodeData, moved: _Ids) -> dict[str, list[Any]]:

@@ -48,7 +48,8 @@ const codeView = {
     this.detail = make("div.detail", { "aria-live": "polite" });
     panel.append(
       make(
-        "div.code",
+        // Without machine code the text has all of the width.
+        code.units.length ? "div.code" : "div.code.alone",
         make("div.half", make("div.tools", this.units, this.files), this.left.box, this.facts),
         make(
           "div.half",
@@ -60,7 +61,12 @@ const codeView = {
     );
     this.left.box.addEventListener("keydown", (event) => this.leftKey(event));
     this.right.box.addEventListener("keydown", (event) => this.rightKey(event));
-    this.open(Math.max(0, data.findings.find((each) => each.unit >= 0)?.unit ?? 0));
+    if (code.units.length) {
+      this.open(Math.max(0, data.findings.find((each) => each.unit >= 0)?.unit ?? 0));
+    } else {
+      const at = data.findings.find((each) => each.at && each.at[2] >= 0)?.at;
+      this.open(-1, at?.[2], at?.[1]);
+    }
   },
 
   // All that was weighed in the same way.

@@ -58,7 +58,7 @@ const findingParts = {
     const code = each.unit >= 0 || (each.at && each.at[2] >= 0);
     return make(
       "p.links",
-      code ? make("a", { href: codeLink(each) }, "Source and machine code") : null,
+      code ? make("a", { href: codeLink(each) }, each.unit >= 0 ? "Source and machine code" : "Source") : null,
       each.node >= 0 ? make("a", { href: `#node-${each.node}` }, "In the call tree") : null,
       make("a", { href: `#finding-${place + 1}` }, "Link to this finding"),
     );

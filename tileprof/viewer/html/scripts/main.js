@@ -4,7 +4,7 @@ const VIEWS = [
   findingsView,
   treeView,
   flameView,
-  kernelsView,
+  ...(data.kernels.name?.length ? [kernelsView] : []),
   ...(TIMELINES.length ? [timelinesView] : []),
   codeView,
 ];
@@ -12,6 +12,8 @@ const VIEWS = [
 function head() {
   const held = data.header,
     facts = document.getElementById("facts");
+  // A program that ran on the host alone has none of it, which the marks of evidence say.
+  const onDevices = held.launches > 0 || held.device_time > 0 || !held.host_time;
   document.getElementById("command").textContent = held.command;
   document.getElementById("command").title = held.command;
   const fact = (name, value) => make("span", make("span.quiet", `${name} `), make("b", value));
@@ -19,10 +21,14 @@ function head() {
     ...held.devices.map((each) =>
       make("span", { title: each }, each.split(",").slice(0, 4).join(",")),
     ),
-    fact("device time", format(held.device_time, "ns") || "none"),
-    fact("in kernels", format(held.kernel_time, "ns") || "none"),
+    ...(onDevices
+      ? [
+          fact("device time", format(held.device_time, "ns") || "none"),
+          fact("in kernels", format(held.kernel_time, "ns") || "none"),
+        ]
+      : []),
     held.host_time ? fact("host time", format(held.host_time, "ns")) : "",
-    fact("launches", format(held.launches, "1")),
+    onDevices ? fact("launches", format(held.launches, "1")) : "",
     ...held.told.map(([name, value]) => make("span.quiet", `${name} ${value}`)),
     make(
       "span.tiers",
