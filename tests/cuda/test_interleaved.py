@@ -18,6 +18,7 @@ import tileprof.lang as T
 from tests.cuda.elementwise_support import compare, launch, numbers
 from tileprof.compiler.cuda.pipeline import CudaProgram, compile_cuda
 from tileprof.compiler.cuda.target import find_target
+from tileprof.emulator import emulate
 
 LAYOUTS = {
     "side by side": "regs (0,1) (0,2) | lanes (0,4) (0,8) (0,16) (1,0) (2,0) | warps (4,0) (8,0)",
@@ -275,3 +276,29 @@ def test_remarks_say_what_is_one_access_and_what_keeps_others_apart() -> None:
     assert apart.count("nothing says that the first of them is at a multiple of 2") == 2
     assert apart.count("`Y` is accessed between it and its neighbour of line") == 2
     assert apart.count("accesses its neighbour under another condition") == 2
+
+
+@pytest.mark.parametrize(("extent", "pairs"), [(16, 1), (15, 0)])
+def test_half_of_a_pair_that_is_outside_is_left_out(extent: int, pairs: int) -> None:
+    """Pairs that a list chooses are loaded at once where each is inside or outside as a whole."""
+
+    @T.prim_func
+    def gathered(
+        X: T.Tensor((extent,), "float32"),
+        rows: T.Tensor((128,), "int32"),
+        Y: T.Tensor((256,), "float32"),
+    ) -> None:
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(128):
+                row = rows[i]
+                Y[2 * i] = X[2 * row]
+                Y[2 * i + 1] = X[2 * row + 1]
+
+    made = _lowered(gathered)
+    assert made.source.text.count("tp_get_global<2>(X_in") == pairs
+    x, y = np.arange(1, extent + 1, dtype=np.float32), np.full(256, np.nan, np.float32)
+    rows = np.arange(128, dtype=np.int32) % 9
+    emulate(made.source, made.kernel, [x, rows, y], seed=1)
+    at = 2 * rows[:, None] + np.arange(2)
+    expected = np.where(at < extent, np.append(x, [0] * 4)[np.minimum(at, extent)], 0)
+    np.testing.assert_array_equal(y, expected.ravel())

@@ -142,7 +142,7 @@ class _Owner(NamedTuple):
     shape: tuple[int, ...]
     """Extents of the loop."""
     dims: tuple[int, ...]
-    """Number of the loop variable that each index is; -1 for one that all points share."""
+    """Number of the loop variable that each index is; -1 for any other one."""
 
 
 class _Place(NamedTuple):
@@ -436,17 +436,11 @@ def _owners(launch: ir.Launch) -> dict[ir.OpBase, _Owner]:
         layout = parse_layout(loop.layout, loop.static_extents)
         if any(d.is_copy and d.radix > 1 for d in (*layout.lanes, *layout.warps)):
             continue
-        apart = {*loop.body.args}
-        for op in ir.walk(loop.body):
-            if not is_pure(op) or not apart.isdisjoint(op.all_operand_values()):
-                apart |= {*op.results, *(arg for block in op.blocks() for arg in block.args)}
-        apart -= {*loop.body.args}
+        variables = loop.body.args
         for op in ir.walk(loop.body):
             if not isinstance(op, ir.Load | ir.Store) or not isinstance(op.buffer.owner, ir.Alloc):
                 continue
-            if not apart.isdisjoint(op.indices):
-                continue
-            variables = loop.body.args
+            # Whatever the other indices are, other points are at other elements.
             dims = tuple(variables.index(i) if i in variables else -1 for i in op.indices)
             if sorted(d for d in dims if d >= 0) == [*range(len(variables))]:
                 found[op] = _Owner(op.buffer, loop.layout, loop.static_extents, dims)
