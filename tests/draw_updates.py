@@ -14,7 +14,7 @@ __all__ = ["Updates"]
 
 INT32 = ir.dtype("int32")
 Fill = Callable[[list[ir.Value]], None]
-"""What writes a block, given its arguments."""
+"""Writes a block, given its arguments."""
 LONG = 8
 """Elements along a dimension, of which a tile of three would have too many."""
 

@@ -89,7 +89,8 @@ def test_negative_index() -> None:
     )
     assert refusal(BoundsError, text, X) == (
         "f.py:9:5: `x` is read at [0, -2]: the index is negative, in block (0)\n"
-        "Only a number known at compile time counts from the end, as in `A[-1]`; guard the access with `if`."
+        "Only a number known at compile time counts from the end, as in `A[-1]`;"
+        " guard the access with `if`."
     )
 
 
@@ -107,7 +108,8 @@ def test_negative_offset_of_a_tile() -> None:
     )
     assert refusal(BoundsError, text, X) == (
         "f.py:9:5: `x` is read at [0, -1]: the index is negative, in block (2)\n"
-        "Only a number known at compile time counts from the end, as in `A[-1]`; guard the access with `if`."
+        "Only a number known at compile time counts from the end, as in `A[-1]`;"
+        " guard the access with `if`."
     )
 
 
