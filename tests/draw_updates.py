@@ -14,7 +14,7 @@ __all__ = ["Updates"]
 
 INT32 = ir.dtype("int32")
 Fill = Callable[[list[ir.Value]], None]
-"""What writes a block, given its arguments."""
+"""Writes a block, given its arguments."""
 LONG = 8
 """Elements along a dimension, of which a tile of three would have too many."""
 
@@ -30,7 +30,15 @@ class Updates(Drawing):
         """One statement of either kind."""
         kinds = [self.rewrite, self.update, self.moved, self.row, self.element, self.along]
         kinds += [self.part, self.part, self.alias, self.histogram, self.taken, self.scan_again]
-        kinds += [self.bits, self.narrow, self.carry, self.some, self.private, self.several]
+        kinds += [
+            self.bits,
+            self.narrow,
+            self.carry,
+            self.some,
+            self.private,
+            self.several,
+            self.flags,
+        ]
         if self.depth < 2:
             kinds += [self.counted, self.while_data]
         if self.number(0, 2):
@@ -463,6 +471,35 @@ class Updates(Drawing):
         extents = [self.index(s) for s in shape]
         self.builder.emit(ir.Parallel(extents, self.inside(2, point)))
         self.tiles = kept
+
+    def flags(self) -> None:
+        """Conditions are kept in a tile, counted, and decide what points write."""
+        shape = (self.pick(self.extents), self.pick(self.extents))
+        made = self.alloc(shape, ir.dtype("bool"))
+        self.points(shape, None, lambda at: self.store(self.condition(at, shape), made, at))
+        dim = self.number(0, 1)
+        if self.maybe():
+            count = self.tile_of((shape[1 - dim],), self.pick([INT32, FLOATS[0], INTEGERS[3]]))
+            kind = self.pick(["sum", "max", "min"])
+            self.builder.emit(ir.Reduce(kind, made, count.value, dim, self.maybe()))
+        else:
+            count = self.tile_of(shape, INT32)
+            self.builder.emit(ir.Scan("sum", made, count.value, dim, self.maybe()))
+        target = self.there()
+        if target.shape != shape:
+            return
+
+        def point(at: list[ir.Value]) -> None:
+            chosen = self.builder.emit(ir.Load(made, at)).result
+            write = self.inside(
+                0,
+                lambda _: self.store(
+                    self.expression(target.value.dtype, at, shape), target.value, at
+                ),
+            )
+            self.builder.emit(ir.If(chosen, write, ir.Block()))
+
+        self.points(shape, target, point)
 
     def private(self) -> None:
         """Each point has an array of its own, filled and read in loops."""

@@ -63,7 +63,7 @@ def _aside(value: ir.Value, builder: ir.Builder, op: ir.OpBase) -> ir.Value:
 
 
 def _kept(source: ir.Value, builder: ir.Builder, op: ir.OpBase) -> ir.Value:
-    """What is read, in a tile of its own."""
+    """Return a tile of its own with what is read."""
     made = _aside(source, builder, op)
     builder.emit(ir.Copy(source, made, span=op.span))
     return made
