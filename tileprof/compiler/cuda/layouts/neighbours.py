@@ -11,7 +11,7 @@ window may be made at once, which depends on its alignment, is the caller's to s
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tileprof import ir
 from tileprof.compiler.cuda.target import WIDEST_ACCESS
@@ -27,7 +27,11 @@ class Address:
     terms: Terms
     constant: int
     fixed: tuple[Hashable, ...] = ()
-    """Facts that have to be the same for neighbours, beside the terms."""
+    """Indices along dimensions whose strides are not known."""
+    guards: Hashable = ()
+    """Conditions under which the access is made."""
+    manner: Hashable = ()
+    """Form of the access, as far as it has to be that of its neighbours."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,18 +66,20 @@ def linear(value: ir.Value) -> tuple[dict[ir.Value, int], int]:
     return {value: 1}, 0
 
 
-def address_of(op: Access, strides: Sequence[int | str], fixed: Sequence[Hashable] = ()) -> Address:
+def address_of(
+    op: Access, strides: Sequence[int | str], guards: Hashable = (), manner: Hashable = ()
+) -> Address:
     """Return where an access is.  strides: elements between neighbours of each dimension; a text
     for a dimension along which nothing is known, whose indices neighbours share."""
     total: tuple[dict[ir.Value, int], int] = {}, 0
-    shared = [*fixed]
+    fixed: list[Hashable] = []
     for index, stride in zip(op.indices, strides, strict=True):
         held = linear(index)
         if isinstance(stride, int):
             total = _sum(total, held, stride)
         else:
-            shared.append((frozenset(held[0].items()), held[1]))
-    return Address(total[0], total[1], tuple(shared))
+            fixed.append((frozenset(held[0].items()), held[1]))
+    return Address(total[0], total[1], tuple(fixed), guards, manner)
 
 
 def windows(
@@ -84,8 +90,8 @@ def windows(
     no other one; stores to the same element stand in none, because their order matters."""
     alike: dict[Hashable, list[tuple[Access, Address]]] = {}
     for op, address in accesses:
-        terms = frozenset(address.terms.items())
-        key = isinstance(op, ir.Load), op.buffer, address.fixed, terms
+        place = op.buffer, address.fixed, frozenset(address.terms.items())
+        key = isinstance(op, ir.Load), place, address.guards, address.manner
         alike.setdefault(key, []).append((op, address))
     for found in alike.values():
         at: dict[int, list[Access]] = {}
@@ -108,7 +114,7 @@ def _windows(
         while size > 0:
             if all(start + k in at for k in range(size)):
                 members = tuple((op, k) for k in range(size) for op in at[start + k])
-                made = Window(members, size, Address(like.terms, start, like.fixed))
+                made = Window(members, size, replace(like, constant=start))
                 if len(members) > 1 and fits(made):
                     yield made
                     taken = start + size - 1

@@ -33,8 +33,6 @@ from tileprof.ir.memory import base
 from .guards import Guard, Place, changes_at, unfolded
 
 Access = ir.Load | ir.Store | ir.Atomic
-_SHARED = 3
-"""Facts of an access that neighbours share beside their address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +342,7 @@ class Planner:
         one, two = self.address(load), self.address(other)
         if one is None or two is None or one.terms != two.terms:
             return False
-        # Behind what accesses must share stand the indices without known strides.
-        return one.fixed[_SHARED:] == two.fixed[_SHARED:] and one.constant != two.constant
+        return one.fixed == two.fixed and one.constant != two.constant
 
     def _may_follow(self, op: ir.OpBase) -> TypeGuard[ir.Store | ir.Atomic]:
         """Whether it is a store, or a sum that can be made together with its neighbours'."""
@@ -446,8 +443,7 @@ class Planner:
         guards = tuple((g.condition, g.holds) for g in self.guards.get(op, ()))
         # Narrow elements of one access are converted alike.
         narrow = is_narrow(op.buffer.dtype)
-        fixed = guards, narrow and converts(op), narrow and manner(op)
-        assert len(fixed) == _SHARED
+        alike = (converts(op), manner(op)) if narrow else ()
         strides: Sequence[Extent]
         if isinstance(buffer, GlobalBuffer):
             strides = buffer.strides
@@ -458,7 +454,7 @@ class Planner:
                 strides = [*map(str, strides[:-1]), 1]
         else:
             return None
-        return address_of(op, strides, fixed) if strides[-1] == 1 else None
+        return address_of(op, strides, guards, alike) if strides[-1] == 1 else None
 
     def _together(
         self, window: Window, alone: Mapping[Access, VectorAccess]

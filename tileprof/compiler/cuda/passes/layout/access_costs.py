@@ -103,7 +103,7 @@ def _apart(
     known = []
     for op in planner.ops:
         if isinstance(op, ir.Load | ir.Store) and (address := planner.address(op)) is not None:
-            known.append((op, replace(address, fixed=address.fixed[1:])))
+            known.append((op, replace(address, guards=())))
 
     def fits(window: Window) -> bool:
         terms = window.address.terms

@@ -256,7 +256,7 @@ def _joined(loop: Loop) -> list[Access]:
     for access in loop.accesses:
         branch = tuple((g.condition, g.holds) for g in guards.get(access.op, ()))
         if not isinstance(access.op, ir.Atomic) and access.strides and access.strides[-1] == 1:
-            known.append((access.op, address_of(access.op, access.strides, [branch])))
+            known.append((access.op, address_of(access.op, access.strides, branch)))
     others: set[ir.OpBase] = set()
     for window in windows(known, fits):
         held[window.first].neighbours = window.size
