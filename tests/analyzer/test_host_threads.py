@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import json
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -142,6 +143,8 @@ def test_times_of_threads_are_read_as_they_were_written() -> None:
 def recorded(program: Callable[[], None]) -> Profile:
     """A program of this process, recorded."""
     session = tileprof.start(context="python")
+    # What runs the tests is no part of it.
+    session.recording.recorder.set_base(sys._getframe())
     try:
         program()
     finally:
@@ -289,6 +292,7 @@ def test_recording_of_a_producer_and_a_consumer() -> None:
     assert 2 < threads.gain(part(profile, "produce"), float("inf")) < 60
 
 
+@pytest.mark.usefixtures("no_other_threads")
 @in_one_of_five_runs
 def test_recording_of_asyncio() -> None:
     """Many tasks wait at a time, in one thread: Amdahl's law over its wall time."""

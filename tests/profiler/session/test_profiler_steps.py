@@ -304,8 +304,8 @@ def _estimate_of_a_real_program() -> tuple[float, float, float]:
     began = time.perf_counter_ns()
     for _ in range(60):
         with profiler.scope("half"):
-            busy(chance.uniform(0.0025, 0.0075))
-        busy(0.005)
+            busy(chance.uniform(0.005, 0.015))
+        busy(0.01)
         profiler.step()
     truth = time.perf_counter_ns() - began
     profile = session.finalize()
