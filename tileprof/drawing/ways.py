@@ -20,14 +20,10 @@ from tileprof.compiler.codegen.ranges import Comparison, Sum
 from tileprof.compiler.codegen.values import Values
 from tileprof.compiler.codegen.writer import Names, Writer
 from tileprof.compiler.cuda.emit.buffers import Buffer, GlobalBuffer, SharedBuffer
+from tileprof.compiler.cuda.emit.loops.alignment import Multiple
+from tileprof.compiler.cuda.emit.loops.edges import slow_accesses, taken_apart
 from tileprof.compiler.cuda.emit.loops.guards import opened
-from tileprof.compiler.cuda.emit.loops.vectors import (
-    Multiple,
-    Planner,
-    VectorAccess,
-    slow_accesses,
-    taken_apart,
-)
+from tileprof.compiler.cuda.emit.loops.vectors import Planner, VectorAccess
 from tileprof.compiler.cuda.emit.statements import range_of
 from tileprof.compiler.cuda.layouts import parse_layout
 from tileprof.ir.rewriter import clone, clone_block

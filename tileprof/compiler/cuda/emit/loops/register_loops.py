@@ -34,10 +34,12 @@ from tileprof.compiler.cuda.tuning import BYTES_IN_FLIGHT
 from tileprof.errors import InternalError
 from tileprof.once import cached_property
 
+from .alignment import Multiple
 from .digit_runs import Run, points, runs_of
+from .edges import slow_accesses, taken_apart
 from .points import Held, thread_coordinates
 from .vector_accesses import VectorAccesses
-from .vectors import Multiple, VectorAccess, slow_accesses, taken_apart
+from .vectors import VectorAccess
 
 CHANGES = ir.Effect.WRITE | ir.Effect.CONTROL
 

@@ -13,40 +13,25 @@ before.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from tileprof import ir
-from tileprof.compiler.codegen.buffers import Extent, paren
+from tileprof.compiler.codegen.buffers import Extent
 from tileprof.compiler.codegen.expressions import is_pure
 from tileprof.compiler.codegen.types import is_narrow
 from tileprof.compiler.cuda.emit.access import converts, manner
 from tileprof.compiler.cuda.emit.buffers import Buffer, FragmentBuffer, GlobalBuffer, SharedBuffer
 from tileprof.compiler.cuda.layouts import RegisterLayout
 from tileprof.compiler.cuda.layouts.neighbours import Address, Window, address_of, linear, windows
-from tileprof.compiler.cuda.lowering import stride_divisors
 from tileprof.compiler.cuda.target import ADDED_TOGETHER, WIDEST_ACCESS
 from tileprof.ir.memory import base
 
-from .guards import Guard, Place, changes_at, unfolded
+from .alignment import Alignment, Multiple, shared_strides
+from .guards import Guard, unfolded
 
 Access = ir.Load | ir.Store | ir.Atomic
-
-
-@dataclass(frozen=True, slots=True)
-class Multiple:
-    """A condition of alignment: a number that is known at launch only is a multiple of another; as
-    text it is one in C++."""
-
-    number: Extent
-    of: int
-    is_address: bool = False
-
-    def __str__(self) -> str:
-        held = f"(uint64_t){self.number}" if self.is_address else paren(self.number)
-        return f"{held} % {self.of} == 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +120,9 @@ class Planner:
         self.varying = set[ir.Value]().union(*map(self._dependents, self.op.body.args))
         """Everything that follows from the point."""
         self.moving = self._dependents(self.op.body.args[self.dim])
+        self.alignment = Alignment(
+            self.op, self.layout, self.text, self.inner, self.dim, self.digits, self.moving
+        )
         self.movable = set(self._movable())
         """Loads that read in front of all points what they read in their place."""
 
@@ -211,11 +199,11 @@ class Planner:
         alone: dict[Access, VectorAccess] = {
             op: access
             for op in self.ops
-            if isinstance(op, ir.Store) and (access := self._access(op, free)) is not None
+            if self._may_follow(op) and (access := self._access(op, free)) is not None
         }
         joined = self._joined(alone)
         while True:
-            found = self._behind(held, free, packs, joined)
+            found = self._behind(held, free, packs, {**alone, **joined})
             kept = {
                 op: access
                 for op, access in joined.items()
@@ -231,15 +219,15 @@ class Planner:
         held: Collection[ir.OpBase],
         free: Collection[ir.OpBase],
         packs: Callable[[ir.Store], bool],
-        joined: Mapping[Access, VectorAccess],
+        known: Mapping[Access, VectorAccess],
     ) -> dict[ir.OpBase, VectorAccess]:
-        """Return what can be made behind a vector's points, in order: how, for each op.  joined:
-        what is made together as far as nothing behind it touches the memory."""
+        """Return what can be made behind a vector's points, in order: how, for each op.  known:
+        how each is made as far as nothing behind it touches the memory."""
         found: list[tuple[ir.OpBase, VectorAccess]] = []
         touched: set[object] = set()
         for op in reversed(self.ops):
             if self._may_follow(op) and self._memory(op.buffer) not in touched:
-                access = joined.get(op) or self._access(op, free)
+                access = known.get(op)
                 if access is None and self.width > 1 and isinstance(op, ir.Store) and packs(op):
                     access = self._packed(op, free)
                 if access is not None and access.width > 1:
@@ -264,7 +252,7 @@ class Planner:
             return True
         last, extent = access.op.indices[-1], access.buffer.shape[-1]
         fits = isinstance(extent, int) and extent % access.width == 0
-        return fits and self._multiple(last, access.width) == []
+        return fits and self.alignment.multiple(last, access.width) == []
 
     def _is_whole_window(self, access: VectorAccess) -> bool:
         """Return the same for accesses of several elements of a point: along each dimension that
@@ -288,13 +276,13 @@ class Planner:
                 continue
             if not isinstance(extent, int) or extent % size:
                 return False
-            if self._multiple(first, size, points) != []:
+            if self.alignment.multiple(first, size, points) != []:
                 return False
         return True
 
     def decides_once(self, guards: Iterable[Guard]) -> bool:
         """Whether the guards are the same for all points of a vector, whatever is launched."""
-        return self._uniform(guards, self.width) == []
+        return self.alignment.uniform(guards, self.width) == []
 
     def branches(self) -> list[ir.If]:
         """Those around accesses of global memory in which points of one vector may differ."""
@@ -405,12 +393,12 @@ class Planner:
     def _width(self, op: Access, buffer: GlobalBuffer | SharedBuffer) -> tuple[int, list[Multiple]]:
         """Elements of one access, and the conditions that it needs."""
         *lead, last = op.indices
-        if not self.vectorize or self.moving & set(lead) or self._coefficient(last) != 1:
+        if not self.vectorize or self.moving & set(lead) or self.alignment.coefficient(last) != 1:
             return 1, []
         width = min(self.width, WIDEST_ACCESS // buffer.dtype.bytes)
         while width > 1:
-            aligned = self._aligned(op, buffer, width)
-            same = self._uniform(self.guards.get(op, ()), width)
+            aligned = self.alignment.of_access(op, buffer, width)
+            same = self.alignment.uniform(self.guards.get(op, ()), width)
             if aligned is not None and same is not None:
                 return width, aligned + same
             width //= 2
@@ -448,7 +436,7 @@ class Planner:
         if isinstance(buffer, GlobalBuffer):
             strides = buffer.strides
         elif isinstance(buffer, SharedBuffer):
-            strides = _shared_strides(buffer)
+            strides = shared_strides(buffer)
             if buffer.layout.swizzle:
                 # Rows are exchanged in parts, and panels are apart.
                 strides = [*map(str, strides[:-1]), 1]
@@ -477,8 +465,8 @@ class Planner:
         points = most if follows else 1
         while points:
             width = points * window.size
-            needed = self._aligned(first, buffer, width, points)
-            same = self._uniform(self.guards.get(first, ()), points) if points > 1 else []
+            needed = self.alignment.of_access(first, buffer, width, points)
+            same = self.alignment.uniform(self.guards.get(first, ()), points) if points > 1 else []
             if needed is not None and same is not None and (follows or _of_address(needed)):
                 conditions = tuple(dict.fromkeys(needed + same))
                 return replace(
@@ -492,30 +480,10 @@ class Planner:
         """Return an access of several elements of a point as one for each point alone; None where
         it is not aligned in all launches."""
         assert isinstance(access.buffer, GlobalBuffer | SharedBuffer)
-        if access.step > 1 and self._aligned(access.op, access.buffer, access.step, 1) != []:
+        size = access.step
+        if size > 1 and self.alignment.of_access(access.op, access.buffer, size, 1) != []:
             return None
-        return replace(access, width=access.step, conditions=())
-
-    def _uniform(self, guards: Iterable[Guard], width: int) -> list[Multiple] | None:
-        """Conditions under which guards are the same for `width` points; None for never known."""
-        found: list[Multiple] = []
-        for guard in guards:
-            if guard.condition not in self.moving:
-                continue
-            places = changes_at(guard.condition, self.moving, self._coefficient)
-            needed = None if places is None else [self._divides(p, width) for p in places]
-            if needed is None or None in needed:
-                return None
-            found += [multiple for each in needed for multiple in each or ()]
-        return found
-
-    def _divides(self, place: Place, width: int) -> list[Multiple] | None:
-        """Conditions under which a place is a multiple of the width; None for never known."""
-        if not place.offset:
-            return self._multiple(place.value, width)
-        made = place.value.owner
-        fixed = isinstance(made, ir.Constant) and (int(made.value) + place.offset) % width == 0
-        return [] if fixed else None
+        return replace(access, width=size, conditions=())
 
     def _repeats(self, indices: Sequence[ir.Value]) -> int:
         """Return how many consecutive points of a vector ask for one element: a power of two."""
@@ -532,11 +500,11 @@ class Planner:
             case None:
                 return False
             case ir.Binary(kind="floordiv" | "shr" as kind, left=left, right=right) if (
-                isinstance(right.owner, ir.Constant) and self._coefficient(left) == 1
+                isinstance(right.owner, ir.Constant) and self.alignment.coefficient(left) == 1
             ):
                 by = int(right.owner.value)
                 by = 1 << min(max(by, 0), 62) if kind == "shr" else by
-                return by % count == 0 and self._multiple(left, count) == []
+                return by % count == 0 and self.alignment.multiple(left, count) == []
             case ir.Load() as made:
                 return made in self.movable and all(self._repeat(i, count) for i in made.indices)
             case made:
@@ -544,167 +512,10 @@ class Planner:
                     self._repeat(each, count) for each in made.operand_values()
                 )
 
-    def _coefficient(self, value: ir.Value) -> int | None:
-        """Return how much an index goes up with the moving variable; None where it is no sum."""
-        if value not in self.moving:
-            return 0
-        match value.owner:
-            case None:
-                return 1
-            case ir.Binary(kind="add" | "sub" as kind, left=left, right=right):
-                a, b = self._coefficient(left), self._coefficient(right)
-                if a is None or b is None:
-                    return None
-                return a + b if kind == "add" else a - b
-        return None
-
-    def _aligned(
-        self,
-        op: Access,
-        buffer: GlobalBuffer | SharedBuffer,
-        width: int,
-        points: int | None = None,
-    ) -> list[Multiple] | None:
-        """Conditions under which the first element of `width` is at a multiple of them; None where
-        nothing says so.  points: of how many each access is, if not of `width`."""
-        conditions: list[Multiple] = []
-        if isinstance(buffer, GlobalBuffer):
-            size = width * buffer.dtype.bytes
-            if buffer.strides[-1] != 1 or (size > buffer.alignment and not buffer.looks):
-                return None
-            strides: Sequence[Extent] = buffer.strides
-            divisors = stride_divisors(op.buffer.buffer)
-            if size > buffer.alignment:
-                conditions.append(Multiple(buffer.pointer, size, is_address=True))
-        else:
-            strides = divisors = _shared_strides(buffer)
-        for index, stride, step in zip(op.indices, strides, divisors, strict=True):
-            if ir.constant_of(index) == 0:
-                continue
-            needed = self._multiple(index, width // math.gcd(width, step), points)
-            if not isinstance(stride, int) and needed != []:
-                # The stride may be a multiple, too, and is the same for all points.
-                needed = [Multiple(stride, width)]
-            if needed is None:
-                return None
-            conditions += needed
-        return conditions
-
-    def _multiple(
-        self, value: ir.Value, of: int, points: int | None = None
-    ) -> list[Multiple] | None:
-        """Conditions under which an index is a multiple of a power of two; None for never known.
-        points: of how many each access is, if not of as many as fit into a vector."""
-        if of == 1:
-            return []
-        owner = value.owner
-        if isinstance(owner, ir.Constant):
-            return [] if int(owner.value) % of == 0 else None
-        if value in self.op.body.args:
-            dim = self.op.body.args.index(value)
-            return [] if self._steps(dim, of, points or self.width) else None
-        found: list[Multiple] | None = None
-        match owner:
-            case ir.Binary(kind="add" | "sub", left=left, right=right):
-                a, b = self._multiple(left, of, points), self._multiple(right, of, points)
-                found = None if a is None or b is None else a + b
-            case ir.Binary(kind="mul", left=left, right=right):
-                for one, other in ((left, right), (right, left)):
-                    if isinstance(other.owner, ir.Constant) and found is None:
-                        factor = math.gcd(of, int(other.owner.value))
-                        found = self._multiple(one, of // factor, points)
-        if found == [] or value in self.inner:
-            return found
-        text = self.text(value)
-        return found if text is None else [Multiple(text, of)]
-
-    def _steps(self, dim: int, of: int, points: int) -> bool:
-        """Whether the first coordinates along `dim` of so many points are multiples of `of`."""
-        layout = self.layout
-        registers = [d for d in layout.registers if not d.is_copy]
-        if dim == self.dim:
-            if of > points:
-                return False
-            registers = registers[self.digits :]
-        return all(d.step[dim] % of == 0 for d in (*registers, *layout.lanes, *layout.warps))
-
-
-def slow_accesses(
-    planner: Planner,
-    loads: Iterable[VectorAccess],
-    stores: Sequence[VectorAccess],
-    inside: Collection[ir.OpBase],
-) -> tuple[list[VectorAccess], list[VectorAccess]]:
-    """Return loads and stores for points that may be outside, or that are not aligned: whole where
-    a vector is inside or outside as a whole, else one by one.  inside: accesses that are known to
-    be inside."""
-
-    def holds(access: VectorAccess) -> bool:
-        return not access.conditions and (_is_inside(access, inside) or planner.is_whole(access))
-
-    def held(access: VectorAccess) -> VectorAccess | None:
-        """Return the access as it is, or as one for each point; None where it is neither."""
-        if holds(access) or not access.members:
-            return access if holds(access) else None
-        each = planner.for_each_point(access)
-        return each if each is not None and holds(each) else None
-
-    moved: list[VectorAccess] = []
-    for access in loads:
-        made = held(access)
-        for each in [made] if made else _apart(access):
-            moved.append(each if holds(each) else replace(each, width=1))
-    late = [(a, held(a)) for a in stores]
-    single = {a.op.buffer for a, made in late if made is None}
-    return _in_front(moved), [made for a, made in late if made and a.op.buffer not in single]
-
-
-def taken_apart(
-    planner: Planner,
-    loads: Iterable[VectorAccess],
-    stores: Sequence[VectorAccess],
-    inside: Collection[ir.OpBase],
-) -> tuple[list[VectorAccess], list[VectorAccess]]:
-    """Return loads and stores without those of several elements of a point of which some may be
-    outside while others are not: each access of these is made by itself.  inside: see
-    `slow_accesses`."""
-
-    def holds(access: VectorAccess) -> bool:
-        return access.step == 1 or _is_inside(access, inside) or planner.is_whole(access)
-
-    parts = [p for a in loads for p in ([a] if holds(a) else _apart(a))]
-    single = {base(a.op.buffer) for a in stores if not holds(a)}
-    if single and planner.aliased:
-        return _in_front(parts), []
-    return _in_front(parts), [a for a in stores if base(a.op.buffer) not in single]
-
-
-def _apart(access: VectorAccess) -> list[VectorAccess]:
-    return [m.alone for m in access.members] or [access]
-
-
-def _is_inside(access: VectorAccess, inside: Collection[ir.OpBase]) -> bool:
-    return all(op.in_bounds or op in inside for op in access.ops)
-
-
-def _in_front(loads: Iterable[VectorAccess]) -> list[VectorAccess]:
-    """Return the loads that stand in front of all points."""
-    return [
-        a for a in loads if a.width > 1 or (isinstance(a.buffer, GlobalBuffer) and not a.guards)
-    ]
-
 
 def _of_address(conditions: Iterable[Multiple]) -> bool:
     """Return whether nothing but where a buffer begins is asked for."""
     return all(c.is_address for c in conditions)
-
-
-def _shared_strides(buffer: SharedBuffer) -> list[int]:
-    """Strides in elements, as far as alignment goes: swizzles keep chunks of 16 bytes."""
-    layout, size = buffer.layout, buffer.dtype.bytes
-    row = WIDEST_ACCESS // size if layout.swizzle else layout.panel
-    strides = [*(s // size for s in layout.lead_strides()), row, 1]
-    return strides[len(strides) - len(layout.shape) :]
 
 
 def _leaves(body: ir.Block) -> bool:
