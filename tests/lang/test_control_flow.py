@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from itertools import chain
 from types import FunctionType
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 import tileprof
 import tileprof.lang as T
+from tests.lang.checks import names_of_text
 from tests.lang.flows import FLOWS, SIZE, run_flow
 from tileprof import ir
 
@@ -97,12 +97,8 @@ def compile_text(lines: list[str]) -> Callable[..., Any]:
     head = ["def flow(A, B, n):", "    x = n", "    y = 2", "    z = A[1]", "    i = 1"]
     tail = ["    B[0] += x", "    B[1] += y * 3", "    B[2] += z"]
     text = "\n".join([*head, *_indent(lines), *tail]) + "\n"
-    name = f"<flow {hash(text)}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     # In a kernel `min` of Python compares; `T.min` computes.
-    scope: dict[str, Any] = {"min": T.min}
-    exec(compile(text, name, "exec"), scope)
-    made: Callable[..., Any] = scope["flow"]
+    made: Callable[..., Any] = names_of_text(text, min=T.min)["flow"]
     return made
 
 

@@ -13,18 +13,11 @@ import pytest
 
 import tileprof
 import tileprof.lang as T
-from tests.everywhere import results_everywhere
+from tests.lang.checks import refused_in_place, same_everywhere
 from tileprof import ir
 from tileprof.errors import DTypeError, KernelError, TileprofError, UnsupportedPython
 
 RNG = np.random.default_rng(7)
-
-
-def same(function: Any, arrays: list[Any], *expected: Any, debug: bool = True) -> None:
-    """Compare every device's outputs."""
-    for device, outputs in results_everywhere(function, arrays, debug=debug):
-        for found, right in zip(outputs, expected, strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5, err_msg=device)
 
 
 @tileprof.jit
@@ -50,7 +43,7 @@ def nested(A):
 def test_loops_over_points_nest() -> None:
     """Those that are all that the points of another do are axes of it."""
     a = RNG.standard_normal((8, 16)).astype("f4")
-    same(nested, [a], a * 2, a - a[:, :1])
+    same_everywhere(nested, [a], a * 2, a - a[:, :1])
     ops = nested.compile(a).program.kernel.ops()
     loops = [op for op in ops if isinstance(op, ir.Parallel)]
     assert [len(op.extents) for op in loops] == [2, 2]
@@ -81,7 +74,7 @@ def test_neighbours_are_added_at_once() -> None:
     a, at = RNG.integers(-9, 9, (16, 16)).astype("f4"), RNG.integers(0, 4, 16).astype("i4")
     right = np.zeros((4, 16), "f4")
     np.add.at(right, at, a)
-    same(added, [a, at], right, right)
+    same_everywhere(added, [a, at], right, right)
 
 
 @tileprof.jit
@@ -107,7 +100,7 @@ def test_products_of_bytes() -> None:
     """They do not overflow a byte."""
     a, b = (RNG.integers(-128, 128, (32, 4)).astype("i1") for _ in "ab")
     right = (a.astype("i4") * b).sum(1, dtype="i4") + np.arange(32, dtype="i4")
-    same(dots, [a, b], right, debug=False)
+    same_everywhere(dots, [a, b], right, debug=False)
 
 
 @tileprof.jit
@@ -126,7 +119,7 @@ def wishes_for_nothing(A):
 def test_a_wish_about_an_unused_tile_is_left_out() -> None:
     """The tile takes no shared memory on a GPU."""
     a = np.arange(8, dtype="i4")
-    same(wishes_for_nothing, [a], a + 1)
+    same_everywhere(wishes_for_nothing, [a], a + 1)
 
 
 def test_names_of_types_below_a_byte() -> None:
@@ -200,8 +193,4 @@ def test_what_cannot_be_said_is_an_error_at_its_line(
     function: Any, kind: type[TileprofError], message: str
 ) -> None:
     """The sentence names the cause; the place is in the kernel."""
-    with pytest.raises(kind) as caught, tileprof.device("interpreter"):
-        function(np.zeros(8, "i4"))
-    assert message in str(caught.value)
-    assert caught.value.location is not None
-    assert caught.value.location.file == __file__
+    refused_in_place(function, np.zeros(8, "i4"), kind, message, __file__)

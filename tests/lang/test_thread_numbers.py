@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,17 @@ from hypothesis import strategies as st
 import tileprof
 import tileprof.lang as T
 from tests.everywhere import compiled_for, results_everywhere
+from tests.lang.checks import names_of_text, refused_in_place, same_everywhere
 from tileprof import ir
-from tileprof.errors import KernelError, TileprofError, UnsupportedPython
+from tileprof.errors import KernelError, UnsupportedPython
 from tileprof.remarks.layouts import Converted, GlobalAccess
 
 RNG = np.random.default_rng(3)
 THREADS = 32
 
 
-def same(function: Any, arrays: list[Any], *expected: Any) -> None:
-    """Compare every device's outputs."""
-    for device, outputs in results_everywhere(function, arrays, debug=False):
-        for found, right in zip(outputs, expected, strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5, err_msg=device)
+same = partial(same_everywhere, debug=False)
+"""Compare every device's outputs; a kernel of threads does not run as plain Python."""
 
 
 @tileprof.jit
@@ -421,10 +419,7 @@ def test_random_programs_of_threads(data: st.DataObject) -> None:
     ]  # fmt: skip
     tail = ["        X[tx] = x[0]", "        S[tx] = s[tx]", "    return X, S"]
     text = "\n".join([*head, *("        " + line for line in lines), *tail]) + "\n"
-    name = f"<drawn {hash(text)}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    scope: dict[str, Any] = {"tileprof": tileprof, "T": T}
-    exec(compile(text, name, "exec"), scope)
+    scope = names_of_text(text, tileprof=tileprof, T=T)
     with tileprof.device("interpreter"):
         x, s = scope["drawn"]((np.arange(8) * 5).astype("i4"))
     right_x, right_s = _expected(lines)
@@ -533,12 +528,8 @@ def test_what_a_tile_program_cannot_say_is_an_error_at_its_line(
 ) -> None:
     """The sentence names the cause; the place is in the kernel."""
     size = function.signature.parameters and (64 if function is copies_from_its_place else 8)
-    with pytest.raises(TileprofError) as caught, tileprof.device("interpreter"):
-        function(np.zeros(size, "f4" if "combines" in function.kernel_name else "i4"))
-    assert message in str(caught.value)
-    assert isinstance(caught.value, KernelError)
-    assert caught.value.location is not None
-    assert caught.value.location.file == __file__
+    dtype = "f4" if "combines" in function.kernel_name else "i4"
+    refused_in_place(function, np.zeros(size, dtype), KernelError, message, __file__)
 
 
 def test_a_kernel_of_threads_does_not_run_as_plain_python() -> None:

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,15 @@ from hypothesis import strategies as st
 
 import tileprof
 import tileprof.lang as T
-from tests.everywhere import compiled_for, results_everywhere
-from tileprof.errors import KernelError, TileprofError, UnsupportedPython
+from tests.everywhere import compiled_for
+from tests.lang.checks import names_of_text, refused_in_place, same_everywhere
+from tileprof.errors import KernelError, UnsupportedPython
 
 RNG = np.random.default_rng(5)
 
 
-def same(function: Any, arrays: list[Any], *expected: Any, **static: Any) -> None:
-    """Compare every device's outputs."""
-    for device, outputs in results_everywhere(function, arrays, debug=False, **static):
-        for found, right in zip(outputs, expected, strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5, err_msg=device)
+same = partial(same_everywhere, debug=False)
+"""Compare every device's outputs; a kernel of threads does not run as plain Python."""
 
 
 # -- numbers and exchanges
@@ -194,10 +192,7 @@ def _built(lines: list[str]) -> Any:
     ]  # fmt: skip
     tail = ["        X[tx] = x[0]", "    return X"]
     text = "\n".join([*head, *("        " + line for line in lines), *tail]) + "\n"
-    name = f"<drawn {hash(text)}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    scope: dict[str, Any] = {"tileprof": tileprof, "T": T}
-    exec(compile(text, name, "exec"), scope)
+    scope = names_of_text(text, tileprof=tileprof, T=T)
     return scope["drawn"]
 
 
@@ -397,12 +392,7 @@ def test_what_a_tile_program_cannot_say_is_an_error_at_its_line(
     function: Any, message: str
 ) -> None:
     """The sentence names the cause; the place is in the kernel."""
-    with pytest.raises(TileprofError) as caught, tileprof.device("interpreter"):
-        function(np.zeros(64, "i4"))
-    assert message in str(caught.value)
-    assert isinstance(caught.value, KernelError)
-    assert caught.value.location is not None
-    assert caught.value.location.file == __file__
+    refused_in_place(function, np.zeros(64, "i4"), KernelError, message, __file__)
 
 
 def test_roles_do_not_run_as_plain_python() -> None:
