@@ -169,7 +169,7 @@ class Drawing(Expressions):
         self.builder.emit(ir.Parallel([self.index(7)], self.inside(1, point)))
 
     def choose(self) -> None:
-        """Of each row or column, one point writes its number to a vector."""
+        """Draw a loop in which one point of each row or column writes its number to a vector."""
         dtype = self.pick([*FLOATS, *INTEGERS])
         shape = (self.pick(self.extents), self.pick(self.extents))
         kept = self.number(0, 1)

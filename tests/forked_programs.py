@@ -104,7 +104,7 @@ def python(folder: Path, code: str, **environment: str) -> Ended:
 def _run(held: subprocess.Popen[str], folder: Path, **asked: object) -> Ended:
     assert held.stdin is not None
     assert held.stdout is not None
-    # What the program prints goes to files, because the server answers on its own output.
+    # The output of the program goes to files, because the server answers on its own output.
     with tempfile.TemporaryDirectory() as beside:
         output, errors = (Path(beside) / name for name in ("output", "errors"))
         order = {"words": (), "code": "", "environment": {}, **asked}

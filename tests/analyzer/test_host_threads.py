@@ -1,5 +1,5 @@
-"""What a change of a threaded program's code gains at most, by the wall time and not by the sum of
-its threads' times."""
+"""Bounds of what a change of a threaded program's code gains: by the wall time, not by the sum of
+the times of its threads."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_times_of_threads_are_read_as_they_were_written() -> None:
 def recorded(program: Callable[[], None]) -> Profile:
     """A program of this process, recorded."""
     session = tileprof.start(context="python")
-    # What runs the tests is no part of it.
+    # The frames of pytest above this one are left out of the recording.
     session.recording.recorder.set_base(sys._getframe())
     try:
         program()
@@ -250,7 +250,7 @@ def test_recording_of_a_pool_with_one_busy_thread() -> None:
     threads = HostTime(profile).threads
     whole, own = TOOK["program"], TOOK["compute"]
     assert threads.wall / 1e9 == pytest.approx(whole, rel=0.1, abs=0.05)
-    # What is left where others rest less is the busy thread's own wall time, as it measured it.
+    # Even if other threads rest less, the busy thread's own wall time, which it measured, remains.
     resting, computing = (threads.gain(part(profile, of), 2.0) for of in ("rest", "compute"))
     assert resting <= 1.4 * whole / own
     assert computing == pytest.approx(whole / (whole - own / 2), rel=0.3)

@@ -106,7 +106,7 @@ def test_a_place_in_a_device_or_a_pipe_has_no_text(tmp_path: Path) -> None:
 def test_a_disassembly_without_end_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What nvdisasm prints is limited in bytes, and it is limited in time and processor time."""
+    """The output of nvdisasm is limited in bytes, its run in wall time and in processor time."""
     from tileprof.binary import disassembly, limits
 
     tool = tmp_path / "nvdisasm"

@@ -12,17 +12,12 @@ import pytest
 
 import tileprof
 from tests.checker import planted_between
-from tests.checker.test_planted import marked
+from tests.checker.test_planted import marked, ones
 from tileprof import ir
 from tileprof.checker import Finding, check_call, check_proofs
 from tileprof.checker.findings import PROPERTY_OF, Code
 from tileprof.errors import RaceError
 from tileprof.runtime.events.access import Access, block_indices, listening
-
-
-def ones(*shape: int) -> np.ndarray[Any, Any]:
-    """A tensor of float32."""
-    return np.ones(shape, np.float32)
 
 
 def integers(*values: Any) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""What is said to decide a kernel's accesses, against runs in which other things differ."""
+"""Arguments that decide a kernel's accesses, compared with runs in which other arguments differ."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def cases(draw: st.DrawFn) -> Case:
     in_place = draw(st.booleans())
     columns, rows = 32 * size + start + draw(st.sampled_from([0, 1, 2])), 16
     if not shared:
-        # What is outside is left out.
+        # Some accesses are then outside of the tensor, and guards leave them out.
         columns -= draw(st.sampled_from([0, 0, size, 8 * size, 5]))
         rows -= draw(st.sampled_from([0, 3]))
     read = draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=size + 1))

@@ -259,7 +259,7 @@ def test_roles_ask_for_registers_that_are_there(
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    # What is measured of stages is measured of ops too, beside what else they have.
+    # Ops have all marks that stages have, and more.
     [("gemm", "stages"), ("softmax bf16", "stages"), ("gemm", "ops"), ("flash_attention", "ops"),
      ("int4_matmul", "ops"), ("softmax bf16", "ops")],
 )  # fmt: skip

@@ -83,7 +83,7 @@ def test_only_elements_at_the_points_themselves_are_a_thread_s_own() -> None:
 
 @pytest.mark.parametrize(("times", "barriers"), [(1, 1), (2, 2)])
 def test_a_loop_of_one_iteration_has_none_before(times: int, barriers: int) -> None:
-    """What an iteration reads at its end must not be overtaken by the writes of the next one."""
+    """Only the next iteration may overwrite elements that the one before still reads at its end."""
 
     @T.prim_func
     def rolled(X: T.Tensor((128,), "float32"), Y: T.Tensor((4, 128), "float32")) -> None:

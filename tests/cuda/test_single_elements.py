@@ -133,5 +133,5 @@ def test_all_threads_have_the_number(name: str, target: str) -> None:
 
 
 def test_running_numbers_of_a_row_need_no_barrier() -> None:
-    """In the loop of a softmax, lanes exchange by shuffles, and each warp has the whole row."""
+    """Each warp of a softmax holds whole rows, so shuffles among its lanes are enough."""
     assert "tp_barrier" not in _compiled("softmax", "sm_90a").source.text

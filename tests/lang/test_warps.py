@@ -88,7 +88,7 @@ def _sources(width: int) -> list[Any]:
 
 @pytest.mark.parametrize("width", [32, 8])
 def test_threads_of_a_warp_exchange_values(width: int) -> None:
-    """As the instructions do, also in groups of fewer threads."""
+    """Exchanges of whole warps and of groups of `width` threads give what the instructions give."""
     a = RNG.integers(-70, 70, 64).astype("i4")
     mine, at = a * 2, np.arange(64)
     warps = mine.reshape(2, 32)
