@@ -19,8 +19,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import cast
 
@@ -82,12 +82,12 @@ class Sampler:
         """Threads that never had an event."""
         self._claimed: dict[int, int] = {}
         self._trail: Trail | None = None
-        self._used: dict[int, tuple[int, int]] = {}
-        """Processor time that threads of libraries had used, and when that was looked at, in ns."""
         self.processor: dict[int, int] = {}
         """Processor time of each thread while it was recorded, in ns, by the thread's number."""
         self._clocks: dict[int, int] = {}
         """Processor time of threads at the last look since they began, in ns, by identity."""
+        self._looked = time.monotonic_ns()
+        """When that was, in ns."""
         self.alone = False
         """Whether one thread at most was running at the last look, others waiting for work."""
         self._parked: dict[int, list[Entry]] = {}
@@ -106,16 +106,21 @@ class Sampler:
             # Our own frame would refer to itself through `frames`, and keep all others alive.
             for own in (threading.get_ident(), *hooks.own_threads):
                 frames.pop(own, None)
+            used = _processor_times(frames)
+            looked = time.monotonic_ns()
+            most = (looked - self._looked) * _AT_REST
             idle = {
                 ident
                 for ident, frame in frames.items()
-                if ident != self._main and (_waits(frame) or self._rests(ident, frame))
+                if ident != self._main
+                and (_waits(frame) or (self._rests(ident, used, most) and not _of_user(frame)))
             }
             self.alone = len(frames) - len(idle) <= 1
-            self._add_processor_times(frames, now)
+            self._add_processor_times(used, now)
+            self._looked = looked
             for ident, frame in frames.items():
                 self._look(ident, frame, now, ident in idle)
-        for known in (self._strangers, self._recorder.threads, self._used, self._clocks):
+        for known in (self._strangers, self._recorder.threads, self._clocks):
             for ident in [each for each in list(known) if each not in frames]:
                 known.pop(ident, None)
 
@@ -157,9 +162,9 @@ class Sampler:
     def skip(self) -> None:
         """Count nothing of what has passed until now."""
         now = self._recorder.clock()
-        for ident in [each.ident for each in threading._enumerate() if each.ident]:  # type: ignore[attr-defined]
-            if (used := _processor_ns(ident)) is not None:
-                self._clocks[ident] = used
+        idents = [each.ident for each in threading._enumerate() if each.ident]  # type: ignore[attr-defined]
+        self._clocks |= _processor_times(idents)
+        self._looked = time.monotonic_ns()
         for state in self._states():
             state.seen = now
             state.credited += state.outside(now)
@@ -176,41 +181,29 @@ class Sampler:
     def _states(self) -> list[ThreadState]:
         return [*self._strangers.values(), *self._recorder.threads.values()]
 
-    def _rests(self, ident: int, frame: FrameType) -> bool:
-        """Tell whether a thread runs nothing of the user's, and used no processor of late."""
-        outer: FrameType | None = frame
-        while outer is not None:
-            if of_user(outer.f_code.co_filename):
-                return False
-            outer = outer.f_back
-        used, now = _processor_ns(ident), time.monotonic_ns()
-        if used is None:
-            return False
-        before, at = self._used.get(ident, (used, now))
-        self._used[ident] = used, now
-        return used - before <= (now - at) * _AT_REST
+    def _rests(self, ident: int, used: Mapping[int, int], most: float) -> bool:
+        """Tell whether a thread used the processor for at most so many ns since the last look."""
+        return ident in used and used[ident] - self._clocks.get(ident, used[ident]) <= most
 
-    def _add_processor_times(self, idents: Iterable[int], now: int) -> None:
+    def _add_processor_times(self, used: Mapping[int, int], now: int) -> None:
         """Add the processor time since the last look; all of it for a thread that is new."""
-        for ident in idents:
-            if (used := _processor_ns(ident)) is None:
-                continue
+        for ident, time_now in used.items():
             before = self._clocks.get(ident, 0)
-            self._clocks[ident] = used
+            self._clocks[ident] = time_now
             key = self._state(ident, now).key
             # The system gives the number of a thread that has ended to a new one.
             self.processor[key] = self.processor.get(key, 0) + (
-                used - before if used >= before else used
+                time_now - before if time_now >= before else time_now
             )
 
     def processor_times(self) -> dict[int, int]:
         """Return the processor time of each thread until now, in ns, by the thread's number."""
         times = dict(self.processor)
-        for ident, before in list(self._clocks.items()):
+        known = dict(self._clocks)
+        for ident, used in _processor_times(known).items():
             state = self._recorder.threads.get(ident) or self._strangers.get(ident)
-            used = _processor_ns(ident)
-            if state is not None and used is not None and used > before:
-                times[state.key] = times.get(state.key, 0) + used - before
+            if state is not None and used > known[ident]:
+                times[state.key] = times.get(state.key, 0) + used - known[ident]
         return times
 
     def _look(self, ident: int, frame: FrameType, now: int, idle: bool) -> None:
@@ -307,17 +300,29 @@ def _waits(frame: FrameType) -> bool:
     return code.co_filename in _WAITING
 
 
-def _processor_ns(ident: int) -> int | None:
-    """Return the processor time that a thread has used, in ns; None where that is not known."""
-    thread = threading._active.get(ident)  # type: ignore[attr-defined] # without its lock
-    native = getattr(thread, "native_id", None)
-    if native is None or not sys.platform.startswith("linux"):
-        return None
-    try:
+def _of_user(frame: FrameType) -> bool:
+    """Tell whether a thread runs a function of the user's, or what one called."""
+    outer: FrameType | None = frame
+    while outer is not None:
+        if of_user(outer.f_code.co_filename):
+            return True
+        outer = outer.f_back
+    return False
+
+
+def _processor_times(idents: Iterable[int]) -> dict[int, int]:
+    """Return the processor time that threads have used, in ns, of those where it is known."""
+    found: dict[int, int] = {}
+    if not sys.platform.startswith("linux"):
+        return found
+    for ident in idents:
+        thread = threading._active.get(ident)  # type: ignore[attr-defined] # without its lock
+        native = getattr(thread, "native_id", None)
         # The kernel's number of that clock, which is refused where the thread is no more.
-        return time.clock_gettime_ns(~native << 3 | _SCHEDULED_OF_THREAD)
-    except OSError:
-        return None
+        with suppress(OSError):
+            if native is not None:
+                found[ident] = time.clock_gettime_ns(~native << 3 | _SCHEDULED_OF_THREAD)
+    return found
 
 
 def _add(node: Node, key: int, elapsed: int) -> None:
