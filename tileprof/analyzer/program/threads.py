@@ -28,7 +28,7 @@ from tileprof.once import cached_property
 from tileprof.profile import Profile, Symbol, is_installed
 from tileprof.profile.thread_times import thread_times
 
-_WAITS_FOR_THREADS = re.compile(r"(concurrent/futures/(_base|thread)|threading|queue)\.py$")
+WAITS_FOR_THREADS = re.compile(r"(concurrent/futures/(_base|thread)|threading|queue)\.py$")
 """Files of libraries in which a thread waits for other threads."""
 
 
@@ -149,7 +149,7 @@ def _rows(
 def _waits_for_threads(symbol: Symbol) -> bool:
     place = symbol.location
     installed = place is not None and is_installed(place.file)
-    return bool(installed and place and _WAITS_FOR_THREADS.search(place.file))
+    return bool(installed and place and WAITS_FOR_THREADS.search(place.file))
 
 
 def _of_user(symbol: Symbol) -> bool:

@@ -25,6 +25,7 @@ from tileprof.analyzer.drafts import Draft, ProgramRule
 from tileprof.analyzer.findings import Evidence, duration, percent
 from tileprof.analyzer.fixes import CHANNELS_LAST, Fix, OptimizerForm, compiled_at
 from tileprof.analyzer.numbers import MOST_OF_A_KIND, NOISE
+from tileprof.analyzer.program.threads import WAITS_FOR_THREADS
 from tileprof.analyzer.rules.program.numbers import (
     HOTSPOTS_ALL,
     HOTSPOTS_EVERYTHING,
@@ -83,7 +84,7 @@ _WAITS = (
         " last message of the run names: view them together.",
     ),
     (
-        re.compile(r"(concurrent/futures/(_base|thread)|threading|queue)\.py$"),
+        WAITS_FOR_THREADS,
         "The program waits here for its other threads: they take the time.",
     ),
     (
