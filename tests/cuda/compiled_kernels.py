@@ -109,7 +109,9 @@ def checked(given: ir.Kernel, **controls: Any) -> CudaProgram:
 def function(program: CudaProgram) -> binary.Function:
     """The one function of its cubin; a skip without NVRTC or nvdisasm."""
     need_machine_code()
-    return _JOINED.get(id(program)) or _function(program.cubin.bytes)
+    if id(program) in _JOINED:
+        return _JOINED[id(program)][1]
+    return _function(program.cubin.bytes)
 
 
 def need_machine_code() -> None:
@@ -128,8 +130,8 @@ def _function(cubin: bytes) -> binary.Function:
 
 
 _INCLUDE = re.compile(r'^#include "[\w./]+"$', re.MULTILINE)
-_JOINED: dict[int, binary.Function] = {}
-"""Functions of programs from `lowered`, which live as long as the process, by their identity."""
+_JOINED: dict[int, tuple[CudaProgram, binary.Function]] = {}
+"""Programs and their functions, by the program's identity, which no other has while it is kept."""
 
 
 def compile_together(programs: Iterable[CudaProgram]) -> None:
@@ -139,7 +141,7 @@ def compile_together(programs: Iterable[CudaProgram]) -> None:
     (target,) = {program.target for program in every}
     source, names = _one_text([program.source for program in every])
     functions = binary.read(compile_cubin(source, target, Controls()).bytes).functions
-    _JOINED.update((id(program), functions[name]) for program, name in zip(every, names))
+    _JOINED.update((id(each), (each, functions[name])) for each, name in zip(every, names))
 
 
 def _one_text(sources: Sequence[CudaSource]) -> tuple[CudaSource, list[str]]:

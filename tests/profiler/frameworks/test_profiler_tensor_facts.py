@@ -209,6 +209,32 @@ def test_an_optimizer_is_looked_at_once() -> None:
     assert 10**7 < host.peak < host.whole
 
 
+class Bare:
+    """An optimizer without state."""
+
+    def __init__(self, size: int) -> None:
+        weight = torch.nn.Parameter(torch.zeros(size))
+        weight.grad = torch.ones(size)
+        self.param_groups = [{"params": [weight]}]
+
+
+def test_an_optimizer_where_another_one_was() -> None:
+    """It is another one, although it has the identity of one that is gone."""
+
+    def stepped(size: int) -> int:
+        optimizer = Bare(size)
+        training_facts.stepped(optimizer)
+        return id(optimizer)
+
+    training_facts.forget()
+    try:
+        first = stepped(2)
+        assert any(stepped(3) == first for _ in range(10))
+        assert len(optimizer_facts(training_facts.facts())) > 1
+    finally:
+        training_facts.forget()
+
+
 UNREADABLE = """
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode

@@ -7,6 +7,7 @@ provenance. Nothing here waits for a device, or begins to use one.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +20,8 @@ from tileprof.profile.training_facts import (
     training_provenance,
 )
 
-_seen: dict[int, OptimizerFacts] = {}
-"""Facts by identity of the optimizer."""
+_seen: dict[weakref.ref[Any], OptimizerFacts] = {}
+"""Facts by optimizer, also of those that the program has let go."""
 _MOST = 16
 """Optimizers that are looked at in a process."""
 _STATE = ("momentum", "weight_decay", "lr_decay", "betas", "alpha", "rho")
@@ -39,10 +40,9 @@ def facts() -> dict[str, str]:
 
 def stepped(optimizer: Any) -> None:
     """Look at an optimizer that has made a step, once."""
-    if id(optimizer) in _seen or len(_seen) >= _MOST:
-        return
     with suppress(AttributeError, TypeError, RuntimeError):
-        _seen[id(optimizer)] = _facts_of(optimizer)
+        if len(_seen) < _MOST and (held := weakref.ref(optimizer)) not in _seen:
+            _seen[held] = _facts_of(optimizer)
 
 
 def forget() -> None:
