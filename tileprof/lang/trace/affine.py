@@ -1,54 +1,48 @@
-"""Differences of index expressions: is `(k + 1) * 64 - k * 64` a number?"""
+"""Differences of index expressions: is `(k + 1) * 64 - k * 64` a number?
+
+In: two indices as they are traced.  Out: their difference, where it is one number.  Traced code has
+an expression as often as the author wrote it, so terms that are computed alike count as one.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from tileprof import ir
+from tileprof.ir.sums import Sum, sum_of
 
-Terms = dict[Hashable, int]
-_ONE: Hashable = ()
+Key = tuple[frozenset[tuple[Hashable, int]], int]
 
 
 def difference(a: ir.Value, b: ir.Value) -> int | None:
-    """`a - b` where it is one number for all values of what they are made of; None otherwise."""
-    left, right = terms(a), terms(b)
-    rest = {k: left.get(k, 0) - right.get(k, 0) for k in left.keys() | right.keys()}
-    constant = rest.pop(_ONE, 0)
-    return None if any(rest.values()) else constant
+    """Return `a - b` where it is one number for all values of what they are made of; None
+    otherwise."""
+    terms, constant = _key(sum_of(a, _uncast).plus(sum_of(b, _uncast), -1))
+    return None if terms else constant
 
 
-def terms(value: ir.Value) -> Terms:
-    """Return a sum of terms with factors; the constant is under `()`.
-
-    What is not a sum, a difference or a product with a number is a term of its own, equal to
-    another one that computes the same from the same values.
-    """
-    op = value.owner
-    match op:
-        case ir.Constant(value=number):
-            return {_ONE: int(number)}
+def _uncast(value: ir.Value) -> ir.Value:
+    """Return the integer behind casts to other integer types."""
+    match value.owner:
         case ir.Cast(operand=inner) if inner.dtype.is_integer and value.dtype.is_integer:
-            return terms(inner)
-        case ir.Binary(kind="add", left=left, right=right):
-            return _sum(terms(left), terms(right), 1)
-        case ir.Binary(kind="sub", left=left, right=right):
-            return _sum(terms(left), terms(right), -1)
-        case ir.Binary(kind="mul", left=left, right=right):
-            a, b = terms(left), terms(right)
-            for factor, other in ((a, b), (b, a)):
-                if factor.keys() <= {_ONE}:
-                    return {k: v * factor.get(_ONE, 0) for k, v in other.items()}
-            return {("mul", frozenset((_key(a), _key(b)))): 1}
-        case ir.Binary(kind=kind, left=left, right=right):
-            return {(kind, _key(terms(left)), _key(terms(right))): 1}
+            return _uncast(inner)
         case _:
-            return {value: 1}
+            return value
 
 
-def _sum(a: Terms, b: Terms, sign: int) -> Terms:
-    return {k: a.get(k, 0) + sign * b.get(k, 0) for k in a.keys() | b.keys()}
+def _key(value: Sum) -> Key:
+    """Return what is equal for sums that are computed alike."""
+    factors = Counter[Hashable]()
+    for term, factor in value.terms.items():
+        factors[_term_key(term)] += factor
+    return frozenset((key, factor) for key, factor in factors.items() if factor), value.constant
 
 
-def _key(of: Terms) -> Hashable:
-    return frozenset((k, v) for k, v in of.items() if v)
+def _term_key(term: ir.Value) -> Hashable:
+    match term.owner:
+        case ir.Binary(kind=kind, left=left, right=right):
+            keys = _key(sum_of(left, _uncast)), _key(sum_of(right, _uncast))
+            return kind, frozenset(keys) if kind == "mul" else keys
+        case _:
+            return term
