@@ -1,7 +1,7 @@
 """Views of tensors whose extents are known at launch only."""
 
 # mypy: disable-error-code="valid-type, no-redef, no-untyped-def"
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN201
 # A kernel annotates its arguments with tensors, which is not Python's typing.
 
 from __future__ import annotations
