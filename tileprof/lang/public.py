@@ -44,6 +44,8 @@ from .memory import (
     import_source,
     make_swizzled_layout,
     no_set_max_nreg,
+    pdl_sync,
+    pdl_trigger,
     reshape,
     sync_grid,
     sync_threads,
@@ -52,6 +54,7 @@ from .memory import (
 )  # fmt: skip
 from .scalar_math import (
     Cast,
+    Select,
     abs,
     acos,
     all_of,
@@ -135,6 +138,7 @@ from .threads.numbers import (
     get_thread_binding,
     get_thread_bindings,
     thread_binding,
+    thread_return,
     tvm_thread_allreduce,
 )  # fmt: skip
 from .threads.roles import (
@@ -237,6 +241,8 @@ __all__ = [
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
+# Statements and functions by which authors steer single threads and launches.
+__all__ += ["Select", "pdl_sync", "pdl_trigger", "thread_return"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:

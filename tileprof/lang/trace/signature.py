@@ -20,6 +20,7 @@ from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Sy
 from .buffers import PromotionKey
 from .core import Retrace
 from .evaluate import evaluator
+from .extents import Product, product_of
 from .warps import Warps
 
 
@@ -117,6 +118,26 @@ class Tracer(Warps):
         number = self.static(extent)
         assert number is not None
         return number
+
+    def named_extent(self, extent: Any) -> str:
+        """Return the name of an extent that is a product of symbols and numbers; ShapeError for
+        another one."""
+        value = self.index(extent)
+        known = {v: Product(1, (n,)) for n, (v, _) in self.symbols.items()}
+        found = product_of(value, known)
+        if found is None:
+            self.fail(
+                ShapeError,
+                "an extent of a view is known only when the kernel runs",
+                "Extents are numbers, extents of the arguments, or products of these.",
+            )
+        if not found.symbols:
+            return self.fail(ShapeError, f"an extent of {found.number}", "Give a number.")
+        if found.name not in self.named_extents:
+            self.derived[found.name] = value
+            self.named_extents[found.name] = found
+            self.symbol(found.name)
+        return found.name
 
     # -- parameters
 
