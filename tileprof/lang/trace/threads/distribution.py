@@ -121,6 +121,10 @@ class _Distribution:
             made.ops += (elements := by_elements(op)).before
             self._spread(elements.loop, made)
             return
+        for inner in op.blocks():
+            self._allocated_before(inner, made)
+            if self.facts.along(op.operand_values()):
+                self._filled_by_elements(inner)
         if self._computes(op):
             self.values.postpone(op)
             return
@@ -133,6 +137,29 @@ class _Distribution:
         """Append an op that is the same for all threads."""
         made.ops.append(op)
         self.values.note(op)
+
+    def _allocated_before(self, block: ir.Block, made: ir.Block) -> None:
+        """Move what a loop or branch allocates in front of it: an allocation is no work that could
+        differ between threads, and says nothing about the content."""
+        for op in list(block.ops):
+            if isinstance(op, ir.Alloc) and op.result.buffer.space == "local":
+                block.ops.remove(op)
+                self._one(op, made)
+            for inner in op.blocks():
+                self._allocated_before(inner, made)
+
+    def _filled_by_elements(self, block: ir.Block) -> None:
+        """Fill what a thread has for itself element by element where only some threads do it."""
+        ops: list[ir.OpBase] = []
+        for op in block.ops:
+            if isinstance(op, ir.Fill) and op.target in self.facts.private:
+                elements = by_elements(op)
+                ops += [*elements.before, elements.loop]
+            else:
+                ops.append(op)
+            for inner in op.blocks():
+                self._filled_by_elements(inner)
+        block.ops[:] = ops
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
         """Make the buffer of each thread a row of a fragment."""
