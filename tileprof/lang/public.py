@@ -143,9 +143,15 @@ from .threads.roles import (
     annotate_producer_reg_dealloc,
     barrier_arrive,
     barrier_wait,
+    dec_max_nreg,
+    fence_proxy_async,
+    inc_max_nreg,
     mbarrier_arrive,
     mbarrier_wait_parity,
     tma_copy,
+    wait_wgmma,
+    warpgroup_fence_operand,
+    wgmma_gemm,
     ws,
 )  # fmt: skip
 from .threads.warps import (
@@ -232,6 +238,8 @@ __all__ = [
     "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_down",
     "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view", "warp_reduce_bitand",
     "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
+    "dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma", "warpgroup_fence_operand",
+    "wgmma_gemm",
 ]  # fmt: skip
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)
