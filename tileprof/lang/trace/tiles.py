@@ -216,7 +216,8 @@ class Tiles(Buffers):
             )
         anew = bool(clear) if is_number(clear) else False
         if not is_number(clear):
-            condition, zero = self.condition(clear), ir.Constant(0, into.dtype)
+            none = 0.0 if into.dtype.is_float else 0
+            condition, zero = self.condition(clear), ir.Constant(none, into.dtype)
             cleared = ir.Block(ops=[zero, ir.Fill(into, zero.result, span=self.location())])
             self.emit(ir.If(condition, cleared, ir.Block()))
         self.emit(ir.Gemm(first, second, into, transpose_a, transpose_b, anew, policy, hints))
