@@ -310,24 +310,30 @@ class _Merging:
         return False
 
     def _together(self, heads: Parts, made: list[ir.OpBase]) -> bool:
-        """Merge loops with the same bounds, or branches with the same condition."""
+        """Merge loops with the same bounds, or branches with the same condition; let the first role
+        go on with a branch that no other role has."""
         written = self._written()
+        if self._split(heads, written):
+            return True
         for at, (_, left) in enumerate(heads):
-            others = heads[at + 1 :]
             one = left[0]
             if isinstance(one, ir.For):
-                met = [(r, q) for r, q in others if isinstance(q[0], ir.For)
+                met = [(r, q) for r, q in heads[at + 1 :] if isinstance(q[0], ir.For)
                        and self._all_equal(_bounds(one), _bounds(q[0]), written)]  # fmt: skip
                 if met:
                     made.append(self._loop([heads[at], *met]))
                     return True
+        for at, (role, left) in enumerate(heads):
+            one = left[0]
             if isinstance(one, ir.If):
-                met = [(r, q) for r, q in others if isinstance(q[0], ir.If)
+                met = [(r, q) for r, q in heads[at + 1 :] if isinstance(q[0], ir.If)
                        and self._equal(one.condition, q[0].condition, written)]  # fmt: skip
-                if met:
-                    made.append(self._branch([heads[at], *met]))
-                    return True
-        return self._split(heads)
+                made += [self._branch([heads[at], *met])] if met else [left.popleft()]
+                return True
+            if self.eager and isinstance(one, ir.For):
+                made += self._statement(role, left.popleft())
+                return True
+        return False
 
     def _loop(self, heads: Parts) -> ir.For:
         """Merge loops with the same bounds."""
@@ -355,19 +361,22 @@ class _Merging:
         sides = ir.Block(ops=self._zipped(then)), ir.Block(ops=self._zipped(otherwise))
         return ir.If(branches[0].condition, *sides, span=branches[0].span)
 
-    def _split(self, heads: Parts) -> bool:
-        """Take a loop out of a branch where another role has come to a loop."""
-        if not any(isinstance(left[0], ir.For) for _, left in heads):
-            return False
+    def _split(self, heads: Parts, written: set[ir.Value]) -> bool:
+        """Take a loop out of a branch where another role has come to a loop with its bounds."""
+        loops = [left[0] for _, left in heads if isinstance(left[0], ir.For)]
+        found = False
         for role, left in heads:
             op = left[0]
             if isinstance(op, ir.If) and not op.otherwise.ops and not op.results and any(
-                isinstance(o, ir.For) and self._holds(role, o) for o in op.then.ops
+                isinstance(inner, ir.For)
+                and self._holds(role, inner)
+                and any(self._all_equal(_bounds(inner), _bounds(o), written) for o in loops)
+                for inner in op.then.ops
             ):  # fmt: skip
                 left.popleft()
                 left.extendleft(reversed(self._parts_of(role, op)))
-                return True
-        return False
+                found = True
+        return found
 
     def _parts_of(self, role: _Role, op: ir.If) -> list[ir.OpBase]:
         """Return a branch as several, with loops around those of its loops that use barriers."""
