@@ -36,6 +36,7 @@ from .barriers import Active, BarrierUse, Uses
 from .differences import Differences, is_meeting
 from .known import KnownValues
 from .switches import joined_cases
+from .unswitching import Unswitching
 
 _MOST_ROLES = 4
 """Roles whose orders are all tried."""
@@ -228,6 +229,7 @@ class _Merging:
                 role = run.roles[at]
                 held = ir.Block(ops=role.ops)
                 joined_cases(held, self.uses, self.loops)
+                Unswitching(self.uses, self.loops).block(held)
                 self.facts[role] = Differences(held, self.numbers, self.threads)
                 for op in ir.walk(held):
                     if op in self.uses:
