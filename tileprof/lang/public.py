@@ -238,9 +238,9 @@ __all__ = [
     "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_down",
     "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view", "warp_reduce_bitand",
     "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
-    "dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma", "warpgroup_fence_operand",
-    "wgmma_gemm",
 ]  # fmt: skip
+__all__ += ["dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma"]
+__all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
