@@ -155,9 +155,15 @@ from .threads.roles import (
     annotate_producer_reg_dealloc,
     barrier_arrive,
     barrier_wait,
+    dec_max_nreg,
+    fence_proxy_async,
+    inc_max_nreg,
     mbarrier_arrive,
     mbarrier_wait_parity,
     tma_copy,
+    wait_wgmma,
+    warpgroup_fence_operand,
+    wgmma_gemm,
     ws,
 )  # fmt: skip
 from .threads.warps import (
@@ -247,6 +253,8 @@ __all__ = [
     "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min",
     "warp_reduce_sum", "ws",
 ]  # fmt: skip
+__all__ += ["dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma"]
+__all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)

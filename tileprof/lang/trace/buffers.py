@@ -22,7 +22,7 @@ from tileprof.lang.values import (
     Var,
 )
 
-from .affine import difference
+from .affine import difference, equal_loads
 from .core import Retrace
 from .extents import Product, product_of_all
 from .scalars import DIVISION, Scalars
@@ -243,6 +243,9 @@ class Buffers(Scalars):
 
     def _extent(self, stop: ir.Value, start: ir.Value) -> int:
         extent = difference(stop, start)
+        if extent is None:
+            # Each mention of `start[0]` reads it again.
+            extent = difference(stop, start, equal_loads(self.regions[-1].block.ops))
         if extent is None:
             self.fail(
                 ShapeError,
