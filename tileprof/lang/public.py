@@ -141,10 +141,14 @@ from .threads.roles import (
     alloc_barrier,
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
+    async_copy,
     barrier_arrive,
     barrier_wait,
+    cp_async_barrier_noinc,
     mbarrier_arrive,
     mbarrier_wait_parity,
+    named_barrier_arrive,
+    set_max_nreg,
     tma_copy,
     ws,
 )  # fmt: skip
@@ -237,6 +241,7 @@ __all__ = [
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
+__all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:
