@@ -266,6 +266,7 @@ def install() -> None:
     import tileprof.lang as lang
 
     assert tileprof.jit is not None
+    from tileprof.lang.functions import PrimFunc
     from tileprof.lang.jit_function import Kernel
 
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
@@ -301,6 +302,7 @@ def install() -> None:
         ".utils.tensor": _Standin(
             "tilelang.utils.tensor", torch_assert_close=compare, get_tensor_supply=_supply, **keys
         ),
+        ".utils.device": _Standin("tilelang.utils.device", get_current_device=lambda: "cuda"),
         ".math": _Standin("tilelang.math", **power),
         ".testing": mock.MagicMock(__path__=[]),
         ".contrib": mock.MagicMock(__path__=[]),
@@ -327,11 +329,20 @@ def install() -> None:
         reinterpret=lang.reinterpret,
         Cast=lang.Cast,
         PrimExpr=object,
+        PrimFunc=_program,
+    )
+    # Rewriting of TVM's trees: there are none here, so a rewriter finds nothing to change.
+    functor = _Standin(
+        "tvm.tirx.stmt_functor",
+        ir_transform=lambda body, before, after: body,
+        post_order_visit=lambda body, visit: None,
     )
     testing = mock.MagicMock(__path__=[], requires_package=lambda *names: lambda test: test)
     tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx, testing=testing)
     tvm.__spec__ = importlib.machinery.ModuleSpec("tvm", None)
     sys.modules.update({"tvm": tvm, "tvm.tirx": tirx, "tvm.testing": testing})
+    sys.modules["tvm.tirx.stmt_functor"] = functor
+    sys.modules["tvm.ir"] = _Standin("tvm.ir", PrimExpr=object)
     if "scipy" not in sys.modules and importlib.util.find_spec("scipy") is None:
         linalg = types.SimpleNamespace(hadamard=hadamard_matrix)
         sys.modules["scipy"] = _Standin("scipy", linalg=linalg)
@@ -342,6 +353,23 @@ def install() -> None:
             whole._names[name[1:]] = module
     sys.meta_path.append(_Finder())
     Kernel.get_profiler = _get_profiler
+    for name, part in _PARTS.items():
+        setattr(PrimFunc, name, property(part))
+
+
+_PARTS: dict[str, Callable[[Any], Any]] = {
+    "body": lambda program: program,
+    "params": lambda program: list(program.signature.parameters),
+    "ret_type": lambda program: None,
+    "buffer_map": lambda program: {},
+    "attrs": lambda program: {},
+}
+"""Parts of `tvm.tirx.PrimFunc` that code around kernels reads; `_program` puts them together."""
+
+
+def _program(params: Any, body: Any, **rest: Any) -> Any:
+    """`PrimFunc(…)` of the parts of a program that was not changed: the program."""
+    return body
 
 
 def _get_profiler(kernel: Any, *args: Any, **kwargs: Any) -> Profiler:
