@@ -7,14 +7,15 @@ from collections.abc import Hashable
 from tileprof import ir
 
 Terms = dict[Hashable, int]
-_ONE: Hashable = ()
+CONSTANT: Hashable = ()
+"""Key of the term without a value."""
 
 
 def difference(a: ir.Value, b: ir.Value) -> int | None:
     """`a - b` where it is one number for all values of what they are made of; None otherwise."""
     left, right = terms(a), terms(b)
     rest = {k: left.get(k, 0) - right.get(k, 0) for k in left.keys() | right.keys()}
-    constant = rest.pop(_ONE, 0)
+    constant = rest.pop(CONSTANT, 0)
     return None if any(rest.values()) else constant
 
 
@@ -27,7 +28,7 @@ def terms(value: ir.Value) -> Terms:
     op = value.owner
     match op:
         case ir.Constant(value=number):
-            return {_ONE: int(number)}
+            return {CONSTANT: int(number)}
         case ir.Cast(operand=inner) if inner.dtype.is_integer and value.dtype.is_integer:
             return terms(inner)
         case ir.Binary(kind="add", left=left, right=right):
@@ -37,8 +38,8 @@ def terms(value: ir.Value) -> Terms:
         case ir.Binary(kind="mul", left=left, right=right):
             a, b = terms(left), terms(right)
             for factor, other in ((a, b), (b, a)):
-                if factor.keys() <= {_ONE}:
-                    return {k: v * factor.get(_ONE, 0) for k, v in other.items()}
+                if factor.keys() <= {CONSTANT}:
+                    return {k: v * factor.get(CONSTANT, 0) for k, v in other.items()}
             return {("mul", frozenset((_key(a), _key(b)))): 1}
         case ir.Binary(kind=kind, left=left, right=right):
             return {(kind, _key(terms(left)), _key(terms(right))): 1}
