@@ -145,11 +145,17 @@ from .threads.roles import (
     barrier_arrive,
     barrier_wait,
     cp_async_barrier_noinc,
+    dec_max_nreg,
+    fence_proxy_async,
+    inc_max_nreg,
     mbarrier_arrive,
     mbarrier_wait_parity,
     named_barrier_arrive,
     set_max_nreg,
     tma_copy,
+    wait_wgmma,
+    warpgroup_fence_operand,
+    wgmma_gemm,
     ws,
 )  # fmt: skip
 from .threads.warps import (
@@ -237,6 +243,8 @@ __all__ = [
     "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view", "warp_reduce_bitand",
     "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
 ]  # fmt: skip
+__all__ += ["dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma"]
+__all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)

@@ -261,7 +261,7 @@ def gemm(
     transpose_A: bool = False,
     transpose_B: bool = False,
     policy: GemmWarpPolicy = GemmWarpPolicy.Square,
-    clear_accum: bool = False,
+    clear_accum: Any = False,
     k_pack: int = 1,
     wg_wait: int = 0,
     annotations: dict[str, Any] | None = None,
@@ -269,7 +269,8 @@ def gemm(
     """Multiply tiles: `C += A @ B`, or `C = A @ B` with `clear_accum`, in the element type of `C`.
 
     Shapes: A is M×K (K×M if transposed), B is K×N (N×K if transposed), C is M×N. A and B have
-    elements of one width; C is usually a float32 fragment.
+    elements of one width; C is usually a float32 fragment. `clear_accum` may be computed in the
+    kernel: `k == 0` clears `C` in the first iteration of a loop.
     """
     if not isinstance(policy, GemmWarpPolicy):
         raise KernelError(
@@ -283,7 +284,7 @@ def gemm(
         C,
         transpose_a=bool(transpose_A),
         transpose_b=bool(transpose_B),
-        clear=bool(clear_accum),
+        clear=clear_accum,
         policy=policy.value,
         hints=_hints(annotations, k_pack=None if k_pack == 1 else k_pack),
     )

@@ -22,7 +22,7 @@ from tileprof.lang.values import (
     Var,
 )
 
-from .affine import difference
+from .affine import difference, equal_loads
 from .core import Retrace
 from .scalars import DIVISION, Scalars
 
@@ -225,6 +225,9 @@ class Buffers(Scalars):
     def _extent(self, stop: ir.Value, start: ir.Value) -> int | Expr:
         """Return how many elements a slice has; an expression where only the kernel knows."""
         extent = difference(stop, start)
+        if extent is None:
+            # Each mention of `start[0]` reads it again.
+            extent = difference(stop, start, equal_loads(self.regions[-1].block.ops))
         if extent is None:
             count = self.binary("sub", Expr(stop, self.top), Expr(start, self.top))
             assert isinstance(count, Expr)

@@ -197,11 +197,11 @@ class Tiles(Buffers):
         *,
         transpose_a: bool,
         transpose_b: bool,
-        clear: bool,
+        clear: Any,
         policy: Any,
         hints: Hints,
     ) -> None:
-        """`c += a @ b`."""
+        """`c += a @ b`, without what `c` held where `clear` is true."""
         self.need_tile_place("`T.gemm`")
         views = [
             self.tile(v, f"operand {n} of `T.gemm`") for v, n in ((a, "A"), (b, "B"), (c, "C"))
@@ -227,7 +227,13 @@ class Tiles(Buffers):
                 f"`T.gemm` of {kinds[0]} adds up in {kinds[2]}",
                 "Floats add up in a float type (float32), integers in an integer type (int32).",
             )
-        self.emit(ir.Gemm(first, second, into, transpose_a, transpose_b, clear, policy, hints))
+        anew = bool(clear) if is_number(clear) else False
+        if not is_number(clear):
+            none = 0.0 if into.dtype.is_float else 0
+            condition, zero = self.condition(clear), ir.Constant(none, into.dtype)
+            cleared = ir.Block(ops=[zero, ir.Fill(into, zero.result, span=self.location())])
+            self.emit(ir.If(condition, cleared, ir.Block()))
+        self.emit(ir.Gemm(first, second, into, transpose_a, transpose_b, anew, policy, hints))
 
     def reduce(self, kind: Any, source: Any, target: Any, dim: int, clear: bool) -> None:
         """Reduce one dimension."""

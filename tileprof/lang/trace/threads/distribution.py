@@ -413,7 +413,7 @@ class _Distribution:
         threads, where any of them would come there.
         """
         whole = any(
-            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue)) and not is_meeting(o)
+            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, ir.Alloc)) and not is_meeting(o)
             for block in op.blocks() for o in ir.walk(block)
         )  # fmt: skip
         condition = self._settled(op, made)
