@@ -108,6 +108,10 @@ class _Distribution:
         ):
             self._fill(op, made)
             return
+        for inner in op.blocks():
+            self._allocated_before(inner, made)
+            if self.facts.along(op.operand_values()):
+                self._filled_by_elements(inner)
         if self._computes(op):
             self.values.postpone(op)
             return
@@ -120,6 +124,28 @@ class _Distribution:
         """Append an op that is the same for all threads."""
         made.ops.append(op)
         self.values.note(op)
+
+    def _allocated_before(self, block: ir.Block, made: ir.Block) -> None:
+        """Move what a loop or branch allocates in front of it: an allocation is no work that could
+        differ between threads, and says nothing about the content."""
+        for op in list(block.ops):
+            if isinstance(op, ir.Alloc) and op.result.buffer.space == "local":
+                block.ops.remove(op)
+                self._one(op, made)
+            for inner in op.blocks():
+                self._allocated_before(inner, made)
+
+    def _filled_by_elements(self, block: ir.Block) -> None:
+        """Fill what a thread has for itself element by element where only some threads do it."""
+        ops: list[ir.OpBase] = []
+        for op in block.ops:
+            if isinstance(op, ir.Fill) and op.target in self.facts.private:
+                ops += _element_by_element(op)
+            else:
+                ops.append(op)
+            for inner in op.blocks():
+                self._filled_by_elements(inner)
+        block.ops[:] = ops
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
         """Make the buffer of each thread a row of a fragment."""
@@ -136,8 +162,7 @@ class _Distribution:
         return ir.Alloc("fragment", (*threads, *shape), dtype, span=op.span)
 
     def _fill(self, op: ir.Fill, made: ir.Block) -> None:
-        if self.guards:
-            self._refuse_op(op, "only some threads run it", "Write its elements one by one.")
+        assert not self.guards, "a branch that some threads take fills by elements"
         made.ops.append(ir.Fill(self.rows[op.target], op.value, span=op.span))
         self.values.bump(op.target)
 
@@ -451,6 +476,18 @@ class _Distribution:
 
     def _refuse_op(self, op: ir.OpBase, why: str, hint: str) -> NoReturn:
         self.refuse(f"work of single threads: {why}", hint, op.span)
+
+
+def _element_by_element(op: ir.Fill) -> list[ir.OpBase]:
+    """Return the bounds of a loop that fills a buffer, which some threads may run, and the loop."""
+    points = [ir.Value(_INDEX) for _ in op.target.buffer.shape]
+    made: list[ir.OpBase] = [ir.Store(op.value, op.target, list(points), span=op.span)]
+    for point, extent in zip(reversed(points), reversed(op.target.buffer.shape)):
+        bounds = [ir.Constant(n, _INDEX) for n in (0, extent, 1)]
+        start, stop, step = (each.result for each in bounds)
+        body = ir.Block([point], made)
+        made = [*bounds, ir.For("serial", start, stop, step, body, span=op.span)]
+    return made
 
 
 def _leave_out_meetings(block: ir.Block) -> None:
