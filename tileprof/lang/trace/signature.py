@@ -330,7 +330,7 @@ class Tracer(Warps):
         whether there is one.  A call compares the extent with what it should be then."""
         symbol, _ = self.symbols[name]
         for extent, value in self.derived.items():
-            found = terms(value)
+            found = terms(value, {})
             factor, rest = found.pop(symbol, 0), found.pop(CONSTANT, 0)
             if extent not in given or found or factor < 1:
                 continue
