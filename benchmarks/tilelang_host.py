@@ -106,11 +106,42 @@ class Tuned:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The kernel with the first configuration."""
-        return self.kernel(*args, **self._full(args, kwargs))
+        found = self.kernel(*args, **self._full(args, kwargs))
+        return Found(found, self.config) if hasattr(found, "traced") else found
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """As a call, compiled only."""
         return self.kernel.compile(*args, **self._full(args, kwargs))
+
+
+class Found:
+    """A compiled kernel, with the configuration that tuning found."""
+
+    latency = 1.0
+
+    def __init__(self, kernel: Any, config: dict[str, Any]) -> None:
+        self._kernel = kernel
+        self.config = config
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The kernel's result."""
+        return self._kernel(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+
+def _get_tir(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """`get_tir` of a function that returns a kernel: its parameters, and types of the tensors."""
+    params = function(*args, **kwargs).traced.params
+    return types.SimpleNamespace(
+        params=params,
+        buffer_map={
+            p: types.SimpleNamespace(dtype=p.type.dtype.name, shape=p.type.shape)
+            for p in params
+            if hasattr(p.type, "shape")
+        },
+    )
 
 
 def do_bench(*args: Any, **kwargs: Any) -> float:
@@ -267,7 +298,7 @@ def install() -> None:
 
     assert tileprof.jit is not None
     from tileprof.lang.functions import PrimFunc
-    from tileprof.lang.jit_function import Kernel
+    from tileprof.lang.jit_function import JitFunction, Kernel
 
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
     keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}
@@ -361,6 +392,7 @@ def install() -> None:
             whole._names[name[1:]] = module
     sys.meta_path.append(_Finder())
     Kernel.get_profiler = _get_profiler
+    JitFunction.get_tir = _get_tir
     for name, part in _PARTS.items():
         setattr(PrimFunc, name, property(part))
 

@@ -153,13 +153,17 @@ from .threads.roles import (
     alloc_barrier,
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
+    async_copy,
     barrier_arrive,
     barrier_wait,
+    cp_async_barrier_noinc,
     dec_max_nreg,
     fence_proxy_async,
     inc_max_nreg,
     mbarrier_arrive,
     mbarrier_wait_parity,
+    named_barrier_arrive,
+    set_max_nreg,
     tma_copy,
     wait_wgmma,
     warpgroup_fence_operand,
@@ -261,6 +265,7 @@ globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
 # Statements and functions by which authors steer single threads and launches.
 __all__ += ["Select", "pdl_sync", "pdl_trigger", "thread_return"]
+__all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:
