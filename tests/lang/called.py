@@ -118,3 +118,13 @@ def numpy_constants(A, table):
         for value in table:
             total = total + value
         A[bx] = total * A[bx]
+
+
+def built(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, 32)) as bx:
+            for i in T.Parallel(32):
+                B[bx * 32 + i] = A[bx * 32 + i] + 1
+
+    return tileprof.compile(main, out_idx=[1])

@@ -178,3 +178,11 @@ def test_the_users_own_error_is_unchanged() -> None:
         "faulty",
         'A[bx] = {"a": 1.0}[name]',
     )
+
+
+def test_factory_returns_the_kernel_it_compiled() -> None:
+    """The kernel is the one of the inner call; outputs cannot be chosen twice."""
+    kernel = tileprof.jit(called.built)(40)
+    assert np.array_equal(kernel(np.zeros(40, np.float32)), np.ones(40))
+    with pytest.raises(UsageError, match="returns a compiled kernel"):
+        tileprof.jit(out_idx=[1])(called.built)(40)
