@@ -20,7 +20,7 @@ without them; an error, with its place, for what a tile program cannot say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -59,7 +59,25 @@ def distributed(
     `numbers` has the axis of the block that each thread's number counts along; `threads` are the
     extents of the axes.
     """
-    return _Distribution(body, numbers, threads, refuse).block()
+    kept: set[ir.OpBase] = set()
+    while True:
+        attempt = _Distribution(body, numbers, threads, refuse, kept)
+        made = attempt.block()
+        stale = attempt.values.stale
+        if not stale:
+            break
+        if kept.issuperset(stale):
+            op, user = next(iter(stale.items()))
+            name = op.results[0].name or "a value"
+            refuse(
+                f"work of single threads: `{name}` is used after memory that it was read from "
+                "has changed",
+                "Keep it: `x = T.alloc_local((1,), dtype)`, `x[0] = …`.",
+                user.span,
+            )
+        kept |= stale.keys()
+    _leave_out_meetings(made)
+    return made
 
 
 @dataclass
@@ -68,6 +86,9 @@ class _Distribution:
     numbers: Mapping[ir.Value, int]
     threads: Sequence[int]
     refuse: Refuse
+    kept: Collection[ir.OpBase] = ()
+    """Ops whose values are kept where they are computed: memory that they read changes before these
+    are used."""
     guards: list[_Guard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,7 +104,6 @@ class _Distribution:
         self._extents = [ir.Constant(n, _INDEX) for n in self.threads]
         made.ops += self._extents
         self._append(self.body, made)
-        _leave_out_meetings(made)
         return made
 
     def _append(self, block: ir.Block, made: ir.Block) -> None:
@@ -121,7 +141,7 @@ class _Distribution:
             made.ops += (elements := by_elements(op)).before
             self._spread(elements.loop, made)
             return
-        if self._computes(op):
+        if self._computes(op) and op not in self.kept:
             self.values.postpone(op)
             return
         if self._fits(op) and not self._goes_around(op) and not self._exchanges(op):
