@@ -11,6 +11,7 @@ from tileprof.errors import UnknownOperation
 from . import dtypes as _dtypes
 from . import scalar_math as _math
 from .dtypes import dtype
+from .externs import call_extern, call_pure_extern
 from .foreign import other_name as _other_name
 from .functions import macro, prim_func
 from .loops import (
@@ -161,6 +162,7 @@ from .threads.warps import (
     get_warp_group_idx,
     get_warp_idx,
     get_warp_idx_sync,
+    match_any_sync,
     shfl_down,
     shfl_sync,
     shfl_up,
@@ -242,7 +244,8 @@ globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
 # Statements and functions by which authors steer single threads and launches.
-__all__ += ["Select", "pdl_sync", "pdl_trigger", "thread_return"]
+__all__ += ["Select", "call_extern", "call_pure_extern", "match_any_sync", "pdl_sync"]
+__all__ += ["pdl_trigger", "thread_return"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:

@@ -25,16 +25,19 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from tileprof import ir
+from tileprof.ir.builder import Builder
 from tileprof.ir.core import Access
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
 
 from .differences import Axes, Differences, is_combined, is_meeting
-from .elements import by_elements, is_private
+from .elements import by_elements, is_private, rounds_of
 from .known import KnownValues
 from .postponed import PostponedValues, Refuse
 
 _INDEX = ir.dtype("index")
+_COUNT = ir.dtype("int32")
+"""Type of the number of iterations that a thread does."""
 _IN_POINTS = (
     ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While, ir.Assert,
 )  # fmt: skip
@@ -435,6 +438,9 @@ class _Distribution:
                     op, "one thread cannot leave a loop in which others go on",
                     "Put a condition around what the others still do.",
                 )  # fmt: skip
+            case ir.For() if self._can_wait(op):
+                self._as_long_as_the_longest(op, made)
+                return
             case ir.For() | ir.While():
                 self._refuse_op(
                     op, "data go from thread to thread in a loop that is not as long for all",
@@ -447,6 +453,61 @@ class _Distribution:
                 )  # fmt: skip
         copy = clone(op, {}, regions)
         made.ops.append(copy)
+
+    def _can_wait(self, op: ir.For) -> bool:
+        """Return whether threads that have ended a loop can wait for those that have not."""
+        step = op.step.owner
+        last = op.body.ops[-1] if op.body.ops else None
+        return (
+            isinstance(step, ir.Constant)
+            and not isinstance(last, ir.Yield)
+            and not self._has_whole([op.body])
+        )
+
+    def _as_long_as_the_longest(self, op: ir.For, made: ir.Block) -> None:
+        """Let all threads go through a loop as often as the one that does most often, each with a
+        condition that says whether it still takes part."""
+        axes = self.facts.along(op.operand_values())
+        rounds = self._kept_along(axes, _COUNT, op, made)
+        builder = Builder(made, op.span)
+        if self.guards:
+            builder.emit(ir.Fill(rounds, builder.constant(0, _COUNT)))
+        number = self._computed_for_each(rounds_of(op), axes)
+        self._spread(ir.Store(number, rounds, [], span=op.span), made)
+        most = builder.emit(ir.Load(self._maximum(rounds, builder), [builder.constant(0)]))
+        stop = builder.emit(ir.Cast(most.result, _INDEX)).result
+        body = ir.Block([ir.Value(_INDEX)])
+        zero, one = builder.constant(0), builder.constant(1)
+        self.values.bump_all(op)
+        with self.values.inside():
+            mine = ir.Load(rounds, [], span=op.span)
+            number = ir.Cast(body.args[0], _COUNT, span=op.span)
+            takes_part = ir.Compare("lt", number.result, mine.result, span=op.span)
+            distance = ir.Binary("mul", body.args[0], op.step, span=op.span)
+            place = ir.Binary("add", op.start, distance.result, span=op.span)
+            place.results = (op.body.args[0],)
+            self._computed_for_each([number, mine, takes_part, distance, place], axes)
+            self.guards.append(_Guard(takes_part.result, taken=True))
+            self._append(op.body, body)
+            self.guards.pop()
+        builder.emit(ir.For("serial", zero, stop, one, body))
+
+    def _computed_for_each(self, ops: Sequence[ir.OpBase], axes: Axes) -> ir.Value:
+        """Let ops be computed where they are used; return the result of the last one."""
+        for op in ops:
+            self.facts.note(self.facts.varying, op.results[0], axes)
+            self.values.postpone(op)
+        return ops[-1].results[0]
+
+    def _maximum(self, row: ir.Value, builder: Builder) -> ir.Value:
+        """Return a fragment of one element: the greatest of a fragment."""
+        row = self.rows[row]
+        while row.buffer.shape != (1,):
+            rest = row.buffer.shape[:-1] or (1,)
+            held = builder.emit(ir.Alloc("fragment", rest, row.dtype)).result
+            builder.emit(ir.Reduce("max", row, held, len(row.buffer.shape) - 1))
+            row = held
+        return row
 
     def _regions(self, op: ir.OpBase) -> dict[str, ir.Block]:
         made = {}
@@ -464,12 +525,7 @@ class _Distribution:
         Operations on whole tiles, the work of a role such as `if tx < 128: …`, are done by all
         threads, where any of them would come there.
         """
-        whole = any(
-            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, *_PREPARING))
-            and not is_meeting(o)
-            and not is_private(o)
-            for block in op.blocks() for o in ir.walk(block)
-        )  # fmt: skip
+        whole = self._has_whole(op.blocks())
         condition = self._settled(op, made)
         for taken, block in ((True, op.then), (False, op.otherwise)):
             if whole and not self._taken(op, taken):
@@ -477,6 +533,15 @@ class _Distribution:
             self.guards.append(_Guard(condition, taken))
             self._append(block, made)
             self.guards.pop()
+
+    def _has_whole(self, blocks: Iterable[ir.Block]) -> bool:
+        """Return whether operations on whole tiles stand in blocks."""
+        return any(
+            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, *_PREPARING))
+            and not is_meeting(o)
+            and not is_private(o)
+            for block in blocks for o in ir.walk(block)
+        )  # fmt: skip
 
     def _settled(self, op: ir.If, made: ir.Block) -> ir.Value:
         """Return the condition of a branch; one that reads what the branch writes is kept."""

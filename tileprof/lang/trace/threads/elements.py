@@ -1,4 +1,4 @@
-"""Copies and fills of what each thread has for itself, element by element.
+"""Copies and fills of what each thread has for itself, element by element; iterations of loops.
 
     T.copy(A[tx, 0:4], a)      ⇒      for i in T.vectorized(4):
                                           a[i] = A[tx, i]
@@ -61,6 +61,23 @@ def by_elements(op: ir.Copy | ir.Fill) -> Elements:
     for count, stop in zip(reversed(counts[:-1]), reversed(stops[:-1])):
         loop = ir.For("unroll", zero, stop, one, ir.Block([count], [loop]), span=op.span)
     return Elements(before.ops, loop)
+
+
+def rounds_of(loop: ir.For) -> list[ir.OpBase]:
+    """Return the ops that count the iterations of a loop whose step is a constant, an int32."""
+    assert isinstance(loop.step.owner, ir.Constant)
+    step = int(loop.step.owner.value)
+    first, last = (loop.start, loop.stop) if step > 0 else (loop.stop, loop.start)
+    less, size, zero = (ir.Constant(n, _INDEX) for n in (abs(step) - 1, abs(step), 0))
+    distance = ir.Binary("sub", last, first)
+    more = ir.Binary("add", distance.result, less.result)
+    rounds = ir.Binary("floordiv", more.result, size.result)
+    some = ir.Binary("max", rounds.result, zero.result)
+    ops = [less, size, zero, distance, more, rounds, some]
+    ops.append(ir.Cast(some.result, ir.dtype("int32")))
+    for op in ops:
+        op.span = loop.span
+    return ops
 
 
 def _element(
