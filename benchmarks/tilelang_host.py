@@ -106,11 +106,42 @@ class Tuned:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The kernel with the first configuration."""
-        return self.kernel(*args, **self._full(args, kwargs))
+        found = self.kernel(*args, **self._full(args, kwargs))
+        return Found(found, self.config) if hasattr(found, "traced") else found
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """As a call, compiled only."""
         return self.kernel.compile(*args, **self._full(args, kwargs))
+
+
+class Found:
+    """A compiled kernel, with the configuration that tuning found."""
+
+    latency = 1.0
+
+    def __init__(self, kernel: Any, config: dict[str, Any]) -> None:
+        self._kernel = kernel
+        self.config = config
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The kernel's result."""
+        return self._kernel(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+
+def _get_tir(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """`get_tir` of a function that returns a kernel: its parameters, and types of the tensors."""
+    params = function(*args, **kwargs).traced.params
+    return types.SimpleNamespace(
+        params=params,
+        buffer_map={
+            p: types.SimpleNamespace(dtype=p.type.dtype.name, shape=p.type.shape)
+            for p in params
+            if hasattr(p.type, "shape")
+        },
+    )
 
 
 def do_bench(*args: Any, **kwargs: Any) -> float:
@@ -266,7 +297,8 @@ def install() -> None:
     import tileprof.lang as lang
 
     assert tileprof.jit is not None
-    from tileprof.lang.jit_function import Kernel
+    from tileprof.lang.functions import PrimFunc
+    from tileprof.lang.jit_function import JitFunction, Kernel
 
     power = {"next_power_of_2": lambda n: 1 << max(0, math.ceil(math.log2(n)))}
     keys = {"PassConfigKey": _Keys(), "TensorSupplyType": _Keys()}
@@ -308,6 +340,7 @@ def install() -> None:
             "tilelang.utils.tensor", torch_assert_close=compare, get_tensor_supply=_supply, **keys
         ),
         ".utils.target": _Standin("tilelang.utils.target", determine_target=determine_target),
+        ".utils.device": _Standin("tilelang.utils.device", get_current_device=lambda: "cuda"),
         ".math": _Standin("tilelang.math", **power),
         ".testing": mock.MagicMock(__path__=[]),
         ".contrib": mock.MagicMock(__path__=[], nvcc=nvcc),
@@ -335,11 +368,20 @@ def install() -> None:
         reinterpret=lang.reinterpret,
         Cast=lang.Cast,
         PrimExpr=object,
+        PrimFunc=_program,
+    )
+    # Rewriting of TVM's trees: there are none here, so a rewriter finds nothing to change.
+    functor = _Standin(
+        "tvm.tirx.stmt_functor",
+        ir_transform=lambda body, before, after: body,
+        post_order_visit=lambda body, visit: None,
     )
     testing = mock.MagicMock(__path__=[], requires_package=lambda *names: lambda test: test)
     tvm = _Standin("tvm", DataType=lang.dtype, tirx=tirx, testing=testing)
     tvm.__spec__ = importlib.machinery.ModuleSpec("tvm", None)
     sys.modules.update({"tvm": tvm, "tvm.tirx": tirx, "tvm.testing": testing})
+    sys.modules["tvm.tirx.stmt_functor"] = functor
+    sys.modules["tvm.ir"] = _Standin("tvm.ir", PrimExpr=object)
     if "scipy" not in sys.modules and importlib.util.find_spec("scipy") is None:
         linalg = types.SimpleNamespace(hadamard=hadamard_matrix)
         sys.modules["scipy"] = _Standin("scipy", linalg=linalg)
@@ -350,6 +392,24 @@ def install() -> None:
             whole._names[name[1:]] = module
     sys.meta_path.append(_Finder())
     Kernel.get_profiler = _get_profiler
+    JitFunction.get_tir = _get_tir
+    for name, part in _PARTS.items():
+        setattr(PrimFunc, name, property(part))
+
+
+_PARTS: dict[str, Callable[[Any], Any]] = {
+    "body": lambda program: program,
+    "params": lambda program: list(program.signature.parameters),
+    "ret_type": lambda program: None,
+    "buffer_map": lambda program: {},
+    "attrs": lambda program: {},
+}
+"""Parts of `tvm.tirx.PrimFunc` that code around kernels reads; `_program` puts them together."""
+
+
+def _program(params: Any, body: Any, **rest: Any) -> Any:
+    """`PrimFunc(…)` of the parts of a program that was not changed: the program."""
+    return body
 
 
 def _get_profiler(kernel: Any, *args: Any, **kwargs: Any) -> Profiler:

@@ -151,9 +151,12 @@ def assume(condition: Any) -> None:
     current().annotate("assume", None, ())
 
 
-def sync_threads(*barrier: Any) -> None:
-    """Do nothing: operations take effect in their order, and the compiler places barriers."""
-    current().sync_threads()
+def sync_threads(barrier_id: int | None = None, arrive_count: int | None = None) -> None:
+    """Do nothing: operations take effect in their order, and the compiler places barriers.
+
+    With an `arrive_count`, so many threads meet: those of some roles.
+    """
+    current().sync_threads(arrive_count)
 
 
 def sync_grid() -> None:

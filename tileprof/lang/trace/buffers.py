@@ -22,7 +22,7 @@ from tileprof.lang.values import (
     Var,
 )
 
-from .affine import difference
+from .affine import difference, equal_loads
 from .core import Retrace
 from .extents import Product, product_of_all
 from .scalars import DIVISION, Scalars
@@ -216,6 +216,7 @@ class Buffers(Scalars):
     def _region(self, buffer: Buffer, parts: list[Any]) -> BufferRegion:
         offsets: list[Any] = []
         extents: list[int | None] = []
+        counts: dict[int, Expr] = {}
         for at, part in enumerate(parts):
             if not isinstance(part, slice):
                 offsets.append(self._index(buffer, at, part))
@@ -225,10 +226,14 @@ class Buffers(Scalars):
                 self.fail(ShapeError, "a slice with a step", "Slices of buffers have a step of 1.")
             start, extent = self._slice(buffer, at, part)
             offsets.append(start)
+            if isinstance(extent, Expr):
+                counts[at] = extent
+                extent = None
             extents.append(extent)
-        return BufferRegion(buffer, tuple(offsets), tuple(extents))
+        span = self.location() if counts else None
+        return BufferRegion(buffer, tuple(offsets), tuple(extents), counts, span)
 
-    def _slice(self, buffer: Buffer, at: int, part: slice) -> tuple[ir.Value, int | None]:
+    def _slice(self, buffer: Buffer, at: int, part: slice) -> tuple[ir.Value, int | Expr | None]:
         whole = buffer.shape[at]
         start = self.index(0) if part.start is None else self._index(buffer, at, part.start)
         if part.stop is None and not isinstance(whole, int):
@@ -241,15 +246,16 @@ class Buffers(Scalars):
             return self.index(buffer.shape[at] + stop)
         return self.index(stop)
 
-    def _extent(self, stop: ir.Value, start: ir.Value) -> int:
+    def _extent(self, stop: ir.Value, start: ir.Value) -> int | Expr:
+        """Return how many elements a slice has; an expression where only the kernel knows."""
         extent = difference(stop, start)
         if extent is None:
-            self.fail(
-                ShapeError,
-                "the size of this slice is known only when the kernel runs",
-                "Write it as start : start + number, or give the first element alone: "
-                "`T.copy(A[i, j], tile)` takes the size from `tile`.",
-            )
+            # Each mention of `start[0]` reads it again.
+            extent = difference(stop, start, equal_loads(self.regions[-1].block.ops))
+        if extent is None:
+            count = self.binary("sub", Expr(stop, self.top), Expr(start, self.top))
+            assert isinstance(count, Expr)
+            return count
         if extent < 1:
             self.fail(ShapeError, f"a slice of {extent} elements", "A slice has 1 element or more.")
         return extent

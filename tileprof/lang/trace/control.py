@@ -99,11 +99,13 @@ class Control(Reducers):
         assert launch is not None
         return Expr(self.thread_numbers[axis], launch)
 
-    def sync_threads(self) -> None:
-        """Let the threads of a block meet, where their author works with single ones."""
+    def sync_threads(self, count: int | None = None) -> None:
+        """Let threads of a block meet, all or `count`, where their author works with single
+        ones."""
         self.need_tile_place("`T.sync_threads`")
         if self.thread_numbers:
-            self.emit(ir.Annotate(MEETING, None, ()))
+            hints = () if count is None else (("threads", count),)
+            self.emit(ir.Annotate(MEETING, None, hints))
 
     def thread_return(self) -> None:
         """Let the threads that come here do nothing more in this launch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,8 @@ from tileprof.lang.static import is_number
 from tileprof.lang.values import Expr
 
 from .control import Control
-from .threads import barriers
+from .first_iterations import filled_before
+from .threads import barriers, merging
 from .threads.barriers import Barrier, BarrierElement, BarrierUse
 from .threads.slots import run_ahead
 
@@ -39,9 +40,29 @@ class Warps(Control):
         """Return the body of a launch without barriers and numbers of threads."""
         if self.barrier_uses or self.role_loads:
             numbers = {value: axis for axis, value in self.thread_numbers.items()}
-            barriers.check(body, self.barrier_uses, numbers, self.block_shape, self._refuse_part)
-            body = run_ahead(body, self.role_loads, numbers)
-        return super().finished(body)
+            body = self._ordered(body, numbers)
+        made = super().finished(body)
+        filled_before(made)
+        return made
+
+    def _ordered(self, body: ir.Block, numbers: Mapping[ir.Value, int]) -> ir.Block:
+        """Return the body of a launch in an order that its barriers allow, without them."""
+        shape, refuse = self.block_shape, self._refuse_part
+        reason: KernelError | None = None
+        for merged in merging.orders(body, self.barrier_uses, self.role_loads, numbers, shape):
+            try:
+                slots = barriers.check_merged(
+                    merged.body, merged.uses, merged.loops, numbers, shape, refuse
+                )
+            except KernelError as error:
+                reason = reason or error
+                continue
+            return run_ahead(merged.body, merged.loops, numbers, slots)
+        try:
+            barriers.check(body, self.barrier_uses, numbers, shape, refuse)
+        except KernelError as error:
+            raise reason or error from None
+        return run_ahead(body, self.role_loads, numbers)
 
     # -- numbers
 

@@ -31,7 +31,7 @@ from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
 
 from .differences import Axes, Differences, is_combined, is_meeting
-from .elements import by_elements, is_private, rounds_of
+from .elements import by_elements, is_private, prepare, rounds_of
 from .known import KnownValues
 from .postponed import PostponedValues, Refuse
 
@@ -62,6 +62,7 @@ def distributed(
     `numbers` has the axis of the block that each thread's number counts along; `threads` are the
     extents of the axes.
     """
+    prepare(body, Differences(body, numbers, threads))
     kept: set[ir.OpBase] = set()
     while True:
         attempt = _Distribution(body, numbers, threads, refuse, kept)
@@ -190,6 +191,7 @@ class _Distribution:
         )
 
     def _fill(self, op: ir.Fill, made: ir.Block) -> None:
+        assert not self.guards, "a branch that some threads take fills by elements"
         made.ops.append(ir.Fill(self.rows[op.target], op.value, span=op.span))
         self.values.bump(op.target)
 
