@@ -164,6 +164,8 @@ from .threads.roles import (
     mbarrier_arrive,
     mbarrier_wait_parity,
     named_barrier_arrive,
+    ptx_commit_group,
+    ptx_wait_group,
     set_max_nreg,
     tma_copy,
     wait_wgmma,
@@ -267,7 +269,7 @@ globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
 # Statements and functions by which authors steer single threads and launches.
 __all__ += ["Select", "call_extern", "call_pure_extern", "match_any_sync", "pdl_sync"]
-__all__ += ["pdl_trigger", "thread_return"]
+__all__ += ["pdl_trigger", "ptx_commit_group", "ptx_wait_group", "thread_return"]
 __all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
