@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import ml_dtypes
 import numpy as np
 
 import tileprof
@@ -74,3 +75,32 @@ def test_function_without_a_known_meaning_is_refused() -> None:
     """The error names the function."""
     array = np.zeros(8, np.float32)
     refused_in_place(unknown, array, UnknownOperation, "`T.call_extern` of 'my_function'", __file__)
+
+
+@tileprof.jit
+def pairs(A, B):
+    """The greatest magnitude of each column, two columns at once."""
+    A: T.Tensor((8, 64), T.bfloat16)
+    B: T.Tensor((64,), T.bfloat16)
+    C = T.empty((64,), T.bfloat16)
+    with T.Kernel(1, threads=8):
+        tx = T.get_thread_binding()
+        most = T.alloc_local((4,), T.bfloat16x2)
+        plain = T.view(most, (8,), T.bfloat16)
+        for i in T.unroll(8):
+            for j in T.unroll(4):
+                held = T.bfloat16x2(A[i, tx * 8 + j * 2], A[i, tx * 8 + j * 2 + 1])
+                if i == 0:
+                    most[j] = T.abs2(held)
+                else:
+                    most[j] = T.max2(T.abs2(held), most[j])
+        for j in T.vectorized(8):
+            C[tx * 8 + j] = plain[j] * B[tx * 8 + j]
+    return C
+
+
+def test_pairs_are_computed_half_by_half() -> None:
+    """In a thread's own memory, which is also seen as single elements."""
+    given = RNG.integers(-99, 99, (8, 64)).astype(ml_dtypes.bfloat16)
+    factor = np.full(64, 2, ml_dtypes.bfloat16)
+    same(pairs, [given, factor], abs(given.astype(np.float32)).max(0) * 2)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tileprof.errors import UnknownOperation
 
 from . import dtypes as _dtypes
+from . import pairs as _pairs
 from . import scalar_math as _math
 from .dtypes import dtype
 from .externs import call_extern, call_pure_extern
@@ -58,6 +59,7 @@ from .memory import (
     use_swizzle,
     view,
 )  # fmt: skip
+from .pairs import abs2, add2, fma2, max2, min2, mul2, sub2
 from .scalar_math import (
     And,
     Cast,
@@ -267,10 +269,12 @@ __all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
+globals().update(_pairs.PAIRS)
 # Statements and functions by which authors steer single threads and launches.
 __all__ += ["Select", "call_extern", "call_pure_extern", "match_any_sync", "pdl_sync"]
 __all__ += ["pdl_trigger", "ptx_commit_group", "ptx_wait_group", "thread_return"]
 __all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
+__all__ += ["abs2", "add2", "fma2", "max2", "min2", "mul2", "sub2", *_pairs.PAIRS]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tileprof.ir.memory import base
 from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
 from tileprof.lang.static import is_number
-from tileprof.lang.values import Expr
+from tileprof.lang.values import Buffer, Expr
 
 from .grid_barriers import BARRIER, parts
 from .reducers import Reducers
@@ -37,6 +37,10 @@ class Control(Reducers):
     """The number of a thread along an axis, where the author has asked for it."""
     _nested_loops: set[ir.For]
     """Loops of `T.parallel` inside of a loop over points."""
+
+    def alloc_global(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
+        """Return a tensor for what one launch leaves to the next."""
+        raise NotImplementedError
 
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
@@ -64,7 +68,13 @@ class Control(Reducers):
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
-        for body in parts(self.finished(region.block), self._refuse_part):
+
+        def workspace(shape: Sequence[int], kind: ir.DType, name: str) -> ir.Value:
+            made = self.alloc_global((*grid, *shape), kind).value
+            self.name(made, name)
+            return made
+
+        for body in parts(self.finished(region.block), self._refuse_part, workspace):
             self.emit(ir.Launch(extents, threads, body, hints), span)
 
     def finished(self, body: ir.Block) -> ir.Block:

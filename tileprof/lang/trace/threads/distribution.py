@@ -413,7 +413,7 @@ class _Distribution:
             regions[name] = block
         made = clone(op, mapping, regions)
         if isinstance(made, ir.Load | ir.Store | ir.Atomic) and made.buffer in self.rows:
-            points = [args[axis] for axis in _ordered(self.facts.private[made.buffer])]
+            points = [args[axis] for axis in _ordered(self.facts.private[base(made.buffer)])]
             made.buffer, made.indices = self.rows[made.buffer], [*points, *made.indices]
         mapping.update(zip(op.results, made.results))
         ops.append(made)
