@@ -104,3 +104,23 @@ def test_pairs_are_computed_half_by_half() -> None:
     given = RNG.integers(-99, 99, (8, 64)).astype(ml_dtypes.bfloat16)
     factor = np.full(64, 2, ml_dtypes.bfloat16)
     same(pairs, [given, factor], abs(given.astype(np.float32)).max(0) * 2)
+
+
+@tileprof.jit
+def shifted(A):
+    """Bits that go beyond a narrow number."""
+    A: T.Tensor((32,), T.uint16)
+    B = T.empty((32,), T.uint32)
+    C = T.empty((32,), T.uint16)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(32):
+            B[i] = T.cast(A[i] << 20, T.uint32) | T.cast(A[i] << 4, T.uint32)
+            C[i] = A[i] << 4
+    return B, C
+
+
+def test_shift_of_a_narrow_number_keeps_its_bits() -> None:
+    """As in TileLang, where a number in the program is an int32; a narrow target wraps around."""
+    given = RNG.integers(0, 1 << 16, 32).astype(np.uint16)
+    wide = given.astype(np.uint32)
+    same_everywhere(shifted, [given], wide << 20 | wide << 4, given << 4)
