@@ -373,7 +373,9 @@ def _draw(draw: Callable[[Any], Any], depth: int, count: str = "2") -> list[str]
     lines: list[str] = []
     for _ in range(draw(st.integers(1, 4))):
         far, times = draw(st.integers(0, 7)), draw(st.integers(1, 3))
-        kind = draw(st.sampled_from(["own", "take", "give", "if", "for", "keep", "meet", "new", "clear"]))
+        kind = draw(
+            st.sampled_from(["own", "take", "give", "if", "for", "keep", "meet", "new", "clear"])
+        )
         match kind:
             case "own":
                 lines.append(f"x[0] = x[0] * {times} + tx - {count}")

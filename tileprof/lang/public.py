@@ -55,6 +55,7 @@ from .memory import (
     use_swizzle,
     view,
 )  # fmt: skip
+from .random_numbers import rng_init, rng_rand, rng_rand_float
 from .scalar_math import (
     And,
     Cast,
@@ -235,13 +236,13 @@ __all__ = [
     "min_value", "nearbyint", "no_set_max_nreg", "parallel", "popcount", "pow", "prim_func",
     "print", "reduce", "reduce_absmax", "reduce_abssum", "reduce_bitand", "reduce_bitor",
     "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum", "reducer_init", "reducer_update",
-    "reinterpret", "reshape", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
-    "shfl_up", "shfl_xor", "shift_left", "shift_right", "shuffle_elect", "sigmoid", "sin", "sinh",
-    "sqrt", "symbolic", "sync_grid", "sync_threads", "sync_warp", "tan", "tanh", "thread_binding",
-    "tma_copy", "trunc", "truncdiv", "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle",
-    "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view",
-    "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min",
-    "warp_reduce_sum", "ws",
+    "reinterpret", "reshape", "rng_init", "rng_rand", "rng_rand_float", "round", "rsqrt", "scope",
+    "serial", "shfl_down", "shfl_sync", "shfl_up", "shfl_xor", "shift_left", "shift_right",
+    "shuffle_elect", "sigmoid", "sin", "sinh", "sqrt", "symbolic", "sync_grid", "sync_threads",
+    "sync_warp", "tan", "tanh", "thread_binding", "tma_copy", "trunc", "truncdiv", "truncmod",
+    "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_down", "tvm_warp_shuffle_up",
+    "unroll", "use_swizzle", "vectorized", "view", "warp_reduce_bitand", "warp_reduce_bitor",
+    "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
 ]  # fmt: skip
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)

@@ -31,6 +31,8 @@ class Control(Reducers):
     macro_depth = 0
     block_shape: tuple[int, ...] = ()
     """Threads of a block of the open launch along each axis."""
+    grid_extents: Sequence[ir.Value] = ()
+    """Blocks of the open launch along each axis."""
     combination = ""
     """The way in which values of threads are combined; '' where none is given."""
     thread_numbers: dict[int, ir.Value]
@@ -61,6 +63,7 @@ class Control(Reducers):
         region = self.push("launch", args)
         held = [Expr(a, region) for a in args]
         self.block_shape, self.thread_numbers, self._nested_loops = threads, {}, set()
+        self.grid_extents = extents
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)

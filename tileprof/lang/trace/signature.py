@@ -20,7 +20,7 @@ from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Sy
 from .buffers import PromotionKey
 from .core import Retrace
 from .evaluate import evaluator
-from .warps import Warps
+from .random_numbers import RandomNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Traced:
     """The arguments of the function that are parameters of the kernel, in its order."""
 
 
-class Tracer(Warps):
+class Tracer(RandomNumbers):
     """The context that writes a kernel."""
 
     def __init__(
