@@ -54,8 +54,8 @@ def rng_rand() -> Any:
 def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Any:
     """Return the next random number as float32 or float64 (`bit` of 64).
 
-    `uniform` is above 0 and at most 1; `normal` has mean 0 and variance 1.  A normal number, and one
-    of 64 bits, takes two numbers of the sequence, a normal one of 64 bits four.
+    `uniform` is above 0 and at most 1; `normal` has mean 0 and variance 1.  A normal number takes
+    two numbers of the sequence, and so does one of 64 bits; a normal one of 64 bits takes four.
     """
     what = f"`T.rng_rand_float({bit}, {dist!r})`"
     if bit not in (32, 64) or dist not in ("uniform", "normal"):

@@ -255,6 +255,11 @@ class Live(Tracer):
             "There, a block runs as one: run it on the interpreter without debugging.",
         )
 
+    def each(self, count: int, body: Callable[[Any], None]) -> None:
+        """Run the body for each number."""
+        for number in range(count):
+            body(number)
+
     def begin_sequence(self, seed: Any, number: Any, start: Any) -> None:
         """Refuse: which number a point takes follows from the whole loop over points."""
         self.fail(

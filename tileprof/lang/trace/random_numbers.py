@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tileprof import ir
 from tileprof.errors import KernelError
 from tileprof.ir.types import uint32, uint64
 from tileprof.lang.context import Loop
