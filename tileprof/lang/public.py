@@ -10,6 +10,13 @@ from tileprof.errors import UnknownOperation
 
 from . import dtypes as _dtypes
 from . import scalar_math as _math
+from .async_copies import (
+    ptx_commit_group,
+    ptx_cp_async,
+    ptx_wait_group,
+    tvm_access_ptr,
+    type_annotation,
+)  # fmt: skip
 from .dtypes import dtype
 from .foreign import other_name as _other_name
 from .functions import macro, prim_func
@@ -55,6 +62,7 @@ from .memory import (
     use_swizzle,
     view,
 )  # fmt: skip
+from .random_numbers import rng_init, rng_rand, rng_rand_float
 from .scalar_math import (
     And,
     Cast,
@@ -243,15 +251,16 @@ __all__ = [
     "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "loop_break", "macro",
     "make_swizzled_layout", "max", "max_value", "mbarrier_arrive", "mbarrier_wait_parity", "min",
     "min_value", "nearbyint", "no_set_max_nreg", "parallel", "popcount", "pow", "prim_func",
-    "print", "reduce", "reduce_absmax", "reduce_abssum", "reduce_bitand", "reduce_bitor",
-    "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum", "reducer_init", "reducer_update",
-    "reinterpret", "reshape", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
+    "print", "ptx_commit_group", "ptx_cp_async", "ptx_wait_group", "reduce", "reduce_absmax",
+    "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
+    "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "rng_init",
+    "rng_rand", "rng_rand_float", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
     "shfl_up", "shfl_xor", "shift_left", "shift_right", "shuffle_elect", "sigmoid", "sin", "sinh",
     "sqrt", "symbolic", "sync_grid", "sync_threads", "sync_warp", "tan", "tanh", "thread_binding",
-    "tma_copy", "trunc", "truncdiv", "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle",
-    "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view",
-    "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min",
-    "warp_reduce_sum", "ws",
+    "tma_copy", "trunc", "truncdiv", "truncmod", "tvm_access_ptr", "tvm_thread_allreduce",
+    "tvm_warp_shuffle", "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "type_annotation", "unroll",
+    "use_swizzle", "vectorized", "view", "warp_reduce_bitand", "warp_reduce_bitor",
+    "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
 ]  # fmt: skip
 __all__ += ["dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma"]
 __all__ += ["warpgroup_fence_operand", "wgmma_gemm"]

@@ -480,9 +480,11 @@ class _Distribution:
 
 def _element_by_element(op: ir.Fill) -> list[ir.OpBase]:
     """Return the bounds of a loop that fills a buffer, which some threads may run, and the loop."""
-    points = [ir.Value(_INDEX) for _ in op.target.buffer.shape]
+    # What a thread has for itself has a constant size.
+    shape = [int(extent) for extent in op.target.buffer.shape]
+    points = [ir.Value(_INDEX) for _ in shape]
     made: list[ir.OpBase] = [ir.Store(op.value, op.target, list(points), span=op.span)]
-    for point, extent in zip(reversed(points), reversed(op.target.buffer.shape)):
+    for point, extent in zip(reversed(points), reversed(shape)):
         bounds = [ir.Constant(n, _INDEX) for n in (0, extent, 1)]
         start, stop, step = (each.result for each in bounds)
         body = ir.Block([point], made)
