@@ -571,3 +571,32 @@ def test_a_kernel_of_threads_does_not_run_as_plain_python() -> None:
     plain = tileprof.jit(suffix_sums.function, debug=True)
     with pytest.raises(UnsupportedPython, match="runs as plain Python"):
         plain(np.zeros((1, 16), "i4"))
+
+
+@tileprof.jit
+def where_no_thread_comes(A):
+    """Stores that are alike for all threads, in a branch that no thread takes."""
+    A: T.Tensor((32,), T.int32)
+    B = T.empty((32,), T.int32)
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        kept = T.alloc_shared((2,), T.int32)
+        if tx == 0:
+            kept[0] = 5
+            kept[1] = 6
+        if A[tx] > 100:
+            kept[0] = 1
+            kept[0] = kept[0] + 1
+            kept[1] = kept[0]
+        B[tx] = kept[0] * 10 + kept[1]
+    return B
+
+
+@pytest.mark.parametrize(("largest", "expected"), [(100, 56), (101, 22)])
+def test_statements_alike_for_all_threads_run_only_where_one_comes(
+    largest: int, expected: int
+) -> None:
+    """In a branch that depends on data, they once ran in any case."""
+    values = np.arange(32, dtype=np.int32)
+    values[7] = largest
+    same(where_no_thread_comes, [values], np.full(32, expected))

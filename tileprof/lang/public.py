@@ -56,6 +56,8 @@ from .memory import (
     import_source,
     make_swizzled_layout,
     no_set_max_nreg,
+    pdl_sync,
+    pdl_trigger,
     reshape,
     sync_grid,
     sync_threads,
@@ -68,6 +70,7 @@ from .scalar_math import (
     Cast,
     Not,
     Or,
+    Select,
     abs,
     acos,
     all_of,
@@ -151,6 +154,7 @@ from .threads.numbers import (
     get_thread_binding,
     get_thread_bindings,
     thread_binding,
+    thread_return,
     tvm_thread_allreduce,
 )  # fmt: skip
 from .threads.roles import (
@@ -268,6 +272,8 @@ __all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
+# Statements and functions by which authors steer single threads and launches.
+__all__ += ["Select", "pdl_sync", "pdl_trigger", "thread_return"]
 __all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 

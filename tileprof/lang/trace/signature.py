@@ -10,6 +10,7 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, DTypeError, KernelError, Location, ShapeError
+from tileprof.ir.sums import sum_of
 from tileprof.ir.tile import Hints
 from tileprof.ir.types import index
 from tileprof.lang.dtypes import dtype_of, is_dtype
@@ -17,10 +18,10 @@ from tileprof.lang.static import as_number, is_number
 from tileprof.lang.tensors import TensorType
 from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Symbol
 
-from .affine import CONSTANT, terms
 from .buffers import PromotionKey
 from .core import Retrace
 from .evaluate import evaluator
+from .extents import Product, product_of
 from .random_numbers import RandomNumbers
 
 
@@ -118,6 +119,26 @@ class Tracer(RandomNumbers):
         number = self.static(extent)
         assert number is not None
         return number
+
+    def named_extent(self, extent: Any) -> str:
+        """Return the name of an extent that is a product of symbols and numbers; ShapeError for
+        another one."""
+        value = self.index(extent)
+        known = {v: Product(1, (n,)) for n, (v, _) in self.symbols.items()}
+        found = product_of(value, known)
+        if found is None:
+            self.fail(
+                ShapeError,
+                "an extent of a view is known only when the kernel runs",
+                "Extents are numbers, extents of the arguments, or products of these.",
+            )
+        if not found.symbols:
+            return self.fail(ShapeError, f"an extent of {found.number}", "Give a number.")
+        if found.name not in self.named_extents:
+            self.derived[found.name] = value
+            self.named_extents[found.name] = found
+            self.symbol(found.name)
+        return found.name
 
     # -- parameters
 
@@ -330,9 +351,9 @@ class Tracer(RandomNumbers):
         whether there is one.  A call compares the extent with what it should be then."""
         symbol, _ = self.symbols[name]
         for extent, value in self.derived.items():
-            found = terms(value, {})
-            factor, rest = found.pop(symbol, 0), found.pop(CONSTANT, 0)
-            if extent not in given or found or factor < 1:
+            found = sum_of(value)
+            factor, rest = found.terms.get(symbol, 0), found.constant
+            if extent not in given or len(found.terms) != 1 or factor < 1:
                 continue
             solved = self.symbols[extent][0]
             for kind, number in (("sub", rest), ("floordiv", factor), ("max", 0)):

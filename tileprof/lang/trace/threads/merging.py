@@ -453,9 +453,7 @@ class _Merging:
             if op in self.uses:
                 use = self.uses[op]
                 parity = use.parity and mapping.get(use.parity, use.parity)
-                self.uses[op] = replace(
-                    use, index=mapping.get(use.index, use.index), parity=parity
-                )
+                self.uses[op] = replace(use, index=mapping.get(use.index, use.index), parity=parity)
 
     # -- equal values of several roles
 
