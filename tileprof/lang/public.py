@@ -11,6 +11,13 @@ from tileprof.errors import UnknownOperation
 from . import dtypes as _dtypes
 from . import pairs as _pairs
 from . import scalar_math as _math
+from .async_copies import (
+    ptx_commit_group,
+    ptx_cp_async,
+    ptx_wait_group,
+    tvm_access_ptr,
+    type_annotation,
+)  # fmt: skip
 from .dtypes import dtype
 from .externs import call_extern, call_pure_extern
 from .foreign import other_name as _other_name
@@ -60,6 +67,7 @@ from .memory import (
     view,
 )  # fmt: skip
 from .pairs import abs2, add2, fma2, max2, min2, mul2, sub2
+from .random_numbers import rng_init, rng_rand, rng_rand_float
 from .scalar_math import (
     And,
     Cast,
@@ -166,8 +174,6 @@ from .threads.roles import (
     mbarrier_arrive,
     mbarrier_wait_parity,
     named_barrier_arrive,
-    ptx_commit_group,
-    ptx_wait_group,
     set_max_nreg,
     tma_copy,
     wait_wgmma,
@@ -253,15 +259,16 @@ __all__ = [
     "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "loop_break", "macro",
     "make_swizzled_layout", "max", "max_value", "mbarrier_arrive", "mbarrier_wait_parity", "min",
     "min_value", "nearbyint", "no_set_max_nreg", "parallel", "popcount", "pow", "prim_func",
-    "print", "reduce", "reduce_absmax", "reduce_abssum", "reduce_bitand", "reduce_bitor",
-    "reduce_bitxor", "reduce_max", "reduce_min", "reduce_sum", "reducer_init", "reducer_update",
-    "reinterpret", "reshape", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
+    "print", "ptx_commit_group", "ptx_cp_async", "ptx_wait_group", "reduce", "reduce_absmax",
+    "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
+    "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "rng_init",
+    "rng_rand", "rng_rand_float", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
     "shfl_up", "shfl_xor", "shift_left", "shift_right", "shuffle_elect", "sigmoid", "sin", "sinh",
     "sqrt", "symbolic", "sync_grid", "sync_threads", "sync_warp", "tan", "tanh", "thread_binding",
-    "tma_copy", "trunc", "truncdiv", "truncmod", "tvm_thread_allreduce", "tvm_warp_shuffle",
-    "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "unroll", "use_swizzle", "vectorized", "view",
-    "warp_reduce_bitand", "warp_reduce_bitor", "warp_reduce_max", "warp_reduce_min",
-    "warp_reduce_sum", "ws",
+    "tma_copy", "trunc", "truncdiv", "truncmod", "tvm_access_ptr", "tvm_thread_allreduce",
+    "tvm_warp_shuffle", "tvm_warp_shuffle_down", "tvm_warp_shuffle_up", "type_annotation", "unroll",
+    "use_swizzle", "vectorized", "view", "warp_reduce_bitand", "warp_reduce_bitor",
+    "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
 ]  # fmt: skip
 __all__ += ["dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma"]
 __all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
@@ -272,7 +279,7 @@ globals().update(_math.FAST)
 globals().update(_pairs.PAIRS)
 # Statements and functions by which authors steer single threads and launches.
 __all__ += ["Select", "call_extern", "call_pure_extern", "match_any_sync", "pdl_sync"]
-__all__ += ["pdl_trigger", "ptx_commit_group", "ptx_wait_group", "thread_return"]
+__all__ += ["pdl_trigger", "thread_return"]
 __all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
 __all__ += ["abs2", "add2", "fma2", "max2", "min2", "mul2", "sub2", *_pairs.PAIRS]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]

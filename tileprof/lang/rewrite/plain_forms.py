@@ -32,6 +32,10 @@ class _PlainForms(ast.NodeTransformer):
     def __init__(self) -> None:
         self._loops = 0
 
+    def visit(self, node: ast.AST) -> Any:
+        """Visit statements: expressions hold none, and may be deep."""
+        return node if isinstance(node, ast.expr) else super().visit(node)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         """A loop around an inner function is none of its own."""
         outer, self._loops = self._loops, 0

@@ -396,7 +396,8 @@ def literal_type(number: Number, like: ir.DType | None) -> ir.DType:
     if isinstance(number, bool):
         return bool_ if like is None or like == bool_ else literal_type(int(number), like)
     if isinstance(number, float):
-        return like if like is not None and like.is_float else float32
+        # TileLang's float literals are float32: what they meet is widened, never narrowed.
+        return like if like is not None and like.is_float and like.bits >= 32 else float32
     wide = int32 if fits(number, int32) else int64
     if like is None or like == bool_:
         return wide
