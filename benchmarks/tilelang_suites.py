@@ -335,8 +335,10 @@ def _run_once(
             done.append(running)
             result.add(running, "failed", f"the process ended with {process.returncode}", 0, [])
             return True
-        if process.returncode not in (0, 1, 2, 5) and not sum(result.counts.values()):
-            said = [line[2:].strip() for line in log.read_text().splitlines() if line[:2] == "E "]
+        # 5 says that there are no tests, and 0 that those before were all.
+        if process.returncode not in (0, 5) and not sum(result.counts.values()):
+            text = log.read_text().splitlines()[-40:]
+            said = [line[2:].strip() for line in text if line[:2] == "E "]
             reason = (said or [f"pytest ended with {process.returncode}"])[-1]
             result.add(path, "failed", f"its tests cannot be collected: {reason}", 0, [])
     return False
