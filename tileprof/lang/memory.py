@@ -9,9 +9,9 @@ from tileprof.errors import KernelError
 
 from .context import current
 from .dtypes import dtype_of
-from .pairs import PairBuffer, is_pair_type, pair_buffer
 from .spans import here
 from .tensors import shape_of
+from .threads.pairs import PairBuffer, is_pair_type, pair_buffer
 
 REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
 """Ways in which a reducer combines values."""

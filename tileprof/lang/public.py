@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tileprof.errors import UnknownOperation
 
 from . import dtypes as _dtypes
-from . import pairs as _pairs
 from . import scalar_math as _math
 from .async_copies import (
     ptx_commit_group,
@@ -19,7 +18,6 @@ from .async_copies import (
     type_annotation,
 )  # fmt: skip
 from .dtypes import dtype
-from .externs import call_extern, call_pure_extern
 from .foreign import other_name as _other_name
 from .functions import macro, prim_func
 from .loops import (
@@ -66,7 +64,6 @@ from .memory import (
     use_swizzle,
     view,
 )  # fmt: skip
-from .pairs import abs2, add2, fma2, max2, min2, mul2, sub2
 from .random_numbers import rng_init, rng_rand, rng_rand_float
 from .scalar_math import (
     And,
@@ -148,6 +145,8 @@ from .tensors import (
     dynamic,
     empty,
 )  # fmt: skip
+from .threads import pairs as _pairs
+from .threads.externs import call_extern, call_pure_extern
 from .threads.numbers import (
     attr,
     comm_reducer,
@@ -160,6 +159,7 @@ from .threads.numbers import (
     thread_return,
     tvm_thread_allreduce,
 )  # fmt: skip
+from .threads.pairs import abs2, add2, fma2, max2, min2, mul2, sub2
 from .threads.roles import (
     alloc_barrier,
     annotate_consumer_reg_alloc,

@@ -483,12 +483,12 @@ class _Distribution:
         self.values.bump_all(op)
         with self.values.inside():
             mine = ir.Load(rounds, [], span=op.span)
-            number = ir.Cast(body.args[0], _COUNT, span=op.span)
-            takes_part = ir.Compare("lt", number.result, mine.result, span=op.span)
+            turn = ir.Cast(body.args[0], _COUNT, span=op.span)
+            takes_part = ir.Compare("lt", turn.result, mine.result, span=op.span)
             distance = ir.Binary("mul", body.args[0], op.step, span=op.span)
             place = ir.Binary("add", op.start, distance.result, span=op.span)
             place.results = (op.body.args[0],)
-            self._computed_for_each([number, mine, takes_part, distance, place], axes)
+            self._computed_for_each([turn, mine, takes_part, distance, place], axes)
             self.guards.append(_Guard(takes_part.result, taken=True))
             self._append(op.body, body)
             self.guards.pop()
@@ -505,7 +505,7 @@ class _Distribution:
         """Return a fragment of one element: the greatest of a fragment."""
         row = self.rows[row]
         while row.buffer.shape != (1,):
-            rest = row.buffer.shape[:-1] or (1,)
+            rest = row.buffer.static_shape[:-1] or (1,)
             held = builder.emit(ir.Alloc("fragment", rest, row.dtype)).result
             builder.emit(ir.Reduce("max", row, held, len(row.buffer.shape) - 1))
             row = held

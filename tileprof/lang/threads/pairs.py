@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileprof.errors import DTypeError
-
-from . import scalar_math as math
-from .context import current
-from .dtypes import dtype_of
-from .spans import here
+from tileprof.lang import scalar_math as math
+from tileprof.lang.context import current
+from tileprof.lang.dtypes import dtype_of
+from tileprof.lang.spans import here
 
 __all__ = [
     "PAIRS", "abs2", "add2", "fma2", "is_pair_type", "max2", "min2", "mul2", "pair_buffer", "sub2",

@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileprof.errors import UnknownOperation
+from tileprof.lang import scalar_math as math
+from tileprof.lang.context import current
+from tileprof.lang.dtypes import dtype_of
+from tileprof.lang.spans import here
+from tileprof.lang.static import is_number
+from tileprof.lang.values import Scalar
 
-from . import scalar_math as math
-from .context import current
-from .dtypes import dtype_of
-from .spans import here
-from .static import is_number
-from .threads import warps
-from .values import Scalar
+from . import warps
 
 __all__ = ["call_extern", "call_pure_extern", "float16_toward_zero"]
 
@@ -108,4 +108,4 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "__syncwarp": lambda *mask: warps.sync_warp(),
     "__syncthreads": lambda: current().sync_threads(),
 }  # fmt: skip
-"""What each known function does."""
+"""Meaning of each known function."""
