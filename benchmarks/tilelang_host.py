@@ -540,6 +540,15 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
             isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu")
         )
 
+    def seen(attribute: Any, shown: Any) -> property:
+        """What a library reads of a tensor; PyTorch and tileprof read where it is."""
+
+        def get(tensor: Any) -> Any:
+            name = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+            return attribute.__get__(tensor) if name in ("torch", "tileprof") else shown
+
+        return property(get)
+
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
         if not is_counted:
             return function
@@ -562,6 +571,9 @@ def on_host(is_counted: bool = True) -> Iterator[None]:
         enter(mock.patch.object(torch.cuda, "get_device_capability", _capability))
         enter(mock.patch.object(torch.cuda, "get_device_properties", return_value=_GPU))
         enter(mock.patch.object(torch.cuda, "current_device", return_value=0))
+        for name, shown in (("is_cuda", True), ("device", torch.device("cuda", 0))):
+            held = seen(getattr(torch.Tensor, name), shown)
+            enter(mock.patch.object(torch.Tensor, name, held))
         # What a compiled function means is the function itself.
         enter(mock.patch.object(torch, "compile", _eager))
         enter(mock.patch.object(torch, "Generator", return_value=torch.Generator()))

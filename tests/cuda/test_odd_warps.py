@@ -83,6 +83,40 @@ def test_an_odd_number_of_warps_becomes_a_power_of_two() -> None:
     assert not any(isinstance(d, EvenWarps) for d in made_by(mixed, [a, w], threads=128)[0])
 
 
+@tileprof.jit
+def product(A, B, threads: int = 160, tile: int = 64):
+    """A product of threads of which the author has one warp for the loads."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((N, K), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, tile), threads=threads) as (bx, by):
+        a = T.alloc_shared((tile, 64), T.float16)
+        b = T.alloc_shared((128, 64), T.float16)
+        c = T.alloc_fragment((tile, 128), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 64), num_stages=2):
+            T.copy(A[by * tile, k * 64], a)
+            T.copy(B[bx * 128, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C[by * tile, bx * 128])
+    return C
+
+
+def test_products_get_warp_groups_where_a_warp_is_over() -> None:
+    """128 of 160 threads multiply, by wgmma; with 192 rows, three groups of 384 stay."""
+    a, b = (RNG.integers(-3, 4, s).astype("f2") for s in ((64, 128), (128, 128)))
+    found, text = made_by(product, [a, b])
+    assert EvenWarps(128, 160, 5) in found
+    assert "wgmma" in text
+    rows = RNG.integers(-3, 4, (192, 128)).astype("f2")
+    kept, _ = made_by(product, [rows, b], threads=384, tile=192)
+    assert not any(isinstance(d, EvenWarps) for d in kept)
+    right = a.astype("f4") @ b.astype("f4").T
+    for device, (result,) in results_everywhere(product, [a, b]):
+        np.testing.assert_array_equal(result, right, err_msg=device)
+
+
 def test_a_converted_tile_is_not_taken_through_shared_memory() -> None:
     """No barrier is left in the loop; a tile that others read stays."""
     a, w = RNG.standard_normal((3, 4, 256)).astype("f2"), np.arange(4, dtype="f4")

@@ -296,7 +296,8 @@ def turns_by_hand(A):
             with T.ws(1):
                 T.set_max_nreg(24, 0)
                 T.barrier_wait(free, k % 2 ^ 1)
-                T.async_copy(A[k, :], tile)
+                with T.attr("default", "async_scope", 1):
+                    T.async_copy(A[k, :], tile)
                 T.cp_async_barrier_noinc(full)
             with T.ws(0):
                 T.set_max_nreg(240, 1)

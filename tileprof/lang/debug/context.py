@@ -255,6 +255,20 @@ class Live(Tracer):
             "There, a block runs as one: run it on the interpreter without debugging.",
         )
 
+    def each(self, count: int, body: Callable[[Any], None]) -> None:
+        """Run the body for each number."""
+        for number in range(count):
+            body(number)
+
+    def begin_sequence(self, seed: Any, number: Any, start: Any) -> None:
+        """Refuse: which number a point takes follows from the whole loop over points."""
+        self.fail(
+            UnsupportedPython,
+            "`T.rng_init` in a kernel that runs as plain Python",
+            "Its numbers are given out to a whole loop at once: run it on the interpreter without "
+            "debugging.",
+        )
+
     def block_number(self, axis: int) -> Any:
         """Return the number of the block that runs along an axis of its grid."""
         self.need_launch("`T.get_block_binding`")

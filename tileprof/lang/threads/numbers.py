@@ -96,21 +96,28 @@ def comm_reducer(combine: Callable[[Any, Any], Any], identity: Any = None) -> Co
 
 
 class attr(Frame):
-    """`with T.attr(T.comm_reducer(…), "reduce_scope", …):`, how `tvm_thread_allreduce` combines."""
+    """`with T.attr(T.comm_reducer(…), "reduce_scope", …):`, how `tvm_thread_allreduce` combines.
+
+    `with T.attr(…, "async_scope", 1):` around stores of loaded elements asks for cp.async, and
+    changes nothing: the compiler chooses the instructions.
+    """
 
     def __init__(self, node: Any, key: str, value: Any = None) -> None:
-        if not isinstance(node, Combination) or key != "reduce_scope":
+        if key != "async_scope" and not (isinstance(node, Combination) and key == "reduce_scope"):
             raise KernelError(
                 f"`T.attr` with {key!r}",
                 location=here(),
-                hint='It takes what `T.comm_reducer` gives, and "reduce_scope".',
+                hint='It takes what `T.comm_reducer` gives and "reduce_scope", or "async_scope".',
             )
-        self.node = node
+        self.node = node if key == "reduce_scope" else None
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        with current().combining(self.node.kind):
+        if self.node is None:
             yield
+        else:
+            with current().combining(self.node.kind):
+                yield
 
 
 def tvm_thread_allreduce(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ from tileprof.ir.memory import base
 from tileprof.lang.context import Loop
 from tileprof.lang.regions import Region
 from tileprof.lang.static import is_number
-from tileprof.lang.values import Expr
+from tileprof.lang.values import Buffer, Expr
 
 from .grid_barriers import BARRIER, parts
 from .reducers import Reducers
@@ -31,12 +31,18 @@ class Control(Reducers):
     macro_depth = 0
     block_shape: tuple[int, ...] = ()
     """Threads of a block of the open launch along each axis."""
+    grid_extents: Sequence[ir.Value] = ()
+    """Blocks of the open launch along each axis."""
     combination = ""
     """The way in which values of threads are combined; '' where none is given."""
     thread_numbers: dict[int, ir.Value]
     """The number of a thread along an axis, where the author has asked for it."""
     _nested_loops: set[ir.For]
     """Loops of `T.parallel` inside of a loop over points."""
+
+    def alloc_global(self, shape: Sequence[Any], kind: ir.DType) -> Buffer:
+        """Return a tensor for what one launch leaves to the next."""
+        raise NotImplementedError
 
     @contextmanager
     def launch(self, grid: Sequence[Any], threads: tuple[int, ...]) -> Iterator[Any]:
@@ -61,10 +67,17 @@ class Control(Reducers):
         region = self.push("launch", args)
         held = [Expr(a, region) for a in args]
         self.block_shape, self.thread_numbers, self._nested_loops = threads, {}, set()
+        self.grid_extents = extents
         yield held[0] if len(held) == 1 else tuple(held)
         self.pop(region)
         hints = tuple(self.launch_hints)
-        for body in parts(self.finished(region.block), self._refuse_part):
+
+        def workspace(shape: Sequence[int], kind: ir.DType, name: str) -> ir.Value:
+            made = self.alloc_global((*grid, *shape), kind).value
+            self.name(made, name)
+            return made
+
+        for body in parts(self.finished(region.block), self._refuse_part, workspace):
             self.emit(ir.Launch(extents, threads, body, hints), span)
 
     def finished(self, body: ir.Block) -> ir.Block:
@@ -307,6 +320,28 @@ class Control(Reducers):
         self.emit(made, span)
         if loop.nests:
             self._nested_loops.add(made)
+
+    def flat(self, buffer: Buffer) -> Buffer | None:
+        """Return a buffer as a row of its elements, seen from outside of the open loops over
+        points; None where it has no constant size."""
+        shape = buffer.type.shape
+        if buffer.type.strides is not None or not all(isinstance(n, int) for n in shape):
+            return None
+        size = math.prod(n for n in shape if isinstance(n, int))
+        points = self.inner("parallel")
+        end = len(self.regions) if points is None else self.regions.index(points)
+        inner, self.regions[end:] = self.regions[end:], []
+        made: Buffer = self.reinterpret(buffer, (size,), None)
+        self.regions += inner
+        return made
+
+    def each(self, count: int, body: Callable[[Any], None]) -> None:
+        """Write a loop over the first numbers, whose iterations are points of a loop around."""
+        loop = self.nested(Loop("parallel", 0, (count,), nests=True))
+        bounds = self.bounds(loop)
+        region, number = self.open_loop(loop, "e")
+        body(number)
+        self.close_loop(loop, region, bounds, self.location())
 
     def _with_nested(
         self, bounds: list[ir.Value], body: ir.Block

@@ -164,6 +164,8 @@ class Scalars(Core):
             return Placeholder()
         if kind == "pow" and is_number(right):
             return self._power(left, as_number(right))
+        if shifts_out(kind, self.dtype(left) if isinstance(left, Scalar) else None, right):
+            left = self.cast(left, int32)
         a, b = self.pair(left, right)
         if a.dtype == bool_ and kind not in ("and", "or", "xor"):
             a, b = self._as(a, int32), self._as(b, int32)
@@ -379,12 +381,23 @@ class Scalars(Core):
                 return False
 
 
+def shifts_out(kind: str, left: ir.DType | None, right: Any) -> bool:
+    """Return whether a number of 8 or 16 bits is shifted to the left by a number known at compile
+    time: the result is an int32, as in TileLang and in C, and keeps the bits that go beyond."""
+    return (
+        kind == "shl" and left is not None and left.is_integer and left.bits < 32 and (
+            is_number(right)
+        )
+    )  # fmt: skip
+
+
 def literal_type(number: Number, like: ir.DType | None) -> ir.DType:
     """Return the type of a number beside an operand of type `like`."""
     if isinstance(number, bool):
         return bool_ if like is None or like == bool_ else literal_type(int(number), like)
     if isinstance(number, float):
-        return like if like is not None and like.is_float else float32
+        # TileLang's float literals are float32: what they meet is widened, never narrowed.
+        return like if like is not None and like.is_float and like.bits >= 32 else float32
     wide = int32 if fits(number, int32) else int64
     if like is None or like == bool_:
         return wide

@@ -22,7 +22,7 @@ from .buffers import PromotionKey
 from .core import Retrace
 from .evaluate import evaluator
 from .extents import Product, product_of
-from .warps import Warps
+from .random_numbers import RandomNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Traced:
     """The arguments of the function that are parameters of the kernel, in its order."""
 
 
-class Tracer(Warps):
+class Tracer(RandomNumbers):
     """The context that writes a kernel."""
 
     def __init__(

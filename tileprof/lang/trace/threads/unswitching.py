@@ -1,7 +1,7 @@
 """Loops of a role that do nothing, or all, for a reason that is known before.
 
     if tile < total:                              for k in range(n):            if tile < total:
-        valid[0] = 1                                  if tile < total:      ⇒       for k in range(n):
+        valid[0] = 1                                  if tile < total:     ⇒      for k in range(n):
     else:                                   ⇒             load(k)                       load(k)
         valid[0] = 0
     for k in range(n):

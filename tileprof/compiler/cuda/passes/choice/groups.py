@@ -10,7 +10,8 @@ How many threads run a tile changes no result: programs name tiles and points, n
 that does not fit is spilled in every iteration, and the assembler runs its products one by one; one
 that would leave no register for anything else cannot be compiled at all.
 Fewer for tiles that an odd number of warps does not divide: of 96 threads, all three warps would
-hold and load every element of a row of 512.  A power of two of warps divides them.
+hold and load every element of a row of 512.  A power of two of warps divides them.  So it is with
+products of 160 threads, of which the author has a warp of their own for loads.
 
 In: a launch as its author wrote it.  Out: the launch, with another number of threads where that
 helps.
@@ -45,7 +46,7 @@ def _even(launch: ir.Launch, lowering: Lowering) -> ir.Launch:
     warps = asked // WARP
     odd = warps // (warps & -warps) if warps else 1
     ops = list(ir.walk(launch.body))
-    if asked % WARP or odd == 1 or any(isinstance(o, ir.Gemm) for o in ops):
+    if asked % WARP or odd == 1:
         return launch
     if any(isinstance(o, ir.Alloc | ir.Parallel) and o.layout for o in ops):
         # A layout that is given names threads.
@@ -70,6 +71,8 @@ def _extents(op: ir.OpBase) -> tuple[int, ...]:
             return tuple(n for n in found.shape if isinstance(n, int))
         case ir.Fill():
             return tuple(n for n in op.target.buffer.shape if isinstance(n, int))
+        case ir.Gemm():
+            return op.mnk[:2]
     return ()
 
 
