@@ -10,13 +10,6 @@ from tileprof.errors import UnknownOperation
 
 from . import dtypes as _dtypes
 from . import scalar_math as _math
-from .async_copies import (
-    ptx_commit_group,
-    ptx_cp_async,
-    ptx_wait_group,
-    tvm_access_ptr,
-    type_annotation,
-)  # fmt: skip
 from .dtypes import dtype
 from .foreign import other_name as _other_name
 from .functions import macro, prim_func
@@ -62,7 +55,6 @@ from .memory import (
     use_swizzle,
     view,
 )  # fmt: skip
-from .random_numbers import rng_init, rng_rand, rng_rand_float
 from .scalar_math import (
     And,
     Cast,
@@ -142,6 +134,13 @@ from .tensors import (
     dynamic,
     empty,
 )  # fmt: skip
+from .threads.async_copies import (
+    ptx_commit_group,
+    ptx_cp_async,
+    ptx_wait_group,
+    tvm_access_ptr,
+    type_annotation,
+)  # fmt: skip
 from .threads.numbers import (
     attr,
     comm_reducer,
@@ -153,6 +152,7 @@ from .threads.numbers import (
     thread_binding,
     tvm_thread_allreduce,
 )  # fmt: skip
+from .threads.random_numbers import rng_init, rng_rand, rng_rand_float
 from .threads.roles import (
     alloc_barrier,
     annotate_consumer_reg_alloc,

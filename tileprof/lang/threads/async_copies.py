@@ -11,13 +11,12 @@ from typing import Any
 
 from tileprof.errors import KernelError
 from tileprof.ir import DType
-
-from .context import current
-from .dtypes import dtype_of
-from .scalar_math import if_then_else
-from .spans import here
-from .static import is_number
-from .values import Buffer, BufferData
+from tileprof.lang.context import current
+from tileprof.lang.dtypes import dtype_of
+from tileprof.lang.scalar_math import if_then_else
+from tileprof.lang.spans import here
+from tileprof.lang.static import is_number
+from tileprof.lang.values import Buffer, BufferData
 
 __all__ = [
     "ptx_commit_group", "ptx_cp_async", "ptx_wait_group", "tvm_access_ptr", "type_annotation",
