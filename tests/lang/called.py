@@ -118,3 +118,21 @@ def numpy_constants(A, table):
         for value in table:
             total = total + value
         A[bx] = total * A[bx]
+
+
+def scaled(has_scale):
+    """A kernel that uses its second tensor or not."""
+
+    n, stride = T.dynamic("n, stride")
+
+    @T.prim_func
+    def scaled(
+        A: T.Tensor((n, 8), T.float32),
+        S: T.StridedTensor((n, 4), (stride, 1), T.float32),
+        B: T.Tensor((n, 8), T.float32),
+    ):
+        with T.Kernel(n, threads=32) as b:
+            for i in T.Parallel(8):
+                B[b, i] = A[b, i] * (S[b, i // 2] if has_scale else 2)
+
+    return tileprof.compile(scaled)

@@ -488,17 +488,6 @@ def copies_from_its_place(A):
 
 
 @tileprof.jit
-def uses_what_was(A):
-    """A value is used after the memory that it was read from has changed."""
-    A: T.Tensor((8,), T.int32)
-    with T.Kernel(1, threads=8) as _:
-        tx = T.get_thread_binding(0)
-        old = A[tx]
-        A[7 - tx] = tx
-        A[tx] = old
-
-
-@tileprof.jit
 def takes_too_many(A):
     """More threads than the block has."""
     A: T.Tensor((8,), T.int32)
@@ -548,7 +537,6 @@ def combines_without_a_way(A):
     [
         (leaves_alone, "one thread cannot leave a loop in which others go on"),
         (copies_from_its_place, "works on a whole tile and cannot differ between them"),
-        (uses_what_was, "`old` is read for each thread, then `A` is written"),
         (takes_too_many, "from 0 to 16, where the block has 8 threads"),
         (asks_for_an_axis, "T.get_thread_binding(3)"),
         (combines_strangely, "a function that is not a sum, maximum or minimum"),
@@ -571,3 +559,60 @@ def test_a_kernel_of_threads_does_not_run_as_plain_python() -> None:
     plain = tileprof.jit(suffix_sums.function, debug=True)
     with pytest.raises(UnsupportedPython, match="runs as plain Python"):
         plain(np.zeros((1, 16), "i4"))
+
+
+@tileprof.jit
+def where_no_thread_comes(A):
+    """Stores that are alike for all threads, in a branch that no thread takes."""
+    A: T.Tensor((32,), T.int32)
+    B = T.empty((32,), T.int32)
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        kept = T.alloc_shared((2,), T.int32)
+        if tx == 0:
+            kept[0] = 5
+            kept[1] = 6
+        if A[tx] > 100:
+            kept[0] = 1
+            kept[0] = kept[0] + 1
+            kept[1] = kept[0]
+        B[tx] = kept[0] * 10 + kept[1]
+    return B
+
+
+@pytest.mark.parametrize(("largest", "expected"), [(100, 56), (101, 22)])
+def test_statements_alike_for_all_threads_run_only_where_one_comes(
+    largest: int, expected: int
+) -> None:
+    """In a branch that depends on data, they once ran in any case."""
+    values = np.arange(32, dtype=np.int32)
+    values[7] = largest
+    same(where_no_thread_comes, [values], np.full(32, expected))
+
+
+@tileprof.jit
+def uses_what_was(A):
+    """Values are used after the memory that they were read from has changed, also in a branch."""
+    A: T.Tensor((8,), T.int32)
+    B = T.empty((8,), T.int32)
+    with T.Kernel(1, threads=8) as _:
+        tx = T.get_thread_binding(0)
+        kept = T.alloc_shared((8,), T.int32)
+        kept[tx] = A[tx]
+        old = kept[tx]
+        twice = old * 2
+        kept[7 - tx] = tx
+        B[tx] = old * 100 + kept[tx]
+        if A[tx] > 3:
+            x = kept[tx]
+            kept[tx] = 0
+            B[tx] += x * 1000 + twice * 10000
+    return B
+
+
+def test_value_from_before_memory_changed_is_kept() -> None:
+    """It was once refused, because a value is computed where a statement uses it."""
+    given = np.array([1, 5, 2, 3, 9, 4, 0, 7], np.int32)
+    now = 7 - np.arange(8)
+    taken = (given > 3) * (now * 1000 + given * 20000)
+    same(uses_what_was, [given], given * 100 + now + taken)

@@ -151,9 +151,12 @@ def assume(condition: Any) -> None:
     current().annotate("assume", None, ())
 
 
-def sync_threads(*barrier: Any) -> None:
-    """Do nothing: operations take effect in their order, and the compiler places barriers."""
-    current().sync_threads()
+def sync_threads(barrier_id: int | None = None, arrive_count: int | None = None) -> None:
+    """Do nothing: operations take effect in their order, and the compiler places barriers.
+
+    With an `arrive_count`, so many threads meet: those of some roles.
+    """
+    current().sync_threads(arrive_count)
 
 
 def sync_grid() -> None:
@@ -162,6 +165,16 @@ def sync_grid() -> None:
     On-chip buffers lose their content.
     """
     current().sync_grid()
+
+
+def pdl_sync() -> None:
+    """Do nothing: a launch begins when those before it have ended, whose results it sees."""
+    current().need_launch("`T.pdl_sync`")
+
+
+def pdl_trigger() -> None:
+    """Do nothing: the next launch begins when this one has ended."""
+    current().need_launch("`T.pdl_trigger`")
 
 
 def import_source(source: str | None = None) -> None:

@@ -11,6 +11,7 @@ from tileprof.errors import UnknownOperation
 from . import dtypes as _dtypes
 from . import scalar_math as _math
 from .dtypes import dtype
+from .externs import call_extern, call_pure_extern
 from .foreign import other_name as _other_name
 from .functions import macro, prim_func
 from .loops import (
@@ -49,6 +50,8 @@ from .memory import (
     import_source,
     make_swizzled_layout,
     no_set_max_nreg,
+    pdl_sync,
+    pdl_trigger,
     reshape,
     sync_grid,
     sync_threads,
@@ -60,6 +63,7 @@ from .scalar_math import (
     Cast,
     Not,
     Or,
+    Select,
     abs,
     acos,
     all_of,
@@ -134,13 +138,7 @@ from .tensors import (
     dynamic,
     empty,
 )  # fmt: skip
-from .threads.async_copies import (
-    ptx_commit_group,
-    ptx_cp_async,
-    ptx_wait_group,
-    tvm_access_ptr,
-    type_annotation,
-)  # fmt: skip
+from .threads.async_copies import ptx_cp_async, tvm_access_ptr, type_annotation
 from .threads.numbers import (
     attr,
     comm_reducer,
@@ -150,6 +148,7 @@ from .threads.numbers import (
     get_thread_binding,
     get_thread_bindings,
     thread_binding,
+    thread_return,
     tvm_thread_allreduce,
 )  # fmt: skip
 from .threads.random_numbers import rng_init, rng_rand, rng_rand_float
@@ -157,11 +156,23 @@ from .threads.roles import (
     alloc_barrier,
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
+    async_copy,
     barrier_arrive,
     barrier_wait,
+    cp_async_barrier_noinc,
+    dec_max_nreg,
+    fence_proxy_async,
+    inc_max_nreg,
     mbarrier_arrive,
     mbarrier_wait_parity,
+    named_barrier_arrive,
+    ptx_commit_group,
+    ptx_wait_group,
+    set_max_nreg,
     tma_copy,
+    wait_wgmma,
+    warpgroup_fence_operand,
+    wgmma_gemm,
     ws,
 )  # fmt: skip
 from .threads.warps import (
@@ -173,6 +184,7 @@ from .threads.warps import (
     get_warp_group_idx,
     get_warp_idx,
     get_warp_idx_sync,
+    match_any_sync,
     shfl_down,
     shfl_sync,
     shfl_up,
@@ -241,7 +253,7 @@ __all__ = [
     "isinf", "isnan", "jit", "log", "log1p", "log2", "log10", "loop_break", "macro",
     "make_swizzled_layout", "max", "max_value", "mbarrier_arrive", "mbarrier_wait_parity", "min",
     "min_value", "nearbyint", "no_set_max_nreg", "parallel", "popcount", "pow", "prim_func",
-    "print", "ptx_commit_group", "ptx_cp_async", "ptx_wait_group", "reduce", "reduce_absmax",
+    "print", "ptx_cp_async", "reduce", "reduce_absmax",
     "reduce_abssum", "reduce_bitand", "reduce_bitor", "reduce_bitxor", "reduce_max", "reduce_min",
     "reduce_sum", "reducer_init", "reducer_update", "reinterpret", "reshape", "rng_init",
     "rng_rand", "rng_rand_float", "round", "rsqrt", "scope", "serial", "shfl_down", "shfl_sync",
@@ -252,10 +264,16 @@ __all__ = [
     "use_swizzle", "vectorized", "view", "warp_reduce_bitand", "warp_reduce_bitor",
     "warp_reduce_max", "warp_reduce_min", "warp_reduce_sum", "ws",
 ]  # fmt: skip
+__all__ += ["dec_max_nreg", "fence_proxy_async", "inc_max_nreg", "wait_wgmma"]
+__all__ += ["warpgroup_fence_operand", "wgmma_gemm"]
 # Element types, and the fast-math names, which Python would mangle inside of a class.
 globals().update(_dtypes.NAMES)
 globals().update(_dtypes.PACKED)
 globals().update(_math.FAST)
+# Statements and functions by which authors steer single threads and launches.
+__all__ += ["Select", "call_extern", "call_pure_extern", "match_any_sync", "pdl_sync"]
+__all__ += ["pdl_trigger", "ptx_commit_group", "ptx_wait_group", "thread_return"]
+__all__ += ["async_copy", "cp_async_barrier_noinc", "named_barrier_arrive", "set_max_nreg"]
 __all__ += [*_dtypes.NAMES, *_dtypes.PACKED, *_math.FAST]
 
 if TYPE_CHECKING:

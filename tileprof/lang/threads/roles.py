@@ -10,11 +10,14 @@ from tileprof.errors import KernelError
 from tileprof.lang.context import current
 from tileprof.lang.loops import Frame
 from tileprof.lang.spans import here
-from tileprof.lang.tiles import copy
+from tileprof.lang.tiles import GemmWarpPolicy, copy, gemm
 
 __all__ = [
-    "alloc_barrier", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc",
-    "barrier_arrive", "barrier_wait", "mbarrier_arrive", "mbarrier_wait_parity", "tma_copy", "ws",
+    "alloc_barrier", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "async_copy",
+    "barrier_arrive", "barrier_wait", "cp_async_barrier_noinc", "dec_max_nreg",
+    "fence_proxy_async", "inc_max_nreg", "mbarrier_arrive", "mbarrier_wait_parity",
+    "named_barrier_arrive", "ptx_commit_group", "ptx_wait_group", "set_max_nreg", "tma_copy",
+    "wait_wgmma", "warpgroup_fence_operand", "wgmma_gemm", "ws",
 ]  # fmt: skip
 
 _GROUP = 128
@@ -92,6 +95,51 @@ def tma_copy(
     copy(src, dst, eviction_policy=eviction_policy, annotations=annotations)
 
 
+def async_copy(
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    annotations: dict[str, Any] | None = None,
+    loop_layout: Any = None,
+) -> None:
+    """Copy as `copy` does, by cp.async where that is possible; the tile is there at once.
+
+    The compiler waits for it where it is needed, so `ptx_wait_group` need not be right.
+    """
+    copy(
+        src, dst,
+        coalesced_width=coalesced_width, prefer_instruction="cp_async", annotations=annotations,
+        loop_layout=loop_layout,
+    )  # fmt: skip
+
+
+def ptx_commit_group() -> None:
+    """Do nothing: the compiler says which asynchronous copies it waits for together."""
+    current().need_launch("`T.ptx_commit_group`")
+
+
+def ptx_wait_group(num: Any) -> None:
+    """Do nothing: the compiler waits for copies where what they bring is used."""
+    current().need_launch("`T.ptx_wait_group`")
+
+
+def cp_async_barrier_noinc(mbarrier: Any) -> None:
+    """Let the threads that come here arrive at a barrier when their asynchronous copies are over,
+    which they are at once: see `mbarrier_arrive`."""
+    mbarrier_arrive(mbarrier)
+
+
+def named_barrier_arrive(barrier_id: int, arrive_count: int) -> None:
+    """Do nothing: who waits at `sync_threads(barrier_id)` finds what was done before it in the
+    program, and the compiler decides which warps take turns."""
+
+
+def set_max_nreg(reg_count: int, is_inc: int | bool) -> None:
+    """Take a wish about registers of a role, which the compiler divides."""
+    current().annotate("no_set_max_nreg", None, ())
+
+
 def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
     """Take a wish about registers of a role, which the compiler divides."""
     current().annotate("no_set_max_nreg", None, ())
@@ -100,3 +148,42 @@ def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
 def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
     """Take a wish about registers of a role, which the compiler divides."""
     current().annotate("no_set_max_nreg", None, ())
+
+
+def inc_max_nreg(reg_count: int) -> None:
+    """Take a wish about registers of a role, which the compiler divides."""
+    current().annotate("no_set_max_nreg", None, ())
+
+
+def dec_max_nreg(reg_count: int) -> None:
+    """Take a wish about registers of a role, which the compiler divides."""
+    current().annotate("no_set_max_nreg", None, ())
+
+
+def wgmma_gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    annotations: dict[str, Any] | None = None,
+) -> None:
+    """Multiply tiles as `gemm` does; the result is there at once, `wait_wgmma` or not.
+
+    The compiler chooses the instruction, and lets products run on where nothing needs them yet.
+    """
+    gemm(A, B, C, transpose_A, transpose_B, policy, clear_accum, annotations=annotations)
+
+
+def wait_wgmma(num_inflight: int = 0) -> None:
+    """Do nothing: the compiler waits for the products of `wgmma_gemm` where they are needed."""
+
+
+def warpgroup_fence_operand(buffer: Any, *args: Any, num_regs: int | None = None) -> None:
+    """Do nothing: the compiler orders accesses of registers around products."""
+
+
+def fence_proxy_async(*args: Any) -> None:
+    """Do nothing: the compiler fences what threads wrote before an asynchronous copy reads it."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tileprof import ir
 from tileprof.errors import KernelError
 from tileprof.lang.static import is_number
+from tileprof.lang.values import Expr
 
 from .control import Control
-from .threads import barriers
+from .first_iterations import filled_before
+from .threads import barriers, merging
 from .threads.barriers import Barrier, BarrierElement, BarrierUse
 from .threads.slots import run_ahead
+
+_WARP = 32
+"""Threads of a warp."""
 
 
 class Warps(Control):
@@ -35,9 +40,29 @@ class Warps(Control):
         """Return the body of a launch without barriers and numbers of threads."""
         if self.barrier_uses or self.role_loads:
             numbers = {value: axis for axis, value in self.thread_numbers.items()}
-            barriers.check(body, self.barrier_uses, numbers, self.block_shape, self._refuse_part)
-            body = run_ahead(body, self.role_loads, numbers)
-        return super().finished(body)
+            body = self._ordered(body, numbers)
+        made = super().finished(body)
+        filled_before(made)
+        return made
+
+    def _ordered(self, body: ir.Block, numbers: Mapping[ir.Value, int]) -> ir.Block:
+        """Return the body of a launch in an order that its barriers allow, without them."""
+        shape, refuse = self.block_shape, self._refuse_part
+        reason: KernelError | None = None
+        for merged in merging.orders(body, self.barrier_uses, self.role_loads, numbers, shape):
+            try:
+                slots = barriers.check_merged(
+                    merged.body, merged.uses, merged.loops, numbers, shape, refuse
+                )
+            except KernelError as error:
+                reason = reason or error
+                continue
+            return run_ahead(merged.body, merged.loops, numbers, slots)
+        try:
+            barriers.check(body, self.barrier_uses, numbers, shape, refuse)
+        except KernelError as error:
+            raise reason or error from None
+        return run_ahead(body, self.role_loads, numbers)
 
     # -- numbers
 
@@ -61,6 +86,12 @@ class Warps(Control):
         region = self.push("if")
         yield
         self.pop(region)
+        if region.returns:
+            self.fail(
+                KernelError,
+                "`T.thread_return` in `T.ws`",
+                "Warp groups that have no more work leave `T.ws` at its end.",
+            )
         self.emit(ir.If(held, region.block, ir.Block()), region.location)
 
     # -- barriers
@@ -114,11 +145,31 @@ class Warps(Control):
         self.need_tile_place(what)
         if is_number(value):
             return value
-        held = self.value(value)
         me = self.linear_thread()
-        threads = math.prod(self.block_shape)
-        row = self.emit(ir.Alloc("shared", (threads,), held.dtype, hint="exchanged")).result
-        self.emit(ir.Store(held, row, [self.index(me)]))
+        row = self._shown_to_others(value, me)
         made = self.result(ir.Load(row, [self.index(source(me))]))
         self.epoch += 1
         return made
+
+    def same_in_warp(self, value: Any) -> Any:
+        """Return for each thread which threads of its warp have the value that it has."""
+        self.need_tile_place("`T.match_any_sync`")
+        me = self.linear_thread()
+        held = self.value(value)
+        row = self._shown_to_others(value, me)
+        mask: Any = self.cast(0, ir.dtype("uint32"))
+        for lane in range(_WARP):
+            other = self.result(ir.Load(row, [self.index(me - me % _WARP + lane)]))
+            alike = self.compare("eq", other, Expr(held, self.regions[-1]))
+            bit = self.cast(1 << lane, ir.dtype("uint32"))
+            mask = mask | self.select(alike, bit, self.cast(0, ir.dtype("uint32")))
+        self.epoch += 1
+        return mask
+
+    def _shown_to_others(self, value: Any, me: Any) -> ir.Value:
+        """Return shared memory with an element for each thread, its value."""
+        held = self.value(value)
+        threads = math.prod(self.block_shape)
+        row = self.emit(ir.Alloc("shared", (threads,), held.dtype, hint="exchanged")).result
+        self.emit(ir.Store(held, row, [self.index(me)]))
+        return row

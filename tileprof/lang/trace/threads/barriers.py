@@ -21,7 +21,10 @@ loops around loads of a role run them ahead (`slots`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import operator
+import random
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
@@ -36,6 +39,8 @@ MARK = "barrier"
 """Name of the op that marks an operation on a barrier."""
 _MOST_STEPS = 500_000
 """Ops that are run at most to check a launch, about a second; beyond, the kernel is refused."""
+_CHOICES = 8
+"""Ways in which branches that depend on data are taken: all, none, in turns, and at random."""
 _REFUSED = "the barriers of a kernel cannot be checked"
 
 
@@ -68,8 +73,12 @@ class BarrierUse:
     barrier: Barrier
     index: ir.Value
     parity: ir.Value | None = None
+    role: Active | None = None
+    """Whether each thread comes there; None where branches around it say so."""
 
 
+Active = tuple[bool, ...]
+"""Whether each thread runs a statement."""
 Uses = Mapping[ir.OpBase, BarrierUse]
 """Operation on a barrier that each mark stands for."""
 
@@ -86,6 +95,29 @@ def check(
     """Raise an error unless every wait of a launch is over where it stands in the program."""
     known = KnownValues(numbers, threads)
     _Run(uses, known, refuse).block(body, (True,) * known.count)
+
+
+def check_merged(
+    body: ir.Block, uses: Uses, loops: Collection[ir.Block], numbers: Mapping[ir.Value, int],
+    threads: Sequence[int], refuse: Refuse,
+) -> dict[ir.Block, set[ir.Value]]:  # fmt: skip
+    """Raise an error unless every wait of merged roles is over where it stands in the program.
+
+    What depends on data is chosen, alike wherever it is computed alike, and in several ways.  Long
+    loops are run for as many iterations as phases need to come back to where they were.  Returns
+    for each loop around loads of a role the buffers of which an iteration fills one slot, and uses
+    no other.
+    """
+    known = KnownValues(numbers, threads)
+    counts = {len(use.barrier.counts) for use in uses.values()}
+    period = 2 * math.lcm(*counts)
+    found: dict[ir.Block, set[ir.Value]] = {}
+    for choice in range(_CHOICES):
+        run = _ChosenRun(uses, known, refuse, choice=choice, period=period, loops=loops)
+        run.block(body, (True,) * known.count)
+        for loop, slots in run.slots.items():
+            found[loop] = found[loop] & slots if loop in found else slots
+    return found
 
 
 def without_marks(block: ir.Block) -> None:
@@ -106,8 +138,6 @@ class _Phase:
     """Parity of the current phase, which is not over."""
 
 
-Active = tuple[bool, ...]
-"""Whether each thread runs a statement."""
 _Cell = tuple[ir.Value, tuple[Number, ...]]
 
 
@@ -274,7 +304,7 @@ class _Run:
         count = counts[int(index)]
         phase = self.phases.setdefault((use.barrier, int(index)), _Phase(count))
         if use.kind == "arrive":
-            _arrive(phase, count, sum(active))
+            _arrive(phase, count, sum(map(operator.and_, active, use.role or active)))
             return
         assert use.parity is not None
         parity = self._number(use.parity)
@@ -295,6 +325,149 @@ class _Run:
 
     def _fail(self, op: ir.OpBase, why: str, hint: str) -> NoReturn:
         self.refuse(f"{_REFUSED}: {why}", hint, op.span)
+
+
+@dataclass
+class _ChosenRun(_Run):
+    """A run of merged roles in which what depends on data is chosen."""
+
+    choice: int = 0
+    period: int = 2
+    loops: Collection[ir.Block] = ()
+    symbols: dict[ir.Value, Hashable] = field(default_factory=dict)
+    """How values that are not known were computed."""
+    kept: dict[_Cell, Hashable] = field(default_factory=dict)
+    """How the content of variables was computed."""
+    versions: dict[ir.Value, int] = field(default_factory=dict)
+    """How often each buffer was written."""
+    chosen: dict[Hashable, int] = field(default_factory=dict)
+    slots: dict[ir.Block, set[ir.Value]] = field(default_factory=dict)
+    """Buffers of which each iteration so far filled one slot and used no other."""
+    seen: list[dict[ir.Value, int | None]] = field(default_factory=list)
+    """Slot of each buffer in the iterations that are being run; None for more than one."""
+
+    def _one(self, op: ir.OpBase, active: Active) -> None:
+        self._touch(op)
+        super()._one(op, active)
+
+    # -- values
+
+    def _symbol(self, value: ir.Value) -> Hashable:
+        number = self._number(value)
+        return self.symbols.get(value, value) if number is None else number
+
+    def _scalar(self, op: ir.OpBase) -> None:
+        super()._scalar(op)
+        operands = tuple(self._symbol(v) for v in op.operand_values())
+        (result,) = op.results
+        self.symbols[result] = (op.mnemonic, str(result.dtype), operands)
+
+    def _load(self, op: ir.Load, active: Active) -> None:
+        super()._load(op, active)
+        at = tuple(self._symbol(v) for v in op.indices)
+        cell = self._cell(op.buffer, op.indices)
+        held = self.kept.get(cell) if cell is not None else None
+        version = self.versions.get(base(op.buffer), 0)
+        self.symbols[op.result] = (op.buffer, at, version) if held is None else held
+
+    def _store(self, op: ir.Store, active: Active) -> None:
+        super()._store(op, active)
+        self._written(op)
+        cell = self._cell(op.buffer, op.indices)
+        if cell is not None and all(active):
+            self.kept[cell] = self._symbol(op.value)
+
+    def _forget(self, op: ir.OpBase) -> None:
+        super()._forget(op)
+        self._written(op)
+        for value in op.results:
+            self.symbols.pop(value, None)
+
+    def _written(self, op: ir.OpBase) -> None:
+        written = {base(a.value) for a in op.all_accesses() if a.writes}
+        for buffer in written:
+            self.versions[buffer] = self.versions.get(buffer, 0) + 1
+        for cell in [c for c in self.kept if c[0] in written]:
+            del self.kept[cell]
+
+    # -- choices
+
+    def _choose(self, symbol: Hashable, most: int) -> int:
+        if symbol not in self.chosen:
+            count = len(self.chosen)
+            rng = random.Random(f"{self.choice} {count}")
+            several = (most - 1, 0, count % most, (count + 1) % most)
+            free = self.choice >= len(several)
+            self.chosen[symbol] = rng.randrange(most) if free else several[self.choice]
+        return self.chosen[symbol]
+
+    def _branch(self, op: ir.If, active: Active) -> None:
+        condition = op.condition
+        if self._number(condition) is not None or self.known.of(condition) is not None:
+            super()._branch(op, active)
+            return
+        taken = self._choose(self._symbol(condition), 2)
+        self.block(op.then if taken else op.otherwise, active)
+        self._yield(op, op.then if taken else op.otherwise)
+
+    def _loop(self, op: ir.For, active: Active) -> None:
+        inner = op.body in self.loops
+        if not inner and not self._has_uses(op):
+            self._forget(op)
+            return
+        if any(isinstance(each, ir.Break | ir.Continue) for each in ir.walk(op.body)):
+            self._fail(op, "a loop around them may be left early", "Let it run to its end.")
+        start, stop, step = (self._number(v) for v in (op.start, op.stop, op.step))
+        if step is None or (start is None and stop is None):
+            start, stop, step = 0, None, step or 1
+        start = 0 if start is None else start
+        if stop is None:
+            stop = start + step * self._choose(self._symbol(op.stop), 2 * self.period)
+        for number in _shortened(range(int(start), int(stop), int(step)), 2 * self.period):
+            self.values[op.body.args[0]] = number
+            if inner:
+                self.seen.append({})
+            self.block(op.body, active)
+            if inner:
+                now = {b for b, slot in self.seen[-1].items() if slot is not None}
+                never = {b for b, slot in self.seen.pop().items() if slot is None}
+                self.slots[op.body] = (self.slots.get(op.body, set()) | now) - never
+                self.refused.setdefault(op.body, set()).update(never)
+
+    refused: dict[ir.Block, set[ir.Value]] = field(default_factory=dict)
+    """Buffers of which an iteration used more than the slot that it filled."""
+
+    # -- slots
+
+    def _touch(self, op: ir.OpBase) -> None:
+        """Note which slots an op uses."""
+        if not self.seen or isinstance(op, ir.If | ir.Scope | ir.View | ir.Annotate):
+            return
+        if isinstance(op, ir.For) and (op.body in self.loops or self._has_uses(op)):
+            return
+        for access in op.all_accesses():
+            buffer = base(access.value)
+            if buffer.buffer.space != "shared" or buffer.buffer.rank < 2:
+                continue
+            view = access.value.owner
+            whole = isinstance(view, ir.View) and view.base is buffer and view.sizes == (
+                1, *buffer.buffer.shape[1:]
+            )  # fmt: skip
+            slot = self._number(view.offsets[0]) if whole and isinstance(view, ir.View) else None
+            for seen in self.seen:
+                first = buffer not in seen
+                fills = isinstance(op, ir.Copy) and access.writes
+                same = seen.get(buffer, slot) == slot and slot is not None and (not first or fills)
+                seen[buffer] = int(slot) if same and slot is not None else None
+
+
+def _shortened(numbers: range, most: int) -> Sequence[int]:
+    """Return the first numbers of a long range and the last one, so many that as many are left out
+    as make whole periods."""
+    if len(numbers) <= 2 * most:
+        return numbers
+    count = most + len(numbers) % most
+    return [*numbers[: count - 1], numbers[-1]]
 
 
 def _arrive(phase: _Phase, count: int, threads: int) -> None:

@@ -20,24 +20,30 @@ without them; an error, with its place, for what a tile program cannot say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from tileprof import ir
+from tileprof.ir.builder import Builder
 from tileprof.ir.core import Access
 from tileprof.ir.memory import base
 from tileprof.ir.rewriter import clone
 
 from .differences import Axes, Differences, is_combined, is_meeting
+from .elements import by_elements, is_private, prepare, rounds_of
 from .known import KnownValues
 from .postponed import PostponedValues, Refuse
 
 _INDEX = ir.dtype("index")
+_COUNT = ir.dtype("int32")
+"""Type of the number of iterations that a thread does."""
 _IN_POINTS = (
     ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While, ir.Assert,
 )  # fmt: skip
 """Ops that can stand in the body of a `Parallel`."""
+_PREPARING = (ir.Alloc, ir.View, ir.Reinterpret)
+"""Ops that name memory and do nothing with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,26 @@ def distributed(
     `numbers` has the axis of the block that each thread's number counts along; `threads` are the
     extents of the axes.
     """
-    return _Distribution(body, numbers, threads, refuse).block()
+    prepare(body, Differences(body, numbers, threads))
+    kept: set[ir.OpBase] = set()
+    while True:
+        attempt = _Distribution(body, numbers, threads, refuse, kept)
+        made = attempt.block()
+        stale = attempt.values.stale
+        if not stale:
+            break
+        if kept.issuperset(stale):
+            op, user = next(iter(stale.items()))
+            name = op.results[0].name or "a value"
+            refuse(
+                f"work of single threads: `{name}` is used after memory that it was read from "
+                "has changed",
+                "Keep it: `x = T.alloc_local((1,), dtype)`, `x[0] = …`.",
+                user.span,
+            )
+        kept |= stale.keys()
+    _leave_out_meetings(made)
+    return made
 
 
 @dataclass
@@ -65,6 +90,9 @@ class _Distribution:
     numbers: Mapping[ir.Value, int]
     threads: Sequence[int]
     refuse: Refuse
+    kept: Collection[ir.OpBase] = ()
+    """Ops whose values are kept where they are computed: memory that they read changes before these
+    are used."""
     guards: list[_Guard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -80,7 +108,6 @@ class _Distribution:
         self._extents = [ir.Constant(n, _INDEX) for n in self.threads]
         made.ops += self._extents
         self._append(self.body, made)
-        _leave_out_meetings(made)
         return made
 
     def _append(self, block: ir.Block, made: ir.Block) -> None:
@@ -99,20 +126,26 @@ class _Distribution:
             self._combine(op, made)
             return
         if not self.facts.differs(op):
-            self._kept(op, made)
+            if self.guards and self._fits(op) and not self._computes(op) and not self._someone():
+                self._spread(op, made)  # whether any thread comes there is not known now
+            else:
+                self._kept(op, made)
             return
-        if (
-            isinstance(op, ir.Fill)
-            and op.target in self.facts.private
-            and op.value not in self.facts.varying
-        ):
+        if isinstance(op, ir.Reinterpret) and op.base in self.rows:
+            self._reinterpret(op, made)
+            return
+        if isinstance(op, ir.View) and all(is_private(o) for o in self._users(op.result)):
+            return  # becomes indices of the elements
+        if isinstance(op, ir.Fill) and op.target in self.rows and not self.guards and (
+            op.value not in self.facts.varying
+        ):  # fmt: skip
             self._fill(op, made)
             return
-        for inner in op.blocks():
-            self._allocated_before(inner, made)
-            if self.facts.along(op.operand_values()):
-                self._filled_by_elements(inner)
-        if self._computes(op):
+        if isinstance(op, ir.Copy | ir.Fill) and is_private(op):
+            made.ops += (elements := by_elements(op)).before
+            self._spread(elements.loop, made)
+            return
+        if self._computes(op) and op not in self.kept:
             self.values.postpone(op)
             return
         if self._fits(op) and not self._goes_around(op) and not self._exchanges(op):
@@ -124,28 +157,6 @@ class _Distribution:
         """Append an op that is the same for all threads."""
         made.ops.append(op)
         self.values.note(op)
-
-    def _allocated_before(self, block: ir.Block, made: ir.Block) -> None:
-        """Move what a loop or branch allocates in front of it: an allocation is no work that could
-        differ between threads, and says nothing about the content."""
-        for op in list(block.ops):
-            if isinstance(op, ir.Alloc) and op.result.buffer.space == "local":
-                block.ops.remove(op)
-                self._one(op, made)
-            for inner in op.blocks():
-                self._allocated_before(inner, made)
-
-    def _filled_by_elements(self, block: ir.Block) -> None:
-        """Fill what a thread has for itself element by element where only some threads do it."""
-        ops: list[ir.OpBase] = []
-        for op in block.ops:
-            if isinstance(op, ir.Fill) and op.target in self.facts.private:
-                ops += _element_by_element(op)
-            else:
-                ops.append(op)
-            for inner in op.blocks():
-                self._filled_by_elements(inner)
-        block.ops[:] = ops
 
     def _row(self, op: ir.Alloc, made: ir.Block) -> None:
         """Make the buffer of each thread a row of a fragment."""
@@ -160,6 +171,24 @@ class _Distribution:
         """Return a fragment with an element, or more, for each thread along some axes."""
         threads = tuple(self.threads[axis] for axis in _ordered(axes))
         return ir.Alloc("fragment", (*threads, *shape), dtype, span=op.span)
+
+    def _reinterpret(self, op: ir.Reinterpret, made: ir.Block) -> None:
+        """Take each thread's row in another shape or element type."""
+        row, axes = self.rows[op.base], self.facts.private[base(op.base)]
+        threads = tuple(self.threads[axis] for axis in _ordered(axes))
+        shape = (*threads, *op.result.buffer.shape)
+        held = ir.Reinterpret(row, shape, op.result.dtype, span=op.span)
+        made.ops.append(held)
+        self.rows[op.result] = held.result
+
+    def _someone(self) -> bool:
+        """Return whether a thread certainly comes through all open branches."""
+        found = [self.known.of(guard.condition) for guard in self.guards]
+        known = [each for each in found if each is not None]
+        return len(known) == len(found) and any(
+            all(bool(value) == guard.taken for value, guard in zip(values, self.guards))
+            for values in zip(*known)
+        )
 
     def _fill(self, op: ir.Fill, made: ir.Block) -> None:
         assert not self.guards, "a branch that some threads take fills by elements"
@@ -346,7 +375,10 @@ class _Distribution:
         return row.result
 
     def _is_used(self, value: ir.Value) -> bool:
-        return any(value in o.operand_values() for o in ir.walk(self.body))
+        return any(self._users(value))
+
+    def _users(self, value: ir.Value) -> Iterator[ir.OpBase]:
+        return (o for o in ir.walk(self.body) if value in o.operand_values())
 
     def _axes(self, op: ir.OpBase, used: set[ir.Value]) -> Axes:
         """Return the axes of the block along which an op differs."""
@@ -408,6 +440,9 @@ class _Distribution:
                     op, "one thread cannot leave a loop in which others go on",
                     "Put a condition around what the others still do.",
                 )  # fmt: skip
+            case ir.For() if self._can_wait(op):
+                self._as_long_as_the_longest(op, made)
+                return
             case ir.For() | ir.While():
                 self._refuse_op(
                     op, "data go from thread to thread in a loop that is not as long for all",
@@ -420,6 +455,61 @@ class _Distribution:
                 )  # fmt: skip
         copy = clone(op, {}, regions)
         made.ops.append(copy)
+
+    def _can_wait(self, op: ir.For) -> bool:
+        """Return whether threads that have ended a loop can wait for those that have not."""
+        step = op.step.owner
+        last = op.body.ops[-1] if op.body.ops else None
+        return (
+            isinstance(step, ir.Constant)
+            and not isinstance(last, ir.Yield)
+            and not self._has_whole([op.body])
+        )
+
+    def _as_long_as_the_longest(self, op: ir.For, made: ir.Block) -> None:
+        """Let all threads go through a loop as often as the one that does most often, each with a
+        condition that says whether it still takes part."""
+        axes = self.facts.along(op.operand_values())
+        rounds = self._kept_along(axes, _COUNT, op, made)
+        builder = Builder(made, op.span)
+        if self.guards:
+            builder.emit(ir.Fill(rounds, builder.constant(0, _COUNT)))
+        number = self._computed_for_each(rounds_of(op), axes)
+        self._spread(ir.Store(number, rounds, [], span=op.span), made)
+        most = builder.emit(ir.Load(self._maximum(rounds, builder), [builder.constant(0)]))
+        stop = builder.emit(ir.Cast(most.result, _INDEX)).result
+        body = ir.Block([ir.Value(_INDEX)])
+        zero, one = builder.constant(0), builder.constant(1)
+        self.values.bump_all(op)
+        with self.values.inside():
+            mine = ir.Load(rounds, [], span=op.span)
+            number = ir.Cast(body.args[0], _COUNT, span=op.span)
+            takes_part = ir.Compare("lt", number.result, mine.result, span=op.span)
+            distance = ir.Binary("mul", body.args[0], op.step, span=op.span)
+            place = ir.Binary("add", op.start, distance.result, span=op.span)
+            place.results = (op.body.args[0],)
+            self._computed_for_each([number, mine, takes_part, distance, place], axes)
+            self.guards.append(_Guard(takes_part.result, taken=True))
+            self._append(op.body, body)
+            self.guards.pop()
+        builder.emit(ir.For("serial", zero, stop, one, body))
+
+    def _computed_for_each(self, ops: Sequence[ir.OpBase], axes: Axes) -> ir.Value:
+        """Let ops be computed where they are used; return the result of the last one."""
+        for op in ops:
+            self.facts.note(self.facts.varying, op.results[0], axes)
+            self.values.postpone(op)
+        return ops[-1].results[0]
+
+    def _maximum(self, row: ir.Value, builder: Builder) -> ir.Value:
+        """Return a fragment of one element: the greatest of a fragment."""
+        row = self.rows[row]
+        while row.buffer.shape != (1,):
+            rest = row.buffer.shape[:-1] or (1,)
+            held = builder.emit(ir.Alloc("fragment", rest, row.dtype)).result
+            builder.emit(ir.Reduce("max", row, held, len(row.buffer.shape) - 1))
+            row = held
+        return row
 
     def _regions(self, op: ir.OpBase) -> dict[str, ir.Block]:
         made = {}
@@ -437,10 +527,7 @@ class _Distribution:
         Operations on whole tiles, the work of a role such as `if tx < 128: …`, are done by all
         threads, where any of them would come there.
         """
-        whole = any(
-            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue)) and not is_meeting(o)
-            for block in op.blocks() for o in ir.walk(block)
-        )  # fmt: skip
+        whole = self._has_whole(op.blocks())
         condition = self._settled(op, made)
         for taken, block in ((True, op.then), (False, op.otherwise)):
             if whole and not self._taken(op, taken):
@@ -448,6 +535,15 @@ class _Distribution:
             self.guards.append(_Guard(condition, taken))
             self._append(block, made)
             self.guards.pop()
+
+    def _has_whole(self, blocks: Iterable[ir.Block]) -> bool:
+        """Return whether operations on whole tiles stand in blocks."""
+        return any(
+            not isinstance(o, (*_IN_POINTS, ir.Break, ir.Continue, *_PREPARING))
+            and not is_meeting(o)
+            and not is_private(o)
+            for block in blocks for o in ir.walk(block)
+        )  # fmt: skip
 
     def _settled(self, op: ir.If, made: ir.Block) -> ir.Value:
         """Return the condition of a branch; one that reads what the branch writes is kept."""
@@ -476,20 +572,6 @@ class _Distribution:
 
     def _refuse_op(self, op: ir.OpBase, why: str, hint: str) -> NoReturn:
         self.refuse(f"work of single threads: {why}", hint, op.span)
-
-
-def _element_by_element(op: ir.Fill) -> list[ir.OpBase]:
-    """Return the bounds of a loop that fills a buffer, which some threads may run, and the loop."""
-    # What a thread has for itself has a constant size.
-    shape = [int(extent) for extent in op.target.buffer.shape]
-    points = [ir.Value(_INDEX) for _ in shape]
-    made: list[ir.OpBase] = [ir.Store(op.value, op.target, list(points), span=op.span)]
-    for point, extent in zip(reversed(points), reversed(shape)):
-        bounds = [ir.Constant(n, _INDEX) for n in (0, extent, 1)]
-        start, stop, step = (each.result for each in bounds)
-        body = ir.Block([point], made)
-        made = [*bounds, ir.For("serial", start, stop, step, body, span=op.span)]
-    return made
 
 
 def _leave_out_meetings(block: ir.Block) -> None:

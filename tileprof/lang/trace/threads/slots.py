@@ -27,15 +27,20 @@ _STAGES = 2
 
 
 def run_ahead(
-    body: ir.Block, loops: Collection[ir.Block], numbers: Mapping[ir.Value, int]
-) -> ir.Block:
+    body: ir.Block, loops: Collection[ir.Block], numbers: Mapping[ir.Value, int],
+    slots: Mapping[ir.Block, set[ir.Value]] | None = None,
+) -> ir.Block:  # fmt: skip
     """Return the body of a launch without marks of barriers, the loops with these bodies pipelined
-    and slots taken out of their buffers."""
+    and slots taken out of their buffers.
+
+    `slots` has the buffers of which each iteration of a loop was seen to fill one slot and to use
+    no other.
+    """
     joined: set[ir.Value] = set()
     stages: dict[ir.OpBase, int] = {}
     for loop in ir.walk(body):
         if isinstance(loop, ir.For) and loop.body in loops:
-            found = _with_slots(body, loop, numbers)
+            found = _with_slots(body, loop, numbers, (slots or {}).get(loop.body, set()))
             joined |= {op.result for op in found}
             stages[loop] = max(loop.num_stages, _STAGES, *(op.shape[0] for op in found))
 
@@ -64,20 +69,26 @@ def _is_zero(value: ir.Value) -> bool:
     return isinstance(value.owner, ir.Constant) and value.owner.value == 0
 
 
-def _with_slots(body: ir.Block, loop: ir.For, numbers: Mapping[ir.Value, int]) -> list[ir.Alloc]:
+def _with_slots(
+    body: ir.Block, loop: ir.For, numbers: Mapping[ir.Value, int], seen: set[ir.Value]
+) -> list[ir.Alloc]:
     """Return the buffers with slots of which each iteration of a loop uses one."""
     inside = set(ir.walk(loop.body))
     found = []
     for op in ir.walk(body):
         if isinstance(op, ir.Alloc) and op.space == "shared" and len(op.shape) > 1:
             uses = _uses(body, op.result)
-            if uses and inside.issuperset(uses) and _one_slot(loop, op, uses, numbers):
+            known = op.result in seen or _one_slot(loop, op, uses, numbers)
+            if uses and inside.issuperset(uses) and known:
                 found.append(op)
     return found
 
 
 def _uses(body: ir.Block, buffer: ir.Value) -> list[ir.OpBase]:
-    return [op for op in ir.walk(body) if buffer in op.operand_values()]
+    return [
+        op for op in ir.walk(body)
+        if buffer in op.operand_values() and not isinstance(op, ir.Annotate)
+    ]  # fmt: skip
 
 
 def _one_slot(

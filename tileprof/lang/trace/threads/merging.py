@@ -1,0 +1,588 @@
+"""Roles with loops of their own, merged into the one program that they amount to.
+
+    if tx < 128:                                for k in range(n):
+        for k in range(n):                          T.barrier_wait(free[k % 2], …)
+            T.barrier_wait(free[k % 2], …)          T.tma_copy(A[k], a[k % 2], …)
+            T.tma_copy(A[k], a[k % 2], …)   ⇒       T.barrier_arrive(full[k % 2])
+            T.barrier_arrive(full[k % 2])           T.barrier_wait(full[k % 2], …)
+    else:                                           T.gemm(a[k % 2], …)
+        for k in range(n):                          T.barrier_arrive(free[k % 2])
+            T.barrier_wait(full[k % 2], …)
+            T.gemm(a[k % 2], …)
+            T.barrier_arrive(free[k % 2])
+
+Roles run at once on a GPU, and barriers say in which orders.  One of these orders is looked for:
+loops in which roles use barriers run together where they have the same bounds, branches where they
+have the same condition, and within them one role comes before another.  Each role gets variables of
+its own, so that what is the same for all threads of a role is the same for the block.  Whether the
+barriers allow the order is checked afterwards (`barriers`).
+
+In: the body of a launch, and what its marks stand for.  Out: the body with merged roles, and its
+marks with the threads that come there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations, product
+
+from tileprof import ir
+from tileprof.ir.memory import base
+from tileprof.ir.rewriter import clone, rebuilt
+
+from .barriers import Active, BarrierUse, Uses
+from .differences import Differences, is_meeting
+from .known import KnownValues
+from .switches import joined_cases
+from .unswitching import Unswitching
+
+_MOST_ROLES = 4
+"""Roles whose orders are all tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A body whose roles were merged."""
+
+    body: ir.Block
+    uses: dict[ir.OpBase, BarrierUse]
+    loops: set[ir.Block]
+    """Bodies of loops around loads of a role."""
+
+
+def orders(
+    body: ir.Block, uses: Uses, loops: Iterable[ir.Block], numbers: Mapping[ir.Value, int],
+    threads: Sequence[int],
+) -> Iterator[Merged]:  # fmt: skip
+    """Yield the body of a launch with its roles merged, once for each order that is worth a try."""
+    known = KnownValues(numbers, threads)
+    roles = max((len(run.roles) for block in _blocks(body) for run in _runs(block, uses, known)),
+                default=0)  # fmt: skip
+    if not 1 < roles <= _MOST_ROLES:
+        return
+    for eager, order in product((False, True), permutations(range(roles))):
+        made, uses_made, loops_made = _copied(body, uses, set(loops))
+        merging = _Merging(uses_made, loops_made, numbers, threads, order, eager)
+        merging.block(made)
+        merging.substitute(made)
+        yield Merged(made, merging.uses, merging.loops)
+
+
+# -- roles
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """A branch by the number of the thread, and the side of it that a role takes."""
+
+    value: ir.Value
+    taken: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Role:
+    """What some threads of a block do."""
+
+    threads: Active
+    conditions: tuple[_Condition, ...]
+    ops: list[ir.OpBase]
+
+    @property
+    def count(self) -> int:
+        """Number of its threads."""
+        return sum(self.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Branches by the number of the thread, one after the other, that are roles."""
+
+    ops: tuple[ir.OpBase, ...]
+    roles: tuple[_Role, ...]
+    hoisted: tuple[ir.OpBase, ...]
+    """Ops that compute conditions, in the order of the program."""
+
+
+def _runs(block: ir.Block, uses: Uses, known: KnownValues) -> list[_Run]:
+    """Return the parts of a block in which several roles have loops around barriers."""
+    found: list[_Run] = []
+    run: list[ir.OpBase] = []
+    for op in [*block.ops, ir.Break()]:
+        if _is_branch(op, known) or (run and isinstance(op, ir.ScalarOp)):
+            run.append(op)
+            continue
+        hoisted: list[ir.OpBase] = []
+        roles: list[_Role] = []
+        for each in run:
+            if isinstance(each, ir.If):
+                roles += _roles(each, (True,) * known.count, (), hoisted, uses, known)
+            else:
+                hoisted.append(each)
+        roles = [r for r in roles if r.ops and r.count]
+        if sum(_has_loops(r.ops, uses) for r in roles) > 1:
+            found.append(_Run(tuple(run), tuple(roles), tuple(hoisted)))
+        run = []
+    return found
+
+
+def _is_branch(op: ir.OpBase, known: KnownValues) -> bool:
+    """Return whether an op is a branch by the number of the thread alone."""
+    if not isinstance(op, ir.If) or op.results or isinstance(op.condition.owner, ir.Constant):
+        return False
+    return known.of(op.condition) is not None
+
+
+def _roles(
+    op: ir.If, before: Active, outer: tuple[_Condition, ...], hoisted: list[ir.OpBase],
+    uses: Uses, known: KnownValues,
+) -> list[_Role]:  # fmt: skip
+    """Return the sides of a branch, and those of a branch that is all that a side does."""
+    each = known.of(op.condition)
+    assert each is not None
+    found = []
+    for taken, block in ((True, op.then), (False, op.otherwise)):
+        threads = tuple(a and bool(c) == taken for a, c in zip(before, each))
+        conditions = (*outer, _Condition(op.condition, taken))
+        *first, last = block.ops or [ir.Break()]
+        if (
+            isinstance(last, ir.If)
+            and _is_branch(last, known)
+            and all(isinstance(o, ir.ScalarOp) for o in first)
+            and any(_has_loops(b.ops, uses) for b in last.blocks())
+        ):
+            hoisted += first
+            found += _roles(last, threads, conditions, hoisted, uses, known)
+        else:
+            found.append(_Role(threads, conditions, list(block.ops)))
+    return found
+
+
+def _has_loops(ops: Sequence[ir.OpBase], uses: Uses) -> bool:
+    """Return whether a role uses barriers in a loop of its own."""
+    return any(
+        isinstance(o, ir.For | ir.While) and any(i in uses for i in o.inner_ops())
+        for op in ops for o in op.with_inner_ops()
+    )  # fmt: skip
+
+
+# -- merging
+
+Parts = list[tuple[_Role, deque[ir.OpBase]]]
+"""What is left to do of each role."""
+
+
+@dataclass
+class _Merging:
+    uses: dict[ir.OpBase, BarrierUse]
+    loops: set[ir.Block]
+    numbers: Mapping[ir.Value, int]
+    threads: Sequence[int]
+    order: tuple[int, ...]
+    """Priority of roles: which one goes on where several could."""
+    eager: bool
+    """Whether a role's loop that no other has runs before a wait of another role."""
+    same: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    """Values of one role that are those of another: the numbers of merged loops."""
+    cells: list[ir.OpBase] = field(default_factory=list)
+    """Variables for values that leave a branch."""
+    facts: dict[_Role, Differences] = field(default_factory=dict)
+    later: list[Parts] = field(default_factory=list)
+    """What is left to do around the part that is being merged."""
+
+    def __post_init__(self) -> None:
+        self.known = KnownValues(self.numbers, self.threads)
+
+    def block(self, block: ir.Block) -> None:
+        """Merge the roles in a block and in those inside of it."""
+        for run in _runs(block, self.uses, self.known):
+            first = block.ops.index(run.ops[0])
+            _own_variables(block, first, run)
+            first = block.ops.index(run.ops[0])
+            rest = block.ops[first + len(run.ops) :]
+            made = self._merged(run)
+            block.ops[first:] = [*run.hoisted, *self.cells, *made, *rest]
+            self.cells = []
+        for op in block.ops:
+            for inner in op.blocks():
+                self.block(inner)
+
+    def substitute(self, block: ir.Block) -> None:
+        """Replace the values of roles that are those of another role."""
+        for op in ir.walk(block):
+            _replace(op, self.same)
+        for op, use in self.uses.items():
+            index, parity = self._found(use.index), use.parity and self._found(use.parity)
+            self.uses[op] = replace(use, index=index, parity=parity)
+
+    def _found(self, value: ir.Value) -> ir.Value:
+        while value in self.same:
+            value = self.same[value]
+        return value
+
+    def _merged(self, run: _Run) -> list[ir.OpBase]:
+        """Return the ops of all roles in one order."""
+        parts: Parts = []
+        for at in self.order:
+            if at < len(run.roles):
+                role = run.roles[at]
+                held = ir.Block(ops=role.ops)
+                joined_cases(held, self.uses, self.loops)
+                Unswitching(self.uses, self.loops).block(held)
+                self.facts[role] = Differences(held, self.numbers, self.threads)
+                for op in ir.walk(held):
+                    if op in self.uses:
+                        self.uses[op] = replace(self.uses[op], role=role.threads)
+                parts.append((role, deque(held.ops)))
+        return self._zipped(parts)
+
+    def _zipped(self, parts: Parts) -> list[ir.OpBase]:
+        """Return what is left of all roles in one order."""
+        made: list[ir.OpBase] = []
+        self.later.append(parts)
+        while any(left for _, left in parts):
+            self._go_on(parts, made)
+            heads = [(role, left) for role, left in parts if left]
+            if heads and not (
+                self._meet(heads, made)
+                or (self.eager and self._together(heads, made))
+                or self._wait(heads, made)
+                or self._together(heads, made)
+            ):
+                role, left = heads[0]
+                made += self._statement(role, left.popleft())
+        self.later.pop()
+        return made
+
+    def _go_on(self, parts: Parts, made: list[ir.OpBase]) -> None:
+        """Take from each role what it does before it may have to wait."""
+        for role, left in parts:
+            while left and not self._holds(role, left[0]):
+                made += self._statement(role, left.popleft())
+
+    def _holds(self, role: _Role, op: ir.OpBase) -> bool:
+        """Return whether a role may wait for another one in an op."""
+        return any(self._is_wait(o) or self._is_meeting(role, o) for o in op.with_inner_ops())
+
+    def _is_wait(self, op: ir.OpBase) -> bool:
+        return op in self.uses and self.uses[op].kind == "wait"
+
+    def _is_meeting(self, role: _Role, op: ir.OpBase) -> bool:
+        """Return whether threads of several roles meet at an op."""
+        return is_meeting(op) and _meeting(op, len(role.threads)) > role.count
+
+    def _statement(self, role: _Role, op: ir.OpBase) -> list[ir.OpBase]:
+        """Return an op of a role for the block: under the role's condition where its threads do
+        different things."""
+        if isinstance(op, ir.ScalarOp | ir.Load | ir.View | ir.Alloc) or op.results:
+            return [op]
+        points = (ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While)
+        fits = all(isinstance(o, points) for o in op.with_inner_ops())
+        if not fits or not self.facts[role].differs(op):
+            return [op]
+        for condition in reversed(role.conditions):
+            held, other = ir.Block(ops=[op]), ir.Block()
+            sides = (held, other) if condition.taken else (other, held)
+            op = ir.If(condition.value, *sides, span=op.span)
+        return [op]
+
+    # -- places where roles wait
+
+    def _meet(self, heads: Parts, made: list[ir.OpBase]) -> bool:
+        """Let threads meet, where all of them have come to the place."""
+        for _, left in heads:
+            if not is_meeting(left[0]):
+                continue
+            hints = left[0].hints if isinstance(left[0], ir.Annotate) else ()
+            met = [(r, q) for r, q in heads if is_meeting(q[0]) and q[0].hints == hints]  # type: ignore[attr-defined]
+            wanted = _meeting(left[0], len(heads[0][0].threads))
+            if sum(role.count for role, _ in met) >= wanted or len(met) == len(heads):
+                for _, each in met:
+                    made.append(each.popleft())
+                return True
+        return False
+
+    def _wait(self, heads: Parts, made: list[ir.OpBase]) -> bool:
+        """Let the first role that only waits go on."""
+        for role, left in heads:
+            if self._is_wait(left[0]) or _is_branch(left[0], self.known):
+                made += self._statement(role, left.popleft())
+                return True
+        return False
+
+    def _together(self, heads: Parts, made: list[ir.OpBase]) -> bool:
+        """Merge loops with the same bounds, or branches with the same condition; let the first role
+        go on with a branch that no other role has."""
+        written = self._written()
+        if self._split(heads, written):
+            return True
+        for at, (_, left) in enumerate(heads):
+            one = left[0]
+            if isinstance(one, ir.For):
+                met = [(r, q) for r, q in heads[at + 1 :] if isinstance(q[0], ir.For)
+                       and self._all_equal(_bounds(one), _bounds(q[0]), written)]  # fmt: skip
+                if met:
+                    made.append(self._loop([heads[at], *met]))
+                    return True
+        for at, (role, left) in enumerate(heads):
+            one = left[0]
+            if isinstance(one, ir.If):
+                met = [(r, q) for r, q in heads[at + 1 :] if isinstance(q[0], ir.If)
+                       and self._equal(one.condition, q[0].condition, written)]  # fmt: skip
+                made += [self._branch([heads[at], *met])] if met else [left.popleft()]
+                return True
+            if self.eager and isinstance(one, ir.For):
+                made += self._statement(role, left.popleft())
+                return True
+        return False
+
+    def _loop(self, heads: Parts) -> ir.For:
+        """Merge loops with the same bounds."""
+        ops = [left.popleft() for _, left in heads]
+        loops = [op for op in ops if isinstance(op, ir.For)]
+        one = loops[0]
+        for other in loops[1:]:
+            self.same[other.body.args[0]] = one.body.args[0]
+        parts = [(role, deque(op.body.ops)) for (role, _), op in zip(heads, loops)]
+        body = ir.Block(one.body.args, self._zipped(parts))
+        if self.loops.intersection(op.body for op in loops):
+            self.loops.add(body)
+        stages = max(op.num_stages for op in loops)
+        kind = next((op.kind for op in loops if op.kind != "serial"), one.kind)
+        bounds = _bounds(one)
+        return ir.For(kind, *bounds, body, stages, one.hints, span=one.span)
+
+    def _branch(self, heads: Parts) -> ir.If:
+        """Merge branches with the same condition."""
+        ops = [left.popleft() for _, left in heads]
+        branches = [op for op in ops if isinstance(op, ir.If)]
+        roles = [role for role, _ in heads]
+        then = [(role, deque(op.then.ops)) for role, op in zip(roles, branches)]
+        otherwise = [(role, deque(op.otherwise.ops)) for role, op in zip(roles, branches)]
+        sides = ir.Block(ops=self._zipped(then)), ir.Block(ops=self._zipped(otherwise))
+        return ir.If(branches[0].condition, *sides, span=branches[0].span)
+
+    def _split(self, heads: Parts, written: set[ir.Value]) -> bool:
+        """Take a loop out of a branch where another role has come to a loop with its bounds."""
+        loops = [left[0] for _, left in heads if isinstance(left[0], ir.For)]
+        found = False
+        for role, left in heads:
+            op = left[0]
+            if isinstance(op, ir.If) and not op.otherwise.ops and not op.results and any(
+                isinstance(inner, ir.For)
+                and self._holds(role, inner)
+                and any(self._all_equal(_bounds(inner), _bounds(o), written) for o in loops)
+                for inner in op.then.ops
+            ):  # fmt: skip
+                left.popleft()
+                left.extendleft(reversed(self._parts_of(role, op)))
+                found = True
+        return found
+
+    def _parts_of(self, role: _Role, op: ir.If) -> list[ir.OpBase]:
+        """Return a branch as several, with loops around those of its loops that use barriers."""
+        made: list[ir.OpBase] = []
+        segment: list[ir.OpBase] = []
+        segments: list[list[ir.OpBase]] = []
+
+        def close() -> None:
+            if segment:
+                segments.append(list(segment))
+                made.append(ir.If(op.condition, ir.Block(ops=segments[-1]), ir.Block(),
+                                  span=op.span))  # fmt: skip
+                segment.clear()
+
+        for each in op.then.ops:
+            if isinstance(each, ir.Constant):
+                made.append(each)
+            elif isinstance(each, ir.For) and self._holds(role, each):
+                close()
+                inner = ir.If(op.condition, each.body, ir.Block(), span=op.span)
+                body = ir.Block(each.body.args, [inner])
+                each.body.args = []
+                if each.body in self.loops:
+                    self.loops.add(body)
+                segments.append(each.body.ops)
+                made.append(ir.For(each.kind, *_bounds(each), body, each.num_stages, each.hints,
+                                   span=each.span))  # fmt: skip
+            else:
+                segment.append(each)
+        close()
+        blocks = [o.then if isinstance(o, ir.If) else o.body.ops[0].then  # type: ignore[attr-defined]
+                  for o in made if isinstance(o, ir.If | ir.For)]  # fmt: skip
+        self._hand_over(blocks)
+        return made
+
+    def _hand_over(self, blocks: Sequence[ir.Block]) -> None:
+        """Keep scalars that one part computes and a later one uses in variables."""
+        for at, block in enumerate(blocks):
+            for op in list(block.ops):
+                for value in op.results:
+                    users = [b for b in blocks[at + 1 :] if self._uses(b, value)]
+                    if not users:
+                        continue
+                    if isinstance(value.type, ir.BufferType):
+                        for user in users:
+                            again = clone(op, {}, {})
+                            user.ops.insert(0, again)
+                            self._replaced(user, value, again.results[0])
+                        continue
+                    cell = ir.Alloc("local", (), value.dtype, span=op.span)
+                    self.cells.append(cell)
+                    block.ops.insert(block.ops.index(op) + 1,
+                                     ir.Store(value, cell.result, [], span=op.span))  # fmt: skip
+                    for user in users:
+                        read = ir.Load(cell.result, [], span=op.span)
+                        user.ops.insert(0, read)
+                        self._replaced(user, value, read.result)
+
+    def _uses(self, block: ir.Block, value: ir.Value) -> bool:
+        for op in ir.walk(block):
+            if value in op.operand_values():
+                return True
+            use = self.uses.get(op)
+            if use is not None and value in (use.index, use.parity):
+                return True
+        return False
+
+    def _replaced(self, block: ir.Block, value: ir.Value, by: ir.Value) -> None:
+        mapping = {value: by}
+        for op in ir.walk(block):
+            _replace(op, mapping)
+            if op in self.uses:
+                use = self.uses[op]
+                parity = use.parity and mapping.get(use.parity, use.parity)
+                self.uses[op] = replace(use, index=mapping.get(use.index, use.index), parity=parity)
+
+    # -- equal values of several roles
+
+    def _written(self) -> set[ir.Value]:
+        """Return the buffers that any role still writes."""
+        left = [op for parts in self.later for _, each in parts for op in each]
+        return {base(a.value) for op in left for a in op.all_accesses() if a.writes}
+
+    def _all_equal(
+        self, these: Sequence[ir.Value], those: Sequence[ir.Value], written: set[ir.Value]
+    ) -> bool:
+        return len(these) == len(those) and all(
+            self._equal(a, b, written) for a, b in zip(these, those)
+        )
+
+    def _equal(self, a: ir.Value, b: ir.Value, written: set[ir.Value]) -> bool:
+        """Return whether two values are computed in one way from the same values."""
+        a, b = self._found(a), self._found(b)
+        if a is b:
+            return True
+        one, other = a.owner, b.owner
+        if one is None or other is None or type(one) is not type(other) or a.type != b.type:
+            return False
+        if isinstance(one, ir.Constant) and isinstance(other, ir.Constant):
+            return one.value == other.value
+        if isinstance(one, ir.Load) and isinstance(other, ir.Load):
+            if one.buffer is not other.buffer or base(one.buffer) in written:
+                return False
+        elif not isinstance(one, ir.ScalarOp):
+            return False
+        if getattr(one, "kind", None) != getattr(other, "kind", None):
+            return False
+        return self._all_equal(list(one.operand_values()), list(other.operand_values()), written)
+
+
+# -- parts of programs
+
+
+def _blocks(block: ir.Block) -> Iterator[ir.Block]:
+    yield block
+    for op in block.ops:
+        for inner in op.blocks():
+            yield from _blocks(inner)
+
+
+def _bounds(loop: ir.OpBase) -> list[ir.Value]:
+    assert isinstance(loop, ir.For)
+    return [loop.start, loop.stop, loop.step]
+
+
+def _meeting(op: ir.OpBase, threads: int) -> int:
+    """Return how many threads meet at a place."""
+    assert isinstance(op, ir.Annotate)
+    return next((int(count) for name, count in op.hints if name == "threads"), threads)
+
+
+def _replace(op: ir.OpBase, mapping: Mapping[ir.Value, ir.Value]) -> None:
+    """Replace operands of an op in place."""
+
+    def found(value: ir.Value) -> ir.Value:
+        while value in mapping:
+            value = mapping[value]
+        return value
+
+    for name, many in op.SPEC.operands:
+        held = getattr(op, name)
+        if many:
+            setattr(op, name, [found(v) for v in held])
+        elif held is not None:
+            setattr(op, name, found(held))
+
+
+def _copied(
+    body: ir.Block, uses: Uses, loops: set[ir.Block]
+) -> tuple[ir.Block, dict[ir.OpBase, BarrierUse], set[ir.Block]]:
+    """Return a copy of a body, of its marks, and of its loops around loads."""
+    mapping: dict[ir.Value, ir.Value] = {}
+    marks: dict[ir.OpBase, BarrierUse] = {}
+    found: set[ir.Block] = set()
+
+    def rule(old: ir.OpBase, op: ir.OpBase, builder: object) -> None:
+        if old in uses:
+            use = uses[old]
+            parity = use.parity and mapping.get(use.parity, use.parity)
+            index = mapping.get(use.index, use.index)
+            marks[op] = replace(use, index=index, parity=parity)
+        for before, now in zip(old.blocks(), op.blocks()):
+            if before in loops:
+                found.add(now)
+
+    made = rebuilt(body, mapping, rule)
+    # Arguments stay: they are known outside, as the numbers of the block.
+    back = dict(zip(made.args, body.args))
+    for op in ir.walk(made):
+        _replace(op, back)
+    for op, use in marks.items():
+        parity = use.parity and back.get(use.parity, use.parity)
+        marks[op] = replace(use, index=back.get(use.index, use.index), parity=parity)
+    made.args = body.args
+    return made, marks, found
+
+
+def _own_variables(block: ir.Block, first: int, run: _Run) -> None:
+    """Give each role variables and fragments of its own, where nothing reads them afterwards."""
+    inside = {o for role in run.roles for op in role.ops for o in op.with_inner_ops()}
+    for op in list(block.ops[:first]):
+        if not isinstance(op, ir.Alloc) or op.space not in ("local", "fragment"):
+            continue
+        users = [r for r in run.roles if _touches(r.ops, op.result)]
+        outside = [o for o in ir.walk(block) if o not in inside and op.result in o.operand_values()]
+        plain = all(isinstance(o, ir.Store | ir.Fill) and o in block.ops[:first] for o in outside)
+        writes = any(
+            a.writes and base(a.value) is op.result
+            for r in users for o in r.ops for a in o.all_accesses()
+        )  # fmt: skip
+        if len(users) < 2 or not plain or not writes:
+            continue
+        for role in users[1:]:
+            own = clone(op, {}, {})
+            mapping = {op.result: own.results[0]}
+            block.ops.insert(block.ops.index(op) + 1, own)
+            for each in outside:
+                again = clone(each, mapping, {})
+                block.ops.insert(block.ops.index(each) + 1, again)
+            for each in role.ops:
+                for inner in each.with_inner_ops():
+                    _replace(inner, mapping)
+        first = block.ops.index(run.ops[0])
+
+
+def _touches(ops: Iterable[ir.OpBase], buffer: ir.Value) -> bool:
+    return any(buffer in o.operand_values() for op in ops for o in op.with_inner_ops())
