@@ -10,7 +10,8 @@
       store %v, %tile, [%i, %j]
     }
 
-What lies beyond the end of a tensor reads as 0, so both are the same.  The second is a load of each
+What lies beyond the end of a tensor reads as 0, so both are the same.  A last index that the
+condition keeps from being negative is 0 where the condition does not hold.  The second is a load of each
 point, which cp.async makes ahead of its use and in chunks of several elements, where the condition
 is that of a row (`pipeline/gathers.py`).
 In: loops over elements that only fill a shared tile.  Out: the same, without the branch.
@@ -22,9 +23,12 @@ from dataclasses import replace
 
 from tileprof import ir
 from tileprof.compiler.codegen.expressions import is_pure
+from tileprof.compiler.codegen.ranges import Interval, interval
 from tileprof.compiler.cuda.lowering import Lowering
 from tileprof.compiler.passes.identities import number_of
 from tileprof.ir.rewriter import per_launch, with_originals
+
+from .masks import known_bounds
 
 
 def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
@@ -44,6 +48,13 @@ def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
         }
         if not loads:
             return launch
+        known, found_bounds = known_bounds(launch), dict[ir.Value, Interval]()
+        below = {
+            load
+            for load in loads.values()
+            if (least := interval(load.indices[-1], known, found_bounds)[0]) is None or least < 0
+        }
+        """Loads whose last index may be less than 0 without the condition, which is an error."""
 
         def rule(old: ir.OpBase, new: ir.OpBase, builder: ir.Builder) -> list[ir.Value] | None:
             if not isinstance(old, ir.If) or old not in loads:
@@ -54,6 +65,7 @@ def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
                 builder.emit(op)
             load = new.then.ops[at]
             assert isinstance(load, ir.Load)
+            may_be_below = loads[old] in below
             *lead, last = load.indices
             extents = load.buffer.buffer.shape
             outside = [
@@ -63,6 +75,8 @@ def unguard(kernel: ir.Kernel, lowering: Lowering) -> ir.Kernel:
                 builder.emit(ir.Select(new.condition, index, end)).result
                 for index, end in zip(lead, outside, strict=True)
             ]
+            if may_be_below:
+                last = builder.emit(ir.Select(new.condition, last, builder.constant(0))).result
             made = replace(load, indices=[*chosen, last], in_bounds=False)
             return list(builder.emit(made).results)
 
