@@ -11,7 +11,7 @@
     }
 
 What lies beyond the end of a tensor reads as 0, so both are the same.  A last index that the
-condition keeps from being negative is 0 where the condition does not hold.  The second is a load of each
+condition keeps from being negative is 0 where it does not hold.  The second is a load of each
 point, which cp.async makes ahead of its use and in chunks of several elements, where the condition
 is that of a row (`pipeline/gathers.py`).
 In: loops over elements that only fill a shared tile.  Out: the same, without the branch.
