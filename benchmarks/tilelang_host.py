@@ -17,7 +17,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 FOREIGN = (
@@ -345,7 +345,15 @@ def install() -> None:
         ".testing": mock.MagicMock(__path__=[]),
         ".contrib": mock.MagicMock(__path__=[], nvcc=nvcc),
         ".contrib.nvcc": nvcc,
+        ".jit": _Standin(
+            "tilelang.jit",
+            jit=tileprof.jit,
+            compile=lang.compile,
+            JITImpl=JitFunction,
+            JITKernel=Kernel,
+        ),
         ".engine": mock.MagicMock(__path__=[]),
+        ".engine.param": _Standin("tilelang.engine.param", KernelParam=Param),
         ".engine.callback": mock.MagicMock(),
         ".tileop": _Standin("tilelang.tileop"),
         ".tileop.base": _Standin("tilelang.tileop.base", GemmWarpPolicy=lang.GemmWarpPolicy),
@@ -388,13 +396,16 @@ def install() -> None:
     whole._names["tvm"] = tvm
     for name, module in modules.items():
         sys.modules[f"tilelang{name}"] = module
-        if name.count(".") == 1 and name != ".language":
+        # `tilelang.jit` is both a module and, as an attribute, the decorator.
+        if name.count(".") == 1 and name not in (".language", ".jit"):
             whole._names[name[1:]] = module
     sys.meta_path.append(_Finder())
     Kernel.get_profiler = _get_profiler
     JitFunction.get_tir = _get_tir
     for name, part in _PARTS.items():
         setattr(PrimFunc, name, property(part))
+    Kernel.params = property(_params)
+    JitFunction.func = property(lambda made: made.function)
 
 
 _PARTS: dict[str, Callable[[Any], Any]] = {
@@ -415,6 +426,19 @@ def _program(params: Any, body: Any, **rest: Any) -> Any:
 def _get_profiler(kernel: Any, *args: Any, **kwargs: Any) -> Profiler:
     used.add("get_profiler")
     return Profiler(kernel)
+
+
+class Param(NamedTuple):
+    """A parameter of a compiled kernel; of type `KernelParam` in TileLang."""
+
+    dtype: str
+    shape: list[int]
+
+
+def _params(kernel: Any) -> list[Param]:
+    """Return what is said of each parameter of a kernel, outputs last."""
+    params = sorted(kernel.traced.params, key=lambda p: p.role != "in")
+    return [Param(p.type.dtype.name, list(p.type.static_shape)) for p in params]
 
 
 def _fp8(kind: str = "e4m3", **rest: Any) -> str:

@@ -136,3 +136,13 @@ def scaled(has_scale):
                 B[b, i] = A[b, i] * (S[b, i // 2] if has_scale else 2)
 
     return tileprof.compile(scaled)
+
+
+def built(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, 32)) as bx:
+            for i in T.Parallel(32):
+                B[bx * 32 + i] = A[bx * 32 + i] + 1
+
+    return tileprof.compile(main, out_idx=[1])

@@ -200,3 +200,11 @@ def test_none_for_a_tensor_that_the_kernel_uses_is_an_error() -> None:
     rows = np.ones((3, 8), np.float32)
     with pytest.raises(ArgumentError, match="argument `S` of `scaled` is not an array"):
         called.scaled(has_scale=True)(rows, None, rows)
+
+
+def test_factory_returns_the_kernel_it_compiled() -> None:
+    """The kernel is the one of the inner call; outputs cannot be chosen twice."""
+    kernel = tileprof.jit(called.built)(40)
+    assert np.array_equal(kernel(np.zeros(40, np.float32)), np.ones(40))
+    with pytest.raises(UsageError, match="returns a compiled kernel"):
+        tileprof.jit(out_idx=[1])(called.built)(40)

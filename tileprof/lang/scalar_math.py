@@ -18,14 +18,13 @@ from .static import FUNCTIONS, as_number, is_number, range_of
 from .values import Buffer, BufferRegion, Deferred, Scalar
 
 __all__ = [
-    "FAST", "And", "Cast", "Not", "Or", "Select", "abs", "acos", "all_of", "any_of", "asin",
-    "atan", "atan2", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil",
-    "ceildiv", "clamp", "clz", "copysign", "cos", "cosh", "dp4a", "erf", "exp", "exp2", "exp10",
-    "fabs", "floor", "floordiv", "floormod", "fma", "fmod", "if_then_else", "infinity",
-    "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "max", "max_value", "min",
-    "min_value", "nearbyint", "popcount", "pow", "reinterpret", "round", "rsqrt", "shift_left",
-    "shift_right", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "truncdiv",
-    "truncmod",
+    "FAST", "And", "Cast", "Not", "Or", "Select", "abs", "acos", "all_of", "any_of", "asin", "atan",
+    "atan2", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "ceil", "ceildiv",
+    "clamp", "clz", "copysign", "cos", "cosh", "dp4a", "erf", "exp", "exp2", "exp10", "fabs",
+    "floor", "floordiv", "floormod", "fma", "fmod", "if_then_else", "infinity", "isfinite", "isinf",
+    "isnan", "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value", "nearbyint",
+    "popcount", "pow", "reinterpret", "round", "rsqrt", "shift_left", "shift_right", "sigmoid",
+    "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod",
 ]  # fmt: skip
 
 

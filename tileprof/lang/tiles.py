@@ -108,7 +108,7 @@ def _side(held: Any) -> _Side:
     if isinstance(held, BufferRegion):
         extents = held.extents
         sizes = [(n, e, held.counts.get(n)) for n, e in enumerate(extents) if e != 1]
-        return held.buffer, tuple(current().number(o) for o in held.offsets), sizes
+        return held.buffer, tuple(current().as_scalar(o) for o in held.offsets), sizes
     place = current().need_place("an operand of `T.copy`", held)
     if isinstance(place, BufferRegion):
         return _side(place)

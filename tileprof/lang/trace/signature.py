@@ -10,6 +10,7 @@ from typing import Any
 
 from tileprof import ir
 from tileprof.errors import ArgumentError, DTypeError, KernelError, Location, ShapeError
+from tileprof.ir.sums import sum_of
 from tileprof.ir.tile import Hints
 from tileprof.ir.types import index
 from tileprof.lang.dtypes import dtype_of, is_dtype
@@ -17,7 +18,6 @@ from tileprof.lang.static import as_number, is_number
 from tileprof.lang.tensors import TensorType
 from tileprof.lang.values import Buffer, Deferred, Expr, Placeholder, Poison, Symbol
 
-from .affine import CONSTANT, terms
 from .buffers import PromotionKey
 from .core import Retrace
 from .evaluate import evaluator
@@ -351,9 +351,9 @@ class Tracer(RandomNumbers):
         whether there is one.  A call compares the extent with what it should be then."""
         symbol, _ = self.symbols[name]
         for extent, value in self.derived.items():
-            found = terms(value)
-            factor, rest = found.pop(symbol, 0), found.pop(CONSTANT, 0)
-            if extent not in given or found or factor < 1:
+            found = sum_of(value)
+            factor, rest = found.terms.get(symbol, 0), found.constant
+            if extent not in given or len(found.terms) != 1 or factor < 1:
                 continue
             solved = self.symbols[extent][0]
             for kind, number in (("sub", rest), ("floordiv", factor), ("max", 0)):

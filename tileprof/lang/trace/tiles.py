@@ -88,12 +88,12 @@ class Tiles(Buffers):
         base = self.whole(place.buffer)
         if place.extents == place.buffer.type.shape and all(_zero(o) for o in place.offsets):
             return base
-        offsets = [self.index(self.number(o)) for o in place.offsets]
+        offsets = [self.index(self.as_scalar(o)) for o in place.offsets]
         sizes = tuple(cast("int", e) for e in place.extents)
         hint = f"{place.buffer.name}_tile" if place.buffer.name else ""
         return self.emit(ir.View(base, offsets, sizes, hint=hint)).result
 
-    def number(self, offset: Any) -> Any:
+    def as_scalar(self, offset: Any) -> Any:
         """Return an index as the author's expressions have it."""
         return Expr(offset, self.top) if isinstance(offset, ir.Value) else offset
 
@@ -122,7 +122,7 @@ class Tiles(Buffers):
         where = self.need_place("the target of `T.copy`", target)
         if _element(where) and (is_number(source) or isinstance(source, Scalar)):
             assert isinstance(where, BufferRegion)
-            where.buffer[tuple(self.number(o) for o in where.offsets)] = source
+            where.buffer[tuple(self.as_scalar(o) for o in where.offsets)] = source
             return
         origin = self.need_place("the source of `T.copy`", source)
         self.need_tile_place("`T.copy`")
@@ -301,7 +301,7 @@ class Tiles(Buffers):
         place = self.place(target)
         if not isinstance(place, BufferRegion) or not _element(place):
             self._no_place(what, target)
-        return place.buffer, tuple(self.number(o) for o in place.offsets)
+        return place.buffer, tuple(self.as_scalar(o) for o in place.offsets)
 
     def element(self, target: Any, what: str) -> tuple[ir.Value, list[ir.Value]]:
         """Return the buffer and the indices of an element that is written, `what`; an error for
