@@ -380,7 +380,9 @@ def _command(path: str, settings: Settings, events: Path, done: Path) -> list[st
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    paths = [str(HERE), str(HERE.parent), str(settings.checkout)]
+    # A library may keep its packages in `src`.
+    inside = [p for p in (settings.checkout / "src", settings.checkout) if p.is_dir()]
+    paths = [str(p) for p in (HERE, HERE.parent, *inside)]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),

@@ -39,7 +39,7 @@ _OTHER: Mapping[str, str] = {
     "zeros": "`T.alloc_fragment(shape, dtype)` and `T.clear`", "zeros_like": "`T.clear(buffer)`",
     "ones": "`T.fill(buffer, 1)`", "full": "`T.fill(buffer, value)`",
     "arange": "the variables of `T.Parallel(n)`",
-    "load": _COPY, "store": _COPY, "grid": _LOOPS, "Grid": _LOOPS,
+    "load": _COPY, "store": _COPY, "Grid": _LOOPS,
     "program_id": _LAUNCH, "num_programs": _LAUNCH, "block_idx": _LAUNCH, "launch_thread": _LAUNCH,
     "cdiv": "`T.ceildiv(a, b)`", "floor_divide": "`a // b`", "remainder": "`a % b`",
     "power": "`T.pow`", "absolute": "`T.abs`", "arcsin": "`T.asin`", "arccos": "`T.acos`",
