@@ -134,7 +134,9 @@ class Staging:
         traced."""
         kind = type(manager)
         ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
-        if not isinstance(manager, Frame) and (ours or not isinstance(manager, AbstractContextManager)):
+        if not isinstance(manager, Frame) and (
+            ours or not isinstance(manager, AbstractContextManager)
+        ):
             self._no_frame(kind.__name__)
         return Entered(manager, names)
 

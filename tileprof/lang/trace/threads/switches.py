@@ -26,9 +26,7 @@ from tileprof.ir.rewriter import clone
 from .barriers import BarrierUse
 
 
-def joined_cases(
-    block: ir.Block, uses: dict[ir.OpBase, BarrierUse], loops: set[ir.Block]
-) -> bool:
+def joined_cases(block: ir.Block, uses: dict[ir.OpBase, BarrierUse], loops: set[ir.Block]) -> bool:
     """Join the branches for each value of `x % n`, where they differ in that value alone.
 
     `loops` has the bodies of loops around loads, and gets that of a loop around one that goes.
