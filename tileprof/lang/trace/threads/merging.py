@@ -116,21 +116,28 @@ def _runs(block: ir.Block, uses: Uses, known: KnownValues) -> list[_Run]:
     """Return the parts of a block in which several roles have loops around barriers."""
     found: list[_Run] = []
     run: list[ir.OpBase] = []
+    hoisted: list[ir.OpBase] = []
+    roles: list[_Role] = []
     for op in [*block.ops, ir.Break()]:
-        if _is_branch(op, known) or (run and isinstance(op, ir.ScalarOp)):
+        more: list[_Role] = []
+        conditions: list[ir.OpBase] = []
+        if isinstance(op, ir.If) and _is_branch(op, known):
+            more = _roles(op, (True,) * known.count, (), conditions, uses, known)
+            more = [role for role in more if role.ops and role.count]
+        # A thread that is in two roles does what is written first before the other.
+        apart = not any(a and b for r in roles for m in more for a, b in zip(r.threads, m.threads))
+        if not more or not apart:
+            if run and isinstance(op, ir.ScalarOp):
+                run.append(op)
+                hoisted.append(op)
+                continue
+            if sum(_has_loops(r.ops, uses) for r in roles) > 1:
+                found.append(_Run(tuple(run), tuple(roles), tuple(hoisted)))
+            run, hoisted, roles = [], [], []
+        if more:
             run.append(op)
-            continue
-        hoisted: list[ir.OpBase] = []
-        roles: list[_Role] = []
-        for each in run:
-            if isinstance(each, ir.If):
-                roles += _roles(each, (True,) * known.count, (), hoisted, uses, known)
-            else:
-                hoisted.append(each)
-        roles = [r for r in roles if r.ops and r.count]
-        if sum(_has_loops(r.ops, uses) for r in roles) > 1:
-            found.append(_Run(tuple(run), tuple(roles), tuple(hoisted)))
-        run = []
+            hoisted += conditions
+            roles += more
     return found
 
 
@@ -227,18 +234,22 @@ class _Merging:
             index, parity = self._found(use.index), use.parity and self._found(use.parity)
             self.uses[op] = replace(use, index=index, parity=parity)
         facts = Differences(self.body, self.numbers, self.threads)
-        for block in list(_blocks(self.body)):
-            block.ops[:] = [self._guarded(op, facts) for op in block.ops]
+        self._guard(self.body, None, facts)
 
-    def _guarded(self, op: ir.OpBase, facts: Differences) -> ir.OpBase:
+    def _guard(self, block: ir.Block, role: _Role | None, facts: Differences) -> None:
+        """Put the statements of a block under the conditions of their roles."""
+        block.ops[:] = [self._guarded(op, self.role_of.get(op, role), facts) for op in block.ops]
+
+    def _guarded(self, op: ir.OpBase, role: _Role | None, facts: Differences) -> ir.OpBase:
         """Return a statement under the condition of its role, where its threads do different
         things."""
-        role = self.role_of.get(op)
-        if role is None or isinstance(op, ir.ScalarOp | ir.Load | ir.View | ir.Alloc):
+        if isinstance(op, ir.ScalarOp | ir.Load | ir.View | ir.Alloc):
             return op
         points = (ir.ScalarOp, ir.Load, ir.Store, ir.Atomic, ir.If, ir.Yield, ir.For, ir.While)
         fits = all(isinstance(o, points) for o in op.with_inner_ops())
-        if op.results or not fits or not facts.differs(op):
+        if role is None or op.results or not fits or not facts.differs(op):
+            for inner in op.blocks() if not isinstance(op, ir.Parallel) else ():
+                self._guard(inner, role, facts)
             return op
         for condition in reversed(role.conditions):
             held, other = ir.Block(ops=[op]), ir.Block()
@@ -415,12 +426,13 @@ class _Merging:
     def _parts_of(self, role: _Role, op: ir.If) -> list[ir.OpBase]:
         """Return a branch as several, with loops around those of its loops that use barriers."""
         made: list[ir.OpBase] = []
+        constants: list[ir.OpBase] = []
         blocks: list[ir.Block] = []
         """What stands under the condition, in the order of the program."""
         last: ir.Block | None = None
         for each in op.then.ops:
             if isinstance(each, ir.Constant):
-                made.append(each)
+                constants.append(each)
             elif isinstance(each, ir.For) and self._holds(role, each):
                 held, last = ir.Block(ops=each.body.ops), None
                 blocks.append(held)
@@ -435,7 +447,7 @@ class _Merging:
                     made.append(_only_if(op, last))
                 last.ops.append(each)
         self._hand_over(blocks)
-        return made
+        return [*constants, *made]
 
     def _hand_over(self, blocks: Sequence[ir.Block]) -> None:
         """Keep scalars that one part computes and a later one uses in variables."""
