@@ -1,7 +1,7 @@
 """Roles with loops of their own are one program, in an order that their barriers allow."""
 
 # mypy: disable-error-code="valid-type, no-redef, no-untyped-def"
-# ruff: noqa: ANN001, ANN201
+# ruff: noqa: ANN001, ANN201, ANN202
 # A kernel annotates its arguments with tensors, which is not Python's typing.
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tileprof
 import tileprof.lang as T
 from tests.everywhere import compiled_for
 from tests.lang.checks import refused_in_place, same_everywhere
-from tileprof.errors import KernelError, ShapeError
+from tileprof.errors import KernelError
 
 RNG = np.random.default_rng(11)
 
@@ -107,13 +107,13 @@ def test_loops_of_two_roles_run_together(slots: int, cases: bool, load_last: boo
 
 
 @tileprof.jit
-def waves(A, counts, slots: int = 2, groups: int = 2, steps: int = 3, flags: bool = True):
+def waves(A, counts, slots: int = 2, steps: int = 3, flags: bool = True):
     """Each block goes over tiles; how many there are is data.  One group loads a tile for each of
     the others, and every role has variables of its own that it shares the names of."""
     A: T.Tensor((8, steps, 64), T.int32)
     counts: T.Tensor((1,), T.int32)
     out = T.empty((8, 64), T.int32)
-    with T.Kernel(2, threads=128 * (groups + 1)) as block:
+    with T.Kernel(2, threads=384) as block:
         first, second = T.alloc_shared((slots, 64), T.int32), T.alloc_shared((slots, 64), T.int32)
         total = T.alloc_shared((1,), T.int32)
         acc = T.alloc_fragment((64,), T.int32)
@@ -128,7 +128,7 @@ def waves(A, counts, slots: int = 2, groups: int = 2, steps: int = 3, flags: boo
 
         @T.macro
         def consume(w, number, buffer, full, free):
-            at = w * groups + number
+            at = w * 2 + number
             if at < total[0]:
                 place[0] = block * 4 + at
                 T.clear(acc)
@@ -148,34 +148,30 @@ def waves(A, counts, slots: int = 2, groups: int = 2, steps: int = 3, flags: boo
                 total[0] = counts[0]
             T.sync_threads()
             for w in T.serial(2):
-                for number in range(groups):
-                    place[0] = block * 4 + w * groups + number
+                place[0] = block * 4 + w * 2
                 if flags:
                     valid[0] = 0
-                    if w * groups < total[0]:
+                    if w * 2 < total[0]:
                         valid[0] = 1
                     else:
                         valid[0] = 0
-                    if w * groups + 1 < total[0]:
+                    if w * 2 + 1 < total[0]:
                         valid[1] = 1
                     else:
                         valid[1] = 0
                 for k in T.serial(steps):
-                    if valid[0] != 0 if flags else w * groups < total[0]:
+                    if valid[0] != 0 if flags else w * 2 < total[0]:
                         s = loaded0 % slots
                         T.barrier_wait(free0[s], (loaded0 // slots & 1) ^ 1)
-                        T.tma_copy(A[block * 4 + w * groups, k, :], first[s, :], barrier=full0[s])
+                        T.tma_copy(A[block * 4 + w * 2, k, :], first[s, :], barrier=full0[s])
                         T.barrier_arrive(full0[s])
                         loaded0 = loaded0 + 1
-                    if groups > 1:
-                        if valid[1] != 0 if flags else w * groups + 1 < total[0]:
-                            s = loaded1 % slots
-                            T.barrier_wait(free1[s], (loaded1 // slots & 1) ^ 1)
-                            T.tma_copy(
-                                A[block * 4 + w * groups + 1, k, :], second[s, :], barrier=full1[s]
-                            )
-                            T.barrier_arrive(full1[s])
-                            loaded1 = loaded1 + 1
+                    if valid[1] != 0 if flags else w * 2 + 1 < total[0]:
+                        s = loaded1 % slots
+                        T.barrier_wait(free1[s], (loaded1 // slots & 1) ^ 1)
+                        T.tma_copy(A[block * 4 + w * 2 + 1, k, :], second[s, :], barrier=full1[s])
+                        T.barrier_arrive(full1[s])
+                        loaded1 = loaded1 + 1
         elif tx < 256:
             T.sync_threads()
             for w in T.serial(2):
@@ -187,12 +183,12 @@ def waves(A, counts, slots: int = 2, groups: int = 2, steps: int = 3, flags: boo
     return out
 
 
-def waves_expected(a: Any, count: int, groups: int) -> Any:
+def waves_expected(a: Any, count: int) -> Any:
     """Return what `waves` computes."""
     steps = a.shape[1]
     out = np.zeros((8, 64), "i4")
     for block in range(2):
-        for at in range(min(count, 2 * groups)):
+        for at in range(min(count, 4)):
             row = block * 4 + at
             out[row] = (a[row] * np.arange(1, steps + 1)[:, None]).sum(0)
             out[row, 63] = row + 1000
@@ -205,7 +201,7 @@ def test_roles_that_share_out_tiles(count: int, flags: bool) -> None:
     """Roles come to a loop from inside and outside of a branch, and some tiles are not there."""
     a = RNG.integers(-99, 99, (8, 3, 64)).astype("i4")
     counts = np.array([count], "i4")
-    same(waves, [a, counts], waves_expected(a, count, 2), flags=flags)
+    same(waves, [a, counts], waves_expected(a, count), flags=flags)
 
 
 @settings(max_examples=12, deadline=None)
@@ -218,7 +214,7 @@ def test_any_ring_of_any_length(slots: int, steps: int, count: int, flags: bool)
     a = RNG.integers(-99, 99, (8, steps, 64)).astype("i4")
     with tileprof.device("interpreter"):
         made = waves(a, np.array([count], "i4"), slots=slots, steps=steps, flags=flags)
-    np.testing.assert_array_equal(made, waves_expected(a, count, 2))
+    np.testing.assert_array_equal(made, waves_expected(a, count))
 
 
 # -- errors
