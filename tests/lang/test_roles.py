@@ -107,6 +107,52 @@ def test_loops_of_two_roles_run_together(slots: int, cases: bool, load_last: boo
 
 
 @tileprof.jit
+def halves(A, B):
+    """One group loads, two multiply the halves of a tile, each with a fragment of one name."""
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 128), threads=384) as (bx, by):
+        top, low = T.alloc_shared((2, 64, 32), T.float16), T.alloc_shared((2, 64, 32), T.float16)
+        b = T.alloc_shared((2, 32, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        full, free = T.alloc_barrier([128] * 2), T.alloc_barrier([256] * 2)
+        tx = T.get_thread_binding()
+
+        @T.macro
+        def multiply(a, row):
+            for k in T.serial(K // 32):
+                T.barrier_wait(full[k % 2], k // 2 & 1)
+                T.wgmma_gemm(a[k % 2, :, :], b[k % 2, :, :], c, clear_accum=k == 0)
+                T.barrier_arrive(free[k % 2])
+            T.sync_threads(barrier_id=4, arrive_count=128)
+            T.copy(c, C[by * 128 + row, bx * 64])
+
+        if tx < 128:
+            for k in T.serial(K // 32):
+                T.barrier_wait(free[k % 2], (k // 2 & 1) ^ 1)
+                T.tma_copy(A[by * 128, k * 32], top[k % 2, :, :], barrier=full[k % 2])
+                T.tma_copy(A[by * 128 + 64, k * 32], low[k % 2, :, :], barrier=full[k % 2])
+                T.tma_copy(B[k * 32, bx * 64], b[k % 2, :, :], barrier=full[k % 2])
+                T.barrier_arrive(full[k % 2])
+        elif tx < 256:
+            multiply(top, 0)
+        else:
+            multiply(low, 64)
+    return C
+
+
+def test_two_roles_multiply_what_one_loads() -> None:
+    """A fragment is each role's own, and the work goes to as many groups as multiply."""
+    a, b = (RNG.integers(-3, 4, s).astype("f2") for s in ((128, 96), (96, 64)))
+    same(halves, [a, b], a.astype("f4") @ b.astype("f4"))
+    said = said_by_compiler(halves.compile(M=512, N=512, K=512))
+    assert "tma, issued by the producer warp group" in said
+    assert "do the same work" not in said
+
+
+@tileprof.jit
 def waves(A, counts, slots: int = 2, steps: int = 3, flags: bool = True):
     """Each block goes over tiles; how many there are is data.  One group loads a tile for each of
     the others, and every role has variables of its own that it shares the names of."""

@@ -424,7 +424,7 @@ class _ChosenRun(_Run):
         start = 0 if start is None else start
         if stop is None:
             stop = start + step * self._choose(self._symbol(op.stop), 2 * self.period)
-        for number in _shortened(range(int(start), int(stop), int(step)), 2 * self.period):
+        for number in _shortened(range(int(start), int(stop), int(step)), self.period):
             self.values[op.body.args[0]] = number
             if inner:
                 self.seen.append({})

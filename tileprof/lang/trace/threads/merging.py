@@ -50,6 +50,8 @@ class Merged:
     uses: dict[ir.OpBase, BarrierUse]
     loops: set[ir.Block]
     """Bodies of loops around loads of a role."""
+    products: int
+    """Threads of the roles that multiply tiles, 0 where none does."""
 
 
 def orders(
@@ -70,7 +72,7 @@ def orders(
         except _NoOrder:
             continue
         merging.finish()
-        yield Merged(made, merging.uses, merging.loops)
+        yield Merged(made, merging.uses, merging.loops, merging.products)
 
 
 class _NoOrder(Exception):
@@ -173,6 +175,10 @@ def _roles(
     return found
 
 
+def _multiplies(role: _Role) -> bool:
+    return any(isinstance(o, ir.Gemm) for op in role.ops for o in op.with_inner_ops())
+
+
 def _has_loops(ops: Sequence[ir.OpBase], uses: Uses) -> bool:
     """Return whether a role uses barriers in a loop of its own."""
     return any(
@@ -202,6 +208,8 @@ class _Merging:
     """Values of one role that are those of another: the numbers of merged loops."""
     cells: list[ir.OpBase] = field(default_factory=list)
     """Variables for values that leave a branch."""
+    products: int = 0
+    """Threads of the roles that multiply tiles."""
     role_of: dict[ir.OpBase, _Role] = field(default_factory=dict)
     """The role that does a statement."""
     versions: Counter[ir.Value] = field(default_factory=Counter)
@@ -265,6 +273,7 @@ class _Merging:
     def _merged(self, run: _Run) -> list[ir.OpBase]:
         """Return the ops of all roles in one order."""
         parts: Parts = []
+        self.products = max(self.products, sum(r.count for r in run.roles if _multiplies(r)))
         for at in self.order:
             if at < len(run.roles):
                 role = run.roles[at]
